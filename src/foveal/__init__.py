@@ -1,0 +1,112 @@
+"""Foveal, the context engine for LLM agents.
+
+Append what happened, ask for the prompt, send it, ask why. Everything that a user needs is a name of this module.
+"""
+
+from foveal.config import read_policy
+from foveal.core.budget import Budget
+from foveal.core.entry import (
+    Entry,
+    File,
+    Fold,
+    Image,
+    Message,
+    Note,
+    Opaque,
+    Pin,
+    RedactedThinking,
+    Stored,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Unpin,
+    Usage,
+    assistant,
+    result,
+    system,
+    user,
+)
+from foveal.core.errors import (
+    BadEntry,
+    BadInput,
+    BadPolicy,
+    BadRecording,
+    Fenced,
+    FovealError,
+    InvalidPrompt,
+    MissingExtra,
+    NotFound,
+    OverBudget,
+    SchemaTooNew,
+    SessionHeld,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFailed,
+    StoreFull,
+    Unrepresentable,
+)
+from foveal.core.prompt import Prompt
+from foveal.core.trace import Line, Trace
+from foveal.optics import UnknownModelWarning
+from foveal.policies import BudgetTable, Clear, Oldest, Policy, Repeats, Shorten
+from foveal.recall import keep_stream
+from foveal.session import Session
+from foveal.stores import open_store
+
+__all__ = [
+    "BadEntry",
+    "BadInput",
+    "BadPolicy",
+    "BadRecording",
+    "Budget",
+    "BudgetTable",
+    "Clear",
+    "Entry",
+    "Fenced",
+    "File",
+    "Fold",
+    "FovealError",
+    "Image",
+    "InvalidPrompt",
+    "Line",
+    "Message",
+    "MissingExtra",
+    "NotFound",
+    "Note",
+    "Oldest",
+    "Opaque",
+    "OverBudget",
+    "Pin",
+    "Policy",
+    "Prompt",
+    "RedactedThinking",
+    "Repeats",
+    "SchemaTooNew",
+    "Session",
+    "SessionHeld",
+    "Shorten",
+    "StoreBusy",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreFailed",
+    "StoreFull",
+    "Stored",
+    "Text",
+    "Thinking",
+    "ToolCall",
+    "ToolResult",
+    "Trace",
+    "UnknownModelWarning",
+    "Unpin",
+    "Unrepresentable",
+    "Usage",
+    "assistant",
+    "keep_stream",
+    "open_store",
+    "read_policy",
+    "result",
+    "system",
+    "user",
+]

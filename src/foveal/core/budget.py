@@ -1,0 +1,71 @@
+"""How much may be sent. Limits are counts, never shares whose meaning depends on their size."""
+
+import msgspec
+
+from foveal.core.errors import BadPolicy
+from foveal.core.view import Size
+
+TARGET_SHARE = 0.5
+"""Fold down to half of the limit: in replays of long coding sessions, cost is flat between 0.35 and 0.5 and rises above."""
+
+RESERVE_SHARE = 0.1
+RESERVE_MOST = 8_192
+"""Room for the reply where nobody says otherwise: a tenth of the context, and no more than most models answer."""
+
+MAX_BYTES = 20_000_000
+"""The smallest request body that one of the four providers accepts."""
+
+MAX_IMAGES = 100
+"""The number of images that a provider was seen to refuse beyond."""
+
+
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is sent, plus `reserve` for the reply, stays within `limit`. A fold goes down to `target`."""
+
+    limit: int
+    target: int
+    reserve: int = 0
+    max_bytes: int = MAX_BYTES
+    max_images: int = MAX_IMAGES
+
+    def __post_init__(self) -> None:
+        for name in ("limit", "target", "max_bytes"):
+            if getattr(self, name) <= 0:
+                raise BadPolicy(f"budget.{name} is {getattr(self, name)}; it must be a positive number")
+        for name in ("reserve", "max_images"):
+            if getattr(self, name) < 0:
+                raise BadPolicy(f"budget.{name} is {getattr(self, name)}; it cannot be negative")
+        if self.reserve >= self.limit:
+            raise BadPolicy(f"budget.reserve is {self.reserve:,}, which leaves nothing of the limit {self.limit:,}")
+        if self.target > self.sendable:
+            raise BadPolicy(
+                f"budget.target is {self.target:,}; it must not be above limit - reserve = {self.sendable:,}"
+            )
+
+    @property
+    def sendable(self) -> int:
+        return self.limit - self.reserve
+
+    def most(self, factor: float, fixed_tokens: int) -> Size:
+        """What the messages may take, in our own count, when the provider counts `factor` times as much as we do."""
+        return Size(int(self.sendable / factor) - fixed_tokens, self.max_bytes, self.max_images)
+
+    def aim(self, factor: float, fixed_tokens: int) -> Size:
+        """What the messages should be folded down to."""
+        share = self.target / self.sendable
+        return Size(int(self.target / factor) - fixed_tokens, int(self.max_bytes * share), int(self.max_images * share))
+
+
+def one_knob(max_context_tokens: int) -> Budget:
+    """The budget for "my context has this many tokens": room for the reply is taken from it."""
+    if max_context_tokens <= 0:
+        raise BadPolicy(f"max_context_tokens is {max_context_tokens}; it must be a positive number")
+    reserve = min(RESERVE_MOST, int(max_context_tokens * RESERVE_SHARE))
+    return sent_limit(max_context_tokens - reserve, reserve)
+
+
+def sent_limit(tokens: int, reserve: int = 0) -> Budget:
+    """The budget that sends at most this many tokens."""
+    if tokens <= 0:
+        raise BadPolicy(f"the budget is {tokens} tokens; it must be a positive number")
+    return Budget(tokens + reserve, max(1, int(tokens * TARGET_SHARE)), reserve)

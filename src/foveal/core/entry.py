@@ -1,0 +1,215 @@
+"""What a log holds: entries, and the values they carry.
+
+An `Entry` gives a place to a body: who said it, when, and after which entry (`parent`). A body is a `Message`, made of
+typed parts at the grain the provider spoke, or a mark: a fact about other entries (`Fold`, `Pin`, `Usage`, …). All of them
+are frozen values that know nothing of storage, of prompts or of each other.
+
+Texts may hold anything a Python string can hold, lone surrogates and NULs included. They are kept as they came; only the
+view makes them safe to send.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+Status: TypeAlias = Literal["ok", "error", "interrupted"]
+Stop: TypeAlias = Literal["done", "error", "aborted"]
+
+
+class _Value(msgspec.Struct, frozen=True, tag_field="is", omit_defaults=True):
+    """Shared settings of all values that are written to a log."""
+
+
+class Text(_Value, frozen=True, tag="text"):
+    text: str
+    signature: str | None = None
+    """Gemini signs text parts as well; the signature goes back with the part it came with."""
+
+
+class Thinking(_Value, frozen=True, tag="thinking"):
+    text: str
+    signature: str | None = None
+
+
+class RedactedThinking(_Value, frozen=True, tag="redacted"):
+    data: str
+
+
+class ToolCall(_Value, frozen=True, tag="call"):
+    id: str
+    name: str
+    arguments: str
+    """The JSON text as the model wrote it, valid or not."""
+    signature: str | None = None
+
+
+class Image(_Value, frozen=True, tag="image"):
+    media_type: str
+    data: bytes | None = None
+    url: str | None = None
+    width: int | None = None
+    height: int | None = None
+
+
+class File(_Value, frozen=True, tag="file"):
+    media_type: str
+    name: str
+    data: bytes | None = None
+    url: str | None = None
+
+
+class Stored(_Value, frozen=True, tag="stored"):
+    """Text that lives in an artifact because it is too large for the log. Head and tail are verbatim."""
+
+    sha256: str
+    size_bytes: int
+    lines: int
+    head: str
+    tail: str
+
+
+class Opaque(_Value, frozen=True, tag="opaque"):
+    """A provider's part that we do not model, kept byte for byte as JSON text."""
+
+    provider: str
+    json: str
+
+
+Content: TypeAlias = Text | Image | File | Stored
+
+
+class ToolResult(_Value, frozen=True, tag="result"):
+    call: str
+    """The id of the call that this answers."""
+    content: tuple[Content, ...]
+    status: Status = "ok"
+
+
+Part: TypeAlias = Text | Thinking | RedactedThinking | ToolCall | ToolResult | Image | File | Stored | Opaque
+
+
+class Message(_Value, frozen=True, tag="message"):
+    role: Role
+    parts: tuple[Part, ...]
+    model: str | None = None
+    """The model that wrote it; signatures are worthless to another."""
+    stop: Stop = "done"
+
+
+class PartFold(_Value, frozen=True, tag="part"):
+    """One part of one entry is now shown by `text` (nothing, if empty)."""
+
+    entry: str
+    part: int
+    level: str
+    text: str
+    tokens: int
+    policy: str
+    because: str
+
+
+class RangeFold(_Value, frozen=True, tag="range"):
+    """The entries `first` … `last` (whole atoms) are now shown by `text`."""
+
+    first: str
+    last: str
+    level: str
+    text: str
+    tokens: int
+    policy: str
+    because: str
+
+
+FoldItem: TypeAlias = PartFold | RangeFold
+
+
+class Fold(_Value, frozen=True, tag="fold"):
+    """One batch of folds: the only thing that moves the prefix, with its reason and its price."""
+
+    items: tuple[FoldItem, ...]
+    reason: str
+    before: int
+    after: int
+    rebilled: int
+    """Tokens that stand after the first changed position and are paid for anew."""
+
+
+class Pin(_Value, frozen=True, tag="pin"):
+    entry: str
+    reason: str = ""
+
+
+class Unpin(_Value, frozen=True, tag="unpin"):
+    entry: str
+
+
+class Note(_Value, frozen=True, tag="note"):
+    """A remark for the people who read the log. No model sees it."""
+
+    text: str
+
+
+class Usage(_Value, frozen=True, tag="usage"):
+    """What the provider counted for one call. `estimated` is what we had counted for the same prompt."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    estimated: int | None = None
+
+
+class Rewind(_Value, frozen=True, tag="rewind"):
+    """The branch goes on from this mark's parent; what came after that stays in the log."""
+
+    reason: str = ""
+
+
+class Setup(_Value, frozen=True, tag="setup"):
+    """What the next prompts are built for. Kept in the log so that any of them can be built again."""
+
+    model: str
+    dialect: str
+    counter: str
+    policy: str
+    """The policy as canonical JSON."""
+    tools: str
+    """The tool definitions as canonical JSON."""
+    tools_tokens: int
+    limit: int
+    """The most that may be sent, in the model's tokens."""
+
+
+Body: TypeAlias = Message | Fold | Pin | Unpin | Note | Usage | Rewind | Setup
+
+
+class Entry(msgspec.Struct, frozen=True):
+    id: str
+    parent: str | None
+    time_ms: int
+    author: str
+    body: Body
+
+
+def system(text: str) -> Message:
+    """A system prompt."""
+    return Message("system", (Text(text),))
+
+
+def user(*content: str | Text | Image | File) -> Message:
+    """What the user said: texts, images and files."""
+    return Message("user", tuple(Text(item) if isinstance(item, str) else item for item in content))
+
+
+def assistant(text: str, *calls: ToolCall, model: str | None = None) -> Message:
+    """What the model answered, for hosts that do not keep the provider's own reply."""
+    parts: tuple[Part, ...] = (Text(text), *calls) if text else calls
+    return Message("assistant", parts, model=model)
+
+
+def result(call: str, *content: str | Text | Image | File | Stored, status: Status = "ok") -> Message:
+    """What a tool returned for the call with this id."""
+    items = tuple(Text(item) if isinstance(item, str) else item for item in content)
+    return Message("tool", (ToolResult(call, items, status),))

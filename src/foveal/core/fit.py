@@ -1,0 +1,151 @@
+"""From a view that is too large to a plan that fits: which folds, why now, and what the move costs.
+
+The stages of a policy propose folds one by one, each seeing the view with the folds so far; `fit` applies them to a copy
+until the target is reached. The result is data: nothing changes until the plan is recorded in the log.
+
+Stages run in order. Those marked `last_resort` run only if the ones before them could not get the view below the middle
+between target and limit: a view that sits just under its limit would be folded again at the next call, and each fold moves
+the prefix.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from foveal.core.entry import Fold, FoldItem, PartFold, Thinking
+from foveal.core.errors import OverBudget
+from foveal.core.project import View
+from foveal.core.view import Atom, Size, range_ref, short_ref
+
+
+class Stage(Protocol):
+    """One step of a policy: proposes folds, oldest first. The caller stops asking when the goal is reached."""
+
+    @property
+    def last_resort(self) -> bool: ...
+
+    def __call__(self, scene: "Scene") -> Iterable[FoldItem]: ...
+
+
+class Scene:
+    """What a stage sees: the view so far, what may be folded, and how to name and measure a stand-in."""
+
+    def __init__(self, view: View, limit: int, goal: Size) -> None:
+        self.view = view
+        self.limit = limit
+        self.goal = goal
+
+    @property
+    def count(self) -> Callable[[str], int]:
+        return self.view.lens.measure.count
+
+    def is_mandatory(self, atom: Atom) -> bool:
+        """The system prompt, the first and the latest request and pins are never folded."""
+        held = (self.view.first_user, self.view.last_user)
+        return atom.kind == "system" or atom.pinned or any(item.id in held for item in atom.items)
+
+    def foldable(self, keep: float) -> Iterator[Atom]:
+        """The atoms that may be folded, oldest first, without the newest that make up `keep` of the limit."""
+        atoms, left = self.view.atoms, int(self.limit * keep)
+        end = len(atoms)
+        while end and left >= atoms[end - 1].size.tokens:
+            end -= 1
+            left -= atoms[end].size.tokens
+        yield from [atom for atom in atoms[:end] if not self.is_mandatory(atom)]
+
+    def fold(self, at: tuple[str, int], text: str, *, level: str, policy: str, because: str) -> PartFold:
+        """The proposal to show the part at (entry, index) by this text."""
+        return PartFold(*at, level, text, self.count(text), policy, because)
+
+    @staticmethod
+    def ref(entry: str, part: int = 0) -> str:
+        return short_ref(entry, part)
+
+    @staticmethod
+    def range_ref(first: str, last: str) -> str:
+        return range_ref(first, last)
+
+
+def fit(view: View, most: Size, aim: Size, stages: Sequence[Stage], *, tools_tokens: int = 0) -> Fold | None:
+    """The folds that bring the view from above `most` to `aim`; None if it fits. `OverBudget` if nothing can.
+
+    `tools_tokens` are already taken from `most` and `aim`; they are named in the error.
+    """
+    if view.size.within(most):
+        return None
+    work = view.copy()
+    work.changed_from = len(work.atoms)
+    scene = Scene(work, max(1, most.tokens), aim)
+    middle = Size(*((a + m) // 2 for a, m in zip(_triple(aim), _triple(most), strict=True)))
+    folds: list[FoldItem] = []
+    for stage in stages:
+        scene.goal = middle if stage.last_resort else aim
+        if not work.size.within(scene.goal):
+            folds.extend(_until(scene, stage))
+    if not work.size.within(most):
+        raise _over_budget(scene, most, tools_tokens)
+    thinking = list(_old_thinking(work, view))
+    work.apply(thinking)
+    first = min(work.changed_from, len(view.atoms))
+    rebilled = sum(atom.size.tokens for atom in work.atoms[first:])
+    kept = [item for item in folds if not _is_covered(work, item)]
+    return Fold((*kept, *thinking), _reason(view.size, most), view.size.tokens, work.size.tokens, rebilled)
+
+
+def _until(scene: Scene, stage: Stage) -> Iterator[FoldItem]:
+    for item in stage(scene):
+        scene.view.apply((item,))
+        yield item
+        if scene.view.size.within(scene.goal):
+            return
+
+
+def _is_covered(view: View, item: FoldItem) -> bool:
+    """Whether a later fold of the same batch covers what this one would show."""
+    place = view.place(item.entry if isinstance(item, PartFold) else item.first)
+    return place is None or (isinstance(item, PartFold) and view.atoms[place].gap is not None)
+
+
+def _old_thinking(work: View, view: View) -> Iterator[PartFold]:
+    """Thinking of finished tool loops: its signatures may be bound to the prefix that this fold is about to move."""
+    latest = work.place(view.last_user) if view.last_user else None
+    for atom in work.atoms[:latest] if latest is not None else ():
+        for item in atom.items:
+            for i, shown in enumerate(item.shown):
+                if isinstance(shown.part, Thinking):
+                    because = "thinking of a finished loop goes when the prefix moves"
+                    yield PartFold(item.id, i, "cleared", "", 0, "thinking", because)
+
+
+def _over_budget(scene: Scene, most: Size, tools_tokens: int) -> OverBudget:
+    """What is left when everything that may be folded has been, in the unit that does not fit."""
+    unit = _unit(scene.view.size, most)
+    parts = {"tools": tools_tokens} if unit == "tokens" else {}
+    for atom in scene.view.atoms:
+        name = _part_name(scene, atom)
+        parts[name] = parts.get(name, 0) + getattr(atom.size, unit)
+    return OverBudget(getattr(most, unit) + parts.get("tools", 0), parts, unit)
+
+
+def _part_name(scene: Scene, atom: Atom) -> str:
+    if atom.kind == "system":
+        return "system prompt"
+    if atom.pinned:
+        return "pinned entries"
+    ids = {item.id for item in atom.items}
+    if scene.view.last_user in ids:
+        return "latest request"
+    return "first request" if scene.view.first_user in ids else "stand-ins"
+
+
+def _reason(size: Size, most: Size) -> str:
+    unit = _unit(size, most)
+    return f"{getattr(size, unit):,} {unit} of messages, {getattr(most, unit):,} allowed"
+
+
+def _unit(size: Size, most: Size) -> str:
+    """What there is too much of."""
+    return "tokens" if size.tokens > most.tokens else "bytes" if size.bytes > most.bytes else "images"
+
+
+def _triple(size: Size) -> tuple[int, int, int]:
+    return size.tokens, size.bytes, size.images

@@ -1,0 +1,39 @@
+"""What is sent, and everything needed to explain it."""
+
+from typing import Any
+
+import msgspec
+
+from foveal.core.entry import Fold, Setup
+from foveal.core.trace import Trace, framing_of, lines_of
+from foveal.core.view import Atom
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """One request. `request` holds the keyword arguments for the provider's own SDK."""
+
+    session: str
+    call: int
+    """Which model call of the branch this is for, counted from 1."""
+    request: dict[str, Any]
+    wires: list[dict[str, Any]]
+    """The conversation in wire form, without cache marks: what the provider's cache compares."""
+    tokens: int
+    """All that is sent (tools and framing included), in our own count."""
+    fold: Fold | None
+    """The fold that was recorded to make it fit, if one was needed."""
+    setup: Setup
+    atoms: tuple[Atom, ...]
+
+    @property
+    def trace(self) -> Trace:
+        return Trace(
+            session=self.session,
+            call=self.call,
+            model=self.setup.model,
+            dialect=self.setup.dialect,
+            limit=self.setup.limit,
+            lines=tuple(lines_of(self.atoms)),
+            tools_tokens=self.setup.tools_tokens,
+            framing_tokens=framing_of(self.atoms),
+        )

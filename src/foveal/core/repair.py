@@ -1,0 +1,120 @@
+"""Making what was recorded acceptable to any provider, in the view only.
+
+`normal` mends one part on arrival. `settle` turns an atom into messages in which every call has exactly one result, in the
+order of the calls, directly after them. What only one provider objects to is that dialect's affair.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from foveal.core.codec import sendable
+from foveal.core.entry import Content, Message, Part, Text, ToolCall, ToolResult
+from foveal.core.view import SYNTHETIC_RESULT, Atom, Item
+
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+_NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+NO_OUTPUT = "(no output)"
+P = TypeVar("P", bound=Part)
+
+
+def normal(part: Part) -> tuple[Part, str]:
+    """The part as every provider takes it, and what was wrong with it (empty if nothing was)."""
+    match part:
+        case ToolCall():
+            return _normal_call(part)
+        case ToolResult(_, content) if not any(_speaks(item) for item in content):
+            return msgspec.structs.replace(part, content=(Text(NO_OUTPUT),)), "the result was empty"
+        case ToolResult(_, content):
+            kept = tuple(item for item in content if _speaks(item))
+            return msgspec.structs.replace(part, content=kept), ""
+        case _:
+            return part, ""
+
+
+def settle(atom: Atom) -> tuple[Message, ...]:
+    """The messages that show this atom; none, if nothing of it is shown."""
+    if atom.kind == "hidden":
+        return ()
+    if atom.gap:
+        return (Message("user", (Text(atom.gap.text),)),) if atom.gap.text else ()
+    if atom.kind == "tools":
+        return _settle_tools(atom)
+    (item,) = atom.items
+    parts = _late_note(item) if item.role == "tool" else _visible(item)
+    role = "user" if item.role == "tool" else item.role
+    return (Message(role, parts, item.model),) if parts else ()
+
+
+def _settle_tools(atom: Atom) -> tuple[Message, Message]:
+    wire_ids = iter(atom.wire_ids)
+    said: list[Part] = []
+    for item in atom.items:
+        if item.role == "assistant":
+            for part in _visible(item):
+                said.append(msgspec.structs.replace(part, id=next(wire_ids)) if isinstance(part, ToolCall) else part)
+    return Message("assistant", tuple(said), atom.items[0].model), Message("tool", tuple(_answers(atom)))
+
+
+def _answers(atom: Atom) -> Iterator[ToolResult]:
+    for wire_id, answer in zip(atom.wire_ids, atom.answers, strict=True):
+        part = atom.items[answer.item].shown[answer.part].part if answer else None
+        if isinstance(part, ToolResult):
+            yield msgspec.structs.replace(part, call=wire_id, content=tuple(_safe(item) for item in part.content))
+        else:
+            yield ToolResult(wire_id, (Text(SYNTHETIC_RESULT),), "interrupted")
+
+
+def _visible(item: Item) -> tuple[Part, ...]:
+    return tuple(_safe(shown.part) for shown in item.shown if shown.part is not None)
+
+
+def _late_note(item: Item) -> tuple[Part, ...]:
+    """Results that belong to no open call, as something that the user says."""
+    parts: list[Part] = []
+    for shown in item.shown:
+        if isinstance(shown.part, ToolResult):
+            parts.append(Text(f"[late result for call {sendable(shown.part.call)[:64]}]"))
+            parts.extend(_safe(content) for content in shown.part.content)
+    return tuple(parts)
+
+
+def _safe(part: P) -> P:
+    """The part with its text made sendable."""
+    changes: dict[str, Any] = {}
+    if isinstance(part, Text):
+        changes["text"] = sendable(part.text)
+    elif isinstance(part, ToolCall):
+        changes["arguments"] = sendable(part.arguments)
+    return msgspec.structs.replace(part, **changes) if changes else part
+
+
+def _normal_call(call: ToolCall) -> tuple[ToolCall, str]:
+    wrong: list[str] = []
+    name, arguments = call.name, call.arguments
+    if not _TOOL_NAME.match(name):
+        name = _NOT_IN_NAME.sub("_", name)[:64] or "unknown_tool"
+        wrong.append("the tool's name has characters that providers refuse")
+    if not _is_json_object(arguments):
+        arguments = _wrapped(arguments)
+        wrong.append("the arguments were not a JSON object" if call.arguments.strip() else "the arguments were empty")
+    return (ToolCall(call.id, name, arguments, call.signature), "; ".join(wrong)) if wrong else (call, "")
+
+
+def _wrapped(arguments: str) -> str:
+    """What the model wrote instead of JSON, in JSON."""
+    return msgspec.json.encode({"invalid_json": sendable(arguments)}).decode() if arguments.strip() else "{}"
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        msgspec.json.decode(text, type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return False
+    return True
+
+
+def _speaks(content: Content) -> bool:
+    return not isinstance(content, Text) or bool(content.text.strip())

@@ -1,0 +1,30 @@
+"""Learning a model's true factor from the usage it reports."""
+
+from math import ceil
+from typing import Self
+
+import msgspec
+
+_WINDOW = 16  # recent calls kept: enough to leave out one outlier, few enough to follow a change of content
+_NEEDED = 3  # fewer samples say more about one prompt than about the model
+_PLAUSIBLE = (0.5, 4.0)  # outside this a sample is a mistake: another model answered, or history was kept elsewhere
+_QUANTILE = 0.9  # upper-leaning: the highest ratio of up to nine samples, the second highest of ten to sixteen
+
+
+class Calibration(msgspec.Struct, frozen=True):
+    """The last ratios of provider-reported input tokens (cached ones included) to our count of the same prompt."""
+
+    ratios: tuple[float, ...] = ()
+
+    def observe(self, estimated: int, actual: int) -> Self:
+        """The calibration after one more call; a sample that cannot be right changes nothing."""
+        if estimated <= 0 or not _PLAUSIBLE[0] <= actual / estimated <= _PLAUSIBLE[1]:
+            return self
+        return type(self)((*self.ratios, actual / estimated)[-_WINDOW:])
+
+    def factor(self, default: float) -> float:
+        """What to multiply counts by: a high quantile of the recent ratios, or `default` before there are enough."""
+        if len(self.ratios) < _NEEDED:
+            return default
+        ordered = sorted(self.ratios)
+        return ordered[ceil(_QUANTILE * len(ordered)) - 1]

@@ -1,0 +1,214 @@
+"""Anthropic Messages, with cache breakpoints.
+
+Three of the four allowed breakpoints are used: after the tools and the system prompt, which never change; where the previous
+call's prompt ended, so that its cache entry is found however many blocks the last turn added; and at the end, for the next call.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from foveal.core.entry import (
+    File,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    RedactedThinking,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from foveal.dialects import anthropic_rules
+from foveal.dialects.media import base64_of, check_image
+from foveal.dialects.port import Ask, CannotSay, ToolSpec, Wire
+from foveal.dialects.rules import Problem
+
+CONTINUE = "Please continue."
+"""Stands between two replies in a row: the provider wants roles to alternate and the list to end with the user."""
+
+BEGIN = "[The conversation begins with the assistant's message below.]"
+_BREAKPOINT = {"type": "ephemeral"}
+
+
+class Anthropic:
+    name = "anthropic"
+
+    def hides(self, part: Part, writer: str | None, model: str) -> str:
+        match part:
+            case Thinking(_, signature) if not (signature or "").strip():
+                return "thinking without a signature"
+            case Thinking() | RedactedThinking() if writer != model:
+                return f"thinking of {writer or 'an unknown model'}, which {model} cannot verify"
+            case Opaque(provider) if provider != "anthropic":
+                return f"a part of {provider}'s own format"
+            case Opaque() if writer != model:
+                return f"a part of {writer or 'an unknown model'}, which {model} may not accept"
+            case _:
+                return ""
+
+    def chunk(self, messages: Sequence[Message]) -> list[Wire]:
+        wires: list[Wire] = []
+        for message in messages:
+            match message.role:
+                case "assistant":
+                    blocks = _reply_blocks(message.parts)
+                case "tool":
+                    blocks = _result_blocks(message.parts)
+                case "system":
+                    blocks = [_content(Text("[system] " + p.text) if isinstance(p, Text) else p) for p in message.parts]
+                case _:
+                    blocks = [_content(part) for part in message.parts]
+            role = "assistant" if message.role == "assistant" else "user"
+            wires.append({"role": role, "content": blocks})
+        return wires
+
+    def join(self, wires: list[Wire], chunk: Sequence[Wire]) -> None:
+        for wire in chunk:
+            last = wires[-1]["role"] if wires else None
+            if wire["role"] == "assistant" and last != "user":
+                wires.append(_user_text(CONTINUE if last else BEGIN))
+            if wire["role"] == "user" and last == "user":
+                wires[-1] = {"role": "user", "content": wires[-1]["content"] + wire["content"]}
+            else:
+                wires.append(wire)
+
+    def request(self, ask: Ask, lead: Sequence[Message], wires: list[Wire]) -> dict[str, Any]:
+        messages = list(wires)
+        if not messages or messages[-1]["role"] == "assistant":
+            messages.append(_user_text(CONTINUE))
+        _mark_breakpoints(messages)
+        request: dict[str, Any] = {"model": ask.model, "max_tokens": ask.reply_tokens, "messages": messages}
+        system = [{"type": "text", "text": p.text} for m in lead for p in m.parts if isinstance(p, Text)]
+        if system:
+            request["system"] = [*system[:-1], system[-1] | {"cache_control": _BREAKPOINT}]
+        if ask.tools:
+            tools = [_tool(spec) for spec in ask.tools]
+            request["tools"] = tools if system else [*tools[:-1], tools[-1] | {"cache_control": _BREAKPOINT}]
+        return request
+
+    def parse(self, reply: Mapping[str, Any]) -> tuple[Message, Usage | None]:
+        parts = tuple(_parse_block(block) for block in reply["content"])
+        return Message("assistant", parts, reply.get("model")), _usage(reply)
+
+    def problems(self, request: Mapping[str, Any], since: int) -> list[Problem]:
+        return anthropic_rules.problems(request, since)
+
+
+def _user_text(text: str) -> Wire:
+    return {"role": "user", "content": [{"type": "text", "text": text}]}
+
+
+def _reply_blocks(parts: Sequence[Part]) -> list[Wire]:
+    blocks: list[Wire] = []
+    for part in parts:
+        match part:
+            case Thinking(text, signature):
+                blocks.append({"type": "thinking", "thinking": text, "signature": signature})
+            case RedactedThinking(data):
+                blocks.append({"type": "redacted_thinking", "data": data})
+            case ToolCall(call_id, name, arguments):
+                value = msgspec.json.decode(arguments, type=dict[str, Any])
+                blocks.append({"type": "tool_use", "id": call_id, "name": name, "input": value})
+            case Text(text):
+                blocks.append({"type": "text", "text": text.rstrip()})
+            case Opaque(_, json):
+                blocks.append(msgspec.json.decode(json, type=dict[str, Any]))
+            case _:
+                raise CannotSay(f"a reply cannot hold a {type(part).__name__}")
+    return blocks
+
+
+def _result_blocks(parts: Sequence[Part]) -> list[Wire]:
+    """All results first, in one message; what an error result may not hold comes after them."""
+    results: list[Wire] = []
+    after: list[Wire] = []
+    for part in parts:
+        if not isinstance(part, ToolResult):
+            continue
+        contents = [_content(item) for item in part.content]
+        if part.status != "ok":
+            after.extend(block for block in contents if block["type"] != "text")
+            contents = [block for block in contents if block["type"] == "text"]
+        block: Wire = {"type": "tool_result", "tool_use_id": part.call}
+        if contents:
+            block["content"] = contents
+        if part.status != "ok":
+            block["is_error"] = True
+        results.append(block)
+    return results + after
+
+
+def _content(part: Part) -> Wire:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Image(media_type, data, url):
+            check_image(part)
+            if data:
+                return {"type": "image", "source": _bytes(media_type, part)}
+            return {"type": "image", "source": {"type": "url", "url": url}}
+        case File(media_type, name, data, url) if media_type == "application/pdf" and (data or url):
+            source = _bytes(media_type, part) if data else {"type": "url", "url": url}
+            return {"type": "document", "source": source, "title": name}
+        case File("text/plain", name, data) if data:
+            source = {"type": "text", "media_type": "text/plain", "data": data.decode("utf-8", "replace")}
+            return {"type": "document", "source": source, "title": name}
+        case File(media_type, name):
+            raise CannotSay(f"the file {name} ({media_type}) is neither PDF nor plain text")
+        case _:
+            raise CannotSay(f"a {type(part).__name__} has no place in this message")
+
+
+def _bytes(media_type: str, item: Image | File) -> Wire:
+    return {"type": "base64", "media_type": media_type, "data": base64_of(item)}
+
+
+def _mark_breakpoints(messages: list[Wire]) -> None:
+    """Mark the end, and the end of the previous call's prompt (the message before the last reply)."""
+    replies = [
+        i for i in range(len(messages) - 1, max(-1, len(messages) - 4), -1) if messages[i]["role"] == "assistant"
+    ]
+    for i in {len(messages) - 1, *(reply - 1 for reply in replies[:1] if reply > 0)}:
+        content = messages[i]["content"]
+        marked = content[-1] | {"cache_control": _BREAKPOINT}
+        messages[i] = {"role": messages[i]["role"], "content": [*content[:-1], marked]}
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    if spec.hosted is not None:
+        return spec.hosted
+    tool = {"name": spec.name, "description": spec.description, "input_schema": {"type": "object"} | spec.parameters}
+    return {key: value for key, value in tool.items() if value}
+
+
+def _parse_block(block: Mapping[str, Any]) -> Part:
+    match block["type"]:
+        case "text" if not block.get("citations"):
+            return Text(block["text"])
+        case "thinking":
+            return Thinking(block["thinking"], block.get("signature"))
+        case "redacted_thinking":
+            return RedactedThinking(block["data"])
+        case "tool_use":
+            return ToolCall(block["id"], block["name"], msgspec.json.encode(block["input"]).decode())
+        case _:
+            known = {key: value for key, value in cast("dict[str, Any]", block).items() if value is not None}
+            return Opaque("anthropic", msgspec.json.encode(known).decode())
+
+
+def _usage(reply: Mapping[str, Any]) -> Usage | None:
+    usage = reply.get("usage")
+    if not usage:
+        return None
+    read, written = usage.get("cache_read_input_tokens") or 0, usage.get("cache_creation_input_tokens") or 0
+    return Usage(
+        model=str(reply.get("model") or ""),
+        input_tokens=(usage.get("input_tokens") or 0) + read + written,
+        output_tokens=usage.get("output_tokens") or 0,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )

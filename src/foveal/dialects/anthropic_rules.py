@@ -1,0 +1,386 @@
+"""What the Anthropic Messages API refuses.
+
+Two neighbours decide most of it: the user message right after an assistant message opens with one result for each of
+its tool uses. Cache marks are the one thing counted over the whole request, in the order tools, system, messages.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from foveal.dialects.rules import (
+    Problem,
+    data_problems,
+    elements,
+    fields,
+    image_problems,
+    least_bytes,
+    mapping,
+    name_problems,
+    schema_problems,
+    sequence,
+    shape,
+    shown,
+    string,
+    text_problems,
+    unique_name_problems,
+    value_problems,
+)
+
+MAX_MESSAGES: Final = 100_000
+MAX_BYTES: Final = 32_000_000  # of the body; above it the API answers 413 request_too_large
+MAX_CACHE_MARKS: Final = 4
+_CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")  # as the API's own refusal prints it
+_ROLES: Final = ("user", "assistant", "system")
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+_TTLS: Final = (None, "5m", "1h")
+
+# The rule that is broken when a block stands in a message of another role than its own.
+_HOME: Final[Mapping[str, tuple[str, str]]] = {
+    "tool_use": ("assistant", "A2"),
+    "server_tool_use": ("assistant", "A2"),
+    "thinking": ("assistant", "A5"),
+    "redacted_thinking": ("assistant", "A5"),
+    "compaction": ("assistant", "A12"),
+    "tool_result": ("user", "A2"),
+}
+_SYSTEM_BLOCKS: Final = frozenset({"text", "tool_addition", "tool_removal"})
+
+
+def problems(request: Mapping[str, Any], since: int = 0) -> list[Problem]:
+    """What is wrong with the request; messages before `since` are known to be right."""
+    messages = sequence(request.get("messages"))
+    if not messages:
+        return [shape("messages", "a list of messages", request.get("messages"))]
+    since = min(max(since, 0), len(messages))
+    found: list[Problem] = []
+    if since == 0:
+        found += _head(request, messages)
+    if len(messages) > MAX_MESSAGES:
+        found.append(Problem("A13", "messages", f"At most {MAX_MESSAGES} messages are taken, found {len(messages)}."))
+    for index in range(since, len(messages)):
+        where = f"messages[{index}]"
+        found += _message(messages[index], where)
+        found += _neighbours(messages, index, where)
+    found += _ending(messages)
+    found += _loop_thinking(request, messages, since)
+    found += _cache_marks(request, messages, since)
+    return found
+
+
+def _head(request: Mapping[str, object], messages: Sequence[object]) -> Iterator[Problem]:
+    """What stands before the messages, and what only a look at all of them can tell."""
+    yield from _tools(request.get("tools"))
+    system = request.get("system")
+    yield from value_problems(system, "system")
+    if isinstance(system, str):
+        yield from text_problems(system, "system")
+    for index, block in enumerate(elements(system)):
+        yield from text_problems(fields(block).get("text"), f"system[{index}].text")
+        yield from _cache_mark(fields(block), f"system[{index}]")
+    yield from _repeated_ids(messages)
+    if (size := least_bytes([system, request.get("tools"), messages])) > MAX_BYTES:
+        yield Problem("A13", "messages", f"The strings alone take {size} bytes; the limit of a body is {MAX_BYTES}.")
+
+
+def _tools(value: object) -> Iterator[Problem]:
+    named: list[tuple[object, str]] = []
+    for index, definition in enumerate(elements(value)):
+        where = f"tools[{index}]"
+        tool = fields(definition)
+        yield from value_problems(tool, where)
+        if tool.get("type") in (None, "custom"):
+            yield from name_problems(tool.get("name"), f"{where}.name", _TOOL_NAME)
+            yield from schema_problems(tool.get("input_schema"), f"{where}.input_schema", required=True)
+        yield from _cache_mark(tool, where)
+        named.append((tool.get("name"), f"{where}.name"))
+    yield from unique_name_problems(named)
+
+
+def _repeated_ids(messages: Sequence[object]) -> Iterator[Problem]:
+    seen: dict[str, int] = {}
+    for index, message in enumerate(messages):
+        for use, where in _uses(message, f"messages[{index}]"):
+            # A repetition inside one message is a matter of that message alone, and reported with it.
+            if isinstance(use_id := use.get("id"), str) and seen.setdefault(use_id, index) != index:
+                yield Problem("G3", f"{where}.id", f"The tool use id {shown(use_id)} is used in an earlier message.")
+
+
+# One message.
+
+
+def _message(value: object, where: str) -> Iterator[Problem]:
+    message = mapping(value)
+    role = string(message.get("role")) if message is not None else None
+    if message is None or role not in _ROLES:
+        yield shape(where, f"a message with one of the roles {', '.join(_ROLES)}", value if message is None else role)
+        return
+    yield from value_problems(message, where)
+    content = message.get("content")
+    if isinstance(content, str):
+        yield from text_problems(content, f"{where}.content")
+        return
+    blocks = sequence(content)
+    if not blocks:
+        yield Problem("G6", f"{where}.content", f"The {role} message has no content.")
+        return
+    for index, block in enumerate(blocks):
+        yield from _block(block, role, f"{where}.content[{index}]")
+    yield from _repeated_in(message, where)
+
+
+def _repeated_in(message: Mapping[str, object], where: str) -> Iterator[Problem]:
+    seen: set[object] = set()
+    for use, place in _uses(message, where):
+        if isinstance(use_id := use.get("id"), str):
+            if use_id in seen:
+                yield Problem("G3", f"{place}.id", f"The tool use id {shown(use_id)} is used twice in this message.")
+            seen.add(use_id)
+
+
+def _block(value: object, role: str, where: str) -> Iterator[Problem]:
+    block = fields(value)
+    kind = string(block.get("type"))
+    if kind is None:
+        yield shape(where, "a content block with a type", value)
+        return
+    home, rule = _HOME.get(kind, (role, ""))
+    if home != role:
+        yield Problem(rule, where, f"A {kind} block belongs in a message of the {home}, found it in one of the {role}.")
+    if role == "system" and kind not in _SYSTEM_BLOCKS:
+        yield Problem("A11", where, f"A system message in the list takes text, found {kind}.")
+    yield from _cache_mark(block, where)
+    if (check := _BLOCKS.get(kind)) is not None:
+        yield from check(block, where)
+
+
+def _text(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+    yield from text_problems(block.get("text"), f"{where}.text")
+
+
+def _image(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+    source = fields(block.get("source"))
+    place = f"{where}.source"
+    match source.get("type"):
+        case "base64":
+            yield from image_problems(source.get("media_type"), source.get("data"), place)
+        case "url" | "file":
+            pass
+        case other:
+            yield Problem("G15", place, f"An image comes from base64, url or file, found {shown(other)}.")
+
+
+def _document(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+    source = fields(block.get("source"))
+    if source.get("type") == "base64":
+        yield from data_problems(source.get("data"), f"{where}.source")
+
+
+def _thinking(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+    # The thinking itself may be empty: some models send only the signature.
+    if not isinstance(block.get("thinking"), str):
+        yield shape(f"{where}.thinking", "a string", block.get("thinking"))
+    if not (string(block.get("signature")) or "").strip():
+        yield Problem("A5", f"{where}.signature", "The thinking has no signature; leave the block out.")
+
+
+def _redacted_thinking(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+    if not string(block.get("data")):
+        yield Problem("A5", f"{where}.data", "The redacted thinking has no data; leave the block out.")
+
+
+def _tool_use(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+    yield from _call_id(block.get("id"), f"{where}.id")
+    yield from name_problems(block.get("name"), f"{where}.name", _TOOL_NAME)
+    if mapping(block.get("input")) is None:
+        yield Problem("G5", f"{where}.input", f"The input is a JSON object, found {shown(block.get('input'))}.")
+
+
+def _tool_result(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+    yield from _call_id(block.get("tool_use_id"), f"{where}.tool_use_id")
+    content = block.get("content")
+    if content is None or isinstance(content, str):  # empty is fine: a tool may have nothing to say
+        return
+    blocks = sequence(content)
+    if blocks is None:
+        yield shape(f"{where}.content", "a string or a list of blocks", content)
+        return
+    for index, inner in enumerate(blocks):
+        place = f"{where}.content[{index}]"
+        kind = fields(inner).get("type")
+        if kind in ("tool_use", "tool_result"):
+            yield shape(place, "text, images or documents in a tool result", kind)
+            continue
+        if block.get("is_error") is True and kind != "text":
+            yield Problem("A8", place, f"The result of a failed tool is text only, found {shown(kind)}.")
+        yield from _block(inner, "user", place)
+
+
+def _compaction(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+    content = block.get("content")
+    if content is not None and not string(content):  # nothing stands for a compaction that failed
+        yield Problem("A12", f"{where}.content", "The compaction is empty; send it as it came, or null.")
+
+
+_BLOCKS: Final[Mapping[str, Callable[[Mapping[str, object], str], Iterator[Problem]]]] = {
+    "text": _text,
+    "image": _image,
+    "document": _document,
+    "thinking": _thinking,
+    "redacted_thinking": _redacted_thinking,
+    "tool_use": _tool_use,
+    "server_tool_use": _tool_use,
+    "tool_result": _tool_result,
+    "compaction": _compaction,
+}
+
+
+def _call_id(value: object, where: str) -> Iterator[Problem]:
+    if not isinstance(value, str) or _CALL_ID.fullmatch(value) is None:
+        yield Problem("A4", where, f"The id {shown(value)} does not match {_CALL_ID.pattern}.")
+
+
+# A message and the one before it.
+
+
+def _role(messages: Sequence[object], index: int) -> object:
+    return fields(messages[index]).get("role")
+
+
+def _blocks(message: object, where: str, kind: str) -> Iterator[tuple[Mapping[str, object], str]]:
+    for index, value in enumerate(elements(fields(message).get("content"))):
+        if (block := fields(value)).get("type") == kind:
+            yield block, f"{where}.content[{index}]"
+
+
+def _uses(message: object, where: str) -> Iterator[tuple[Mapping[str, object], str]]:
+    return _blocks(message, where, "tool_use")
+
+
+def _neighbours(messages: Sequence[object], index: int, where: str) -> Iterator[Problem]:
+    role = _role(messages, index)
+    before = _role(messages, index - 1) if index else None
+    if role == "system":
+        if before != "user":
+            yield Problem("A11", where, "A system message in the list follows a user message.")
+    elif before == "system":
+        if role != "assistant":
+            yield Problem("A11", where, "After a system message in the list the assistant speaks.")
+    elif index == 0 and role != "user":
+        yield Problem("A1", where, f"The first message is the user's, found {shown(role)}.")
+    elif role == before:
+        yield Problem("A1", where, f"Two messages of the {shown(role)} in a row; merge them.")
+    yield from _pairing(messages, index, where)
+
+
+def _pairing(messages: Sequence[object], index: int, where: str) -> Iterator[Problem]:
+    before = messages[index - 1] if index else None
+    uses = _uses(before, f"messages[{index - 1}]")
+    open_uses = {use_id: place for use, place in uses if isinstance(use_id := use.get("id"), str)}
+    waiting = dict(open_uses)
+    results = list(_blocks(messages[index], where, "tool_result"))
+    for result, place in results:
+        use_id = string(result.get("tool_use_id"))
+        if use_id is not None and use_id in waiting:
+            del waiting[use_id]
+        else:
+            why = "is answered twice" if use_id in open_uses else "is not in the message before"
+            yield Problem("A3", f"{place}.tool_use_id", f"The tool use {shown(use_id)} {why}.")
+    for use_id, place in waiting.items():
+        yield Problem("A3", where, f"The tool use {shown(use_id)} of {place} has no result in this message.")
+    content = elements(fields(messages[index]).get("content"))
+    leading = next((i for i, block in enumerate(content) if fields(block).get("type") != "tool_result"), len(content))
+    if leading < len(results):
+        yield Problem("A2", f"{where}.content[{leading}]", "Tool results stand before every other block.")
+
+
+# The end of the list.
+
+
+def _ending(messages: Sequence[object]) -> Iterator[Problem]:
+    where = "messages[-1]"
+    last = fields(messages[-1])
+    if last.get("role") != "assistant":
+        return
+    yield Problem("A7", where, "The last message is the assistant's; newer models and thinking take no prefill.")
+    for use, place in _uses(last, where):
+        yield Problem("A3", where, f"The tool use {shown(use.get('id'))} of {place} has no result: the list ends.")
+    content = last.get("content")
+    final = content if isinstance(content, str) else fields((elements(content) or (None,))[-1]).get("text")
+    if isinstance(final, str) and final != final.rstrip():
+        yield Problem("A9", where, "The final assistant text ends in white space.")
+
+
+def _answers(messages: Sequence[object], index: int) -> bool:
+    return any(_blocks(messages[index], "", "tool_result"))
+
+
+def _past_system(messages: Sequence[object], index: int) -> int:
+    return index - 1 if index > 0 and _role(messages, index) == "system" else index
+
+
+def _loop_thinking(request: Mapping[str, object], messages: Sequence[object], since: int) -> Iterator[Problem]:
+    """With a thinking budget, the assistant message that opened the running tool loop starts with thinking."""
+    if fields(request.get("thinking")).get("type") != "enabled":
+        return
+    index, first = _past_system(messages, len(messages) - 1), None
+    while index > since and _answers(messages, index):
+        first = index - 1
+        index = _past_system(messages, first - 1)
+    if first is None or (index >= 0 and _answers(messages, index)):
+        return  # no loop is running, or it began before the messages that are new
+    opening = fields(next(iter(elements(fields(messages[first]).get("content"))), None)).get("type")
+    if string(opening) not in _THINKING:
+        where = f"messages[{first}].content[0]"
+        yield Problem("A5", where, f"The running tool loop starts with its thinking, found {shown(opening)}.")
+
+
+# Cache marks.
+
+
+def _cache_mark(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+    if block.get("cache_control") is None:
+        return
+    mark = fields(block.get("cache_control"))
+    place = f"{where}.cache_control"
+    if mark.get("type") != "ephemeral" or mark.get("ttl") not in _TTLS:
+        yield Problem("A10", place, "A cache mark is ephemeral, with a ttl of 5m or 1h.")
+    if string(block.get("type")) in _THINKING:
+        yield Problem("A10", place, "A thinking block takes no cache mark.")
+    elif block.get("type") == "text" and not (string(block.get("text")) or "").strip():
+        yield Problem("A10", place, "An empty text block takes no cache mark.")
+
+
+def _marked(values: object, where: str) -> Iterator[tuple[object, str]]:
+    """The ttl and place of every cache mark on the blocks, and on the blocks inside them."""
+    for index, value in enumerate(elements(values)):
+        block, place = fields(value), f"{where}[{index}]"
+        if block.get("type") == "tool_result":
+            yield from _marked_flat(block.get("content"), f"{place}.content")
+        if (mark := mapping(block.get("cache_control"))) is not None:
+            yield mark.get("ttl"), f"{place}.cache_control"
+
+
+def _marked_flat(values: object, where: str) -> Iterator[tuple[object, str]]:
+    for index, value in enumerate(elements(values)):
+        if (mark := mapping(fields(value).get("cache_control"))) is not None:
+            yield mark.get("ttl"), f"{where}[{index}].cache_control"
+
+
+def _cache_marks(request: Mapping[str, object], messages: Sequence[object], since: int) -> Iterator[Problem]:
+    marks: list[tuple[object, str]] = []
+    if since == 0:
+        marks += [*_marked(request.get("tools"), "tools"), *_marked(request.get("system"), "system")]
+    for index in range(since, len(messages)):
+        marks += _marked(fields(messages[index]).get("content"), f"messages[{index}].content")
+    if (mark := mapping(request.get("cache_control"))) is not None:
+        marks.append((mark.get("ttl"), "cache_control"))  # the API puts this one on the last block by itself
+    if len(marks) > MAX_CACHE_MARKS:
+        what = f"At most {MAX_CACHE_MARKS} cache marks are taken, found {len(marks)}."
+        yield Problem("A10", marks[MAX_CACHE_MARKS][1], what)
+    short = False
+    for ttl, where in marks:
+        if ttl == "1h" and short:
+            yield Problem("A10", where, "A cache mark of one hour stands after one of five minutes.")
+        short = short or ttl != "1h"

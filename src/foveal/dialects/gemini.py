@@ -1,0 +1,190 @@
+"""Gemini, as the google-genai SDK takes it: contents, and a config with system instruction and tools."""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from foveal.core.entry import (
+    File,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    RedactedThinking,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from foveal.dialects import gemini_rules
+from foveal.dialects.media import check_image
+from foveal.dialects.port import Ask, CannotSay, ToolSpec, Wire
+from foveal.dialects.rules import Problem
+
+CONTINUE = "Please continue."
+BEGIN = "[The conversation begins with the model's message below.]"
+NO_SIGNATURE = b"skip_thought_signature_validator"
+"""What Gemini 3 takes in place of a signature for calls that it did not make itself."""
+
+
+class Gemini:
+    name = "gemini"
+
+    def hides(self, part: Part, writer: str | None, model: str) -> str:
+        match part:
+            case Thinking() | RedactedThinking():
+                return "thoughts are not sent back; their signatures travel with the calls"
+            case Opaque():
+                return f"a part of {part.provider}'s own format"
+            case _:
+                return ""
+
+    def chunk(self, messages: Sequence[Message]) -> list[Wire]:
+        wires: list[Wire] = []
+        names: dict[str, str] = {}
+        for message in messages:
+            match message.role:
+                case "assistant":
+                    names |= {part.id: part.name for part in message.parts if isinstance(part, ToolCall)}
+                    wires.append({"role": "model", "parts": _reply_parts(message.parts)})
+                case "tool":
+                    wires.append({"role": "user", "parts": _result_parts(message.parts, names)})
+                case "system":
+                    texts = [Text("[system] " + p.text) if isinstance(p, Text) else p for p in message.parts]
+                    wires.append({"role": "user", "parts": [_content(part) for part in texts]})
+                case _:
+                    wires.append({"role": "user", "parts": [_content(part) for part in message.parts]})
+        return wires
+
+    def join(self, wires: list[Wire], chunk: Sequence[Wire]) -> None:
+        for wire in chunk:
+            last = wires[-1]["role"] if wires else None
+            if wire["role"] == "model" and last != "user":
+                wires.append(_user_text(CONTINUE if last else BEGIN))
+            if wire["role"] == "user" and last == "user":
+                wires[-1] = {"role": "user", "parts": wires[-1]["parts"] + wire["parts"]}
+            else:
+                wires.append(wire)
+
+    def request(self, ask: Ask, lead: Sequence[Message], wires: list[Wire]) -> dict[str, Any]:
+        contents = list(wires)
+        if not contents or contents[-1]["role"] == "model":
+            contents.append(_user_text(CONTINUE))
+        config: dict[str, Any] = {}
+        texts = [part.text for message in lead for part in message.parts if isinstance(part, Text)]
+        if texts:
+            config["system_instruction"] = "\n\n".join(texts)
+        if ask.tools:
+            declared = [_tool(spec) for spec in ask.tools if spec.hosted is None]
+            hosted = [spec.hosted for spec in ask.tools if spec.hosted is not None]
+            config["tools"] = ([{"function_declarations": declared}] if declared else []) + hosted
+        return {"model": ask.model, "contents": contents, "config": config}
+
+    def parse(self, reply: Mapping[str, Any]) -> tuple[Message, Usage | None]:
+        model = reply.get("model_version") or reply.get("modelVersion")
+        candidate = reply["candidates"][0]
+        parts = (candidate.get("content") or {}).get("parts") or ()
+        return Message("assistant", tuple(_parse_part(part) for part in parts), model), _usage(reply, model)
+
+    def problems(self, request: Mapping[str, Any], since: int) -> list[Problem]:
+        return gemini_rules.problems(request, since)
+
+
+def _user_text(text: str) -> Wire:
+    return {"role": "user", "parts": [{"text": text}]}
+
+
+def _reply_parts(parts: Sequence[Part]) -> list[Wire]:
+    wires: list[Wire] = []
+    called = False
+    for part in parts:
+        match part:
+            case Text(text, signature):
+                wires.append({"text": text} | _signature(signature))
+            case ToolCall(call_id, name, arguments, signature):
+                value = msgspec.json.decode(arguments, type=dict[str, Any])
+                wire: Wire = {"function_call": {"id": call_id, "name": name, "args": value}} | _signature(signature)
+                if not called and not signature:
+                    wire["thought_signature"] = NO_SIGNATURE
+                called = True
+                wires.append(wire)
+            case _:
+                raise CannotSay(f"a reply cannot hold a {type(part).__name__}")
+    return wires
+
+
+def _signature(signature: str | None) -> Wire:
+    return {"thought_signature": b64decode(signature)} if signature else {}
+
+
+def _result_parts(parts: Sequence[Part], names: Mapping[str, str]) -> list[Wire]:
+    """Responses first, in the order of the calls; images after them, which every Gemini takes."""
+    responses: list[Wire] = []
+    after: list[Wire] = []
+    for part in parts:
+        if not isinstance(part, ToolResult):
+            continue
+        text = "\n".join(item.text for item in part.content if isinstance(item, Text))
+        after.extend(_content(item) for item in part.content if isinstance(item, Image | File))
+        key = "output" if part.status == "ok" else "error"
+        response = {"id": part.call, "name": names[part.call], "response": {key: text or "[see below]"}}
+        responses.append({"function_response": response})
+    return responses + after
+
+
+def _content(part: Part) -> Wire:
+    match part:
+        case Text(text):
+            return {"text": text}
+        case Image(media_type, data, url):
+            check_image(part)
+            return _media(media_type, data, url)
+        case File(media_type, _, data, url) if data or url:
+            return _media(media_type, data, url)
+        case _:
+            raise CannotSay(f"a {type(part).__name__} has no place in this message")
+
+
+def _media(media_type: str, data: bytes | None, url: str | None) -> Wire:
+    if data:
+        return {"inline_data": {"mime_type": media_type, "data": b64encode(data).decode("ascii")}}
+    return {"file_data": {"file_uri": url, "mime_type": media_type}}
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    tool = {"name": spec.name, "description": spec.description, "parameters_json_schema": spec.parameters}
+    return {key: value for key, value in tool.items() if value}
+
+
+def _parse_part(part: Mapping[str, Any]) -> Part:
+    raw = part.get("thought_signature") or part.get("thoughtSignature")
+    signature = b64encode(raw).decode("ascii") if isinstance(raw, bytes) else raw
+    call = part.get("function_call") or part.get("functionCall")
+    if call:
+        arguments = msgspec.json.encode(call.get("args") or {}).decode()
+        return ToolCall(call.get("id") or "", call["name"], arguments, signature)
+    text = part.get("text")
+    if isinstance(text, str):
+        return Thinking(text, signature) if part.get("thought") else Text(text, signature)
+    known = {key: value for key, value in part.items() if value is not None}
+    return Opaque("gemini", msgspec.json.encode(known).decode())
+
+
+def _usage(reply: Mapping[str, Any], model: str | None) -> Usage | None:
+    usage = reply.get("usage_metadata") or reply.get("usageMetadata")
+    if not usage:
+        return None
+
+    def number(snake: str, camel: str) -> int:
+        return usage.get(snake) or usage.get(camel) or 0
+
+    return Usage(
+        model=model or "",
+        input_tokens=number("prompt_token_count", "promptTokenCount"),
+        output_tokens=number("candidates_token_count", "candidatesTokenCount")
+        + number("thoughts_token_count", "thoughtsTokenCount"),
+        cache_read_tokens=number("cached_content_token_count", "cachedContentTokenCount"),
+    )

@@ -1,0 +1,156 @@
+"""OpenAI Chat Completions, and the many servers that speak it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from foveal.core.entry import (
+    File,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    RedactedThinking,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from foveal.dialects import openai_chat_rules
+from foveal.dialects.media import check_image, data_url
+from foveal.dialects.port import Ask, CannotSay, Wire
+from foveal.dialects.rules import Problem
+from foveal.dialects.tools import tools_json
+
+MOST_CALLS = 128
+IMAGES_OF_RESULTS = "[images of the results above]"
+
+
+class OpenAIChat:
+    name = "openai_chat"
+
+    def hides(self, part: Part, writer: str | None, model: str) -> str:
+        match part:
+            case Thinking() | RedactedThinking():
+                return "the chat format has no place for thinking"
+            case Opaque(provider):
+                return f"a part of {provider}'s own format"
+            case _:
+                return ""
+
+    def chunk(self, messages: Sequence[Message]) -> list[Wire]:
+        wires: list[Wire] = []
+        for message in _in_batches(messages):
+            match message.role:
+                case "assistant":
+                    wires.append(_assistant(message))
+                case "tool":
+                    wires.extend(_results(message))
+                case role:
+                    wires.append({"role": role, "content": _content(message.parts)})
+        return wires
+
+    def join(self, wires: list[Wire], chunk: Sequence[Wire]) -> None:
+        wires.extend(chunk)
+
+    def request(self, ask: Ask, lead: Sequence[Message], wires: list[Wire]) -> dict[str, Any]:
+        request: dict[str, Any] = {"model": ask.model, "messages": [*self.chunk(lead), *wires]}
+        if ask.tools:
+            request["tools"] = msgspec.json.decode(tools_json(ask.tools))
+        if ask.cache_key:
+            request["prompt_cache_key"] = ask.cache_key
+        return request
+
+    def parse(self, reply: Mapping[str, Any]) -> tuple[Message, Usage | None]:
+        choice = reply["choices"][0]
+        said: Mapping[str, Any] = choice["message"]
+        parts: list[Part] = []
+        if said.get("reasoning_content"):
+            parts.append(Thinking(said["reasoning_content"]))
+        parts.extend(Text(said[key]) for key in ("content", "refusal") if said.get(key))
+        for call in said.get("tool_calls") or ():
+            function = call.get("function") or {"name": call["custom"]["name"], "arguments": call["custom"]["input"]}
+            parts.append(ToolCall(call["id"], function["name"], function["arguments"]))
+        return Message("assistant", tuple(parts), reply.get("model")), _usage(reply)
+
+    def problems(self, request: Mapping[str, Any], since: int) -> list[Problem]:
+        lead = next((i for i, wire in enumerate(request["messages"]) if wire["role"] != "system"), 0)
+        return openai_chat_rules.problems(request, since + lead if since else 0)
+
+
+def _in_batches(messages: Sequence[Message]) -> Iterator[Message]:
+    """One message may hold so many calls; more of them are shown as several replies, each with its results."""
+    calls = [part for message in messages for part in message.parts if isinstance(part, ToolCall)]
+    if len(calls) <= MOST_CALLS:
+        yield from messages
+        return
+    reply, results = messages
+    said = tuple(part for part in reply.parts if not isinstance(part, ToolCall))
+    for start in range(0, len(calls), MOST_CALLS):
+        batch = slice(start, start + MOST_CALLS)
+        yield msgspec.structs.replace(reply, parts=(*said, *calls[batch]))
+        yield msgspec.structs.replace(results, parts=results.parts[batch])
+        said = ()
+
+
+def _assistant(message: Message) -> Wire:
+    texts = [part.text for part in message.parts if isinstance(part, Text)]
+    calls = [part for part in message.parts if isinstance(part, ToolCall)]
+    wire: Wire = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
+    if calls:
+        wire["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in calls
+        ]
+    return wire
+
+
+def _results(message: Message) -> list[Wire]:
+    """A tool message holds text only, so images follow all results in a message of the user."""
+    wires: list[Wire] = []
+    media: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, ToolResult):
+            texts = [item.text for item in part.content if isinstance(item, Text)]
+            media.extend(item for item in part.content if isinstance(item, Image | File))
+            wires.append({"role": "tool", "tool_call_id": part.call, "content": "\n".join(texts) or "[see below]"})
+    if media:
+        wires.append({"role": "user", "content": _content((Text(IMAGES_OF_RESULTS), *media))})
+    return wires
+
+
+def _content(parts: Sequence[Part]) -> str | list[Wire]:
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
+    return [_part(part) for part in parts]
+
+
+def _part(part: Part) -> Wire:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Image():
+            check_image(part)
+            return {"type": "image_url", "image_url": {"url": data_url(part)}}
+        case File(media_type, name, data) if data and media_type == "application/pdf":
+            return {"type": "file", "file": {"filename": name, "file_data": data_url(part)}}
+        case File(media_type, name):
+            raise CannotSay(f"the file {name} ({media_type}) can only be sent as PDF bytes")
+        case _:
+            raise CannotSay(f"a {type(part).__name__} has no place in a {type(part).__name__.lower()} message")
+
+
+def _usage(reply: Mapping[str, Any]) -> Usage | None:
+    usage = reply.get("usage")
+    if not usage:
+        return None
+    details = usage.get("prompt_tokens_details") or {}
+    return Usage(
+        model=str(reply.get("model") or ""),
+        input_tokens=usage.get("prompt_tokens") or 0,
+        output_tokens=usage.get("completion_tokens") or 0,
+        cache_read_tokens=details.get("cached_tokens") or 0,
+        cache_write_tokens=details.get("cache_write_tokens") or 0,
+    )

@@ -1,0 +1,32 @@
+"""Level `reference`: one line that says what stood here and how to get it back."""
+
+from foveal.core.entry import Content, File, Image, Stored, Text
+
+
+def reference(what: str, tokens: int, ref: str, newer: str = "") -> str:
+    """The one-line stand-in. `newer` is the reference of what made this one stale."""
+    pointer = f"; newer: {newer}" if newer else ""
+    return f"[{what}: {tokens:,} tokens not shown; ref {ref}{pointer}]"
+
+
+def gap_line(entries: int, tokens: int, ref: str) -> str:
+    messages = "message" if entries == 1 else "messages"
+    return f"[{entries:,} earlier {messages} ({tokens:,} tokens) not shown; ref {ref}]"
+
+
+def as_text(content: tuple[Content, ...]) -> str:
+    """A result as one text, for levels that shorten text; images and files by a word in brackets."""
+    return "\n".join(_as_text(item) for item in content)
+
+
+def _as_text(item: Content) -> str:
+    match item:
+        case Text(text):
+            return text
+        case Image(media_type, _, _, width, height):
+            size = f" {width}×{height}" if width and height else ""
+            return f"[image {media_type}{size}]"
+        case File(media_type, name):
+            return f"[file {name} {media_type}]"
+        case Stored(_, size_bytes, lines):
+            return f"{item.head}\n[{size_bytes:,} bytes, {lines:,} lines]\n{item.tail}"

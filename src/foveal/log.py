@@ -1,0 +1,78 @@
+"""Between a store's rows and the core's entries."""
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from foveal.core import codec
+from foveal.core.entry import Entry, Message, Part, Role, ToolCall, ToolResult
+from foveal.core.errors import BadEntry, NotFound, StoreCorrupt
+from foveal.stores.port import Draft, Row, Store
+
+
+def to_draft(entry: Entry) -> Draft:
+    return Draft(entry.id, entry.parent, entry.time_ms, entry.author, codec.encode(entry.body))
+
+
+def to_entry(row: Row, session: str) -> Entry:
+    try:
+        return Entry(row.id, row.parent, row.time_ms, row.author, codec.decode(row.payload))
+    except BadEntry as error:
+        raise StoreCorrupt(f"session {session!r}, entry {row.seq}", str(error)) from error
+
+
+def branch(rows: Iterable[Row], head: str | None = None) -> list[Row]:
+    """The rows from the first to `head` (the last row, if not given) along the parents."""
+    listed = list(rows)
+    straight = all(after.parent == before.id for before, after in pairwise(listed))
+    if not listed or (straight and head in (None, listed[-1].id)):
+        return listed
+    by_id = {row.id: row for row in listed}
+    at = by_id.get(head) if head else listed[-1]
+    if at is None:
+        raise NotFound(f"no entry {head!r} in this log")
+    path = [at]
+    while at.parent is not None:
+        at = by_id[at.parent]
+        path.append(at)
+    return path[::-1]
+
+
+def heads(store: Store, session: str) -> list[str]:
+    """The ids at which branches end, the current one last."""
+    rows = list(store.rows(session))
+    parents = {row.parent for row in rows}
+    return [row.id for row in rows if row.id not in parents]
+
+
+_PARTS_OF_ROLE: dict[Role, str] = {
+    "system": "Text Image File Stored",
+    "user": "Text Image File Stored",
+    "assistant": "Text Thinking RedactedThinking ToolCall Image File Opaque",
+    "tool": "ToolResult",
+}
+
+
+def check_message(message: Message) -> None:
+    """Refuse what no provider could have said: better here than in a prompt that cannot be built."""
+    allowed = _PARTS_OF_ROLE.get(message.role)
+    if allowed is None:
+        raise BadEntry(f"the role {message.role!r} is not one of {', '.join(_PARTS_OF_ROLE)}")
+    for part in message.parts:
+        if type(part).__name__ not in allowed.split():
+            raise BadEntry(
+                f"a message of role {message.role!r} cannot hold a {type(part).__name__}; it can hold {allowed}"
+            )
+    for text in _texts(message.parts):
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadEntry(f"a part of role {message.role!r} holds {type(text).__name__} where text belongs")
+
+
+def _texts(parts: Iterable[Part]) -> Iterator[str]:
+    for part in parts:
+        match part:
+            case ToolCall(call_id, name, arguments):
+                yield from (call_id, name, arguments)
+            case ToolResult(call):
+                yield call
+            case _:
+                yield getattr(part, "text", "")

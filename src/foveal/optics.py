@@ -1,0 +1,71 @@
+"""Which model, which dialect, which counter, which budget: the outside facts that a view and a plan depend on."""
+
+import warnings
+
+import msgspec
+
+from foveal import counters, prices
+from foveal.core.budget import Budget
+from foveal.core.entry import Image, Setup
+from foveal.core.measure import Measure
+from foveal.core.project import Lens, View
+from foveal.core.trace import PROMPT_TOKENS
+from foveal.core.view import Size
+from foveal.dialects import Dialect, find_dialect
+from foveal.dialects.port import Ask, ToolSpec
+from foveal.dialects.tools import tools_json
+from foveal.policies import Policy
+
+REPLY_TOKENS = 4_096
+"""What a request that must name a maximum asks for where the budget reserves nothing."""
+
+
+class UnknownModelWarning(UserWarning):
+    """The model is not in the price table; its window is an assumption."""
+
+
+class Optics(msgspec.Struct, frozen=True):
+    model: str
+    dialect: Dialect
+    counter: counters.ModelCounter
+    budget: Budget
+    policy: Policy
+    facts: prices.ModelFacts
+
+    def lens(self, pins: frozenset[str] = frozenset()) -> Lens:
+        dialect, model = self.dialect, self.model
+        measure = Measure(self.counter.counter.count, self._image_tokens)
+        key = f"{model}|{dialect.name}|{self.counter.counter.name}"
+        return Lens(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins)
+
+    def setup(self, tools: tuple[ToolSpec, ...]) -> Setup:
+        text = tools_json(tools)
+        tokens = self.counter.counter.count(text) if tools else 0
+        name, policy, limit = self.counter.counter.name, self.policy.canonical(), self.budget.sendable
+        return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit)
+
+    def limits(self, view: View, setup: Setup) -> tuple[Size, Size]:
+        """What the messages may take, and what they should be folded down to, in our own count."""
+        calibration = counters.Calibration()
+        for estimated, actual in view.usage:
+            calibration = calibration.observe(estimated, actual)
+        factor, fixed = calibration.factor(self.counter.factor), setup.tools_tokens + PROMPT_TOKENS
+        return self.budget.most(factor, fixed), self.budget.aim(factor, fixed)
+
+    def ask(self, tools: tuple[ToolSpec, ...], cache_key: str) -> Ask:
+        reply = self.budget.reserve or min(REPLY_TOKENS, self.facts.max_output or REPLY_TOKENS)
+        return Ask(self.model, tools, reply, cache_key if self.facts.provider == "openai" else None)
+
+    def _image_tokens(self, image: Image) -> int:
+        size = (image.width, image.height) if image.width and image.height else counters.image_size(image.data or b"")
+        width, height = size or (None, None)
+        return counters.image_tokens(self.counter.family, width, height)
+
+
+def focus(model: str, policy: Policy, dialect: str | None = None) -> Optics:
+    """Look up everything that follows from a model and a policy. Warns where the model is not known."""
+    facts = prices.find(model, policy.models)
+    if not facts.known:
+        warnings.warn(f"{model}: {' '.join(facts.notes)}", UnknownModelWarning, stacklevel=3)
+    spoken = find_dialect(dialect or facts.dialect)
+    return Optics(model, spoken, counters.counter_for(model), policy.budget_for(facts.window), policy, facts)

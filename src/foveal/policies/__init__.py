@@ -1,0 +1,88 @@
+"""What to fold, in which order, under which budget. A policy is data: it can be read from a file and kept in a log."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, TypeAlias
+
+import msgspec
+
+from foveal.core.budget import Budget, one_knob, sent_limit
+from foveal.core.errors import BadPolicy
+from foveal.policies.clear import Clear
+from foveal.policies.oldest import Oldest
+from foveal.policies.repeats import Repeats
+from foveal.policies.shorten import Shorten
+
+BuiltIn: TypeAlias = Repeats | Shorten | Clear | Oldest
+
+DEFAULT_STAGES: tuple[BuiltIn, ...] = (
+    Repeats(),
+    Shorten(),
+    Clear(),
+    Oldest(),
+    # One huge result, or a huge newest turn: the newest is cut as well, gently first.
+    Shorten(over=0.25, to=0.2, keep=0.0, last_resort=True),
+    Shorten(over=0.06, to=0.05, keep=0.0, last_resort=True),
+    Shorten(keep=0.0, last_resort=True),
+    Clear(keep=0.0, last_resort=True),
+    Oldest(keep=0.0, last_resort=True),
+)
+
+
+class BudgetTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The `[budget]` table: whatever is left out is derived from the model's window."""
+
+    limit: int | None = None
+    target: int | None = None
+    reserve: int | None = None
+    max_bytes: int | None = None
+    max_images: int | None = None
+
+
+class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A budget, the stages that keep it, and facts about models that the built-in table does not know."""
+
+    max_context_tokens: int | None = None
+    """The one knob: everything else of the budget is derived from it."""
+    budget: BudgetTable = BudgetTable()
+    stages: tuple[BuiltIn, ...] = DEFAULT_STAGES
+    models: dict[str, dict[str, Any]] = {}
+
+    def budget_for(self, window: int) -> Budget:
+        """The budget for a model with this window."""
+        given = {
+            key: value for key in BudgetTable.__struct_fields__ if (value := getattr(self.budget, key)) is not None
+        }
+        if self.max_context_tokens is not None and "limit" in given:
+            raise BadPolicy("max_context_tokens and budget.limit are both set; keep one of them")
+        context = given.pop("limit", None) or self.max_context_tokens or window
+        base = one_knob(context)
+        reserve = given.pop("reserve", base.reserve)
+        base = sent_limit(context - reserve, reserve)
+        return msgspec.structs.replace(base, **given) if given else base
+
+    def canonical(self) -> str:
+        """The policy as JSON, the same for equal policies."""
+        return msgspec.json.encode(self, enc_hook=repr, order="deterministic").decode()
+
+
+def policy_from(table: Mapping[str, Any], source: str = "policy") -> Policy:
+    """A policy from plain data. An unknown key is an error that names the nearest known one."""
+    try:
+        return msgspec.convert(dict(table), Policy)
+    except msgspec.ValidationError as error:
+        raise BadPolicy(f"{source}: {error}{_hint(str(error))}") from None
+
+
+def _hint(message: str) -> str:
+    if "unknown field" not in message:
+        return ""
+    known = {
+        field for kind in (Policy, BudgetTable, Shorten, Clear, Oldest, Repeats) for field in kind.__struct_fields__
+    }
+    wrong = message.split("`")[1]
+    near = get_close_matches(wrong, known, n=1)
+    return f". Did you mean `{near[0]}`?" if near else f". Known keys: {', '.join(sorted(known))}"
+
+
+__all__ = ["Budget", "BudgetTable", "Clear", "Oldest", "Policy", "Repeats", "Shorten", "policy_from"]

@@ -1,0 +1,264 @@
+"""A session: append what happened, ask for the prompt, ask why.
+
+The imperative shell around the pure core. It owns the order of things: an entry is durable before the view takes it in, and a
+fold is durable before a prompt is built with it. Whatever fails in between leaves a log from which the same view is built again.
+"""
+
+import time
+from base64 import b32encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from secrets import token_bytes
+from types import TracebackType
+from typing import Any, cast
+
+import msgspec
+
+from foveal import log, recall
+from foveal.core import snapshot
+from foveal.core.entry import Body, Entry, Message, Rewind, Setup, Usage
+from foveal.core.errors import BadEntry, BadInput, InvalidPrompt, NotFound
+from foveal.core.fit import fit
+from foveal.core.project import View, collect_pins
+from foveal.core.prompt import Prompt
+from foveal.core.trace import PROMPT_TOKENS, Trace
+from foveal.dialects.port import ToolSpec
+from foveal.dialects.render import Renderer
+from foveal.dialects.tools import read_tools
+from foveal.optics import Optics, focus
+from foveal.policies import Policy
+from foveal.stores.port import Row, Store
+
+SNAPSHOT_EVERY = 256
+"""Entries between two snapshots: opening reads at most so many, and writing one is a small share of so many appends."""
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _random_id() -> str:
+    return b32encode(token_bytes(16))[:26].decode().lower()
+
+
+class Session:
+    """One agent's log, seen through one model and one policy. Not for use from several threads at once."""
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        *,
+        model: str,
+        policy: Policy | None = None,
+        dialect: str | None = None,
+        author: str = "agent",
+        takeover: bool = False,
+        new_id: Callable[[], str] = _random_id,
+        clock_ms: Callable[[], int] = _now_ms,
+    ) -> None:
+        self.name, self.author = name, author
+        self._store, self._new_id, self._clock_ms = store, new_id, clock_ms
+        self._optics = focus(model, policy or Policy(), dialect)
+        self._writer = store.hold(name, takeover=takeover)
+        try:
+            self._view = open_view(store, name, self._optics)
+        except BaseException:
+            self._writer.release()
+            raise
+        self._renderer = Renderer(self._optics.dialect)
+        self._snapshot_seq = self._view.seq
+        self._estimated: int | None = None
+
+    def append(self, item: Body | Mapping[str, Any] | object, *, id: str | None = None) -> Entry:  # noqa: A002 - the entry's id
+        """Keep what happened: a message, a mark, or a provider's reply as its SDK returned it.
+
+        Durable when it returns. Appending the same item under the same `id` again changes nothing.
+        """
+        bodies = self._bodies(item)
+        return self._keep(bodies, [id or self._new_id(), *(self._new_id() for _ in bodies[1:])])[0]
+
+    def extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
+        """Keep several items together: all of them or none, with one commit."""
+        bodies = [body for item in items for body in self._bodies(item)]
+        return self._keep(bodies, [self._new_id() for _ in bodies])
+
+    def prompt(self, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
+        """The next request: within the budget, valid for the provider. `OverBudget` if that cannot be."""
+        specs = read_tools(tools)
+        setup = self._optics.setup(specs)
+        if setup != self._view.setup:
+            self._keep([setup], [self._new_id()])
+        most, aim = self._optics.limits(self._view, setup)
+        fold = fit(self._view, most, aim, self._optics.policy.stages, tools_tokens=setup.tools_tokens + PROMPT_TOKENS)
+        if fold:
+            self._keep([fold], [self._new_id()], with_snapshot=False)
+            self._snapshot_seq = -SNAPSHOT_EVERY  # the view is at its smallest now: write it with the next append
+        prompt = build(self.name, self._view, self._optics, specs, self._renderer)
+        self._estimated = prompt.tokens
+        return msgspec.structs.replace(prompt, fold=fold)
+
+    def why(self, call: int | None = None) -> Trace:
+        """What the next prompt would show and why; or what a past call's prompt showed."""
+        return prompt_at(self._store, self.name, self._optics, call, self._view).trace
+
+    def recall(self, ref: str) -> str:
+        """The original behind a reference, whole."""
+        return recall.read(self._store, self.name, ref)
+
+    def rewind(self, entry_id: str, reason: str = "") -> Entry:
+        """Go on from an earlier entry. What came after it stays in the log, as a branch of its own."""
+        found = self._store.find(self.name, entry_id)
+        if len(found) != 1:
+            raise NotFound(f"session {self.name!r} has no entry {entry_id!r} to rewind to")
+        entry = Entry(self._new_id(), found[0].id, self._clock_ms(), self.author, Rewind(reason))
+        (seq,) = self._writer.append([log.to_draft(entry)])
+        self._take(seq, entry)
+        return entry
+
+    @property
+    def raw_tokens(self) -> int:
+        """What all messages would take if every one were shown in full."""
+        return self._view.raw_tokens
+
+    def measure(self, message: Message) -> int:
+        """How many tokens a message takes."""
+        return self._view.measure(message)
+
+    def close(self) -> None:
+        """Give the session up for others to hold."""
+        self._writer.release()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _bodies(self, item: object) -> list[Body]:
+        if isinstance(item, Message):
+            log.check_message(item)
+            return [recall.offload(self._store, item)]
+        if isinstance(item, Body.__args__):
+            return [cast("Body", item)]
+        return self._parse(item)
+
+    def _parse(self, reply: object) -> list[Body]:
+        """A provider's reply: the message, and what it cost."""
+        plain = reply if isinstance(reply, Mapping) else cast("Any", getattr(reply, "model_dump", lambda: None))()
+        if plain is None:
+            raise BadInput(f"a {type(reply).__name__} is neither an entry nor a reply of a provider's SDK")
+        try:
+            message, usage = self._optics.dialect.parse(cast("Mapping[str, Any]", plain))
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            what = f"this is not a reply of the {self._optics.dialect.name} dialect ({type(error).__name__}: {error})"
+            raise BadInput(f"{what}; was it made with another model's SDK?") from error
+        # Providers answer with a dated name; what counts for signatures is the model that was asked.
+        message = msgspec.structs.replace(message, model=self._optics.model)
+        log.check_message(message)
+        if usage is None:
+            return [message]
+        return [message, msgspec.structs.replace(usage, model=self._optics.model, estimated=self._estimated)]
+
+    def _keep(self, bodies: list[Body], ids: list[str], *, with_snapshot: bool = True) -> list[Entry]:
+        entries: list[Entry] = []
+        parent = self._view.head
+        for body, entry_id in zip(bodies, ids, strict=True):
+            entries.append(Entry(entry_id, parent, self._clock_ms(), self.author, body))
+            parent = entry_id
+        due = with_snapshot and self._view.seq - self._snapshot_seq >= SNAPSHOT_EVERY
+        frozen = snapshot.dump(self._view) if due else None
+        seqs = self._writer.append([log.to_draft(entry) for entry in entries], snapshot=frozen)
+        if due:
+            self._snapshot_seq = self._view.seq
+        for seq, entry in zip(seqs, entries, strict=True):
+            if seq > self._view.seq:  # a retry of what is there already has a lower place
+                self._take(seq, entry)
+        return entries
+
+    def _take(self, seq: int, entry: Entry) -> None:
+        self._view.feed(seq, entry)
+        if self._view.stale:
+            self._view = view_of(log.branch(self._store.rows(self.name)), self.name, self._optics)
+            self._renderer = Renderer(self._optics.dialect)
+            self._snapshot_seq = -SNAPSHOT_EVERY
+
+
+def open_view(store: Store, name: str, optics: Optics) -> View:
+    """The view of a stored session, from its snapshot where there is one."""
+    frozen = store.snapshot(name)
+    if frozen:
+        lens = optics.lens(snapshot.pins_in(frozen.payload))
+        view = snapshot.load(frozen.payload, lens, lambda seqs: _entries_at(store, name, seqs))
+        if view:
+            for row in store.rows(name, after=view.seq):
+                view.feed(row.seq, log.to_entry(row, name))
+            if not view.stale:
+                return view
+    return view_of(log.branch(store.rows(name)), name, optics)
+
+
+def view_of(rows: Iterable[Row], name: str, optics: Optics) -> View:
+    """The view of these rows, which are one branch."""
+    pairs = [(row.seq, log.to_entry(row, name)) for row in rows]
+    view = View(optics.lens(collect_pins(entry for _, entry in pairs)))
+    for seq, entry in pairs:
+        view.feed(seq, entry)
+    view.stale = False
+    return view
+
+
+def build(name: str, view: View, optics: Optics, specs: tuple[ToolSpec, ...], renderer: Renderer) -> Prompt:
+    """The prompt of a view that fits. Validated before anybody sees it."""
+    setup = view.setup or optics.setup(specs)
+    lead, wires, since = renderer.render(view)
+    if not wires and not lead:
+        raise BadInput(f"session {name!r} has nothing to send yet; append a message first")
+    request = optics.dialect.request(optics.ask(specs, name[:64]), lead, wires)
+    if problems := optics.dialect.problems(request, since):
+        raise InvalidPrompt(optics.dialect.name, problems)
+    tokens = view.size.tokens + setup.tools_tokens + PROMPT_TOKENS
+    return Prompt(name, view.calls + 1, request, wires, tokens, None, setup, tuple(view.atoms))
+
+
+def prompt_at(store: Store, name: str, optics: Optics, call: int | None, now: View | None = None) -> Prompt:
+    """The prompt of a call: of the next one, or of a past one as it was sent, built again from the log."""
+    view = now
+    if call is not None or view is None:
+        rows = log.branch(store.rows(name))
+        if call is not None:
+            rows = rows[: _place_of_call(rows, name, call)]
+        view = view_of(rows, name, optics)
+    specs = read_tools(msgspec.json.decode(view.setup.tools)) if view.setup else ()
+    return build(name, view, optics, specs, Renderer(optics.dialect))
+
+
+def setup_at(store: Store, name: str, call: int | None = None) -> Setup:
+    """What the prompts of a stored session were last built for (at this call)."""
+    rows = log.branch(store.rows(name))
+    rows = rows[: _place_of_call(rows, name, call)] if call is not None else rows
+    for row in reversed(rows):
+        if row.payload.startswith(b'={"is":"setup"'):
+            return cast("Setup", log.to_entry(row, name).body)
+    raise NotFound(f"session {name!r} has no prompt yet: nothing says which model it is for")
+
+
+def _place_of_call(rows: list[Row], name: str, call: int) -> int:
+    places = [
+        i
+        for i, row in enumerate(rows)
+        if row.payload.startswith((b'={"is":"message","role":"assistant"', b'~{"is":"message","role":"assistant"'))
+    ]
+    if 1 <= call <= len(places):
+        return places[call - 1]
+    if call == len(places) + 1:
+        return len(rows)
+    raise NotFound(f"session {name!r} has {len(places)} calls; there is no call {call}")
+
+
+def _entries_at(store: Store, name: str, seqs: Iterable[int]) -> dict[int, Entry]:
+    return {seq: log.to_entry(row, name) for seq, row in store.rows_at(name, seqs).items()}
+
+
+__all__ = ["BadEntry", "Session", "Usage", "build", "open_view", "prompt_at", "setup_at", "view_of"]

@@ -1,0 +1,177 @@
+"""Artifacts as files: each under the hash of its bytes, never changed once it is there.
+
+An artifact is written to a temporary file, synced, and renamed to its place; then the folders are synced. Whoever is told
+that it is kept may name it in a log. The rename also replaces an artifact of the same hash: that one has the same bytes, or
+is damaged, or was renamed by a writer whose sync failed, and in each case the new file is the safe one.
+
+A writer locks its temporary file while it lives, so that what a dead one left behind can be told from work in progress.
+"""
+
+import os
+import re
+import secrets
+import sys
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from io import FileIO
+from pathlib import Path
+
+from foveal.core.errors import BadInput, NotFound, StoreCorrupt, StoreError, StoreFailed, StoreFull
+from foveal.stores.durable import NO_SPACE, sync_folder
+from foveal.stores.port import ArtifactCard
+from foveal.stores.tally import Tally, checked
+
+SUFFIX = ".artifacts"
+READ_BYTES = 1 << 18
+TEMPORARY = "tmp-"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def artifacts_folder(path: Path) -> Path:
+    """Where the artifacts of the store at `path` are kept."""
+    return path.with_name(path.name + SUFFIX)
+
+
+class FileArtifacts:
+    """Artifacts in `folder`, which is made when the first one is put."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._store_path = str(folder).removesuffix(SUFFIX)
+        self._durable: set[Path] = set()
+        """Folders whose own names this handle has synced."""
+
+    def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
+        with self._plain_errors():
+            self._make(self._folder)
+            handle, temporary = self._new_temporary()
+        try:
+            try:
+                card = self._write(handle, chunks)
+            finally:
+                os.close(handle)
+            with self._plain_errors():
+                place = self._place(card.sha256)
+                self._make(place.parent)
+                temporary.replace(place)
+                sync_folder(place.parent)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+        return card
+
+    def read(self, sha256: str) -> Iterator[bytes]:
+        if not _SHA256.fullmatch(sha256):
+            raise BadInput(f"{sha256!r:.80} is not an artifact: its name is 64 hexadecimal digits in lower case")
+        place = self._place(sha256)
+        if not place.is_file():
+            raise NotFound(f"there is no artifact {sha256} in {self._folder}")
+        return self._stream(place, sha256)
+
+    def strays(self) -> list[Path]:
+        """Temporary files that no living writer holds."""
+        return [path for path in self._temporaries() if _is_abandoned(path)]
+
+    def sweep(self) -> int:
+        """Remove what dead writers left behind, and say how many files that were."""
+        strays = self.strays()
+        for stray in strays:
+            stray.unlink(missing_ok=True)
+        return len(strays)
+
+    def _place(self, sha256: str) -> Path:
+        return self._folder / sha256[:2] / sha256
+
+    def _make(self, folder: Path) -> None:
+        if folder not in self._durable:
+            folder.mkdir(exist_ok=True)
+            sync_folder(folder.parent)
+            self._durable.add(folder)
+
+    def _new_temporary(self) -> tuple[int, Path]:
+        while True:
+            path = self._folder / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}"
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+            # Between opening and locking, a sweep may have taken it for abandoned.
+            if _lock(handle) and os.fstat(handle).st_nlink:
+                return handle, path
+            os.close(handle)
+
+    def _write(self, handle: int, chunks: Iterable[bytes]) -> ArtifactCard:
+        tally = Tally()
+        for chunk in checked(chunks):  # what this raises is not ours to translate
+            tally.add(chunk)
+            with self._plain_errors():
+                rest = memoryview(chunk)
+                while rest:
+                    rest = rest[os.write(handle, rest) :]
+        with self._plain_errors():
+            os.fsync(handle)
+        return tally.card()
+
+    def _temporaries(self) -> list[Path]:
+        return sorted(self._folder.glob(TEMPORARY + "*")) if self._folder.is_dir() else []
+
+    def _stream(self, place: Path, name: str) -> Iterator[bytes]:
+        digest = sha256()
+        held_back = b""
+        with self._plain_errors():
+            file = place.open("rb", buffering=0)
+        with file:
+            while chunk := self._next(file):
+                digest.update(chunk)
+                if held_back:
+                    yield held_back
+                held_back = chunk  # the last one is given only once the whole is proven
+        if digest.hexdigest() != name:
+            raise StoreCorrupt(f"artifact {name}", f"the bytes in {place} do not match the hash", self._store_path)
+        if held_back:
+            yield held_back
+
+    def _next(self, file: FileIO) -> bytes:
+        with self._plain_errors():
+            return file.read(READ_BYTES) or b""
+
+    @contextmanager
+    def _plain_errors(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise _translated(error, self._folder) from error
+
+
+if sys.platform == "win32":
+
+    def _lock(handle: int) -> bool:
+        return True  # an open file cannot be removed there, which serves as well
+
+else:
+    import fcntl
+
+    def _lock(handle: int) -> bool:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def _is_abandoned(path: Path) -> bool:
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        return _lock(handle)
+    finally:
+        os.close(handle)
+
+
+def _translated(error: OSError, folder: Path) -> StoreError:
+    if error.errno in NO_SPACE:
+        return StoreFull(
+            f"{folder}: no space is left for an artifact; nothing was kept of it. Free space and try again."
+        )
+    return StoreFailed(f"{folder}: the artifact could not be kept or read ({error}); it must be put again.")

@@ -1,0 +1,40 @@
+"""The hashes that make damage visible.
+
+The rows of a session form a chain: each hash covers the row and the hash before it, and the first link starts from the
+session's name. So a changed bit, a lost row, a moved row and a row of another session all show. The session's own record
+carries the chain's end and a seal over itself; a snapshot is bound to the row that it was taken after.
+
+Fields are laid out by MessagePack, which prefixes every value with its type and length: two different rows never give the
+same bytes to hash.
+"""
+
+from hashlib import sha256
+
+import msgspec
+
+from foveal.stores.port import Row
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def seed(session: str) -> bytes:
+    """What the first row of a session is chained to."""
+    return sha256(b"foveal log\0" + session.encode()).digest()
+
+
+def link(before: bytes, row: Row) -> bytes:
+    """The hash of a row that follows the row with the hash `before`."""
+    digest = sha256(before)
+    digest.update(_encode((row.seq, row.id, row.parent, row.time_ms, row.author, len(row.payload))))
+    digest.update(row.payload)
+    return digest.digest()
+
+
+def seal(*fields: str | bytes | int | None) -> bytes:
+    """The hash of a record that stands for itself."""
+    return sha256(b"foveal record\0" + _encode(fields)).digest()
+
+
+def snapshot_seal(session: str, seq: int, after: bytes, payload: bytes) -> bytes:
+    """The hash of a snapshot taken after the row `seq`, whose own hash is `after`."""
+    return seal(session, seq, after, sha256(payload).digest())

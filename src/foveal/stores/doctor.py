@@ -1,0 +1,313 @@
+"""Looking for damage in a store file, and saving what is whole from it.
+
+`examine` reads everything and changes nothing. `salvage` writes a new store beside the damaged one: every row whose content
+is proven (or at least not disproven), and a note in the place of what was lost, so that a reader of the log sees the hole.
+"""
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import groupby
+from os import PathLike
+from pathlib import Path
+
+import apsw
+
+from foveal.core.codec import decode, encode
+from foveal.core.entry import Body, Message, Note, Stored, ToolResult
+from foveal.core.errors import BadEntry, BadInput, NotFound, StoreCorrupt, StoreError
+from foveal.stores.artifacts import FileArtifacts, artifacts_folder
+from foveal.stores.database import Database, Raw, connect
+from foveal.stores.port import Draft
+from foveal.stores.reading import Reading
+from foveal.stores.rules import check_drafts, check_session
+from foveal.stores.schema import APPLICATION_ID, TABLES, check_version, identity, settled
+from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite_errors import translated
+from foveal.stores.verdicts import BROKEN, Suspect, Verdict, judge, suspects
+
+STRAY = "a temporary file that a dead writer left behind"
+_BUSY_S = 5.0
+_COMMIT_ROWS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    place: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was looked at (by `salvage`: what was kept), and all that is wrong."""
+
+    path: str
+    sessions: int
+    entries: int
+    artifacts: int
+    damage: tuple[Damage, ...]
+
+
+@dataclass(slots=True)
+class _Findings:
+    sessions: int = 0
+    entries: int = 0
+    artifacts: int = 0
+    damage: list[Damage] = field(default_factory=list[Damage])
+    named: dict[str, str] = field(default_factory=dict[str, str])
+    """Each artifact that a row names, with the first place that does."""
+
+    def say(self, place: str, what: str) -> None:
+        self.damage.append(Damage(place, what))
+
+    def note_artifacts(self, suspect: Suspect, verdict: Verdict, body: Body | None) -> None:
+        for sha in () if body is None else _artifacts_in(body):
+            self.named.setdefault(sha, f"session {suspect.record.id}, entry {verdict.seq}")
+
+    def report(self, path: Path) -> Report:
+        return Report(str(path), self.sessions, self.entries, self.artifacts, tuple(self.damage))
+
+
+def examine(path: str | PathLike[str]) -> Report:
+    """Check every byte that matters: tables, chains, payloads, snapshots and artifacts. Nothing is changed."""
+    place = Path(path).absolute()
+    findings = _Findings()
+    with _opened(place) as db:
+        _examine_file(db, place, findings)
+        for suspect in suspects(db):
+            findings.sessions += 1
+            for what in suspect.problems:
+                findings.say(f"session {suspect.record.id}", what)
+            _examine_rows(db, suspect, findings)
+            _examine_snapshot(db, place, suspect, findings)
+    artifacts = FileArtifacts(artifacts_folder(place))
+    _examine_artifacts(artifacts, findings)
+    for stray in artifacts.strays():
+        findings.say(str(stray), STRAY)
+    return findings.report(place)
+
+
+def salvage(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
+    """Copy everything that is whole into a new store at `target`. The original is only read."""
+    place, copy = Path(path).absolute(), Path(target).absolute()
+    if copy.exists() or artifacts_folder(copy).exists():
+        raise BadInput(f"{copy} exists already; name a new file to salvage into.")
+    findings = _Findings()
+    with _opened(place) as db:
+        store = SqliteStore(copy)
+        try:
+            for suspect in suspects(db):
+                _salvage_session(db, store, suspect, findings)
+            _salvage_artifacts(FileArtifacts(artifacts_folder(place)), store, findings)
+        finally:
+            store.close()
+    return findings.report(copy)
+
+
+def sweep(path: str | PathLike[str]) -> int:
+    """Remove the temporary files that dead writers left beside the store at `path`, and say how many that were."""
+    return FileArtifacts(artifacts_folder(Path(path).absolute())).sweep()
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[Database]:
+    if not path.is_file():
+        raise StoreError(f"{path} is not a file; name the file of a store.")
+    db = None
+    try:
+        db = settled(path, _BUSY_S, flags=apsw.SQLITE_OPEN_READONLY)
+        _check_identity(db, path)
+        db.execute("BEGIN")
+        yield db
+    except apsw.NotADBError as error:
+        raise StoreError(f"{path} is not a Foveal store: it is not an SQLite database.") from error
+    except apsw.Error as error:
+        raise translated(error, db, path) from error
+    finally:
+        if db is not None:
+            db.close(True)
+
+
+def _check_identity(db: Database, path: Path) -> None:
+    try:
+        _, version, _ = identity(db)
+        tables = {raw[0] for raw in db.execute("SELECT name FROM sqlite_schema")}
+    except apsw.CorruptError:
+        return  # even the list of tables is damaged: that is for the examination to say
+    check_version(path, version)
+    if not tables & {"sessions", "entries"}:
+        raise StoreError(f"{path} is an SQLite database, but not a Foveal store.")
+
+
+def _examine_file(db: Database, path: Path, findings: _Findings) -> None:
+    try:
+        application, _, _ = identity(db)
+        if application != APPLICATION_ID:
+            findings.say(str(path), f"its application id is {application:#x}, not {APPLICATION_ID:#x}")
+        if _schema(db) != _expected_schema():
+            findings.say(str(path), "its tables, indexes or triggers are not those of a Foveal store")
+        for raw in db.execute("PRAGMA integrity_check"):
+            if raw[0] != "ok":
+                findings.say(str(path), f"SQLite: {raw[0]}")
+        for raw in db.execute("PRAGMA foreign_key_check"):
+            findings.say(str(path), f"row {raw[1]} of {raw[0]} belongs to no session")
+    except BROKEN as error:
+        findings.say(str(path), f"SQLite: {error}")
+
+
+def _schema(db: Database) -> list[Raw]:
+    return sorted(db.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"))
+
+
+def _expected_schema() -> list[Raw]:
+    db = connect(Path(":memory:"), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+    for statement in TABLES:
+        db.execute(statement)
+    try:
+        return _schema(db)
+    finally:
+        db.close()
+
+
+def _examine_rows(db: Database, suspect: Suspect, findings: _Findings) -> None:
+    for what, run in groupby(_judged(db, suspect), key=lambda item: item[0].what):
+        first = last = 0
+        for verdict, body in run:
+            first, last = first or verdict.seq, verdict.seq
+            findings.entries += 1
+            findings.note_artifacts(suspect, verdict, body)
+        if what:
+            findings.say(f"session {suspect.record.id}, {_span(first, last)}", what)
+
+
+def _judged(db: Database, suspect: Suspect) -> Iterator[tuple[Verdict, Body | None]]:
+    """The verdicts, with what the store itself cannot judge: whether the row can stand in a log of entries."""
+    seen: set[str] = set()
+    for verdict in judge(db, suspect):
+        row = verdict.row
+        if row is None:
+            yield verdict, None
+            continue
+        try:
+            check_drafts([Draft(row.id, row.parent, row.time_ms, row.author, row.payload)])
+            if row.id in seen:
+                raise BadEntry("its id stands in the log already")
+            body = decode(row.payload)
+        except BadEntry as error:
+            yield Verdict(verdict.seq, None, str(error)), None
+            continue
+        seen.add(row.id)
+        yield verdict, body
+
+
+def _examine_snapshot(db: Database, path: Path, suspect: Suspect, findings: _Findings) -> None:
+    try:
+        kept = db.execute("SELECT 1 FROM snapshots WHERE session = ?", (suspect.record.key,)).fetchone()
+        is_bad = kept is not None and Reading(db, path).snapshot(suspect.record) is None
+    except BROKEN:
+        is_bad = True
+    if is_bad:
+        findings.say(
+            f"session {suspect.record.id}, snapshot", "it is damaged; it is ignored, and replaced by the next one"
+        )
+
+
+def _examine_artifacts(artifacts: FileArtifacts, findings: _Findings) -> None:
+    for sha, place in findings.named.items():
+        try:
+            for _ in artifacts.read(sha):
+                pass
+            findings.artifacts += 1
+        except (BadInput, StoreError) as error:
+            findings.say(place, f"the artifact that it names is damaged or missing: {error}")
+
+
+def _salvage_session(db: Database, store: SqliteStore, suspect: Suspect, findings: _Findings) -> None:
+    session = _usable_name(suspect, store)
+    for what in suspect.problems:
+        findings.say(f"session {session}", what)
+    writer = store.hold(session)
+    findings.sessions += 1
+    relinked = _Relinked(session)
+    drafts: list[Draft] = []
+    for is_lost, run in groupby(_judged(db, suspect), key=lambda item: item[0].row is None):
+        if is_lost:
+            lost = [verdict for verdict, _ in run]
+            findings.say(f"session {session}, {_span(lost[0].seq, lost[-1].seq)}", lost[0].what)
+            drafts.append(relinked.note(lost[0], lost[-1]))
+            continue
+        for verdict, body in run:
+            findings.entries += 1
+            findings.note_artifacts(suspect, verdict, body)
+            if verdict.what:
+                findings.say(f"session {session}, entry {verdict.seq}", f"{verdict.what}; it was kept")
+            drafts.append(relinked.copy(verdict))
+            if len(drafts) >= _COMMIT_ROWS:
+                writer.append(drafts)
+                drafts = []
+    writer.append(drafts)
+    writer.release()
+
+
+def _usable_name(suspect: Suspect, store: SqliteStore) -> str:
+    name = suspect.record.id
+    try:
+        check_session(name)
+    except BadInput:
+        name = f"lost-session-{suspect.record.key}"
+    return f"{name}-{suspect.record.key}" if store.cards(name) else name
+
+
+class _Relinked:
+    """The rows of a session as they go into the new log, where each row's parent stands before it."""
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self._ids: set[str] = set()
+        self._end: Draft | None = None
+        self._hole: str | None = None
+
+    def copy(self, verdict: Verdict) -> Draft:
+        row = verdict.row
+        if row is None:
+            raise ValueError("a lost row cannot be copied")
+        is_orphan = row.parent is not None and row.parent not in self._ids and self._hole is not None
+        return self._added(Draft(row.id, self._hole if is_orphan else row.parent, row.time_ms, row.author, row.payload))
+
+    def note(self, first: Verdict, last: Verdict) -> Draft:
+        """What is written in the place of lost rows; the same rows give the same note."""
+        span = _span(first.seq, last.seq)
+        name = "lost-" + sha256(f"{self._session}\0{first.seq}\0{last.seq}".encode()).hexdigest()[:24]
+        parent, time_ms = (None, 0) if self._end is None else (self._end.id, self._end.time_ms)
+        text = f"Lost to damage and not salvaged: {span} of session {self._session} ({first.what})."
+        self._hole = name
+        return self._added(Draft(name, parent, time_ms, "doctor", encode(Note(text))))
+
+    def _added(self, draft: Draft) -> Draft:
+        self._ids.add(draft.id)
+        self._end = draft
+        return draft
+
+
+def _salvage_artifacts(source: FileArtifacts, store: SqliteStore, findings: _Findings) -> None:
+    for sha, place in findings.named.items():
+        try:
+            store.artifacts.put(source.read(sha))
+            findings.artifacts += 1
+        except (NotFound, BadInput, StoreCorrupt) as error:
+            findings.say(place, f"the artifact that it names could not be salvaged: {error}")
+
+
+def _artifacts_in(body: Body) -> Iterator[str]:
+    if isinstance(body, Message):
+        for part in body.parts:
+            content = part.content if isinstance(part, ToolResult) else (part,)
+            yield from (item.sha256 for item in content if isinstance(item, Stored))
+
+
+def _span(first: int, last: int) -> str:
+    return f"entry {first}" if first == last else f"entries {first} to {last}"

@@ -1,0 +1,186 @@
+"""A store in RAM, with the promises of the others except that it ends with its process."""
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from foveal.core.errors import BadInput, Fenced, NotFound, SessionHeld, StoreError
+from foveal.stores.holder import Holder, myself
+from foveal.stores.port import ArtifactCard, Draft, Row, SessionCard, Snapshot
+from foveal.stores.rules import check_drafts, check_repeat, check_session
+from foveal.stores.tally import Tally, checked
+
+
+class _Log:
+    """One session. Rows are only ever added at the end, so that a reader needs no lock to read up to a known length."""
+
+    def __init__(self, session: str, now_ms: int) -> None:
+        self.id = session
+        self.created_ms = self.updated_ms = now_ms
+        self.rows: list[Row] = []
+        self.seqs: dict[str, int] = {}
+        self.epoch = 0
+        self.holder: Holder | None = None
+        self.snapshot: Snapshot | None = None
+
+    def card(self) -> SessionCard:
+        head = self.rows[-1].id if self.rows else None
+        holder = None if self.holder is None else str(self.holder)
+        return SessionCard(self.id, self.created_ms, self.updated_ms, len(self.rows), head, holder)
+
+    def add(self, drafts: Sequence[Draft]) -> list[int]:
+        """All of the drafts, or none if one of them is refused."""
+        rows, known, seqs = self.rows, self.seqs, list[int]()
+        new: dict[str, Row] = {}
+        for draft in drafts:
+            seq = known.get(draft.id)
+            row = new.get(draft.id) if seq is None else rows[seq - 1]
+            if row is not None:
+                check_repeat(row, draft)
+            else:
+                seq = len(rows) + len(new) + 1
+                row = Row(seq, draft.id, draft.parent, draft.time_ms, draft.author, draft.payload)
+                new[draft.id] = row
+            seqs.append(row.seq)
+        for row in new.values():
+            known[row.id] = row.seq
+        rows.extend(new.values())
+        return seqs
+
+
+class MemoryArtifacts:
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
+        tally, parts = Tally(), list[bytes]()
+        for chunk in checked(chunks):
+            tally.add(chunk)
+            parts.append(chunk)
+        card = tally.card()
+        self._kept[card.sha256] = b"".join(parts)
+        return card
+
+    def read(self, sha256: str) -> Iterator[bytes]:
+        if len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
+            raise BadInput(f"{sha256!r:.80} is not an artifact: its name is 64 hexadecimal digits in lower case")
+        if sha256 not in self._kept:
+            raise NotFound(f"there is no artifact {sha256}")
+        data = self._kept[sha256]
+        return iter([data] if data else [])
+
+
+class MemoryStore:
+    """Logs in RAM. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._logs: dict[str, _Log] = {}
+        self._artifacts = MemoryArtifacts()
+        self._is_closed = False
+
+    @property
+    def artifacts(self) -> MemoryArtifacts:
+        return self._artifacts
+
+    def hold(self, session: str, *, takeover: bool = False) -> "MemoryWriter":
+        """Become the session's writer. Whoever holds it lives in this process, so that only `takeover` succeeds it."""
+        check_session(session)
+        with self._lock:
+            self._check_usable()
+            log = self._logs.get(session)
+            if log is None:
+                log = self._logs[session] = _Log(session, _now_ms())
+            elif log.holder is not None and not takeover:
+                raise SessionHeld(
+                    f"session {session} is held by {log.holder}. Close it there, or take it over with takeover=True: "
+                    "that writer's next append is then refused."
+                )
+            log.epoch += 1
+            log.holder = myself(_now_ms())
+            return MemoryWriter(log, log.epoch, self._lock)
+
+    def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
+        rows = self._log(session).rows
+        last = len(rows) if upto is None else min(upto, len(rows))
+        return iter(rows[max(after, 0) : max(last, 0)])
+
+    def rows_at(self, session: str, seqs: Iterable[int]) -> dict[int, Row]:
+        rows = self._log(session).rows
+        return {seq: rows[seq - 1] for seq in sorted(set(seqs)) if 1 <= seq <= len(rows)}
+
+    def find(self, session: str, prefix: str) -> list[Row]:
+        with self._lock:
+            log = self._log(session)
+            if prefix in log.seqs:
+                return [log.rows[log.seqs[prefix] - 1]]
+            matches = sorted(entry for entry in log.seqs if entry.startswith(prefix))[:2]
+            return [log.rows[log.seqs[entry] - 1] for entry in matches]
+
+    def snapshot(self, session: str) -> Snapshot | None:
+        return self._log(session).snapshot
+
+    def cards(self, session: str | None = None) -> list[SessionCard]:
+        with self._lock:
+            self._check_usable()
+            if session is not None:
+                return [self._logs[session].card()] if session in self._logs else []
+            newest_last = sorted(self._logs.values(), key=lambda log: log.updated_ms)
+            return [log.card() for log in reversed(newest_last)]
+
+    def close(self) -> None:
+        """Refuse everything from now on; the logs are gone when nobody refers to the store any more."""
+        with self._lock:
+            self._is_closed = True
+            for log in self._logs.values():
+                log.holder = None
+
+    def _log(self, session: str) -> _Log:
+        self._check_usable()
+        log = self._logs.get(session)
+        if log is None:
+            raise NotFound(f"there is no session {session!r}")
+        return log
+
+    def _check_usable(self) -> None:
+        if self._is_closed:
+            raise StoreError("the store is closed.")
+
+
+class MemoryWriter:
+    """The right to append to one session of a `MemoryStore`."""
+
+    def __init__(self, log: _Log, epoch: int, lock: threading.Lock) -> None:
+        self._log = log
+        self._epoch = epoch
+        self._lock = lock
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    def append(self, drafts: Sequence[Draft], *, snapshot: bytes | None = None) -> list[int]:
+        check_drafts(drafts)
+        log = self._log
+        with self._lock:
+            if log.epoch != self._epoch or log.holder is None:
+                raise Fenced(
+                    f"session {log.id} was taken over or released: its epoch is {log.epoch}, this writer has "
+                    f"{self._epoch}. Nothing of this append was written; hold the session again to go on."
+                )
+            seqs = log.add(drafts)
+            if seqs or snapshot is not None:
+                log.updated_ms = max(_now_ms(), log.created_ms)
+            # A retry of an earlier append comes with a view that the log has outgrown.
+            if snapshot is not None and (not seqs or seqs[-1] == len(log.rows)):
+                log.snapshot = Snapshot(len(log.rows), snapshot)
+            return seqs
+
+    def release(self) -> None:
+        with self._lock:
+            if self._log.epoch == self._epoch:
+                self._log.holder = None
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,218 @@
+"""Reading a store file: SQL in, verified values out. Nothing that is returned from here has an unchecked hash.
+
+Damage can give a column any type and any value, so rows come from SQLite as plain tuples and become values only once their
+hash has been compared.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from foveal.core.errors import NotFound, StoreCorrupt
+from foveal.stores.chain import link, seal, seed, snapshot_seal
+from foveal.stores.database import Database, Raw
+from foveal.stores.holder import unpack
+from foveal.stores.port import Row, SessionCard, Snapshot
+from foveal.stores.schema import SEQ_BITS
+
+BATCH_ROWS = 256
+BATCH_BYTES = 4 << 20
+"""Payload that one batch may hold, so that a log of large rows is not read into memory at once."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A session's row in the table of sessions."""
+
+    key: int
+    id: str
+    created_ms: int
+    updated_ms: int
+    entries: int
+    head: str | None
+    chain: bytes
+    """The hash of the last entry; before there is one, the seed."""
+    epoch: int
+    holder: str | None
+
+    @property
+    def base(self) -> int:
+        """The place before the first entry."""
+        return self.key << SEQ_BITS
+
+    def seal(self) -> bytes:
+        return seal(
+            self.key,
+            self.id,
+            self.created_ms,
+            self.updated_ms,
+            self.entries,
+            self.head,
+            self.chain,
+            self.epoch,
+            self.holder,
+        )
+
+
+class Reading:
+    """What can be asked of an open connection to the store at `path`."""
+
+    def __init__(self, db: Database, path: Path) -> None:
+        self._db = db
+        self._path = str(path)
+
+    def record(self, session: str) -> Record | None:
+        """The session's record, if there is such a session."""
+        try:
+            session.encode()
+        except UnicodeEncodeError:
+            return None  # no session can have such a name
+        found = self._db.execute(
+            "SELECT key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal FROM sessions WHERE id = ?",
+            (session,),
+        ).fetchone()
+        return None if found is None else self._checked_record(found)
+
+    def known_record(self, session: str) -> Record:
+        record = self.record(session)
+        if record is None:
+            raise NotFound(f"there is no session {session!r} in {self._path}")
+        return record
+
+    def check_end(self, record: Record) -> None:
+        """`StoreCorrupt` unless the log ends where its record says."""
+        last = self._db.execute(
+            "SELECT place, hash FROM entries WHERE place > ? AND place <= ? ORDER BY place DESC LIMIT 1",
+            (record.base, record.base + (1 << SEQ_BITS) - 1),
+        ).fetchone()
+        place, end = (record.base, seed(record.id)) if last is None else last
+        if place != record.base + record.entries:
+            what = f"the log ends at entry {place - record.base}, its record says {record.entries}"
+            raise StoreCorrupt(f"session {record.id}", what, self._path)
+        if end != record.chain:
+            raise self.damage(record, record.entries, "it is not the entry that its session's record ends with")
+
+    def batch(self, record: Record, after: int, upto: int) -> list[Raw]:
+        """Some of the rows after < seq <= upto, in order, still unverified; at least one if there is one."""
+        found: list[Raw] = []
+        size = 0
+        cursor = self._db.execute(
+            "SELECT e.place, e.id, e.parent, e.time_ms, e.author, e.hash, e.payload,"
+            " (SELECT p.hash FROM entries AS p WHERE p.place = e.place - 1)"
+            " FROM entries AS e WHERE e.place > ? AND e.place <= ? ORDER BY e.place LIMIT ?",
+            (record.base + after, record.base + upto, BATCH_ROWS),
+        )
+        try:
+            for raw in cursor:
+                found.append(raw)
+                size += len(raw[6]) if isinstance(raw[6], bytes) else 0
+                if size >= BATCH_BYTES:
+                    break
+        except (apsw.CorruptError, UnicodeDecodeError):
+            if not found:  # otherwise the good rows go first, and the next batch begins with the bad one
+                raise
+        finally:
+            cursor.close(True)
+        return found
+
+    def verified(self, record: Record, raws: Iterable[Raw], after: int, upto: int) -> Iterator[Row]:
+        """The rows as values, one by one; `StoreCorrupt` at the first that is changed or missing."""
+        seq = after
+        for raw in raws:
+            seq += 1
+            if raw[0] != record.base + seq:
+                raise self.damage(record, seq, "it is missing")
+            yield self.row(record, raw)
+            if seq == record.entries and raw[5] != record.chain:
+                raise self.damage(record, seq, "it is not the entry that its session's record ends with")
+        if seq == after and after < upto:
+            raise self.damage(record, seq + 1, "it is missing")
+
+    def rows_at(self, record: Record, seqs: Iterable[int]) -> dict[int, Row]:
+        wanted = sorted({seq for seq in seqs if 1 <= seq <= record.entries})
+        raws = self._db.execute(
+            "SELECT e.place, e.id, e.parent, e.time_ms, e.author, e.hash, e.payload,"
+            " (SELECT p.hash FROM entries AS p WHERE p.place = e.place - 1)"
+            " FROM json_each(?) AS wanted CROSS JOIN entries AS e WHERE e.place = ? + wanted.value",
+            (msgspec.json.encode(wanted).decode(), record.base),
+        )
+        found = {raw[0] - record.base: self.row(record, raw) for raw in raws}
+        for seq in wanted:
+            if seq not in found:
+                raise self.damage(record, seq, "it is missing")
+        return found
+
+    def find(self, record: Record, prefix: str) -> list[Row]:
+        try:
+            prefix.encode()
+        except UnicodeEncodeError:
+            return []  # no id can start with it
+        # Ids that start with the prefix are neighbours in the index, and the prefix itself would be the first of them.
+        raws = self._db.execute(
+            "SELECT e.place, e.id, e.parent, e.time_ms, e.author, e.hash, e.payload,"
+            " (SELECT p.hash FROM entries AS p WHERE p.place = e.place - 1)"
+            " FROM entries AS e WHERE e.session = ? AND e.id >= ? ORDER BY e.id LIMIT 2",
+            (record.key, prefix),
+        ).fetchall()
+        rows = [self.row(record, raw) for raw in raws if str(raw[1]).startswith(prefix)]
+        return rows[:1] if rows and rows[0].id == prefix else rows
+
+    def snapshot(self, record: Record) -> Snapshot | None:
+        """The snapshot if it is whole and belongs to this log; it is a shortcut, so that a bad one is as good as none."""
+        try:
+            found = self._db.execute(
+                "SELECT s.seq, s.seal, s.payload, (SELECT hash FROM entries WHERE place = ? + s.seq)"
+                " FROM snapshots AS s WHERE s.session = ?",
+                (record.base, record.key),
+            ).fetchone()
+        except (apsw.CorruptError, UnicodeDecodeError):
+            return None
+        if found is None:
+            return None
+        seq, sealed, payload, after = found
+        if type(seq) is not int or type(payload) is not bytes or not 0 <= seq <= record.entries:
+            return None
+        after = seed(record.id) if seq == 0 else after
+        if type(after) is not bytes or snapshot_seal(record.id, seq, after, payload) != sealed:
+            return None
+        return Snapshot(seq, payload)
+
+    def records(self) -> list[Record]:
+        """All sessions, most recently used first."""
+        found = self._db.execute(
+            "SELECT key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal FROM sessions"
+            " ORDER BY updated_ms DESC, key DESC"
+        )
+        return [self._checked_record(raw) for raw in found]
+
+    def row(self, record: Record, raw: Raw) -> Row:
+        """The value of place, id, parent, time_ms, author, hash, payload and the hash of the row before."""
+        place, entry, parent, time_ms, author, stored, payload, before = raw
+        seq = place - record.base
+        row = Row(seq, entry, parent, time_ms, author, payload)
+        if seq == 1:
+            before = seed(record.id)
+        if before is None:
+            raise self.damage(record, seq - 1, "it is missing")
+        try:
+            expected = link(before, row)
+        except TypeError:
+            expected = None  # a column of the wrong type
+        if expected != stored:
+            raise self.damage(record, seq, "its bytes do not match its hash, or the hash of the entry before it")
+        return row
+
+    def damage(self, record: Record, seq: int, what: str) -> StoreCorrupt:
+        return StoreCorrupt(f"session {record.id}, entry {seq}", what, self._path)
+
+    def _checked_record(self, raw: Raw) -> Record:
+        record = Record(*raw[:9])
+        if record.seal() != raw[9]:
+            raise StoreCorrupt(f"session {record.id}", "its record does not match its seal", self._path)
+        return record
+
+
+def card(record: Record) -> SessionCard:
+    holder = None if record.holder is None else str(unpack(record.holder))
+    return SessionCard(record.id, record.created_ms, record.updated_ms, record.entries, record.head, holder)

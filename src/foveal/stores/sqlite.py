@@ -1,0 +1,200 @@
+"""The default store: one SQLite file, and a folder of artifacts beside it.
+
+`append` has returned: the transaction is committed and synced (WAL, synchronous=FULL). All writing goes through one thread
+that commits waiting callers together (`group_commit`); reading has connections of its own and never waits for a writer.
+Several processes may use one file; each session has one writer at a time, and a writer that lost its session is refused by
+the epoch it carries, inside the transaction, however late it wakes up.
+"""
+
+import os
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from foveal.core.errors import Fenced, StoreError
+from foveal.stores import writing
+from foveal.stores.artifacts import FileArtifacts, artifacts_folder
+from foveal.stores.database import Database
+from foveal.stores.group_commit import GroupCommit
+from foveal.stores.holder import myself
+from foveal.stores.port import Draft, Row, SessionCard, Snapshot
+from foveal.stores.reading import Reading, Record, card
+from foveal.stores.rules import check_drafts, check_session
+from foveal.stores.schema import open_reader, open_store
+from foveal.stores.sqlite_errors import translated, unreadable_text
+
+T = TypeVar("T")
+
+IDLE_READERS = 8
+"""Reading connections kept open between uses; more threads than this open and close their own."""
+
+
+class SqliteStore:
+    """Logs in the SQLite file at `path`, which is made if it does not exist. Safe to use from many threads."""
+
+    def __init__(self, path: str | os.PathLike[str], *, busy_timeout_s: float = 5.0) -> None:
+        self._path = Path(path).absolute()
+        self._busy_timeout_s = busy_timeout_s
+        self._pid = os.getpid()
+        self._is_closed = False
+        self._readers: deque[Database] = deque()
+        self._held: dict[tuple[str, int], Record] = {}
+        self._commits = GroupCommit(open_store(self._path, busy_timeout_s), self._path)
+        self._artifacts = FileArtifacts(artifacts_folder(self._path))
+        weakref.finalize(self, self._commits.stop)
+
+    @property
+    def artifacts(self) -> FileArtifacts:
+        return self._artifacts
+
+    def hold(self, session: str, *, takeover: bool = False) -> "SqliteWriter":
+        """Become the session's writer. A dead process on this host is succeeded silently; `takeover` succeeds a live one."""
+        check_session(session)
+        holder = myself(_now_ms())
+        held = self._run(lambda db: writing.take(db, self._path, session, holder, takeover=takeover))
+        self._held[held.id, held.epoch] = held
+        return SqliteWriter(held, append=self._append, release=self._release)
+
+    def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
+        """The rows after < seq <= upto, each verified. Those before a damaged one are given before it raises."""
+        with self._reading() as reading:
+            record = reading.known_record(session)
+        last = record.entries if upto is None else min(upto, record.entries)
+        return self._walk(record, max(after, 0), last)
+
+    def rows_at(self, session: str, seqs: Iterable[int]) -> dict[int, Row]:
+        with self._reading() as reading:
+            return reading.rows_at(reading.known_record(session), seqs)
+
+    def find(self, session: str, prefix: str) -> list[Row]:
+        with self._reading() as reading:
+            return reading.find(reading.known_record(session), prefix)
+
+    def snapshot(self, session: str) -> Snapshot | None:
+        with self._reading() as reading:
+            return reading.snapshot(reading.known_record(session))
+
+    def cards(self, session: str | None = None) -> list[SessionCard]:
+        with self._reading() as reading:
+            if session is None:
+                return [card(record) for record in reading.records()]
+            record = reading.record(session)
+            return [] if record is None else [card(record)]
+
+    def close(self) -> None:
+        """Release every session held through this handle, finish what is under way and let go of the file."""
+        if self._is_closed or os.getpid() != self._pid:
+            return
+        self._is_closed = True
+        for held in tuple(self._held.values()):
+            with suppress(StoreError):  # whoever comes next finds this process dead, or takes over
+                self._release(held)
+        self._commits.close()
+        while self._readers:
+            self._readers.popleft().close()
+
+    def _run(self, job: Callable[[Database], T]) -> T:
+        self._check_usable()
+        return self._commits.run(job)
+
+    def _append(self, held: Record, drafts: Sequence[Draft], snapshot: bytes | None) -> list[int]:
+        check_drafts(drafts)
+        batch = writing.Batch(drafts, snapshot, _now_ms())
+        return self._run(lambda db: writing.add(db, self._path, held, batch))
+
+    def _release(self, held: Record) -> None:
+        if os.getpid() == self._pid and not self._commits.is_over:
+            self._commits.run(lambda db: writing.let_go(db, self._path, held))
+            self._held.pop((held.id, held.epoch), None)
+
+    def _walk(self, record: Record, after: int, last: int) -> Iterator[Row]:
+        while after < last:
+            # A batch is read whole, so that a slow consumer does not keep the WAL from being checkpointed.
+            with self._reading() as reading:
+                raws = reading.batch(record, after, last)
+            for row in reading.verified(record, raws, after, last):
+                yield row
+                after = row.seq
+
+    @contextmanager
+    def _reading(self) -> Generator[Reading]:
+        self._check_usable()
+        started = time.monotonic()
+        db = None
+        try:
+            db = self._take_reader()
+            yield Reading(db, self._path)
+        except apsw.Error as error:
+            problem = translated(error, db, self._path, waited_s=time.monotonic() - started)
+            if db is not None:
+                db.close()
+                db = None
+            raise problem from error
+        except UnicodeDecodeError as error:
+            raise unreadable_text(error, self._path) from error
+        finally:
+            if db is not None:
+                self._put_back(db)
+
+    def _take_reader(self) -> Database:
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return open_reader(self._path, self._busy_timeout_s)
+
+    def _put_back(self, db: Database) -> None:
+        if self._is_closed or len(self._readers) >= IDLE_READERS:
+            db.close()
+        else:
+            self._readers.append(db)
+
+    def _check_usable(self) -> None:
+        if os.getpid() != self._pid:
+            raise StoreError(
+                f"{self._path} was opened in process {self._pid} and is used in {os.getpid()} after a fork. "
+                "Open the store again in the child process."
+            )
+        if self._is_closed:
+            raise StoreError(f"{self._path} is closed; open the store again.")
+
+
+class SqliteWriter:
+    """The right to append to one session of a `SqliteStore`. It keeps the store alive."""
+
+    def __init__(
+        self,
+        held: Record,
+        *,
+        append: Callable[[Record, Sequence[Draft], bytes | None], list[int]],
+        release: Callable[[Record], None],
+    ) -> None:
+        self._held = held
+        self._append = append
+        self._release = release
+        self._is_released = False
+
+    @property
+    def epoch(self) -> int:
+        return self._held.epoch
+
+    def append(self, drafts: Sequence[Draft], *, snapshot: bytes | None = None) -> list[int]:
+        """Keep the drafts together; they are committed and synced when this returns."""
+        if self._is_released:
+            raise Fenced(f"session {self._held.id} was released by this writer; hold it again to append.")
+        return self._append(self._held, drafts, snapshot)
+
+    def release(self) -> None:
+        """Stop being the writer, so that another may be without waiting for this process to end."""
+        if not self._is_released:
+            self._release(self._held)
+            self._is_released = True
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,53 @@
+"""SQLite's errors in Foveal's words."""
+
+from pathlib import Path
+
+import apsw
+
+from foveal.core.errors import StoreBusy, StoreCorrupt, StoreError, StoreFailed, StoreFull
+from foveal.stores.database import Database, extended_code
+from foveal.stores.durable import NO_SPACE
+
+_SYNCS = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
+
+
+def translated(error: apsw.Error, db: Database | None, path: Path, *, waited_s: float = 0.0) -> StoreError:
+    """The error that says what happened to the store at `path`, and what to do."""
+    if is_full(error, db):
+        return StoreFull(f"{path}: no space is left; nothing that was acknowledged is lost. Free space and try again.")
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreBusy(
+                f"{path}: another process held the store for longer than {waited_s:.1f} s; nothing was written. "
+                "Try again, or give a longer busy_timeout_s."
+            )
+        case apsw.IOError():
+            return StoreFailed(f"{path}: {error}. What is on the disk is unknown; open the store again.")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return StoreCorrupt(str(path), f"SQLite found damage ({error})", str(path))
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
+            return StoreError(
+                f"{path} cannot be opened or written ({error}). Check the file, its folder and its owner."
+            )
+        case _:
+            return StoreError(f"{path}: SQLite refused: {type(error).__name__}: {error}")
+
+
+def unreadable_text(error: UnicodeDecodeError, path: Path) -> StoreCorrupt:
+    """A column that should hold text holds other bytes."""
+    return StoreCorrupt(str(path), f"a text column holds other bytes ({error})", str(path))
+
+
+def is_full(error: BaseException, db: Database | None) -> bool:
+    """SQLite says Full for ENOSPC alone; a quota and a file-size limit come as I/O errors.
+
+    An fsync that failed is never taken for a full disk: the pages may be gone, and a second try would seem to succeed.
+    """
+    if isinstance(error, apsw.FullError):
+        return True
+    if not isinstance(error, apsw.IOError) or extended_code(error) in _SYNCS or db is None:
+        return False
+    try:
+        return db.system_errno in NO_SPACE
+    except apsw.Error:  # the connection is closed
+        return False

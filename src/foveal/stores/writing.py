@@ -1,0 +1,138 @@
+"""What is done inside a write transaction. Each function is one job: it either raises, or all it did is to be kept."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from foveal.core.errors import Fenced, SessionHeld, StoreCorrupt
+from foveal.stores.chain import link, seed, snapshot_seal
+from foveal.stores.database import Database
+from foveal.stores.holder import Holder, pack, unpack
+from foveal.stores.port import Draft, Row
+from foveal.stores.reading import Reading, Record
+from foveal.stores.rules import check_repeat
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """What one append brings."""
+
+    drafts: Sequence[Draft]
+    snapshot: bytes | None
+    now_ms: int
+
+
+def take(db: Database, path: Path, session: str, holder: Holder, *, takeover: bool) -> Record:
+    """Make `holder` the writer of the session, which is made if it is new."""
+    reading = Reading(db, path)
+    record = reading.record(session)
+    if record is None:
+        return _insert(db, session, holder)
+    reading.check_end(record)
+    if record.holder is not None and not takeover:
+        present = unpack(record.holder)
+        if present.lives():
+            raise SessionHeld(
+                f"session {session} is held by {present}. Close it there, or take it over with takeover=True: "
+                "that writer's next append is then refused."
+            )
+    taken = msgspec.structs.replace(record, epoch=record.epoch + 1, holder=pack(holder))
+    _update(db, taken)
+    return taken
+
+
+def add(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
+    """Append to the session as it was `held`, if that is still the newest holder."""
+    reading = Reading(db, path)
+    record = reading.record(held.id)
+    if record is None:
+        raise StoreCorrupt(f"session {held.id}", "it is gone from the store", str(path))
+    if record.epoch != held.epoch or record.holder is None:
+        new_holder = "nobody" if record.holder is None else str(unpack(record.holder))
+        raise Fenced(
+            f"session {held.id} was taken over: it is now held by {new_holder} (epoch {record.epoch}, this writer has "
+            f"{held.epoch}). Nothing of this append was written; hold the session again to go on."
+        )
+    reading.check_end(record)
+    seqs, record = _append(db, reading, record, batch.drafts)
+    if seqs or batch.snapshot is not None:
+        _update(db, msgspec.structs.replace(record, updated_ms=max(batch.now_ms, record.created_ms)))
+    # A retry of an earlier append comes with a view that the log has outgrown.
+    if batch.snapshot is not None and (not seqs or seqs[-1] == record.entries):
+        _keep_snapshot(db, record, batch.snapshot)
+    return seqs
+
+
+def let_go(db: Database, path: Path, held: Record) -> None:
+    """Leave the session without a holder, unless it has a newer one already."""
+    record = Reading(db, path).record(held.id)
+    if record is not None and record.epoch == held.epoch and record.holder is not None:
+        _update(db, msgspec.structs.replace(record, holder=None))
+
+
+def _append(db: Database, reading: Reading, record: Record, drafts: Sequence[Draft]) -> tuple[list[int], Record]:
+    seqs: list[int] = []
+    entries, head, chain = record.entries, record.head, record.chain
+    for draft in drafts:
+        known = _known(db, reading, record, draft.id)
+        if known is not None:
+            check_repeat(known, draft)
+            seqs.append(known.seq)
+            continue
+        entries, head = entries + 1, draft.id
+        row = Row(entries, draft.id, draft.parent, draft.time_ms, draft.author, draft.payload)
+        chain = link(chain, row)
+        db.execute(
+            "INSERT INTO entries (place, id, parent, time_ms, author, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (record.base + entries, row.id, row.parent, row.time_ms, row.author, chain, row.payload),
+        )
+        seqs.append(entries)
+    return seqs, msgspec.structs.replace(record, entries=entries, head=head, chain=chain)
+
+
+def _known(db: Database, reading: Reading, record: Record, entry: str) -> Row | None:
+    raw = db.execute(
+        "SELECT e.place, e.id, e.parent, e.time_ms, e.author, e.hash, e.payload,"
+        " (SELECT p.hash FROM entries AS p WHERE p.place = e.place - 1)"
+        " FROM entries AS e WHERE e.session = ? AND e.id = ?",
+        (record.key, entry),
+    ).fetchone()
+    return None if raw is None else reading.row(record, raw)
+
+
+def _insert(db: Database, session: str, holder: Holder) -> Record:
+    newest = db.execute("SELECT coalesce(max(key), 0) FROM sessions").fetchall()[0][0]
+    now = holder.since_ms
+    record = Record(newest + 1, session, now, now, 0, None, seed(session), 1, pack(holder))
+    db.execute(
+        "INSERT INTO sessions (key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*msgspec.structs.astuple(record), record.seal()),
+    )
+    return record
+
+
+def _update(db: Database, record: Record) -> None:
+    db.execute(
+        "UPDATE sessions SET updated_ms = ?, entries = ?, head = ?, chain = ?, epoch = ?, holder = ?, seal = ?"
+        " WHERE key = ?",
+        (
+            record.updated_ms,
+            record.entries,
+            record.head,
+            record.chain,
+            record.epoch,
+            record.holder,
+            record.seal(),
+            record.key,
+        ),
+    )
+
+
+def _keep_snapshot(db: Database, record: Record, payload: bytes) -> None:
+    sealed = snapshot_seal(record.id, record.entries, record.chain, payload)
+    db.execute(
+        "INSERT INTO snapshots (session, seq, seal, payload) VALUES (?, ?, ?, ?) ON CONFLICT (session)"
+        " DO UPDATE SET seq = excluded.seq, seal = excluded.seal, payload = excluded.payload",
+        (record.key, record.entries, sealed, payload),
+    )
