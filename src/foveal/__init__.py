@@ -3,6 +3,8 @@
 Append what happened, ask for the prompt, send it, ask why. Everything that a user needs is a name of this module.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from foveal.config import read_policy
 from foveal.core.budget import Budget
 from foveal.core.entry import (
@@ -55,7 +57,21 @@ from foveal.recall import keep_stream
 from foveal.session import Session
 from foveal.stores import open_store
 
+if TYPE_CHECKING:
+    from foveal.async_session import AsyncSession
+
+
+def __getattr__(name: str) -> Any:
+    """`AsyncSession` is loaded when it is asked for: asyncio is a third of what an import would cost."""
+    if name == "AsyncSession":
+        from foveal.async_session import AsyncSession  # noqa: PLC0415 - see above
+
+        return AsyncSession
+    raise AttributeError(f"module 'foveal' has no attribute {name!r}")
+
+
 __all__ = [
+    "AsyncSession",
     "BadEntry",
     "BadInput",
     "BadPolicy",

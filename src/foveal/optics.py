@@ -62,10 +62,16 @@ class Optics(msgspec.Struct, frozen=True):
         return counters.image_tokens(self.counter.family, width, height)
 
 
-def focus(model: str, policy: Policy, dialect: str | None = None) -> Optics:
-    """Look up everything that follows from a model and a policy. Warns where the model is not known."""
+def focus(
+    model: str, policy: Policy, dialect: str | None = None, counter: counters.ModelCounter | None = None
+) -> Optics:
+    """Look up everything that follows from a model and a policy. Warns where the model is not known.
+
+    `counter` counts in place of the model's own, for budgets that are given in other tokens than the model's.
+    """
     facts = prices.find(model, policy.models)
     if not facts.known:
         warnings.warn(f"{model}: {' '.join(facts.notes)}", UnknownModelWarning, stacklevel=3)
     spoken = find_dialect(dialect or facts.dialect)
-    return Optics(model, spoken, counters.counter_for(model), policy.budget_for(facts.window), policy, facts)
+    counting = counter or counters.counter_for(model)
+    return Optics(model, spoken, counting, policy.budget_for(facts.window), policy, facts)

@@ -21,6 +21,7 @@ from foveal.core.fit import fit
 from foveal.core.project import View, collect_pins
 from foveal.core.prompt import Prompt
 from foveal.core.trace import PROMPT_TOKENS, Trace
+from foveal.counters import ModelCounter
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.render import Renderer
 from foveal.dialects.tools import read_tools
@@ -51,6 +52,7 @@ class Session:
         model: str,
         policy: Policy | None = None,
         dialect: str | None = None,
+        counter: ModelCounter | None = None,
         author: str = "agent",
         takeover: bool = False,
         new_id: Callable[[], str] = _random_id,
@@ -58,7 +60,7 @@ class Session:
     ) -> None:
         self.name, self.author = name, author
         self._store, self._new_id, self._clock_ms = store, new_id, clock_ms
-        self._optics = focus(model, policy or Policy(), dialect)
+        self._optics = focus(model, policy or Policy(), dialect, counter)
         self._writer = store.hold(name, takeover=takeover)
         try:
             self._view = open_view(store, name, self._optics)
@@ -116,13 +118,9 @@ class Session:
         return entry
 
     @property
-    def raw_tokens(self) -> int:
-        """What all messages would take if every one were shown in full."""
-        return self._view.raw_tokens
-
-    def measure(self, message: Message) -> int:
-        """How many tokens a message takes."""
-        return self._view.measure(message)
+    def view(self) -> View:
+        """What the next prompt would show, before it is made to fit. For reading."""
+        return self._view
 
     def close(self) -> None:
         """Give the session up for others to hold."""

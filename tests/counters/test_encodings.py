@@ -9,9 +9,10 @@ import types
 
 import pytest
 import tiktoken
-import tiktoken_ext.openai_public as openai_public
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from splintr import Tokenizer
+from tiktoken_ext import openai_public
 
 from foveal.counters import count_all, encoding, encodings
 from foveal.counters.encodings import FORCED_CUT_TOKENS, PIECE_CHARS, Encoding, pieces
@@ -50,8 +51,6 @@ ANY_TEXT = st.lists(
 @pytest.fixture(scope="module", params=NAMES)
 def oracle(request: pytest.FixtureRequest) -> tuple[str, tiktoken.Encoding]:
     """tiktoken's own splitting and merging over a vocabulary whose hash is the one tiktoken pins."""
-    from splintr import Tokenizer
-
     name: str = request.param
     tokenizer = Tokenizer.from_pretrained(name)
     size = {"o200k_base": 199_998, "cl100k_base": 100_256}[name]
@@ -239,7 +238,11 @@ def test_long_texts_stay_within_the_stated_bound(text: str, exact: int) -> None:
 
 def test_importing_loads_no_vocabulary_and_no_price_table() -> None:
     """Importing is cheap: the vocabulary library waits for the first count."""
-    code = "import sys, foveal.counters, foveal.prices; c = foveal.counters.counter_for('gpt-5'); sys.exit('splintr' in sys.modules)"
+    code = (
+        "import sys, foveal.counters, foveal.prices\n"
+        "foveal.counters.counter_for('gpt-5')\n"
+        "sys.exit('splintr' in sys.modules or foveal.prices.table._data.cache_info().currsize)\n"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -6,21 +6,22 @@ run side by side: `sent` is Foveal's, `raw` is the same session with its whole h
 
 import hashlib
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
 import msgspec
 
 from foveal.bench.cost import Bill, bill
-from foveal.core.entry import Fold, PartFold, RangeFold
+from foveal.bench.savings import Saving, Savings
 from foveal.core.errors import BadInput, OverBudget, Unrepresentable
 from foveal.core.prompt import Prompt
 from foveal.core.trace import PROMPT_TOKENS
+from foveal.core.view import Item
+from foveal.counters import ModelCounter, counter_for
 from foveal.dialects.tools import read_tools
 from foveal.formats.recording import Recording
-from foveal.optics import UnknownModelWarning
+from foveal.optics import Optics, UnknownModelWarning, focus
 from foveal.policies import Policy
 from foveal.prices import ModelFacts, cost_usd, find
 from foveal.session import Session
@@ -31,14 +32,27 @@ DEFAULT_MODEL = "gpt-5"
 """Counted exactly and priced with cache reads: what a recording without a model is replayed as."""
 
 
+class Folded(msgspec.Struct, frozen=True):
+    """What a fold did, without its stand-ins."""
+
+    items: int
+    before: int
+    after: int
+    rebilled: int
+    reason: str
+
+
 class Call(msgspec.Struct, frozen=True):
     """One model call of the recording."""
 
     number: int
     raw: Bill
     sent: Bill | None
+    """None if the call was refused."""
     refused: str = ""
-    fold: Fold | None = None
+    moved: bool = False
+    """Whether something that the prompt before it had sent is gone or changed."""
+    fold: Folded | None = None
 
 
 class Replay(msgspec.Struct, frozen=True):
@@ -47,22 +61,15 @@ class Replay(msgspec.Struct, frozen=True):
     session: str
     source: str
     model: str
+    dialect: str
+    counter: str
+    limit: int
+    """The most that may be sent, in the counter's tokens."""
     calls: tuple[Call, ...]
     output_tokens: int
     output_usd: float | None
-    savings: tuple["Saving", ...]
+    savings: tuple[Saving, ...]
     notes: tuple[str, ...] = ()
-
-
-class Saving(msgspec.Struct, frozen=True):
-    """One thing that was not sent again and again."""
-
-    what: str
-    because: str
-    policy: str
-    tokens: int
-    """Tokens not sent, added up over the calls that followed."""
-    calls: int
 
 
 OnPrompt = Callable[[int, Prompt | None, str], None]
@@ -75,40 +82,42 @@ def replay(
     model: str | None = None,
     policy: Policy | None = None,
     dialect: str | None = None,
+    counter: ModelCounter | None = None,
     store: Store | None = None,
     on_prompt: OnPrompt = lambda number, prompt, refused: None,
 ) -> Replay:
-    """Replay one recording through a session of its own."""
-    name = model or recording.model or DEFAULT_MODEL
+    """Replay one recording through a session of its own, as its own model if nothing else is said and its price is known."""
     policy = policy or Policy()
-    notes = list(recording.notes)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UnknownModelWarning)
+    name, notes = _model(recording, model, policy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownModelWarning)  # the notes say it
+        optics = focus(name, policy, dialect, counter)
         session = Session(
             store or MemoryStore(),
             recording.id,
             model=name,
             policy=policy,
             dialect=dialect,
+            counter=counter,
             author="replay",
             new_id=_ids(recording.id),
             clock_ms=count().__next__,
         )
-    notes.extend(dict.fromkeys(str(warning.message) for warning in caught))
     with session:
-        run = _Run(session, find(name, policy.models), recording, on_prompt)
-        notes.extend(run.notes)
+        run = _Run(session, optics.facts, recording, on_prompt)
         calls = tuple(run.calls())
-    output = run.output_tokens
     return Replay(
         session=recording.id,
         source=recording.source,
         model=name,
+        dialect=optics.dialect.name,
+        counter=optics.counter.counter.name,
+        limit=int(optics.budget.sendable / optics.counter.factor),
         calls=calls,
-        output_tokens=output,
-        output_usd=cost_usd(run.facts, 0, 0, output),
+        output_tokens=run.output_tokens,
+        output_usd=cost_usd(optics.facts, 0, 0, run.output_tokens),
         savings=run.savings.top(len(calls)),
-        notes=tuple(notes),
+        notes=(*recording.notes, *notes, *run.notes, *_counting_notes(optics), *_bill_notes(calls, optics.facts)),
     )
 
 
@@ -119,9 +128,9 @@ class _Run:
         self.session, self.facts, self.recording, self.on_prompt = session, facts, recording, on_prompt
         self.tools, self.notes = _usable_tools(recording)
         self.output_tokens = 0
-        self.savings = _Savings()
+        self.savings = Savings(session.view.measure)
         self._before: Prompt | None = None
-        self._raw_before = 0
+        self._raw_before = self._tools_tokens = self._unsendable = 0
 
     def calls(self) -> Iterator[Call]:
         number = 0
@@ -129,8 +138,9 @@ class _Run:
             if step.message.role == "assistant":
                 number += 1
                 yield self._call(number)
-                self.output_tokens += self.session.measure(step.message)
-            self.session.append(step.message)
+                self.output_tokens += self.session.view.measure(step.message)
+            entry = self.session.append(step.message)
+            self.savings.kept(entry.id, step.message, number)
 
     def _call(self, number: int) -> Call:
         prompt, refused = None, ""
@@ -139,16 +149,59 @@ class _Run:
         except (OverBudget, Unrepresentable) as error:
             refused = f"{type(error).__name__}: {error}"
         self.on_prompt(number, prompt, refused)
-        raw_tokens = self.session.raw_tokens + (prompt.setup.tools_tokens if prompt else 0) + PROMPT_TOKENS
-        raw = bill(self.facts, raw_tokens, self._raw_before)
-        self._raw_before = raw_tokens - PROMPT_TOKENS
         if prompt is None:
-            return Call(number, raw, None, refused)
-        sent = bill(self.facts, prompt.tokens, shared_tokens(self._before, prompt))
+            return Call(number, self._raw_bill(), None, refused)
+        self._tools_tokens = prompt.setup.tools_tokens
+        self._unsendable += sum(_unsendable(item) for item in self.savings.sent(prompt))
+        shared, before = shared_tokens(self._before, prompt), self._before
         self._before = prompt
-        if prompt.fold:
-            self.savings.take(number, prompt.fold, prompt)
-        return Call(number, raw, sent, fold=prompt.fold)
+        moved = before is not None and shared < before.tokens - PROMPT_TOKENS
+        fold = prompt.fold and Folded(
+            len(prompt.fold.items), prompt.fold.before, prompt.fold.after, prompt.fold.rebilled, prompt.fold.reason
+        )
+        return Call(number, self._raw_bill(), bill(self.facts, prompt.tokens, shared), moved=moved, fold=fold)
+
+    def _raw_bill(self) -> Bill:
+        tokens = self.session.view.raw_tokens - self._unsendable + self._tools_tokens + PROMPT_TOKENS
+        raw = bill(self.facts, tokens, self._raw_before)
+        self._raw_before = tokens - PROMPT_TOKENS
+        return raw
+
+
+def _unsendable(item: Item) -> int:
+    """Tokens that nobody could send in this dialect, such as another model's thinking: no part of the raw bill either."""
+    return sum(shown.raw_tokens for shown in item.shown if shown.level == "hidden" and shown.policy == "dialect")
+
+
+def _model(recording: Recording, model: str | None, policy: Policy) -> tuple[str, list[str]]:
+    """The model to replay as, and why it is not the recorded one."""
+    name = model or recording.model or DEFAULT_MODEL
+    facts = find(name, policy.models)
+    if facts.known:
+        same = model or recording.model
+        return name, [] if same else [f"the recording names no model; replayed as {DEFAULT_MODEL}"]
+    if model:
+        return name, [f"{name}: {' '.join(facts.notes)}"]
+    return DEFAULT_MODEL, [f"the recorded model {name} is not in the price table; replayed as {DEFAULT_MODEL}"]
+
+
+def _counting_notes(optics: Optics) -> list[str]:
+    used, own = optics.counter, counter_for(optics.model)
+    if own.exact and own.counter.name == used.counter.name:
+        return []
+    return [f"tokens and costs are by the count of {used.counter.name}, not by {optics.model}'s own: {own.error}"]
+
+
+def _bill_notes(calls: Sequence[Call], facts: ModelFacts) -> list[str]:
+    """What the comparison of the two bills leaves open."""
+    notes: list[str] = []
+    if beyond := sum(call.raw.tokens > facts.max_input for call in calls):
+        notes.append(
+            f"{beyond} raw prompt(s) are larger than {facts.id} takes ({facts.max_input:,}) and could not have been sent"
+        )
+    if refused := sum(call.sent is None for call in calls):
+        notes.append(f"{refused} refused call(s) are part of the raw bill and not of the sent one")
+    return notes
 
 
 def shared_tokens(before: Prompt | None, now: Prompt) -> int:
@@ -161,41 +214,6 @@ def shared_tokens(before: Prompt | None, now: Prompt) -> int:
             break
         tokens += new.size.tokens
     return tokens
-
-
-class _Savings:
-    """Which folds saved most: tokens that went, times the calls for which they stayed away."""
-
-    def __init__(self) -> None:
-        self._made: list[tuple[int, int, str, str, str]] = []
-
-    def take(self, number: int, fold: Fold, prompt: Prompt) -> None:
-        raw = {item.id: item for atom in prompt.atoms for item in atom.items}
-        gaps = {atom.gap.first: atom.gap for atom in prompt.atoms if atom.gap}
-        for item in fold.items:
-            match item:
-                case PartFold(entry, part):
-                    saved = raw[entry].shown[part].raw_tokens - item.tokens if entry in raw else 0
-                    self._made.append((number, saved, f"entry {entry[:10]}, {item.level}", item.because, item.policy))
-                case RangeFold(first):
-                    gap = gaps.get(first)
-                    saved, entries = (gap.raw_tokens - item.tokens, gap.entries) if gap else (0, 0)
-                    self._made.append((number, saved, f"{entries} oldest messages, covered", item.because, item.policy))
-
-    def top(self, calls: int, most: int = 3) -> tuple[Saving, ...]:
-        """The largest by policy: what kind of fold saved how much, with its largest single case."""
-        tokens, spans, largest = Counter[str](), Counter[str](), dict[str, tuple[int, str, str]]()
-        for number, saved, what, because, policy in self._made:
-            worth = saved * (calls - number + 1)
-            tokens[policy] += worth
-            spans[policy] += 1
-            if worth > largest.get(policy, (0, "", ""))[0]:
-                largest[policy] = worth, what, because
-        return tuple(
-            Saving(largest[policy][1], largest[policy][2], policy, worth, spans[policy])
-            for policy, worth in tokens.most_common(most)
-            if policy in largest
-        )
 
 
 def _usable_tools(recording: Recording) -> tuple[list[dict[str, Any]], list[str]]:

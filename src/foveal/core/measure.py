@@ -29,6 +29,10 @@ Count: TypeAlias = Callable[[str], int]
 _BLOB_CHARS_PER_TOKEN = 3
 """Encrypted and base64 text: measured 1.9 to 3.1 characters an o200k token, and providers do not bill more."""
 
+_SHORT_CHARS = 4_000
+_REMEMBERED = 1_024
+"""A stand-in is counted when it is proposed, when it is tried and when it is recorded. So many fit a batch of folds."""
+
 DEFAULT_IMAGE_TOKENS = 1_600
 """The most that Anthropic's formula gives for one image; OpenAI's high detail and Gemini's tiles stay below it at 1568 px."""
 
@@ -37,7 +41,7 @@ class Measure:
     """Sizes of parts under one counter. `image_tokens` is the provider's formula."""
 
     def __init__(self, count: Count, image_tokens: Callable[[Image], int] | None = None) -> None:
-        self.count = count
+        self.count = _remembering(count)
         self._image_tokens = image_tokens or (lambda _image: DEFAULT_IMAGE_TOKENS)
 
     def text(self, text: str) -> Size:
@@ -69,6 +73,24 @@ class Measure:
                 # Only stand-ins of it are ever shown; this is the raw size that a report compares with.
                 return Size(size_bytes // _BLOB_CHARS_PER_TOKEN, size_bytes)
         assert_never(part)
+
+
+def _remembering(count: Count) -> Count:
+    """The counter with the counts of the last short texts at hand."""
+    known: dict[str, int] = {}
+
+    def remembered(text: str) -> int:
+        if len(text) > _SHORT_CHARS:
+            return count(text)
+        tokens = known.get(text)
+        if tokens is None:
+            tokens = count(text)
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            known[text] = tokens
+        return tokens
+
+    return remembered
 
 
 def call_json(call: ToolCall, wire_id: str) -> str:

@@ -307,15 +307,14 @@ def _override(model: str, fields: Mapping[str, object]) -> _Override:
 def _overridden(facts: ModelFacts, override: _Override) -> ModelFacts:
     """The facts with the given fields replaced; what followed from a replaced field follows the new value."""
     given = {key: value for key in override.__struct_fields__ if (value := getattr(override, key)) is not msgspec.UNSET}
+    said = f"set by the policy: {', '.join(sorted(given))}"
     if "window" in given:
         given.setdefault("max_input", given["window"])
     if "price_input" in given:
-        given |= {"long_prices": None}
         rules = cache_rules(given.get("provider", facts.provider), facts.id)
         given.setdefault("price_cache_read", given["price_input"] * rules.read_multiplier)
         given.setdefault("price_cache_write", given["price_input"] * rules.write_multiplier)
+        given["long_prices"] = None
     known = facts.known or "window" in given
-    kept = facts.notes if facts.known else ()
-    return msgspec.structs.replace(
-        facts, **given, known=known, notes=(*kept, f"set by the policy: {', '.join(sorted(given))}")
-    )
+    kept = facts.notes if facts.known or not known else ()
+    return msgspec.structs.replace(facts, **given, known=known, notes=(*kept, said))

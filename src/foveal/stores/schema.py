@@ -148,6 +148,9 @@ def _open_once(path: Path, busy_timeout_s: float) -> Database:
     except apsw.Error as error:
         _close(db)
         raise translated(error, db, path, waited_s=time.monotonic() - started) from error
+    except ValueError as error:
+        _close(db)
+        raise StoreError(f"{path!r} is not a path that can be opened: {error}.") from error
     except OSError as error:
         _close(db)
         raise StoreFailed(f"{path}: its folder could not be synced ({error}). Open the store again.") from error

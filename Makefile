@@ -1,0 +1,45 @@
+# `make demo` and `make test` are all that a newcomer needs. Everything lives in .venv inside the checkout.
+
+export UV_PYTHON_DOWNLOADS := never
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+BIN := .venv/bin
+JOBS ?= 2
+
+.PHONY: demo test check bench crash clean
+
+demo: .venv/.cli
+	@$(BIN)/foveal demo
+
+test: .venv/.dev check
+	$(BIN)/pytest -n $(JOBS)
+
+check: .venv/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/basedpyright
+
+bench: .venv/.cli
+	$(BIN)/python benchmarks/run.py
+
+crash: .venv/.dev
+	$(BIN)/python scripts/crash_test.py --kills 2000
+
+clean:
+	rm -rf .venv .foveal
+
+# A wheel cannot say "the tools of a developer", so they are an extra. Old pips know no dependency groups.
+.venv/.cli: EXTRA = cli
+.venv/.dev: EXTRA = dev
+.venv/.cli .venv/.dev: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Foveal needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 1; }
+	@if command -v uv >/dev/null 2>&1; then \
+		{ test -x $(BIN)/python || uv venv -q --python "$(PYTHON)" .venv; } && \
+		uv pip install -q --compile-bytecode --python $(BIN)/python -c constraints.txt -e '.[$(EXTRA)]'; \
+	else \
+		{ test -x $(BIN)/pip || $(PYTHON) -m venv .venv || \
+			{ echo "no venv module: apt-get install python3-venv" >&2; exit 1; }; } && \
+		$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[$(EXTRA)]'; \
+	fi
+	@touch $@

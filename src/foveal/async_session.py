@@ -1,0 +1,70 @@
+"""The same session for asyncio programs: same method names, and no disk wait on the event loop."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from foveal.core.entry import Body, Entry
+from foveal.core.prompt import Prompt
+from foveal.core.trace import Trace
+from foveal.policies import Policy
+from foveal.session import Session
+from foveal.stores.port import Store
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AsyncSession:
+    """A `Session` whose calls run one after the other in a worker thread."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._turn = asyncio.Lock()
+
+    @classmethod
+    async def open(
+        cls, store: Store, name: str, *, model: str, policy: Policy | None = None, **options: Any
+    ) -> "AsyncSession":
+        """Open a session; `options` are those of `Session`."""
+        return cls(await asyncio.to_thread(Session, store, name, model=model, policy=policy, **options))
+
+    async def append(self, item: Body | Mapping[str, Any] | object, *, id: str | None = None) -> Entry:  # noqa: A002 - as in Session
+        return await self._run(self._session.append, item, id=id)
+
+    async def extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
+        return await self._run(self._session.extend, items)
+
+    async def prompt(self, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
+        return await self._run(self._session.prompt, tools)
+
+    async def why(self, call: int | None = None) -> Trace:
+        return await self._run(self._session.why, call)
+
+    async def recall(self, ref: str) -> str:
+        return await self._run(self._session.recall, ref)
+
+    async def rewind(self, entry_id: str, reason: str = "") -> Entry:
+        return await self._run(self._session.rewind, entry_id, reason)
+
+    async def close(self) -> None:
+        await self._run(self._session.close)
+
+    async def __aenter__(self) -> "AsyncSession":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _run(self, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        async with self._turn:
+            work = asyncio.ensure_future(asyncio.to_thread(call, *args, **options))
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                # A thread cannot be stopped: the turn ends when it has, so that the next call finds a session at rest.
+                await asyncio.wait([work])
+                raise

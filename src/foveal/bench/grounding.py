@@ -1,0 +1,178 @@
+"""Far grounding: does the prompt still hold what the agent's next action turned out to need?
+
+An action uses identifiers, paths, numbers and code lines that the agent saw before. Those **clues** of a recorded action
+whose last occurrence lies more than `FAR` messages back are looked up in the prompt that the policy would have sent: `shown`
+if they stand in it verbatim, `on offer` if they stand in something that the prompt names by reference. Recent clues are
+counted apart.
+
+What is left out: clues that more than a tenth of all sessions share, plain words, and lines too short to be anybody's own.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from foveal.bench.replay import replay
+from foveal.core.entry import Message, Part, Stored, Text, Thinking, ToolCall, ToolResult
+from foveal.core.prompt import Prompt
+from foveal.core.repair import settle
+from foveal.formats.recording import Recording
+from foveal.policies import Policy
+
+FAR = 12
+"""Messages back from which a clue counts as far."""
+
+COMMON = 0.1
+"""A clue in more than this share of all sessions says nothing about one of them."""
+
+_LINE_CHARS = 24
+"""Shorter lines of code are written by habit (`return None`), not remembered."""
+
+# A path or dotted name, a name with an underscore, digit or inner capital, a number of four digits or more.
+_CLUE = re.compile(
+    r"[\w.-]*/[\w./-]{3,}|\w+(?:\.\w+)+|[A-Za-z]\w*_\w+|[A-Za-z]+\d\w*|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|\d{4,}|\d+\.\d{2,}"
+)
+
+
+class Tally(msgspec.Struct):
+    """Counts over actions."""
+
+    far: int = 0
+    far_shown: int = 0
+    far_offered: int = 0
+    near: int = 0
+    near_shown: int = 0
+    actions: int = 0
+    complete: int = 0
+    """Actions with far clues, and those of them of which all are shown."""
+
+    @property
+    def grounding(self) -> float:
+        return self.far_shown / self.far if self.far else 1.0
+
+    @property
+    def on_offer(self) -> float:
+        return self.far_offered / self.far if self.far else 1.0
+
+    @property
+    def short_range(self) -> float:
+        return self.near_shown / self.near if self.near else 1.0
+
+
+def clues(text: str) -> set[str]:
+    """What of this text could only have been seen before: identifiers, paths, numbers and whole lines."""
+    found = {clue.strip("./-") for clue in _CLUE.findall(text)}
+    found |= {line for raw in text.splitlines() if len(line := raw.strip()) >= _LINE_CHARS and not line.isalpha()}
+    return {clue for clue in found if len(clue) >= 4}
+
+
+def common_clues(recordings: Sequence[Recording]) -> frozenset[str]:
+    """Clues that too many of these sessions share."""
+    seen = Counter[str]()
+    for recording in recordings:
+        seen.update({clue for step in recording.steps for clue in clues(_text(step.message))})
+    most = max(1, int(len(recordings) * COMMON))
+    return frozenset(clue for clue, sessions in seen.items() if sessions > most)
+
+
+def ground(recording: Recording, policy: Policy, *, model: str, common: frozenset[str], tally: Tally) -> None:
+    """Replay one recording and count, for each of its actions, which of its clues the prompt still held."""
+    messages = [step.message for step in recording.steps]
+    texts = [_text(message) for message in messages]
+    actions = [i for i, message in enumerate(messages) if message.role == "assistant"]
+    last: dict[str, int] = {}
+    known = 0
+
+    def on_prompt(number: int, prompt: Prompt | None, refused: str) -> None:
+        nonlocal known
+        at = actions[number - 1]
+        for i in range(known, at):
+            last.update(dict.fromkeys(clues(texts[i]), i))
+        known = at
+        used = {clue: last[clue] for clue in clues(_arguments(messages[at])) if clue in last and clue not in common}
+        if used:
+            _count(used, at, texts, prompt, tally)
+
+    replay(recording, model=model, policy=policy, on_prompt=on_prompt)
+
+
+def _count(used: dict[str, int], at: int, texts: list[str], prompt: Prompt | None, tally: Tally) -> None:
+    shown = _shown(prompt) if prompt else ""
+    far = {clue for clue, place in used.items() if at - place > FAR}
+    near = used.keys() - far
+    tally.near += len(near)
+    tally.near_shown += sum(clue in shown for clue in near)
+    if not far:
+        return
+    missing = [clue for clue in far if clue not in shown]
+    offered = _offered(prompt, texts[:at]) if prompt and missing else ""
+    tally.far += len(far)
+    tally.far_shown += len(far) - len(missing)
+    tally.far_offered += len(far) - sum(clue not in offered for clue in missing)
+    tally.actions += 1
+    tally.complete += not missing
+
+
+def _shown(prompt: Prompt) -> str:
+    return "\n".join(_text(message) for atom in prompt.atoms for message in settle(atom))
+
+
+def _offered(prompt: Prompt, texts: list[str]) -> str:
+    """The originals behind every reference of the prompt; atoms stand for the recorded messages in their order."""
+    at, behind = 0, list[str]()
+    for atom in prompt.atoms:
+        if atom.gap:
+            behind.extend(texts[at : at + atom.gap.entries])
+            at += atom.gap.entries
+        for item in atom.items:
+            behind.extend(texts[at : at + 1] * any(shown.level != "full" for shown in item.shown))
+            at += 1
+    return "\n".join(behind)
+
+
+def _text(message: Message) -> str:
+    return "\n".join(part for one in message.parts for part in _texts(one))
+
+
+def _arguments(message: Message) -> str:
+    calls = [part.arguments for part in message.parts if isinstance(part, ToolCall)]
+    return "\n".join(_unescaped(call) for call in calls) if calls else _text(message)
+
+
+def _texts(part: Part) -> Iterator[str]:
+    match part:
+        case Text(text) | Thinking(text):
+            yield text
+        case ToolCall(_, name, arguments):
+            yield name
+            yield _unescaped(arguments)
+        case ToolResult(_, content):
+            yield from (text for item in content for text in _texts(item))
+        case Stored(_, _, _, head, tail):
+            yield from (head, tail)
+        case _:
+            pass
+
+
+def _unescaped(arguments: str) -> str:
+    """The strings inside JSON arguments as text, so that lines compare with lines."""
+    try:
+        return "\n".join(_strings(msgspec.json.decode(arguments)))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return arguments
+
+
+def _strings(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict() | list():
+            items: Iterable[object] = value.values() if isinstance(value, dict) else value
+            for item in items:
+                yield from _strings(item)
+        case int() | float():
+            yield str(value)
+        case _:
+            pass

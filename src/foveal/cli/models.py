@@ -1,0 +1,59 @@
+"""List the models whose windows and prices are known.
+
+Prices are in USD for a million tokens. A pattern is part of an id, or has `*` and `?` in it.
+"""
+
+from argparse import ArgumentParser, Namespace
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from foveal.cli.output import Output, add_json
+from foveal.core.errors import NotFound
+from foveal.prices import ModelFacts, all_models, data_about, find
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("pattern", metavar="PATTERN", nargs="?", default="")
+    add_json(parser)
+
+
+def run(args: Namespace, out: Output) -> int:
+    found = _matching(args.pattern)
+    if out.is_json:
+        out.document({"models": [msgspec.to_builtins(facts) for facts in found], "about": data_about()})
+        return 0
+    rows = [_row(facts) for facts in found]
+    out.table(("model", "window", "output", "input $", "output $", "cache read $", "write $"), rows, "lrrrrrr")
+    for note in dict.fromkeys(f"{facts.id}: {note}" for facts in found for note in facts.notes):
+        out.wrapped(note)
+    for facts in found:
+        if facts.long_prices and len(found) == 1:
+            out.wrapped(f"{facts.id}: dearer above {facts.long_prices.above:,} tokens of input")
+    about = data_about()
+    out.line(f"{len(found):,} models; " + ", ".join(f"{key} {_plain(value)}" for key, value in about.items()))
+    return 0
+
+
+def _matching(pattern: str) -> list[ModelFacts]:
+    wanted = pattern.lower()
+    is_glob = any(sign in wanted for sign in "*?")
+    listed = [
+        facts for facts in all_models() if (fnmatchcase(facts.id, wanted) if is_glob else wanted in facts.id.lower())
+    ]
+    if listed:
+        return listed
+    facts = find(pattern)  # another spelling: a host's prefix, a date
+    if not facts.known:
+        raise NotFound(f"no model matches {pattern!r}; {' '.join(facts.notes)}")
+    return [facts]
+
+
+def _row(facts: ModelFacts) -> tuple[str, ...]:
+    prices = (facts.price_input, facts.price_output, facts.price_cache_read, facts.price_cache_write)
+    output = "unknown" if facts.max_output is None else f"{facts.max_output:,}"
+    return (facts.id, f"{facts.window:,}", output, *("unknown" if p is None else f"{p:,.4g}" for p in prices))
+
+
+def _plain(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)

@@ -1,0 +1,137 @@
+"""What commands print: lines, tables and one JSON document; with rich where it is installed and somebody is looking."""
+
+import json
+import shutil
+import sys
+import textwrap
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TextIO
+
+from foveal.bench.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from foveal.bench.chart import Span
+
+_STYLES = {
+    "raw": "bright_black",
+    "sent": "cyan",
+    "limit": "yellow",
+    "fold": "magenta",
+    "refused": "red",
+    "axis": "bright_black",
+    "strong": "bold",
+    "good": "green",
+    "bad": "red",
+}
+_PLAIN_COLUMNS = 80
+
+
+def add_json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+
+
+def has_rich() -> bool:
+    return find_spec("rich") is not None
+
+
+def complain(text: object) -> None:
+    """One line on stderr, in the form of all our errors."""
+    line = " ".join(visible(str(text)).split("\n"))
+    sys.stderr.write(_encodable(f"foveal: {line}\n", sys.stderr))
+
+
+class Output:
+    """Where a command prints. All text is made safe to show; only `document` and `raw` are exact."""
+
+    def __init__(self, stream: TextIO, *, is_json: bool = False) -> None:
+        self.stream, self.is_json = stream, is_json
+        self.is_terminal = stream.isatty()
+        self.columns = shutil.get_terminal_size((_PLAIN_COLUMNS, 24)).columns if self.is_terminal else _PLAIN_COLUMNS
+
+    @property
+    def is_ascii(self) -> bool:
+        """Whether the stream cannot write the characters that pictures are made of."""
+        return _encodable("░█┄▲", self.stream) != "░█┄▲"
+
+    @cached_property
+    def _console(self) -> "Console | None":
+        if not (self.is_terminal and has_rich()):
+            return None
+        from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+
+        return Console(file=self.stream, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+    def line(self, text: str = "", style: str = "") -> None:
+        self.spans([(text, style)])
+
+    def wrapped(self, text: str, indent: str = "", first: str | None = None) -> None:
+        """A paragraph, no wider than a terminal."""
+        lead = indent if first is None else first
+        for line in textwrap.wrap(
+            visible(text), min(self.columns, 100), initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False
+        ):
+            self.line(line)
+
+    def spans(self, spans: "Sequence[Span]") -> None:
+        if self._console is None:
+            self._write("".join(text for text, _ in spans).rstrip() + "\n")
+            return
+        from rich.text import Text  # noqa: PLC0415
+
+        self._console.print(Text.assemble(*((visible(text), _STYLES.get(style, "")) for text, style in spans)))
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> None:
+        """Aligned columns; `align` has an `l` or an `r` for each. The last row may be set apart by an empty one before it."""
+        if self._console is None:
+            self._write(_plain_table([head, *rows], align))
+            return
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=any(head))
+        for title, side in zip(head, align, strict=True):
+            table.add_column(title, justify="right" if side == "r" else "left", no_wrap=True, overflow="ellipsis")
+        for row in rows:
+            table.add_row(*(Text(visible(cell)) for cell in row))
+        self._console.print(table, soft_wrap=False)
+
+    def document(self, value: Any) -> None:
+        self.stream.write(json.dumps(value) + "\n")
+
+    def raw(self, text: str) -> None:
+        """Byte for byte to a pipe; made safe for a terminal."""
+        if self.is_terminal:
+            self._write(text if text.endswith("\n") else text + "\n")
+            return
+        buffer = getattr(self.stream, "buffer", None)
+        if buffer is None:
+            self.stream.write(text)
+            return
+        self.stream.flush()
+        buffer.write(text.encode("utf-8", "surrogatepass"))
+
+    def _write(self, text: str) -> None:
+        self.stream.write(_encodable(visible(text), self.stream))
+
+
+def _plain_table(rows: Sequence[Sequence[str]], align: str) -> str:
+    shown = [[visible(cell).replace("\n", " ") for cell in row] for row in rows if any(row)]
+    widths = [max(len(cell) for cell in column) for column in zip(*shown, strict=True)]
+    lines = (
+        "  ".join(
+            cell.rjust(width) if side == "r" else cell.ljust(width)
+            for cell, width, side in zip(row, widths, align, strict=True)
+        )
+        for row in shown
+    )
+    return "".join(line.rstrip() + "\n" for line in lines)
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)

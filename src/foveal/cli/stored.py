@@ -1,0 +1,89 @@
+"""Stores that commands read, and sessions that replays leave in them."""
+
+import os
+import warnings
+from argparse import ArgumentParser
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from foveal import log
+from foveal.core.entry import Body, Message, Setup, Stored, ToolResult
+from foveal.core.errors import BadInput, NotFound
+from foveal.core.prompt import Prompt
+from foveal.counters import counter_for, encoding
+from foveal.optics import Optics, UnknownModelWarning, focus
+from foveal.policies import policy_from
+from foveal.session import prompt_at, setup_at
+from foveal.stores import open_store
+from foveal.stores.port import Draft, Store
+
+
+def add_store(parser: ArgumentParser) -> None:
+    parser.add_argument("--store", metavar="FILE", help="the store to read (default: $FOVEAL_STORE, else ./foveal.db)")
+
+
+@contextmanager
+def existing_store(named: str | None) -> Generator[Store]:
+    """The store to read. Reading never makes one."""
+    path = Path(named or os.environ.get("FOVEAL_STORE") or "foveal.db")
+    if not path.exists():
+        raise NotFound(f"there is no store at {path}; name one with --store FILE or $FOVEAL_STORE")
+    if not path.is_file() or not path.stat().st_size:
+        raise NotFound(f"{path} is not a store; name one with --store FILE or $FOVEAL_STORE")
+    store = open_store(path)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def known_session(store: Store, name: str) -> str:
+    """The name, if there is such a session."""
+    if store.cards(name):
+        return name
+    names = [card.id for card in store.cards()]
+    near = [known for known in names if name.lower() in known.lower()][:3] or names[:3]
+    raise NotFound(f"there is no session {name!r} in this store; it has {', '.join(near) or 'none'}")
+
+
+def optics_of(setup: Setup) -> Optics:
+    """What the prompts of a stored session were built with."""
+    policy = policy_from(msgspec.json.decode(setup.policy), "the stored policy")
+    counter = counter_for(setup.model)
+    if counter.counter.name != setup.counter:
+        counter = msgspec.structs.replace(counter, counter=encoding(setup.counter))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownModelWarning)  # it was said when the session was made
+        return focus(setup.model, policy, setup.dialect, counter)
+
+
+def stored_prompt(store: Store, name: str, call: int | None) -> tuple[Prompt, Optics]:
+    """The prompt of a call, built again from the log; of the next one, if none is named."""
+    optics = optics_of(setup_at(store, known_session(store, name), call))
+    return prompt_at(store, name, optics, call), optics
+
+
+def copy_session(source: Store, target: Store, name: str) -> None:
+    """All entries of a session, in one step: all of them or none."""
+    if target.cards(name):
+        raise BadInput(f"the store has a session {name!r} already; name a new file")
+    drafts = [Draft(row.id, row.parent, row.time_ms, row.author, row.payload) for row in source.rows(name)]
+    for row in source.rows(name):
+        if b'"stored"' in row.payload:
+            for sha256 in _artifacts(log.to_entry(row, name).body):
+                target.artifacts.put(source.artifacts.read(sha256))
+    writer = target.hold(name)
+    try:
+        writer.append(drafts)
+    finally:
+        writer.release()
+
+
+def _artifacts(body: Body) -> Iterator[str]:
+    for part in body.parts if isinstance(body, Message) else ():
+        for item in part.content if isinstance(part, ToolResult) else (part,):
+            if isinstance(item, Stored):
+                yield item.sha256

@@ -1,0 +1,186 @@
+"""Building sessions for tests: moves as values, and a player that makes them on any store.
+
+    player = Player(MemoryStore(), limit=4_000)
+    player.play([user("hello"), Asks(), assistant("hi"), Pins(0), Rewinds(1), user("again"), Asks()])
+    player.prompts[-1].request
+
+A move is something that happens to a session: a body that is appended, or one of the acts below. Entries are named by their
+number among the entries that moves made, so that the same moves make sense whatever the ids are.
+"""
+
+import hashlib
+from base64 import b32encode
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeAlias
+
+from foveal.core.entry import Body, Message, Note, Pin, Unpin, Usage
+from foveal.core.errors import OverBudget, Unrepresentable
+from foveal.core.prompt import Prompt
+from foveal.policies import BudgetTable, Policy
+from foveal.session import Session
+from foveal.stores.memory import MemoryStore
+from foveal.stores.port import Store
+
+MODELS: dict[str, str] = {
+    "openai_chat": "gpt-5",
+    "openai_responses": "gpt-5",
+    "anthropic": "claude-sonnet-4-5",
+    "gemini": "gemini-2.5-pro",
+}
+"""A known model for each dialect."""
+
+READ_TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "read",
+        "description": "Reads a file.",
+        "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """The prompt is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """The entry of this number (modulo how many there are) is pinned."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unpins:
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rewinds:
+    """The session goes on from the entry of this number."""
+
+    to: int
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """The session is closed and opened again for another dialect and its model."""
+
+    dialect: str
+
+
+Move: TypeAlias = Message | Note | Usage | Pin | Unpin | Asks | Pins | Unpins | Rewinds | Switches
+Refusal: TypeAlias = OverBudget | Unrepresentable
+
+
+def counted_ids(seed: str = "test") -> Callable[[], str]:
+    """Ids of the form that sessions make, but the same in every run."""
+    numbers = count()
+
+    def new_id() -> str:
+        digest = hashlib.sha256(f"{seed}/{next(numbers)}".encode()).digest()
+        return b32encode(digest)[:26].decode().lower()
+
+    return new_id
+
+
+def sends_at_most(tokens: int) -> Policy:
+    """The default policy under a limit of what is sent, with nothing reserved."""
+    return Policy(budget=BudgetTable(limit=tokens, reserve=0))
+
+
+def open_session(
+    store: Store | None = None,
+    name: str = "test",
+    *,
+    dialect: str = "openai_chat",
+    model: str | None = None,
+    limit: int = 200_000,
+    policy: Policy | None = None,
+    new_id: Callable[[], str] | None = None,
+) -> Session:
+    """A session whose ids and times are the same in every run."""
+    return Session(
+        MemoryStore() if store is None else store,
+        name,
+        model=model or MODELS[dialect],
+        dialect=dialect,
+        policy=policy or sends_at_most(limit),
+        new_id=new_id or counted_ids(name),
+        clock_ms=count().__next__,
+    )
+
+
+class Player:
+    """Makes moves on one session and keeps what came of them."""
+
+    def __init__(
+        self,
+        store: Store | None = None,
+        *,
+        dialect: str = "openai_chat",
+        limit: int = 200_000,
+        tools: Sequence[dict[str, Any]] = (),
+        name: str = "test",
+    ) -> None:
+        self.store: Store = MemoryStore() if store is None else store
+        self.limit, self.tools, self.name = limit, tuple(tools), name
+        self.dialect = dialect
+        self.entries: list[str] = []
+        self.prompts: list[Prompt] = []
+        self.refusals: list[Refusal] = []
+        self._ids = counted_ids(name)
+        self.session = self._open()
+
+    def play(self, moves: Iterable[Move]) -> "Player":
+        for move in moves:
+            self.make(move)
+        return self
+
+    def make(self, move: Move) -> None:
+        match move:
+            case Asks():
+                self.ask()
+            case Pins(at):
+                self._mark(Pin, at)
+            case Unpins(at):
+                self._mark(Unpin, at)
+            case Rewinds(to):
+                if self.entries:
+                    self.session.rewind(self.entries[to % len(self.entries)])
+            case Switches(dialect):
+                self.reopen(dialect)
+            case body:
+                self.append(body)
+
+    def append(self, body: Body) -> None:
+        self.entries.append(self.session.append(body).id)
+
+    def ask(self) -> Prompt | None:
+        """The prompt, or None if it was refused for a reason that a caller can do something about."""
+        try:
+            prompt = self.session.prompt(self.tools)
+        except (OverBudget, Unrepresentable) as refusal:
+            self.refusals.append(refusal)
+            return None
+        self.prompts.append(prompt)
+        return prompt
+
+    def reopen(self, dialect: str | None = None) -> None:
+        """Close the session and open it again from its store."""
+        self.session.close()
+        self.dialect = dialect or self.dialect
+        self.session = self._open()
+
+    def close(self) -> None:
+        self.session.close()
+
+    def _open(self) -> Session:
+        return open_session(self.store, self.name, dialect=self.dialect, limit=self.limit, new_id=self._ids)
+
+    def _mark(self, kind: type[Pin] | type[Unpin], at: int) -> None:
+        if self.entries:
+            self.session.append(kind(self.entries[at % len(self.entries)]))

@@ -1,0 +1,486 @@
+"""The promises of `foveal.stores.port` as tests, for any store.
+
+Subclass `StoreContract` in a test file and give it a factory; pytest does the rest:
+
+    class TestMyStore(StoreContract):
+        def make_store(self) -> Store:
+            return MyStore(...)
+
+A store that outlives its process also gives `reopen`, so that its durability is tested by opening it again.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+
+from foveal.core.errors import BadEntry, BadInput, Fenced, NotFound, SessionHeld, StoreError
+from foveal.stores.port import Draft, Row, Snapshot, Store, Writer
+
+
+def draft(entry: str, payload: bytes = b"payload", *, parent: str | None = None, time_ms: int = 7) -> Draft:
+    """A draft for tests; the author is always "somebody"."""
+    return Draft(entry, parent, time_ms, "somebody", payload)
+
+
+def drafts(count: int, *, prefix: str = "e", size_bytes: int = 20) -> list[Draft]:
+    """That many drafts, each the child of the one before."""
+    names = [f"{prefix}{number:05}" for number in range(count)]
+    parents = [None, *names]
+    return [draft(name, name.encode() * (size_bytes // 6 + 1), parent=parents[i]) for i, name in enumerate(names)]
+
+
+@contextmanager
+def refused(error: type[Exception], *words: str) -> Generator[None]:
+    """The block must raise this error, and its message must hold these words."""
+    try:
+        yield
+    except error as raised:
+        if missing := [word for word in words if word not in str(raised)]:
+            raise AssertionError(f"{missing} is not in the message: {raised}") from raised
+        return
+    raise AssertionError(f"{error.__name__} was not raised")
+
+
+class StoreContract:
+    """What every store must do."""
+
+    def make_store(self) -> Store:
+        """A new, empty store."""
+        raise NotImplementedError
+
+    def reopen(self, store: Store) -> Store | None:
+        """The same store, closed and opened again; None if it does not outlive its handle."""
+        return None
+
+    # Appending and reading
+
+    def test_rows_come_back_in_order_and_unchanged(self) -> None:
+        """What was appended is read back with places counted from 1, whatever the batches."""
+        given = drafts(7)
+        with self._opened() as store:
+            writer = store.hold("s")
+            assert writer.append(given[:3]) == [1, 2, 3]
+            assert writer.append(given[3:4]) == [4]
+            assert writer.append(given[4:]) == [5, 6, 7]
+            assert list(store.rows("s")) == _rows(given)
+
+    def test_a_long_log_is_read_to_its_end(self) -> None:
+        """Reading does not stop at whatever the store reads at a time."""
+        given = drafts(1500)
+        with self._opened() as store:
+            store.hold("s").append(given)
+            assert list(store.rows("s")) == _rows(given)
+
+    def test_a_range_of_rows_is_after_exclusive_and_upto_inclusive(self) -> None:
+        """`after` and `upto` cut the log exactly, and values beyond its ends are no error."""
+        given = drafts(9)
+        with self._opened() as store:
+            store.hold("s").append(given)
+            for after, upto in ((0, None), (3, None), (3, 5), (0, 0), (8, 9), (9, None), (50, 60), (-4, 2), (5, 3)):
+                expected = [row for row in _rows(given) if after < row.seq and (upto is None or row.seq <= upto)]
+                assert list(store.rows("s", after=after, upto=upto)) == expected
+
+    def test_an_append_of_nothing_writes_nothing(self) -> None:
+        """No drafts: no places."""
+        with self._opened() as store:
+            assert store.hold("s").append([]) == []
+            assert list(store.rows("s")) == []
+
+    def test_reading_while_appending_sees_a_prefix(self) -> None:
+        """An iteration that was begun goes on undisturbed when the log grows."""
+        with self._opened() as store:
+            writer = store.hold("s")
+            writer.append(drafts(4))
+            reading = store.rows("s")
+            first = next(reading)
+            writer.append(drafts(3, prefix="later"))
+            assert [first, *reading][:4] == _rows(drafts(4))
+
+    def test_sessions_do_not_see_each_other(self) -> None:
+        """The same ids in two sessions are two logs."""
+        with self._opened() as store:
+            one, two = store.hold("one"), store.hold("two")
+            one.append([draft("a", b"1")])
+            two.append([draft("a", b"2"), draft("b", b"3")])
+            assert [row.payload for row in store.rows("one")] == [b"1"]
+            assert [row.payload for row in store.rows("two")] == [b"2", b"3"]
+            assert store.rows_at("one", [2, -1, 1 << 32, (1 << 32) + 1]) == {}
+
+    def test_payloads_may_hold_any_bytes(self) -> None:
+        """NULs, invalid UTF-8, nothing at all and a megabyte come back as they were."""
+        payloads = [b"", b"\0", b"\xed\xa0\x80", bytes(range(256)), b"\n\r\0'\";--", b"x" * (1 << 20)]
+        with self._opened() as store:
+            store.hold("s").append([draft(f"e{i}", payload) for i, payload in enumerate(payloads)])
+            assert [row.payload for row in store.rows("s")] == payloads
+
+    def test_extreme_times_come_back(self) -> None:
+        """The time is the caller's: before 1970, beyond 2038 and at the ends of 64 bits."""
+        times = [0, -1, 1 << 41, (1 << 63) - 1, -(1 << 63)]
+        with self._opened() as store:
+            store.hold("s").append([draft(f"e{i}", time_ms=time_ms) for i, time_ms in enumerate(times)])
+            assert [row.time_ms for row in store.rows("s")] == times
+
+    def test_names_may_be_in_any_script(self) -> None:
+        """Ids, authors and session names are texts, not ASCII."""
+        entry = Draft("é-😀", "ゼロ", 1, "نام\u200c", b"x")
+        with self._opened() as store:
+            store.hold("sitzung-ß").append([entry])
+            assert list(store.rows("sitzung-ß")) == _rows([entry])
+            assert store.find("sitzung-ß", "é") == _rows([entry])
+
+    def test_rows_at_gives_the_rows_at_these_places(self) -> None:
+        """Places in any order, repeated or absent, in one go."""
+        rows = _rows(drafts(40))
+        with self._opened() as store:
+            store.hold("s").append(drafts(40))
+            wanted = [40, 3, 3, 17, 0, 41, -2, 1 << 40]
+            assert store.rows_at("s", wanted) == {3: rows[2], 17: rows[16], 40: rows[39]}
+            assert store.rows_at("s", []) == {}
+
+    def test_find_prefers_the_exact_id(self) -> None:
+        """An id that is also the beginning of others is found alone."""
+        with self._opened() as store:
+            store.hold("s").append([draft("abc"), draft("ab"), draft("abd"), draft("b")])
+            assert [row.id for row in store.find("s", "ab")] == ["ab"]
+
+    def test_find_gives_two_rows_for_an_ambiguous_prefix_and_none_for_an_unknown_one(self) -> None:
+        """At most two are needed to see that a prefix is ambiguous."""
+        with self._opened() as store:
+            store.hold("s").append([draft(name) for name in ("abc", "abd", "abe", "x%_y")])
+            assert [row.id for row in store.find("s", "ab")] == ["abc", "abd"]
+            assert [row.id for row in store.find("s", "abe")] == ["abe"]
+            assert store.find("s", "zz") == store.find("s", "a%") == store.find("s", "\ud800") == []
+            assert [row.id for row in store.find("s", "x%")] == ["x%_y"]
+
+    def test_reading_an_unknown_session_is_not_found(self) -> None:
+        """A mistyped name is an error and not an empty log."""
+        with self._opened() as store:
+            for name in ("nobody", "", "\ud800", "a\0b"):
+                for read in (store.rows, store.snapshot):
+                    with refused(NotFound):
+                        read(name)
+                with refused(NotFound):
+                    store.rows_at(name, [1])
+                with refused(NotFound):
+                    store.find(name, "a")
+                assert store.cards(name) == []
+
+    # Refusals
+
+    def test_a_retry_is_acknowledged_with_its_place(self) -> None:
+        """The same id with the same payload is not written twice, even if it comes later and from another head."""
+        given = drafts(3)
+        with self._opened() as store:
+            writer = store.hold("s")
+            writer.append(given)
+            assert writer.append(given[1:2]) == [2]
+            assert writer.append([Draft(d.id, "later", 99, "other", d.payload) for d in given]) == [1, 2, 3]
+            assert list(store.rows("s")) == _rows(given)
+
+    def test_a_retry_may_be_part_of_a_batch(self) -> None:
+        """Known and new drafts in one append: the new ones are written, all get their place."""
+        given = drafts(5)
+        with self._opened() as store:
+            writer = store.hold("s")
+            writer.append(given[:3])
+            assert writer.append(given[1:]) == [2, 3, 4, 5]
+            assert writer.append([draft("twice"), draft("twice")]) == [6, 6]
+            assert list(store.rows("s")) == _rows([*given, draft("twice")])
+
+    def test_a_known_id_with_another_payload_refuses_the_whole_append(self) -> None:
+        """A conflict is the caller's mistake, and half of an append would be a worse one."""
+        with self._opened() as store:
+            writer = store.hold("s")
+            writer.append([draft("a", b"1")])
+            with refused(BadEntry, "entry id a"):
+                writer.append([draft("new"), draft("a", b"2"), draft("newer")], snapshot=b"never")
+            with refused(BadEntry):
+                writer.append([draft("new", b"1"), draft("new", b"2")])
+            assert [row.id for row in store.rows("s")] == ["a"]
+            assert store.snapshot("s") is None
+            assert writer.append([draft("b")]) == [2]
+
+    def test_drafts_that_cannot_be_kept_unchanged_are_refused(self) -> None:
+        """Ids, parents and authors are checked texts, times fit 64 bits and payloads are bytes; nothing is altered to fit."""
+        bad_names = ("", "\ud800", "a\0b", "line\nbreak", "x" * 513, "é" * 257, 7)
+        bad = [
+            *(Draft(name, None, 1, "me", b"") for name in bad_names),  # pyright: ignore[reportArgumentType]
+            *(Draft("e", name, 1, "me", b"") for name in bad_names),  # pyright: ignore[reportArgumentType]
+            *(Draft("e", None, 1, name, b"") for name in bad_names),  # pyright: ignore[reportArgumentType]
+            *(Draft("e", None, ms, "me", b"") for ms in (1 << 63, -(1 << 63) - 1, 1.5, None)),  # pyright: ignore[reportArgumentType]
+            *(Draft("e", None, 1, "me", data) for data in ("text", None, bytearray(b"x"))),  # pyright: ignore[reportArgumentType]
+        ]
+        with self._opened() as store:
+            writer = store.hold("s")
+            for item in bad:
+                with refused(BadEntry):
+                    writer.append([draft("good"), item])
+            assert list(store.rows("s")) == []
+
+    def test_session_names_are_checked(self) -> None:
+        """A name that could not be found again is refused."""
+        with self._opened() as store:
+            for name in ("", "\ud800", "a\0b", "x" * 513):
+                with refused(BadInput):
+                    store.hold(name)
+            assert store.cards() == []
+
+    # Holding
+
+    def test_a_second_holder_is_refused_while_the_first_lives(self) -> None:
+        """The error names the holder and the remedy."""
+        with self._opened() as store:
+            first = store.hold("s")
+            with refused(SessionHeld, "s", "pid", "since", "takeover=True"):
+                store.hold("s")
+            assert first.append([draft("a")]) == [1]
+
+    def test_a_released_session_can_be_held_again(self) -> None:
+        """Each holder has a higher epoch than the one before; the released one is fenced."""
+        with self._opened() as store:
+            first = store.hold("s")
+            first.append([draft("a")])
+            first.release()
+            with refused(Fenced):
+                first.append([draft("b")])
+            second = store.hold("s")
+            assert second.epoch > first.epoch
+            assert second.append([draft("b")]) == [2]
+
+    def test_a_writer_that_lost_its_session_is_fenced(self) -> None:
+        """After a takeover the old writer cannot append, not even what is there already, and the new one can."""
+        with self._opened() as store:
+            old = store.hold("s")
+            old.append([draft("a")])
+            new = store.hold("s", takeover=True)
+            for attempt in ([draft("b")], [draft("a")], []):
+                with refused(Fenced, "s"):
+                    old.append(attempt, snapshot=b"old")
+            assert new.append([draft("c")]) == [2]
+            assert [row.id for row in store.rows("s")] == ["a", "c"]
+            assert store.snapshot("s") is None
+
+    def test_releasing_twice_or_after_a_takeover_does_nothing(self) -> None:
+        """A late release does not take the session from its new holder."""
+        with self._opened() as store:
+            old = store.hold("s")
+            new = store.hold("s", takeover=True)
+            old.release()
+            old.release()
+            with refused(SessionHeld):
+                store.hold("s")
+            assert new.append([draft("a")]) == [1]
+            new.release()
+            new.release()
+
+    # Snapshots and cards
+
+    def test_the_newest_snapshot_is_kept_with_the_place_it_was_taken_after(self) -> None:
+        """A snapshot belongs to the last entry of the append that it came with."""
+        with self._opened() as store:
+            writer = store.hold("s")
+            assert store.snapshot("s") is None
+            writer.append(drafts(3), snapshot=b"one")
+            assert store.snapshot("s") == Snapshot(3, b"one")
+            writer.append([draft("x")])
+            assert store.snapshot("s") == Snapshot(3, b"one")
+            writer.append([draft("y")], snapshot=b"two\0")
+            assert store.snapshot("s") == Snapshot(5, b"two\0")
+            writer.append([], snapshot=b"three")
+            assert store.snapshot("s") == Snapshot(5, b"three")
+
+    def test_a_retry_does_not_bring_an_old_snapshot_back(self) -> None:
+        """The view that comes with a retry is older than the log."""
+        with self._opened() as store:
+            writer = store.hold("s")
+            writer.append([draft("a")], snapshot=b"old")
+            writer.append([draft("b")], snapshot=b"new")
+            writer.append([draft("a")], snapshot=b"old")
+            assert store.snapshot("s") == Snapshot(2, b"new")
+
+    def test_a_snapshot_of_an_empty_log_is_kept(self) -> None:
+        """The view of nothing is a view."""
+        with self._opened() as store:
+            store.hold("s").append([], snapshot=b"empty")
+            assert store.snapshot("s") == Snapshot(0, b"empty")
+
+    def test_cards_tell_what_is_in_a_session(self) -> None:
+        """Entries, head and holder are known without reading the log."""
+        with self._opened() as store:
+            before = time.time_ns() // 1_000_000
+            writer = store.hold("s")
+            (card,) = store.cards("s")
+            assert (card.id, card.entries, card.head) == ("s", 0, None)
+            assert card.holder is not None
+            writer.append(drafts(3))
+            writer.release()
+            (card,) = store.cards()
+            assert (card.entries, card.head, card.holder) == (3, "e00002", None)
+            assert before <= card.created_ms <= card.updated_ms
+
+    def test_cards_are_listed_with_the_most_recently_used_first(self) -> None:
+        """Appending moves a session to the front."""
+        with self._opened() as store:
+            writers = {name: store.hold(name) for name in "abc"}
+            for name in "cab":
+                _wait_for_the_next_millisecond()
+                writers[name].append([draft("x")])
+            assert [card.id for card in store.cards()] == ["b", "a", "c"]
+
+    # Artifacts
+
+    def test_artifacts_come_back_whole(self) -> None:
+        """Chunks of any size, and none, are kept under the hash of their bytes."""
+        with self._opened() as store:
+            for chunks in ([], [b""], [b"a", b"", b"bc"], [b"\xff\0" * 70_000, b"\n" * 3]):
+                data = b"".join(chunks)
+                card = store.artifacts.put(iter(chunks))
+                assert card.sha256 == sha256(data).hexdigest()
+                assert card.size_bytes == len(data)
+                assert b"".join(store.artifacts.read(card.sha256)) == data
+                assert store.artifacts.put([data]) == card
+
+    def test_lines_are_counted_as_a_reader_would(self) -> None:
+        """A last line without a line break is a line; an empty artifact has none."""
+        with self._opened() as store:
+            for data, lines in ((b"", 0), (b"\n", 1), (b"a", 1), (b"a\n", 1), (b"a\nb", 2), (b"\n\n", 2)):
+                assert store.artifacts.put([data]).lines == lines
+
+    def test_head_and_tail_are_the_ends_of_the_text(self) -> None:
+        """They never overlap and never cut a character, and a short text is wholly in the head."""
+        with self._opened() as store:
+            for text in ("short", "é" * 5000, "😀" * 9001, "a" + "é" * 40_000, "ab" + "😀" * 30_000, "x" * 100_000):
+                data = text.encode()
+                card = store.artifacts.put([data[i : i + 999] for i in range(0, len(data), 999)])
+                assert text.startswith(card.head)
+                assert text.endswith(card.tail)
+                assert len(card.head) + len(card.tail) <= len(text)
+                assert card.tail or card.head == text
+
+    def test_an_unknown_artifact_is_not_found_and_a_path_is_refused(self) -> None:
+        """Names are hashes; nothing else is ever looked up."""
+        with self._opened() as store:
+            with refused(NotFound):
+                store.artifacts.read("0" * 64)
+            for name in ("../../etc/passwd", "", "A" * 64, "0" * 63, "0" * 64 + "\n", "0" * 65):
+                with refused(BadInput):
+                    store.artifacts.read(name)
+
+    def test_chunks_that_are_not_bytes_are_refused(self) -> None:
+        """Giving the data itself in place of chunks is told, and nothing is kept."""
+        with self._opened() as store:
+            for chunks in (b"data", ["text"], [1]):
+                with refused(BadInput):
+                    store.artifacts.put(chunks)  # pyright: ignore[reportArgumentType]
+
+    # Threads and closing
+
+    def test_many_threads_append_to_their_own_sessions(self) -> None:
+        """Every append of every thread is kept once, in that thread's order."""
+        with self._opened() as store:
+            _in_threads(8, lambda name: _append_one_by_one(store.hold(name), drafts(25, prefix=name)))
+            for number in range(8):
+                assert list(store.rows(f"t{number}")) == _rows(drafts(25, prefix=f"t{number}"))
+
+    def test_many_threads_append_to_one_session(self) -> None:
+        """A writer may be shared: no place is given twice and none is left out."""
+        with self._opened() as store:
+            writer = store.hold("s")
+            _in_threads(8, lambda name: _append_one_by_one(writer, drafts(25, prefix=name)))
+            rows = list(store.rows("s"))
+            assert [row.seq for row in rows] == list(range(1, 201))
+            for number in range(8):
+                own = [row.id for row in rows if row.id.startswith(f"t{number}")]
+                assert own == [item.id for item in drafts(25, prefix=f"t{number}")]
+
+    def test_one_refused_append_does_not_harm_its_neighbours(self) -> None:
+        """Appends that conflict fail alone, however they are grouped with others."""
+        with self._opened() as store:
+            sessions = {f"t{number}": store.hold(f"t{number}") for number in range(8)}
+            conflicts: list[str] = []
+
+            def work(name: str) -> None:
+                for item in drafts(20):
+                    sessions[name].append([item])
+                    try:
+                        sessions[name].append([draft("extra" + item.id), draft(item.id, b"other")])
+                    except BadEntry:
+                        conflicts.append(name)
+
+            _in_threads(8, work)
+            assert len(conflicts) == 160
+            for name in sessions:
+                assert list(store.rows(name)) == _rows(drafts(20))
+
+    def test_a_closed_store_refuses_everything(self) -> None:
+        """Closing twice does nothing; using it afterwards is an error and not a loss."""
+        store = self.make_store()
+        writer = store.hold("s")
+        store.close()
+        store.close()
+        writer.release()
+        for use in (lambda: store.hold("s"), lambda: store.rows("s"), store.cards, lambda: writer.append([draft("a")])):
+            with refused(StoreError):
+                use()
+
+    def test_everything_is_there_after_opening_again(self) -> None:
+        """Rows, snapshots and artifacts outlive the handle, and closing released the session."""
+        store = self.make_store()
+        writer = store.hold("s")
+        writer.append(drafts(5), snapshot=b"view")
+        artifact = store.artifacts.put([b"large"])
+        again = self.reopen(store)
+        if again is None:
+            store.close()
+            return
+        try:
+            assert list(again.rows("s")) == _rows(drafts(5))
+            assert again.snapshot("s") == Snapshot(5, b"view")
+            assert b"".join(again.artifacts.read(artifact.sha256)) == b"large"
+            assert again.hold("s").append([draft("x")]) == [6]
+        finally:
+            again.close()
+
+    @contextmanager
+    def _opened(self) -> Generator[Store]:
+        store = self.make_store()
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def _rows(given: Sequence[Draft]) -> list[Row]:
+    return [Row(i, d.id, d.parent, d.time_ms, d.author, d.payload) for i, d in enumerate(given, start=1)]
+
+
+def _append_one_by_one(writer: Writer, given: Sequence[Draft]) -> None:
+    for item in given:
+        writer.append([item])
+
+
+def _in_threads(count: int, work: Callable[[str], None]) -> None:
+    """Run `work` in threads named t0, t1, …; whatever one of them raises is raised here."""
+    problems: list[BaseException] = []
+
+    def guarded(name: str) -> None:
+        try:
+            work(name)
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(f"t{number}",)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+
+
+def _wait_for_the_next_millisecond() -> None:
+    now = time.time_ns() // 1_000_000
+    while time.time_ns() // 1_000_000 == now:
+        pass

@@ -1,0 +1,185 @@
+"""Artifacts as files: whole or absent, and never a way out of their folder."""
+
+import errno
+import os
+import tracemalloc
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foveal.core.errors import StoreCorrupt, StoreFailed, StoreFull
+from foveal.stores.artifacts import FileArtifacts
+from foveal.stores.tally import EDGE_BYTES, Tally
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "store.db.artifacts"
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_nothing_is_made_before_the_first_artifact(folder: Path) -> None:
+    """Opening and looking leave no trace."""
+    artifacts = FileArtifacts(folder)
+    assert artifacts.sweep() == 0
+    assert not folder.exists()
+
+
+def test_an_artifact_lies_under_its_hash(folder: Path) -> None:
+    """The file holds the bytes and nothing else is left in the folder."""
+    card = FileArtifacts(folder).put([b"one ", b"two"])
+    assert files(folder) == [f"{card.sha256[:2]}/{card.sha256}"]
+    assert (folder / card.sha256[:2] / card.sha256).read_bytes() == b"one two"
+
+
+def test_putting_again_repairs_a_damaged_artifact(folder: Path) -> None:
+    """Whoever is told that the bytes are kept can read them, whatever lay there before."""
+    artifacts = FileArtifacts(folder)
+    card = artifacts.put([b"content"])
+    (folder / card.sha256[:2] / card.sha256).write_bytes(b"contemt")
+    artifacts.put([b"content"])
+    assert b"".join(artifacts.read(card.sha256)) == b"content"
+
+
+@pytest.mark.parametrize("damage", [b"", b"conten", b"contemt", b"content!"])
+def test_a_damaged_artifact_is_never_given_whole(folder: Path, damage: bytes) -> None:
+    """The last chunk is held back until the hash is known to match."""
+    artifacts = FileArtifacts(folder)
+    card = artifacts.put([b"content"])
+    (folder / card.sha256[:2] / card.sha256).write_bytes(damage)
+    with pytest.raises(StoreCorrupt, match=card.sha256):
+        next(artifacts.read(card.sha256))
+
+
+def failing_call(monkeypatch: pytest.MonkeyPatch, name: str, number: int, code: int) -> None:
+    """The `number`th call of os.<name> fails with this error, the others work."""
+    real, calls = getattr(os, name), iter(range(1, 1_000_000))
+
+    def call(*arguments: Any) -> Any:
+        if next(calls) == number:
+            raise OSError(code, os.strerror(code))
+        return real(*arguments)
+
+    monkeypatch.setattr(os, name, call)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_a_failing_sync_is_an_error_and_not_tried_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int
+) -> None:
+    """Whichever sync of file or folder fails, the artifact is not acknowledged and no temporary file stays."""
+    artifacts = FileArtifacts(folder)
+    failing_call(monkeypatch, "fsync", number, code)
+    with pytest.raises(StoreFailed if code == errno.EIO else StoreFull):
+        artifacts.put([b"content"])
+    assert not list(folder.glob("tmp-*"))
+    card = artifacts.put([b"content"])
+    assert b"".join(artifacts.read(card.sha256)) == b"content"
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [(errno.ENOSPC, StoreFull), (errno.EDQUOT, StoreFull), (errno.EIO, StoreFailed)]
+)
+def test_a_failing_write_leaves_nothing_behind(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, code: int, error: type[Exception]
+) -> None:
+    """A full disk is told from a broken one; the folder is as it was, and the next artifact is kept."""
+    artifacts = FileArtifacts(folder)
+    failing_call(monkeypatch, "write", 2, code)
+    with pytest.raises(error):
+        artifacts.put([b"one", b"two", b"three"])
+    assert files(folder) == []
+    artifacts.put([b"one", b"two", b"three"])
+
+
+def test_short_writes_are_continued(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system may take fewer bytes than it was given."""
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda handle, data: real(handle, data[:3]))
+    artifacts = FileArtifacts(folder)
+    card = artifacts.put([b"0123456789", b"abc"])
+    assert b"".join(artifacts.read(card.sha256)) == b"0123456789abc"
+
+
+def test_an_error_of_the_source_passes_through(folder: Path) -> None:
+    """What the caller's own iterator raises is the caller's, and no temporary file stays."""
+
+    def source() -> Iterator[bytes]:
+        yield b"one"
+        raise ConnectionResetError("the tool went away")
+
+    with pytest.raises(ConnectionResetError):
+        FileArtifacts(folder).put(source())
+    assert files(folder) == []
+
+
+def test_only_the_temporary_files_of_dead_writers_are_swept(folder: Path, child: Callable[..., Any]) -> None:
+    """Work in progress is left alone, in this process and in others."""
+    artifacts = FileArtifacts(folder)
+    killed = child(
+        "import sys, time; from pathlib import Path; from foveal.stores.artifacts import FileArtifacts\n"
+        "def source():\n    yield b'half'\n    print('writing', flush=True)\n    sys.stdin.readline()\n    yield b'rest'\n"
+        "print(FileArtifacts(Path(sys.argv[1])).put(source()).size_bytes)",
+        folder,
+    )
+    assert killed.hear() == "writing"
+
+    def source() -> Iterator[bytes]:
+        yield b"mine"
+        assert (len(artifacts.strays()), len(files(folder))) == (0, 2)
+        killed.process.kill()
+        killed.process.wait()
+        assert (len(artifacts.strays()), artifacts.sweep(), len(files(folder))) == (1, 1, 1)
+
+    card = artifacts.put(source())
+    assert b"".join(artifacts.read(card.sha256)) == b"mine"
+
+
+def test_a_large_artifact_streams_with_flat_memory(folder: Path) -> None:
+    """Sixty-four megabytes go in and out while less than four are held."""
+    artifacts = FileArtifacts(folder)
+    block = os.urandom(1 << 18)
+    tracemalloc.start()
+    try:
+        card = artifacts.put(block for _ in range(256))
+        assert sum(len(chunk) for chunk in artifacts.read(card.sha256)) == card.size_bytes == 64 << 20
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+@given(st.text(alphabet="aé€😀\n", max_size=60), st.integers(1, 2000), st.integers(1, 9000))
+def test_ends_are_cut_between_characters(seed: str, times: int, step: int) -> None:
+    """However the bytes arrive, head and tail are verbatim ends of the text that do not overlap."""
+    text = seed * times
+    data = text.encode()
+    tally = Tally()
+    for start in range(0, len(data), step):
+        tally.add(data[start : start + step])
+    card = tally.card()
+    assert (card.sha256, card.size_bytes) == (sha256(data).hexdigest(), len(data))
+    assert card.lines == len(data.split(b"\n")) - (data == b"" or data.endswith(b"\n"))
+    assert text.startswith(card.head)
+    assert text.endswith(card.tail)
+    if len(data) <= 2 * EDGE_BYTES:
+        assert (card.head, card.tail) == (text, "")
+    else:
+        assert all(EDGE_BYTES - 4 < len(end.encode()) <= EDGE_BYTES for end in (card.head, card.tail))
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_text_are_shown_with_replacement_characters(data: bytes) -> None:
+    """Any bytes have a head."""
+    tally = Tally()
+    tally.add(data)
+    assert tally.card().head == data.decode(errors="replace")

@@ -1,0 +1,147 @@
+"""Full disks and failing ones: nothing acknowledged is lost, and a broken handle never claims success."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from foveal.core.errors import StoreCorrupt, StoreFailed, StoreFull
+from foveal.stores.doctor import examine
+from foveal.stores.port import Draft
+from foveal.stores.sqlite import SqliteStore
+
+FULL = """
+import resource, sys
+from foveal.core.errors import StoreFull
+from foveal.stores.port import Draft
+from foveal.stores.sqlite import SqliteStore
+store = SqliteStore(sys.argv[1])
+writers = [store.hold("a"), store.hold("b")]
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, most))
+acknowledged, refused = [], 0
+for number in range(600):
+    writer, draft = writers[number % 2], Draft(f"e{number}", None, 1, "me", bytes([number % 256]) * 3000)
+    try:
+        writer.append([draft], snapshot=b"s" * 2000)
+        acknowledged.append(number)
+    except StoreFull:
+        refused += 1
+        if refused == 5:
+            break
+try:
+    store.artifacts.put([b"x" * 700_000])
+except StoreFull:
+    refused += 1
+assert refused == 6, refused
+read = sorted(int(row.id[1:]) for name in "ab" for row in store.rows(name))
+assert read == acknowledged, (read, acknowledged)
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+for number in (1000, 1001):
+    writers[number % 2].append([Draft(f"e{number}", None, 1, "me", b"x")])
+store.close()
+print(len(acknowledged))
+"""
+
+
+def test_a_full_disk_loses_nothing_and_is_over_when_there_is_space(path: Path, child: Callable[..., Any]) -> None:
+    """Appends are refused with StoreFull, what was acknowledged can be read, and the same handle goes on afterwards."""
+    acknowledged = int(child(FULL, path).rest())
+    assert acknowledged > 10
+    store = SqliteStore(path)
+    assert sum(card.entries for card in store.cards()) == acknowledged + 2
+    assert len(list(store.rows("a"))) + len(list(store.rows("b"))) == acknowledged + 2
+    store.close()
+    assert not [damage for damage in examine(path).damage if "SQLite" in damage.what]
+
+
+class Faulty:
+    """A connection on which one statement fails."""
+
+    def __init__(self, db: Any, statement: str, error: Exception) -> None:
+        self._db, self._statement, self._error = db, statement, error
+        self.errno = 0
+
+    @property
+    def system_errno(self) -> int:
+        return self.errno
+
+    def execute(self, statement: str, bindings: Any = ()) -> Any:
+        if statement.startswith(self._statement):
+            self._statement = "never again"
+            raise self._error
+        return self._db.execute(statement, bindings)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
+
+def failing(store: SqliteStore, statement: str, error: Exception, code: int = 0) -> None:
+    error.extendedresult = code  # type: ignore[attr-defined]
+    store._commits._db = Faulty(store._commits._db, statement, error)  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("statement", ["COMMIT", "INSERT INTO entries", "BEGIN", "UPDATE sessions"])
+def test_an_io_error_poisons_the_handle(path: Path, statement: str) -> None:
+    """After one I/O error every later write fails, although the disk would take it; a new handle works."""
+    store = SqliteStore(path)
+    writer = store.hold("s")
+    writer.append([Draft("a", None, 1, "me", b"x")])
+    failing(store, statement, apsw.IOError("disk I/O error"), apsw.SQLITE_IOERR_FSYNC)
+    for name in ("b", "c", "d"):
+        with pytest.raises(StoreFailed, match="open the store again"):
+            writer.append([Draft(name, None, 1, "me", b"x")])
+    with pytest.raises(StoreFailed):
+        store.hold("t")
+    assert [row.id for row in store.rows("s")] == ["a"]
+    writer.release()
+    store.close()
+    again = SqliteStore(path)
+    assert again.hold("s", takeover=True).append([Draft("b", None, 1, "me", b"x")]) == [2]
+    again.close()
+
+
+@pytest.mark.parametrize("statement", ["COMMIT", "INSERT INTO entries", "INSERT INTO snapshots"])
+def test_a_full_disk_in_any_step_leaves_nothing_behind(path: Path, statement: str) -> None:
+    """Whichever statement runs out of space, the append is wholly undone and its retry is written once."""
+    store = SqliteStore(path)
+    writer = store.hold("s")
+    failing(store, statement, apsw.FullError("database or disk is full"))
+    given = [Draft(name, None, 1, "me", b"x") for name in "ab"]
+    with pytest.raises(StoreFull):
+        writer.append(given, snapshot=b"view")
+    assert list(store.rows("s")) == []
+    assert store.snapshot("s") is None
+    assert writer.append(given, snapshot=b"view") == [1, 2]
+    store.close()
+
+
+def test_damage_met_while_writing_is_named(path: Path) -> None:
+    """SQLite's own finding of damage becomes StoreCorrupt, and does not poison the handle for other sessions."""
+    store = SqliteStore(path)
+    writer = store.hold("s")
+    failing(store, "INSERT INTO entries", apsw.CorruptError("database disk image is malformed"))
+    with pytest.raises(StoreCorrupt, match="malformed"):
+        writer.append([Draft("a", None, 1, "me", b"x")])
+    assert writer.append([Draft("a", None, 1, "me", b"x")]) == [1]
+    store.close()
+
+
+def test_a_failed_checkpoint_poisons_the_handle(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync that fails while the WAL is carried over is not tried again: the second would seem to succeed."""
+    monkeypatch.setattr("foveal.stores.group_commit.CHECKPOINT_PAGES", 1)
+    store = SqliteStore(path)
+    writer = store.hold("s")
+
+    def checkpoint(**_: object) -> None:
+        raise apsw.IOError("disk I/O error")
+
+    failing(store, "never", apsw.Error())
+    store._commits._db.wal_checkpoint = checkpoint  # type: ignore[assignment, method-assign]
+    assert writer.append([Draft("a", None, 1, "me", b"x")]) == [1]
+    store._commits._checkpoint()  # it comes after the answer, so that the next append may be earlier
+    with pytest.raises(StoreFailed):
+        writer.append([Draft("b", None, 1, "me", b"x")])
+    store.close()

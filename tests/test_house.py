@@ -1,0 +1,189 @@
+"""House rules that a reviewer would otherwise have to remember."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import foveal
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+FILE_LINES = 500
+FUNCTION_LINES = 60
+PUBLIC_METHODS = 7
+BANNED_NAMES = re.compile(r"Manager|Handler|Helper|Util|Base|Impl|Info")
+REGISTRIES = re.compile(
+    "|".join(("pypi" + r"\.org", "files.python" + "hosted", "registry.npm" + "js", "deb." + "debian"))
+)
+
+PUBLIC_NAMES = [
+    "AsyncSession",
+    "BadEntry",
+    "BadInput",
+    "BadPolicy",
+    "BadRecording",
+    "Budget",
+    "BudgetTable",
+    "Clear",
+    "Entry",
+    "Fenced",
+    "File",
+    "Fold",
+    "FovealError",
+    "Image",
+    "InvalidPrompt",
+    "Line",
+    "Message",
+    "MissingExtra",
+    "NotFound",
+    "Note",
+    "Oldest",
+    "Opaque",
+    "OverBudget",
+    "Pin",
+    "Policy",
+    "Prompt",
+    "RedactedThinking",
+    "Repeats",
+    "SchemaTooNew",
+    "Session",
+    "SessionHeld",
+    "Shorten",
+    "StoreBusy",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreFailed",
+    "StoreFull",
+    "Stored",
+    "Text",
+    "Thinking",
+    "ToolCall",
+    "ToolResult",
+    "Trace",
+    "UnknownModelWarning",
+    "Unpin",
+    "Unrepresentable",
+    "Usage",
+    "assistant",
+    "keep_stream",
+    "open_store",
+    "read_policy",
+    "result",
+    "system",
+    "user",
+]
+
+
+def trees():
+    for path in SOURCES:
+        yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_public_names_are_pinned():
+    """A name enters or leaves the public surface only on purpose."""
+    assert sorted(foveal.__all__) == sorted(PUBLIC_NAMES)
+    assert all(hasattr(foveal, name) for name in PUBLIC_NAMES)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_files_stay_short(path):
+    """No file is longer than one can hold in mind."""
+    assert path.read_text(encoding="utf-8").count("\n") <= FILE_LINES
+
+
+def test_functions_stay_short():
+    """No function is longer than a screen."""
+    long = [
+        f"{path.name}:{node.lineno} {node.name}"
+        for path, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno - node.lineno > FUNCTION_LINES
+    ]
+    assert long == []
+
+
+def test_classes_have_few_public_methods():
+    """No class needs section headings. The contract suite is a list of tests, not an object."""
+    large = []
+    for path, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.endswith("Contract"):
+                public = [
+                    child
+                    for child in node.body
+                    if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+                    and not child.name.startswith("_")
+                    and not any(
+                        isinstance(m, ast.Name) and m.id in ("property", "classmethod") for m in child.decorator_list
+                    )
+                ]
+                if len(public) > PUBLIC_METHODS:
+                    large.append(f"{path.name}: {node.name} has {len(public)}")
+    assert large == []
+
+
+def test_names_say_what_a_thing_is():
+    """No Manager, Handler, Helper, Util, Base, Impl or Info in a class name."""
+    found = [
+        f"{path.name}: {node.name}"
+        for path, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and BANNED_NAMES.search(node.name)
+    ]
+    assert found == []
+
+
+def test_public_values_are_frozen():
+    """Nobody can change a value that somebody else holds."""
+    structs = [value for name in foveal.__all__ if inspect.isclass(value := getattr(foveal, name))]
+    loose = [s.__name__ for s in structs if issubclass(s, msgspec.Struct) and not s.__struct_config__.frozen]
+    assert loose == []
+
+
+def test_importing_does_nothing_heavy():
+    """`import foveal` loads no database, no tokenizer, no network and no terminal library."""
+    heavy = ("apsw", "splintr", "asyncio", "rich", "ssl", "http", "openai", "anthropic", "pydantic")
+    code = f"import foveal, sys; print([name for name in {heavy!r} if name in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("call", ["pickle", "shelve", "marshal", "yaml"])
+def test_nothing_is_revived_from_data(call):
+    """No module that can run code from data is imported anywhere."""
+    for path, tree in trees():
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert call not in {name.split(".")[0] for name in names}, path
+
+
+def test_no_shell_and_no_eval():
+    """Nothing builds a command line or evaluates text."""
+    for path, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                name = node.func.id if isinstance(node.func, ast.Name) else ""
+                assert name not in {"eval", "exec"}, path
+                assert not any(word.arg == "shell" for word in node.keywords), path
+
+
+def test_no_registry_host_is_named():
+    """The repository names no package registry."""
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split(
+        "\n"
+    )
+    paths = [ROOT / name for name in tracked if name] or SOURCES
+    found = [
+        str(path)
+        for path in paths
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".json", ""} and path.is_file()
+        if REGISTRIES.search(path.read_text(encoding="utf-8", errors="replace"))
+    ]
+    assert found == []
