@@ -101,9 +101,10 @@ def _timed(step: Step, i: int) -> float:
 
 
 def _foveal(messages: list[Chat], job: dict[str, Any], folder: Path, *, durable: bool) -> Engine:
+    from synthetic import to_message
+
     import foveal
     from foveal.stores.memory import MemoryStore
-    from synthetic import to_message
 
     bodies = [to_message(message) for message in messages]
     store = foveal.open_store(folder / "store.db") if durable else MemoryStore()
@@ -122,7 +123,9 @@ def _langchain_trim(messages: list[Chat], job: dict[str, Any], _folder: Path) ->
     counter = _exact_langchain_counter() if job["exact"] else "approximate"
 
     def step(i: int) -> object:
-        return trim_messages(history[:i], max_tokens=budget, token_counter=counter, strategy="last", include_system=True)
+        return trim_messages(
+            history[:i], max_tokens=budget, token_counter=counter, strategy="last", include_system=True
+        )
 
     return Engine(f"langchain-core {version('langchain-core')}", step=step, stateless=True)
 

@@ -20,8 +20,18 @@ SEED = 20
 USER_EVERY = 60
 """A turn of the user about every so many replies."""
 
-_SYLLABLES = "ba co di fu ge hi jo ka lu me ni po qua re so ti vo wa xe zu".split()
-_KEYWORDS = "def return import class for if else try raise yield with assert self None True".split()
+_WORDS = """
+account agent answer batch branch budget buffer build cache call change check child class client close code column command
+commit config content context copy count create data date default delete delta detail device draft edge edit entry error event
+field file filter first folder format frame function group handle header height image index input insert item join label last
+layer length level limit line link list load lock logger main map mark match measure merge message method model module move
+name next node note number object offset open option order output owner page parent parse part path pattern place plan point
+policy port position print process project prompt queue range read record reference remove render replace reply request
+reserve result return role row rule run sample save schema scope search segment select send sequence session set shape size
+source stage start state status step store stream string summary switch table tail target task test text time token tool total
+trace type unit update user value version view visit wait walk width window word work write
+""".split()  # noqa: SIM905 - words read best as words
+_KEYWORDS = ("def", "return", "import", "class", "for", "if", "else", "try", "raise", "yield", "with", "assert", "self")
 _TOOLS = ("read_file", "run_command", "search", "edit_file", "list_folder")
 # Characters of a result, and how often: the mean is about 2 400 characters a result, as in recorded sessions.
 _RESULT_SIZES = ((80, 400, 32), (400, 2_000, 36), (2_000, 6_000, 25), (6_000, 20_000, 7))
@@ -52,11 +62,11 @@ class _Writer:
     """Words, lines and files out of one random generator."""
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-        self._words = ["".join(self._random.choices(_SYLLABLES, k=self._random.randint(1, 4))) for _ in range(3_000)]
+        self._seed, self._random = seed, random.Random(seed)
+        self._words = ["_".join(self._random.choices(_WORDS, k=self._random.choice((1, 1, 2)))) for _ in range(3_000)]
         # Text is cut from one long piece at random places: fast enough for 100 000 messages, and rarely the same twice.
         self._code = "\n".join(self._line() for _ in range(40_000))
-        self._prose = " ".join(self._random.choices(self._words, k=60_000))
+        self._prose = " ".join(self._random.choices(_WORDS, k=60_000))
         self._ids = 0
 
     def chance(self, share: float) -> bool:
@@ -77,15 +87,19 @@ class _Writer:
         if name in ("edit_file", "run_command", "search"):
             arguments["text"] = self._cut(self._code, 40, 900 if name == "edit_file" else 120)
         function = {"name": name, "arguments": json.dumps(arguments)}
-        return {"id": f"call_{self._ids:08d}", "type": "function", "function": function}
+        return {"id": f"call_{self._seed}_{self._ids:07d}", "type": "function", "function": function}
 
     def _path(self) -> str:
         return "src/" + "/".join(self._random.choices(self._words, k=2)) + ".py"
 
     def _line(self) -> str:
-        words = self._random.choices(self._words, k=self._random.randint(2, 8))
+        """Code and output in one: words, calls, numbers and hashes, about four characters a token as in recordings."""
+        number, words = self._random.randrange(100_000), self._random.choices(self._words, k=self._random.randint(2, 5))
         words.insert(0, self._random.choice(_KEYWORDS))
-        return " " * self._random.choice((0, 4, 8)) + " ".join(words) + self._random.choice(("", "()", ":", " = 1"))
+        words.append(
+            self._random.choice((f"({words[1]}, {number})", f"= {number}", f"{number * 40_503 % 2**32:08x}", ":"))
+        )
+        return " " * self._random.choice((0, 4, 8)) + " ".join(words)
 
     def _cut(self, text: str, least: int, most: int) -> str:
         size = self._random.randint(least, most)
@@ -138,6 +152,15 @@ def to_message(chat: Chat) -> foveal.Message:
 def messages(n: int, seed: int = SEED) -> list[foveal.Message]:
     """`n` messages as Foveal keeps them."""
     return [to_message(chat) for chat in chat_messages(n, seed)]
+
+
+def short_messages(n: int) -> list[foveal.Message]:
+    """`n` messages so small that all of them fit a large window: where the prompt itself is long."""
+    made = [foveal.user("Count the files.")]
+    while len(made) < n:
+        call = foveal.ToolCall(f"short_{len(made):07d}", "list_folder", '{"path":"src"}')
+        made += [foveal.assistant("", call), foveal.result(call.id, f"{len(made)} files")]
+    return made[:n]
 
 
 def main() -> None:

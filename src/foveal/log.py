@@ -1,10 +1,11 @@
 """Between a store's rows and the core's entries."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import pairwise
+from typing import cast
 
 from foveal.core import codec
-from foveal.core.entry import Entry, Message, Part, Role, ToolCall, ToolResult
+from foveal.core.entry import Body, Entry, Message, Role
 from foveal.core.errors import BadEntry, NotFound, StoreCorrupt
 from foveal.stores.port import Draft, Row, Store
 
@@ -32,7 +33,10 @@ def branch(rows: Iterable[Row], head: str | None = None) -> list[Row]:
         raise NotFound(f"no entry {head!r} in this log")
     path = [at]
     while at.parent is not None:
-        at = by_id[at.parent]
+        parent = by_id.get(at.parent)
+        if parent is None:
+            raise StoreCorrupt(f"entry {at.seq} ({at.id})", f"its parent {at.parent!r} is not in the log")
+        at = parent
         path.append(at)
     return path[::-1]
 
@@ -45,14 +49,24 @@ def heads(store: Store, session: str) -> list[str]:
 
 
 _PARTS_OF_ROLE: dict[Role, str] = {
-    "system": "Text Image File Stored",
+    "system": "Text Stored",
     "user": "Text Image File Stored",
     "assistant": "Text Thinking RedactedThinking ToolCall Image File Opaque",
     "tool": "ToolResult",
 }
 
 
-def check_message(message: Message) -> None:
+def checked(body: Body) -> Body:
+    """The body as the log will give it back; `BadEntry` if it holds what no log can."""
+    try:
+        return codec.decode(codec.encode(body))
+    except BadEntry as error:
+        raise BadEntry(f"this {type(body).__name__} cannot be kept: {error}") from None
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise BadEntry(f"this {type(body).__name__} cannot be kept: {error}") from error
+
+
+def checked_message(message: Message) -> Message:
     """Refuse what no provider could have said: better here than in a prompt that cannot be built."""
     allowed = _PARTS_OF_ROLE.get(message.role)
     if allowed is None:
@@ -62,17 +76,4 @@ def check_message(message: Message) -> None:
             raise BadEntry(
                 f"a message of role {message.role!r} cannot hold a {type(part).__name__}; it can hold {allowed}"
             )
-    for text in _texts(message.parts):
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise BadEntry(f"a part of role {message.role!r} holds {type(text).__name__} where text belongs")
-
-
-def _texts(parts: Iterable[Part]) -> Iterator[str]:
-    for part in parts:
-        match part:
-            case ToolCall(call_id, name, arguments):
-                yield from (call_id, name, arguments)
-            case ToolResult(call):
-                yield call
-            case _:
-                yield getattr(part, "text", "")
+    return cast("Message", checked(message))

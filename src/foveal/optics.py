@@ -38,9 +38,13 @@ class Optics(msgspec.Struct, frozen=True):
         key = f"{model}|{dialect.name}|{self.counter.counter.name}"
         return Lens(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins)
 
-    def setup(self, tools: tuple[ToolSpec, ...]) -> Setup:
+    def setup(self, tools: tuple[ToolSpec, ...], before: Setup | None = None) -> Setup:
+        """What prompts with these tools are built for. Tools that are still those of `before` are not counted again."""
         text = tools_json(tools)
-        tokens = self.counter.counter.count(text) if tools else 0
+        if before and (before.tools, before.counter) == (text, self.counter.counter.name):
+            tokens = before.tools_tokens
+        else:
+            tokens = self.counter.counter.count(text) if tools else 0
         name, policy, limit = self.counter.counter.name, self.policy.canonical(), self.budget.sendable
         return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit)
 
@@ -49,7 +53,8 @@ class Optics(msgspec.Struct, frozen=True):
         calibration = counters.Calibration()
         for estimated, actual in view.usage:
             calibration = calibration.observe(estimated, actual)
-        factor, fixed = calibration.factor(self.counter.factor), setup.tools_tokens + PROMPT_TOKENS
+        # Never below one: usage that leaves something out (a proxy, a cache) must not raise what we count as the limit.
+        factor, fixed = max(1.0, calibration.factor(self.counter.factor)), setup.tools_tokens + PROMPT_TOKENS
         return self.budget.most(factor, fixed), self.budget.aim(factor, fixed)
 
     def ask(self, tools: tuple[ToolSpec, ...], cache_key: str) -> Ask:

@@ -5,7 +5,20 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from foveal import log
-from foveal.core.entry import Content, Message, Part, Stored, Text, Thinking, ToolCall, ToolResult
+from foveal.core.entry import (
+    Content,
+    File,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    RedactedThinking,
+    Stored,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from foveal.core.errors import NotFound
 from foveal.levels.reference import as_text
 from foveal.stores.port import Row, Store
@@ -37,19 +50,42 @@ def keep_stream(store: Store, chunks: Iterable[bytes]) -> Stored:
 
 def read(store: Store, session: str, ref: str) -> str:
     """The original behind a reference: one part of an entry, or a range of entries as a transcript."""
-    first, dots, last = ref.partition("..")
-    if not dots:
-        entry_ref, _, part = ref.partition(".")
-        row = _find(store, session, entry_ref, ref)
-        body = log.to_entry(row, session).body
-        index = int(part) if part.isdecimal() else 0
-        if not isinstance(body, Message) or index >= len(body.parts):
-            raise _absent(session, ref)
-        return _text(store, body.parts[index])
-    rows = store.rows(
-        session, after=_find(store, session, first, ref).seq - 1, upto=_find(store, session, last, ref).seq
-    )
-    return "\n\n".join(_transcript(store, session, rows))
+    for first, last in _range_ends(ref):
+        ends = _find(store, session, first), _find(store, session, last)
+        if ends[0] and ends[1]:
+            rows = store.rows(session, after=ends[0].seq - 1, upto=ends[1].seq)
+            return "\n\n".join(_transcript(store, session, _chain(rows)))
+    for entry_ref, index in _part_places(ref):
+        row = _find(store, session, entry_ref)
+        body = log.to_entry(row, session).body if row else None
+        if isinstance(body, Message) and index < len(body.parts):
+            return _text(store, body.parts[index])
+    raise NotFound(f"session {session!r} has nothing under the reference {ref!r}")
+
+
+def _range_ends(ref: str) -> Iterator[tuple[str, str]]:
+    """The pairs of ids that `first..last` may mean; an id of a caller's own making may hold dots itself."""
+    at = ref.find("..")
+    while at >= 0:
+        yield ref[:at], ref[at + 2 :]
+        at = ref.find("..", at + 1)
+
+
+def _part_places(ref: str) -> Iterator[tuple[str, int]]:
+    """The entry and part that `entry.part` may mean; the first part, if none is named."""
+    entry_ref, dot, part = ref.rpartition(".")
+    if dot and part.isascii() and part.isdecimal() and len(part) < 9:
+        yield entry_ref, int(part)
+    yield ref, 0
+
+
+def _chain(rows: Iterable[Row]) -> list[Row]:
+    """Of these rows, the last one with its ancestors: what lies between may belong to a branch that was left."""
+    chain: list[Row] = []
+    for row in reversed(list(rows)):
+        if not chain or chain[-1].parent == row.id:
+            chain.append(row)
+    return chain[::-1]
 
 
 def _transcript(store: Store, session: str, rows: Iterable[Row]) -> Iterator[str]:
@@ -67,27 +103,27 @@ def _text(store: Store, part: Part) -> str:
             return f"{name}({arguments})"
         case ToolResult(_, content):
             return "\n".join(_whole(store, item) for item in content)
-        case Stored():
+        case Stored() | Image() | File():
             return _whole(store, part)
-        case _:
-            return f"[{type(part).__name__}]"
+        case Opaque(_, json):
+            return json
+        case RedactedThinking(data):
+            return data
 
 
 def _whole(store: Store, item: Content) -> str:
     if isinstance(item, Stored):
-        return b"".join(store.artifacts.read(item.sha256)).decode("utf-8", "surrogatepass")
+        data = b"".join(store.artifacts.read(item.sha256))
+        try:
+            return data.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:  # a stream of bytes that never was text
+            return data.decode("utf-8", "replace")
     return as_text((item,))
 
 
-def _find(store: Store, session: str, prefix: str, ref: str) -> Row:
+def _find(store: Store, session: str, prefix: str) -> Row | None:
     found = store.find(session, prefix) if prefix else []
-    if len(found) != 1:
-        raise _absent(session, ref)
-    return found[0]
-
-
-def _absent(session: str, ref: str) -> NotFound:
-    return NotFound(f"session {session!r} has nothing under the reference {ref!r}")
+    return found[0] if len(found) == 1 else None
 
 
 def _content(part: Part) -> tuple[Content, ...]:

@@ -7,6 +7,7 @@ fold is durable before a prompt is built with it. Whatever fails in between leav
 import time
 from base64 import b32encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from secrets import token_bytes
 from types import TracebackType
 from typing import Any, cast
@@ -30,7 +31,8 @@ from foveal.policies import Policy
 from foveal.stores.port import Row, Store
 
 SNAPSHOT_EVERY = 256
-"""Entries between two snapshots: opening reads at most so many, and writing one is a small share of so many appends."""
+"""Entries between two snapshots, and as many as the view has atoms if those are more: opening reads at most as much again
+as it shows, and writing a snapshot is a small share of the appends in between, however large the view is."""
 
 
 def _now_ms() -> int:
@@ -68,7 +70,7 @@ class Session:
             self._writer.release()
             raise
         self._renderer = Renderer(self._optics.dialect)
-        self._snapshot_seq = self._view.seq
+        self._snapshot_due = self._view.seq + SNAPSHOT_EVERY
         self._estimated: int | None = None
 
     def append(self, item: Body | Mapping[str, Any] | object, *, id: str | None = None) -> Entry:  # noqa: A002 - the entry's id
@@ -77,7 +79,10 @@ class Session:
         Durable when it returns. Appending the same item under the same `id` again changes nothing.
         """
         bodies = self._bodies(item)
-        return self._keep(bodies, [id or self._new_id(), *(self._new_id() for _ in bodies[1:])])[0]
+        if id is None:
+            return self._keep(bodies, [self._new_id() for _ in bodies])[0]
+        ids = [id, *(_derived_id(id, i) for i in range(1, len(bodies)))]
+        return self._known(bodies, ids) or self._keep(bodies, ids)[0]
 
     def extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
         """Keep several items together: all of them or none, with one commit."""
@@ -87,14 +92,14 @@ class Session:
     def prompt(self, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
         """The next request: within the budget, valid for the provider. `OverBudget` if that cannot be."""
         specs = read_tools(tools)
-        setup = self._optics.setup(specs)
+        setup = self._optics.setup(specs, self._view.setup)
         if setup != self._view.setup:
             self._keep([setup], [self._new_id()])
         most, aim = self._optics.limits(self._view, setup)
         fold = fit(self._view, most, aim, self._optics.policy.stages, tools_tokens=setup.tools_tokens + PROMPT_TOKENS)
         if fold:
             self._keep([fold], [self._new_id()], with_snapshot=False)
-            self._snapshot_seq = -SNAPSHOT_EVERY  # the view is at its smallest now: write it with the next append
+            self._snapshot_due = 0  # the view is at its smallest now: write it with the next append
         prompt = build(self.name, self._view, self._optics, specs, self._renderer)
         self._estimated = prompt.tokens
         return msgspec.structs.replace(prompt, fold=fold)
@@ -134,27 +139,43 @@ class Session:
     ) -> None:
         self.close()
 
+    def _known(self, bodies: list[Body], ids: list[str]) -> Entry | None:
+        """The entry of an append that was made before: a retry comes from further on in the log than the first attempt."""
+        row = next((row for row in self._store.find(self.name, ids[0]) if row.id == ids[0]), None)
+        if row is None:
+            return None
+        entry = log.to_entry(row, self.name)
+        if entry.body != bodies[0]:
+            raise BadEntry(
+                f"entry id {ids[0]} is already in the log at place {row.seq} with other content; nothing was written. "
+                "Give every new entry an id of its own."
+            )
+        return entry
+
     def _bodies(self, item: object) -> list[Body]:
         if isinstance(item, Message):
-            log.check_message(item)
-            return [recall.offload(self._store, item)]
+            return [recall.offload(self._store, log.checked_message(item))]
         if isinstance(item, Body.__args__):
-            return [cast("Body", item)]
+            return [log.checked(cast("Body", item))]
         return self._parse(item)
 
     def _parse(self, reply: object) -> list[Body]:
         """A provider's reply: the message, and what it cost."""
-        plain = reply if isinstance(reply, Mapping) else cast("Any", getattr(reply, "model_dump", lambda: None))()
+        dump: Callable[..., Any] = getattr(reply, "model_dump", lambda **_: None)
+        # What the provider did not send stays unsaid, and what its SDK does not know yet is no reason to warn.
+        plain: object = (
+            cast("object", reply) if isinstance(reply, Mapping) else dump(exclude_unset=True, warnings=False)
+        )
         if plain is None:
             raise BadInput(f"a {type(reply).__name__} is neither an entry nor a reply of a provider's SDK")
         try:
             message, usage = self._optics.dialect.parse(cast("Mapping[str, Any]", plain))
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             what = f"this is not a reply of the {self._optics.dialect.name} dialect ({type(error).__name__}: {error})"
             raise BadInput(f"{what}; was it made with another model's SDK?") from error
         # Providers answer with a dated name; what counts for signatures is the model that was asked.
         message = msgspec.structs.replace(message, model=self._optics.model)
-        log.check_message(message)
+        message = log.checked_message(message)
         if usage is None:
             return [message]
         return [message, msgspec.structs.replace(usage, model=self._optics.model, estimated=self._estimated)]
@@ -165,11 +186,11 @@ class Session:
         for body, entry_id in zip(bodies, ids, strict=True):
             entries.append(Entry(entry_id, parent, self._clock_ms(), self.author, body))
             parent = entry_id
-        due = with_snapshot and self._view.seq - self._snapshot_seq >= SNAPSHOT_EVERY
+        due = with_snapshot and self._view.seq >= self._snapshot_due
         frozen = snapshot.dump(self._view) if due else None
         seqs = self._writer.append([log.to_draft(entry) for entry in entries], snapshot=frozen)
         if due:
-            self._snapshot_seq = self._view.seq
+            self._snapshot_due = self._view.seq + max(SNAPSHOT_EVERY, len(self._view.atoms))
         for seq, entry in zip(seqs, entries, strict=True):
             if seq > self._view.seq:  # a retry of what is there already has a lower place
                 self._take(seq, entry)
@@ -180,7 +201,12 @@ class Session:
         if self._view.stale:
             self._view = view_of(log.branch(self._store.rows(self.name)), self.name, self._optics)
             self._renderer = Renderer(self._optics.dialect)
-            self._snapshot_seq = -SNAPSHOT_EVERY
+            self._snapshot_due = 0
+
+
+def _derived_id(first: str, number: int) -> str:
+    """The id of a further entry of the same append: the same in a retry, and nothing like the first."""
+    return b32encode(sha256(f"{first}/{number}".encode()).digest())[:26].decode().lower()
 
 
 def open_view(store: Store, name: str, optics: Optics) -> View:
@@ -215,6 +241,7 @@ def build(name: str, view: View, optics: Optics, specs: tuple[ToolSpec, ...], re
         raise BadInput(f"session {name!r} has nothing to send yet; append a message first")
     request = optics.dialect.request(optics.ask(specs, name[:64]), lead, wires)
     if problems := optics.dialect.problems(request, since):
+        renderer.forget()  # else the next prompt would be checked from here on only
         raise InvalidPrompt(optics.dialect.name, problems)
     tokens = view.size.tokens + setup.tools_tokens + PROMPT_TOKENS
     return Prompt(name, view.calls + 1, request, wires, tokens, None, setup, tuple(view.atoms))
@@ -222,7 +249,7 @@ def build(name: str, view: View, optics: Optics, specs: tuple[ToolSpec, ...], re
 
 def prompt_at(store: Store, name: str, optics: Optics, call: int | None, now: View | None = None) -> Prompt:
     """The prompt of a call: of the next one, or of a past one as it was sent, built again from the log."""
-    view = now
+    view = now.copy() if now else None  # the renderer below is not the one that follows the changes of `now`
     if call is not None or view is None:
         rows = log.branch(store.rows(name))
         if call is not None:

@@ -1,5 +1,6 @@
 """Stores with content, and child processes that speak through pipes."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -63,8 +64,16 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def filled(path: Path) -> Path:
+def filled(path: Path, template: Path) -> Path:
     """A closed store: sessions s0 … s2 of 30 entries each with a snapshot, every tenth naming an artifact."""
+    shutil.copytree(template.parent, path.parent, dirs_exist_ok=True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `filled` is a copy of: a thousand syncs are enough once."""
+    path = tmp_path_factory.mktemp("template") / "store.db"
     store = SqliteStore(path)
     for number in range(3):
         writer = store.hold(f"s{number}")

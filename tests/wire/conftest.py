@@ -38,7 +38,7 @@ def provider(server: "Provider") -> "Provider":
 
 @pytest.fixture(scope="session")
 def sdk(server: "Provider") -> Iterator[Callable[[str], Any]]:
-    """The client of an SDK, sync or async, as a host would make it. Tests that need one that is missing are skipped."""
+    """The client of an SDK, as a host would make it. Tests that need one that is missing are skipped."""
     made: dict[str, Any] = {}
 
     def find(name: str) -> Any:
@@ -50,8 +50,6 @@ def sdk(server: "Provider") -> Iterator[Callable[[str], Any]]:
         patch.setenv("NO_PROXY", "127.0.0.1")
         yield find
     for client in made.values():
-        if hasattr(client, "is_closed"):  # async clients are closed by the loop that used them
-            continue
         client.close()
 
 

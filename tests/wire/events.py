@@ -19,7 +19,9 @@ def chat(reply: dict[str, Any]) -> Spoken:
         yield chunk({"content": letter})
     for i, call in enumerate(message.get("tool_calls", ())):
         arguments = call["function"]["arguments"]
-        yield chunk({"tool_calls": [{"index": i, **call, "function": {"name": call["function"]["name"], "arguments": ""}}]})
+        yield chunk(
+            {"tool_calls": [{"index": i, **call, "function": {"name": call["function"]["name"], "arguments": ""}}]}
+        )
         for half in (arguments[:5], arguments[5:]):
             yield chunk({"tool_calls": [{"index": i, "function": {"arguments": half}}]})
     yield chunk({}, reply["choices"][0]["finish_reason"])

@@ -72,10 +72,16 @@ def test_breakpoints_stand_after_the_system_prompt_at_the_previous_end_and_at_th
         placed = marks(after)
         last = len(after["messages"]) - 1
         assert len(placed) <= 4
-        assert placed == ["system[0]", marks(before)[-1], f"messages[{last}][{len(after['messages'][last]['content']) - 1}]"]
+        assert placed == [
+            "system[0]",
+            marks(before)[-1],
+            f"messages[{last}][{len(after['messages'][last]['content']) - 1}]",
+        ]
 
 
-def test_without_a_system_prompt_the_tools_end_with_a_breakpoint(provider: "Provider", line: Line, store: Store) -> None:
+def test_without_a_system_prompt_the_tools_end_with_a_breakpoint(
+    provider: "Provider", line: Line, store: Store
+) -> None:
     """Tools come first in the cached prefix; where no system prompt follows them, they carry the mark."""
     provider.script(Turn("Hello."))
     session = line.session(store)

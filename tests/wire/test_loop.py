@@ -9,6 +9,7 @@ import pytest
 from foveal import Image, Policy, result, system, user
 from foveal.stores import Store
 
+from .conftest import DIALECTS
 from .lines import Line
 from .turns import Call, Turn, read_calls
 
@@ -42,13 +43,15 @@ def listing(name: str, lines: int) -> str:
     return "\n".join(f"{name}:{i} value_{i} = compute(item_{i * 7}, {i})" for i in range(lines))
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["ids", "no ids"])
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [*((dialect, True) for dialect in DIALECTS), pytest.param("gemini", False, id="gemini-calls without ids")],
+    indirect=["line"],
+)
 def test_every_request_of_a_long_tool_loop_arrives_unchanged_and_is_accepted(
     provider: "Provider", line: Line, store: Store, named: bool
 ) -> None:
     """50 parallel calls, errors, images, an interruption and folds: no request is refused, none is altered on the way."""
-    if not named and line.dialect != "gemini":
-        pytest.skip("only Gemini makes calls without ids")
     image = Image("image/png", png())
     scan = read_calls("scan", 50)
     if not named:

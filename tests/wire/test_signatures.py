@@ -1,12 +1,13 @@
 """Thinking, signatures and encrypted reasoning go back as they came, where they came."""
 
 from base64 import b64decode
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from foveal import open_store, result, system, user
+from foveal import Policy, open_store, result, system, user
 from foveal.stores import Store
 
 from .lines import Line
@@ -15,7 +16,7 @@ from .turns import OTHER_SEAL, SEAL, Call, Turn, read_calls
 if TYPE_CHECKING:
     from .provider import Provider
 
-THOUGHT = "First read – then \"write\".\n\t100 % sûr… 🙂"
+THOUGHT = 'First read – then "write".\n\t100 % sûr… 🙂'
 
 
 def opening(dialect: str, body: dict[str, Any], at: int) -> list[dict[str, Any]]:
@@ -119,3 +120,33 @@ def test_gemini_signature_without_text_goes_back(provider: "Provider", line: Lin
     line.send(provider, session)
     sent = [{"text": "The answer is 4."}, {"text": "", "thought_signature": b64decode(SEAL)}]
     assert provider.last["contents"][1]["parts"] == sent
+
+
+@pytest.mark.xfail(reason="a fold may take the reply that opened the running loop, with its thinking", strict=True)
+@pytest.mark.parametrize("line", ["anthropic"], indirect=True)
+def test_a_fold_leaves_the_thinking_that_opened_the_running_loop(
+    provider: "Provider", line: Line, store: Store
+) -> None:
+    """With a thinking budget, a loop whose first reply alone has thinking is accepted however long it runs."""
+    session = line.session(store, policy=Policy(max_context_tokens=4_000))
+    session.append(user("Go on until it works."))
+    for i in range(100):
+        provider.script(Turn("", (Call(f"c{i}"),), thinking="" if i else THOUGHT))
+        line.send(provider, session, **line.thinks)
+        session.append(result(f"c{i}", "still broken\n" * 40))
+
+
+@pytest.mark.xfail(reason="a loop that another model opened has no thinking that this one can verify", strict=True)
+@pytest.mark.parametrize("line", ["anthropic"], indirect=True)
+def test_a_thinking_model_takes_over_a_running_loop(
+    provider: "Provider", line: Line, lines: Callable[[str], Line], store: Store
+) -> None:
+    """The host switches to a model with a thinking budget between a call and its answer, and the request is accepted."""
+    first = lines("gemini")
+    provider.script(Turn("", (Call("c1"),), thinking=THOUGHT), Turn("Done.", thinking=THOUGHT))
+    with first.session(store) as session:
+        session.append(user("Read."))
+        first.send(provider, session)
+        session.append(result("c1", "the file"))
+    with line.session(store) as session:
+        line.send(provider, session, **line.thinks)

@@ -8,7 +8,7 @@ from foveal.stores import Store
 
 from .lines import Line
 from .test_loop import TOOLS, listing
-from .turns import Call, Turn
+from .turns import SPELLED, Call, Turn
 
 if TYPE_CHECKING:
     from .provider import Provider
@@ -49,8 +49,6 @@ def test_a_provider_that_counts_more_gets_less(provider: "Provider", line: Line,
 
 def test_a_reply_without_usage_leaves_no_mark(provider: "Provider", line: Line, store: Store) -> None:
     """Servers that report nothing teach nothing, and nothing breaks."""
-    from .turns import SPELLED  # noqa: PLC0415
-
     body = SPELLED[line.dialect](Turn("Hello."), line.model, 1, 1)
     body = {key: value for key, value in body.items() if key not in ("usage", "usageMetadata")}
     provider.script(body, Turn("Again."))

@@ -66,7 +66,13 @@ def responses(turn: Turn, model: str, number: int, counted: int) -> dict[str, An
     if turn.thinking:
         summary = [{"type": "summary_text", "text": turn.thinking}]
         output.append(
-            {"id": f"rs_{number}", "type": "reasoning", "summary": summary, "encrypted_content": turn.seal, "status": None}
+            {
+                "id": f"rs_{number}",
+                "type": "reasoning",
+                "summary": summary,
+                "encrypted_content": turn.seal,
+                "status": None,
+            }
         )
     if turn.text:
         content = [{"type": "output_text", "text": turn.text, "annotations": [], "logprobs": []}]

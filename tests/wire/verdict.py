@@ -1,7 +1,7 @@
 """What a provider makes of a request that came over the wire."""
 
 from base64 import urlsafe_b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from foveal.dialects import anthropic_rules, gemini_rules, openai_chat_rules, openai_responses_rules
@@ -33,13 +33,14 @@ def gemini_arguments(model: str, body: Mapping[str, Any]) -> dict[str, Any]:
     if "systemInstruction" in body:
         config["system_instruction"] = "".join(part["text"] for part in body["systemInstruction"]["parts"])
     if "tools" in body:
-        config["tools"] = _pythonic(body["tools"])
-    return {"model": model, "contents": _pythonic(body["contents"]), "config": config}
+        config["tools"] = pythonic(body["tools"])
+    return {"model": model, "contents": pythonic(body["contents"]), "config": config}
 
 
-def _pythonic(value: Any) -> Any:
+def pythonic(value: Any) -> Any:
+    """Gemini's JSON as its SDK spells it."""
     if isinstance(value, list):
-        return [_pythonic(item) for item in value]
+        return [pythonic(item) for item in value]
     if not isinstance(value, dict):
         return value
     plain: dict[str, Any] = {}
@@ -48,8 +49,15 @@ def _pythonic(value: Any) -> Any:
         if key in _BYTES:
             plain[key] = urlsafe_b64decode(item.replace("+", "-").replace("/", "_"))
         else:
-            plain[key] = item if key in _FREE_FORM else _pythonic(item)
+            plain[key] = item if key in _FREE_FORM else pythonic(item)
     return plain
+
+
+def _lost_reasoning(body: Mapping[str, Any]) -> Iterator[Problem]:
+    """Reasoning that is named by its id alone, in a request that has nothing stored."""
+    for i, item in enumerate(body["input"] if body.get("store") is False else ()):
+        if item.get("type") == "reasoning" and not item.get("encrypted_content"):
+            yield Problem("R5", f"input[{i}]", f"Item with id {item.get('id')!r} not found: items are not stored.")
 
 
 def judge(dialect: str, body: Mapping[str, Any]) -> list[Problem]:
@@ -58,7 +66,7 @@ def judge(dialect: str, body: Mapping[str, Any]) -> list[Problem]:
         case "openai_chat":
             return openai_chat_rules.problems(body)
         case "openai_responses":
-            return openai_responses_rules.problems(body)
+            return openai_responses_rules.problems(body) + list(_lost_reasoning(body))
         case "anthropic":
             return anthropic_rules.problems(body)
         case _:

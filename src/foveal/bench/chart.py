@@ -76,14 +76,14 @@ def chart(series: Series, *, columns: int = 80, rows: int = 12, ascii_only: bool
     room, calls = columns - _LABEL - 2, len(series.raw)
     drawn = squeezed(series, room)
     wide = max(1, min(6, room // max(1, len(drawn.raw))))
-    top = max(1, *series.raw, *series.sent)
+    top = max((1, *series.raw, *series.sent))
     limit_row = series.limit * rows // top if series.limit <= top else -1
     labels = {rows - 1: short(top), rows // 2: short(top * (rows // 2) // rows), limit_row: short(series.limit)}
     lines: list[list[Span]] = []
     for row in reversed(range(rows)):
         cells = [_cell(drawn, i, (row, rows, top), row == limit_row, ink) for i in range(len(drawn.raw))]
-        label = ("limit" if row == limit_row else "axis", f"{labels.get(row, ''):>{_LABEL}} {ink.side}")
-        lines.append([label[::-1], *_joined(cells, wide)])
+        label = f"{labels.get(row, ''):>{_LABEL}} {ink.side}"
+        lines.append([(label, "limit" if row == limit_row else "axis"), *_joined(cells, wide)])
     lines.append([(f"{0:>{_LABEL}} {ink.corner}{ink.floor * wide * len(drawn.raw)}", "axis")])
     lines.append([(" " * (_LABEL + 2), ""), *_joined(list(_marks(drawn, ink)), wide)])
     last = f"call {calls:,}"
@@ -106,7 +106,9 @@ def _cell(series: Series, at: int, scale: tuple[int, int, int], is_limit: bool, 
 
 def _marks(series: Series, ink: _Ink) -> Iterator[Span]:
     for i in range(len(series.raw)):
-        yield (ink.refused, "refused") if i in series.refused else (ink.fold, "fold") if i in series.folds else (" ", "")
+        yield (
+            (ink.refused, "refused") if i in series.refused else (ink.fold, "fold") if i in series.folds else (" ", "")
+        )
 
 
 def _joined(cells: Sequence[Span], wide: int) -> Iterator[Span]:

@@ -55,4 +55,4 @@ def saving_texts(replay: Replay) -> Iterator[tuple[str, str]]:
         worth = f"{saving.tokens:,} tokens not sent again over {saving.calls} calls"
         yield worth, f"{saving.what[0].upper()}{saving.what[1:]}: {saving.how}. Why: {saving.why}."
     if rest := others(replay, totals([replay])):
-        yield f"{rest:,} tokens", "All other folds together."
+        yield f"{rest:,} tokens", "All smaller savings together."

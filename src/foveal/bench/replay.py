@@ -23,7 +23,7 @@ from foveal.dialects.tools import read_tools
 from foveal.formats.recording import Recording
 from foveal.optics import Optics, UnknownModelWarning, focus
 from foveal.policies import Policy
-from foveal.prices import ModelFacts, cost_usd, find
+from foveal.prices import ModelFacts, find
 from foveal.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
@@ -49,6 +49,8 @@ class Call(msgspec.Struct, frozen=True):
     raw: Bill
     sent: Bill | None
     """None if the call was refused."""
+    output_tokens: int = 0
+    """What the recorded reply takes."""
     refused: str = ""
     moved: bool = False
     """Whether something that the prompt before it had sent is gone or changed."""
@@ -66,8 +68,8 @@ class Replay(msgspec.Struct, frozen=True):
     limit: int
     """The most that may be sent, in the counter's tokens."""
     calls: tuple[Call, ...]
-    output_tokens: int
-    output_usd: float | None
+    price_output: float | None
+    """USD for a million tokens of replies."""
     savings: tuple[Saving, ...]
     notes: tuple[str, ...] = ()
 
@@ -114,8 +116,7 @@ def replay(
         counter=optics.counter.counter.name,
         limit=int(optics.budget.sendable / optics.counter.factor),
         calls=calls,
-        output_tokens=run.output_tokens,
-        output_usd=cost_usd(optics.facts, 0, 0, run.output_tokens),
+        price_output=optics.facts.price_output,
         savings=run.savings.top(len(calls)),
         notes=(*recording.notes, *notes, *run.notes, *_counting_notes(optics), *_bill_notes(calls, optics.facts)),
     )
@@ -127,22 +128,21 @@ class _Run:
     def __init__(self, session: Session, facts: ModelFacts, recording: Recording, on_prompt: OnPrompt) -> None:
         self.session, self.facts, self.recording, self.on_prompt = session, facts, recording, on_prompt
         self.tools, self.notes = _usable_tools(recording)
-        self.output_tokens = 0
         self.savings = Savings(session.view.measure)
         self._before: Prompt | None = None
-        self._raw_before = self._tools_tokens = self._unsendable = 0
+        self._raw_before = self._tools_tokens = self._unsendable = self._framing = 0
+        self._has_folded = False
 
     def calls(self) -> Iterator[Call]:
         number = 0
         for step in self.recording.steps:
             if step.message.role == "assistant":
                 number += 1
-                yield self._call(number)
-                self.output_tokens += self.session.view.measure(step.message)
+                yield self._call(number, self.session.view.measure(step.message))
             entry = self.session.append(step.message)
             self.savings.kept(entry.id, step.message, number)
 
-    def _call(self, number: int) -> Call:
+    def _call(self, number: int, output: int) -> Call:
         prompt, refused = None, ""
         try:
             prompt = self.session.prompt(self.tools)
@@ -150,8 +150,9 @@ class _Run:
             refused = f"{type(error).__name__}: {error}"
         self.on_prompt(number, prompt, refused)
         if prompt is None:
-            return Call(number, self._raw_bill(), None, refused)
+            return Call(number, self._raw_bill(), None, output, refused)
         self._tools_tokens = prompt.setup.tools_tokens
+        self._has_folded |= prompt.fold is not None
         self._unsendable += sum(_unsendable(item) for item in self.savings.sent(prompt))
         shared, before = shared_tokens(self._before, prompt), self._before
         self._before = prompt
@@ -159,10 +160,16 @@ class _Run:
         fold = prompt.fold and Folded(
             len(prompt.fold.items), prompt.fold.before, prompt.fold.after, prompt.fold.rebilled, prompt.fold.reason
         )
-        return Call(number, self._raw_bill(), bill(self.facts, prompt.tokens, shared), moved=moved, fold=fold)
+        sent = bill(self.facts, prompt.tokens, shared)
+        return Call(number, self._raw_bill(prompt.tokens), sent, output, moved=moved, fold=fold)
 
-    def _raw_bill(self) -> Bill:
+    def _raw_bill(self, sent: int = 0) -> Bill:
         tokens = self.session.view.raw_tokens - self._unsendable + self._tools_tokens + PROMPT_TOKENS
+        if (
+            not self._has_folded
+        ):  # words between replies and results that never came: whoever sends everything needs them too
+            self._framing = max(self._framing, sent - tokens)
+        tokens += self._framing
         raw = bill(self.facts, tokens, self._raw_before)
         self._raw_before = tokens - PROMPT_TOKENS
         return raw

@@ -1,5 +1,6 @@
 """Replays in numbers that a person can compare: totals, and how they are written."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,6 +8,9 @@ from typing import Any
 import msgspec
 
 from foveal.bench.replay import Replay
+
+
+_NUMBER = re.compile(r"(?<![\w.-])\d[\d,]*(?![\w.])")
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -61,6 +65,8 @@ _ADDED = (
 
 def _one(replay: Replay) -> Totals:
     raws, sents = [call.raw for call in replay.calls], [call.sent for call in replay.calls if call.sent]
+    output = sum(call.output_tokens for call in replay.calls)
+    answered = sum(call.output_tokens for call in replay.calls if call.sent)
     return Totals(
         sessions=1,
         calls=len(raws),
@@ -69,14 +75,18 @@ def _one(replay: Replay) -> Totals:
         raw_cached_tokens=sum(bill.cached for bill in raws),
         cached_tokens=sum(bill.cached for bill in sents),
         prefix_moves=sum(call.moved for call in replay.calls),
-        raw_usd=_sum_known((*(bill.cost_usd for bill in raws), replay.output_usd)),
-        sent_usd=_sum_known((*(bill.cost_usd for bill in sents), replay.output_usd)),
-        output_tokens=replay.output_tokens,
-        output_usd=replay.output_usd,
+        raw_usd=_sum_known((*(bill.cost_usd for bill in raws), _output_usd(replay, output))),
+        sent_usd=_sum_known((*(bill.cost_usd for bill in sents), _output_usd(replay, answered))),
+        output_tokens=output,
+        output_usd=_output_usd(replay, output),
         largest_raw=max((bill.tokens for bill in raws), default=0),
         largest_sent=max((bill.tokens for bill in sents), default=0),
         refusals=len(raws) - len(sents),
     )
+
+
+def _output_usd(replay: Replay, tokens: int) -> float | None:
+    return None if replay.price_output is None and tokens else tokens * (replay.price_output or 0.0) / 1e6
 
 
 def _sum_known(values: Iterable[float | None]) -> float | None:
@@ -95,11 +105,17 @@ def others(replay: Replay, sums: Totals) -> int:
 
 
 def note_lines(replays: Sequence[Replay]) -> list[str]:
-    """Every note once, with the number of sessions that it is about."""
-    counts = Counter(note for replay in replays for note in dict.fromkeys(replay.notes))
+    """Every note once, with the number of sessions that it is about; notes that differ in a number only are one."""
     if len(replays) == 1:
-        return list(counts)
-    return [f"{number} session{'s' * (number > 1)}: {note}" for note, number in counts.items()]
+        return list(dict.fromkeys(replays[0].notes))
+    alike: dict[str, Counter[str]] = {}
+    for replay in replays:
+        for note in dict.fromkeys(replay.notes):
+            alike.setdefault(_NUMBER.sub("…", note), Counter())[note] += 1
+    return [
+        f"{notes.total()} session{'s' * (notes.total() > 1)}: {form if len(notes) > 1 else next(iter(notes))}"
+        for form, notes in alike.items()
+    ]
 
 
 def document(replays: Sequence[Replay], errors: Sequence[str] = ()) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from foveal.core.entry import Fold, Message, Part, PartFold, RangeFold, Thinking
 from foveal.core.prompt import Prompt
 from foveal.core.view import Item, short_ref
 
-_GIST_CHARS = 48
+_GIST_CHARS = 64
 _TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "name")
 """Arguments that say what a call was about, in the order in which they are looked for."""
 
 _WHY = {
-    "shorten": "it is large and no longer new: its beginning and its end stay, the middle can be recalled",
+    "shorten": "it is large: its beginning and its end stay, the middle can be recalled",
     "clear": "it is no longer new: one line stays, with the reference to recall it by",
     "repeats": "the same call was made again later: the newer result is shown, and this one can be recalled",
     "oldest": "it is among the oldest messages: one line stands for all of them, and they can be recalled",

@@ -4,23 +4,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 from typing import NoReturn
 
-from foveal.cli import demo, doctor, models, recall, replay, sessions, show, why
 from foveal.cli.output import Output, complain
 from foveal.core.errors import BadInput, FovealError
 
-COMMANDS = {
-    "demo": demo,
-    "replay": replay,
-    "why": why,
-    "show": show,
-    "recall": recall,
-    "sessions": sessions,
-    "models": models,
-    "doctor": doctor,
-}
+COMMANDS = ("demo", "replay", "why", "show", "recall", "sessions", "models", "doctor")
 _BAD = 2
 _INTERRUPTED = 130
 
@@ -49,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     try:
-        args = _parser().parse_args(argv)
+        words = sys.argv[1:] if argv is None else list(argv)
+        args = _parser(words[:1]).parse_args(words)
     except SystemExit as done:  # --help and --version have printed what was asked for
         return done.code if isinstance(done.code, int) else 0
     out = Output(sys.stdout, is_json=args.json)
@@ -58,11 +50,13 @@ def _run(argv: Sequence[str] | None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(named: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of the command that is named; of all of them, where none is: a command is loaded when it is used."""
     parser = _Parser("foveal", description="The context engine for LLM agents.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"foveal {version('foveal')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, module in COMMANDS.items():
+    for name in [name for name in COMMANDS if name in named] or COMMANDS:
+        module = import_module(f"foveal.cli.{name}")
         about = (module.__doc__ or "").partition("\n")[0]
         command = commands.add_parser(name, help=about, description=module.__doc__, allow_abbrev=False)
         module.configure(command)

@@ -3,6 +3,7 @@
 Exit code 1 if there is damage, salvaged or not. The damaged file itself is never changed.
 """
 
+import shlex
 from argparse import ArgumentParser, Namespace
 
 import msgspec
@@ -36,7 +37,7 @@ def _print(found: Report, kept: Report | None, out: Output) -> None:
     if kept:
         out.line(f"{kept.path}: salvaged {_sizes(kept)}")
     elif found.damage:
-        out.line(f"Save what is whole with: foveal doctor {found.path} --salvage NEW.db")
+        out.line(f"Save what is whole with: {shlex.join(['foveal', 'doctor', found.path, '--salvage', 'NEW.db'])}")
 
 
 def _sizes(report: Report) -> str:

@@ -31,7 +31,10 @@ def run(args: Namespace, out: Output) -> int:
         if facts.long_prices and len(found) == 1:
             out.wrapped(f"{facts.id}: dearer above {facts.long_prices.above:,} tokens of input")
     about = data_about()
-    out.line(f"{len(found):,} models; " + ", ".join(f"{key} {_plain(value)}" for key, value in about.items()))
+    out.line(
+        f"{len(found):,} model{'s' * (len(found) > 1)}; "
+        + ", ".join(f"{key} {_plain(value)}" for key, value in about.items())
+    )
     return 0
 
 

@@ -29,6 +29,7 @@ _STYLES = {
     "bad": "red",
 }
 _PLAIN_COLUMNS = 80
+_LEAST_COLUMNS = 20  # of a last column that is wrapped
 
 
 def add_json(parser: ArgumentParser) -> None:
@@ -86,19 +87,27 @@ class Output:
         self._console.print(Text.assemble(*((visible(text), _STYLES.get(style, "")) for text, style in spans)))
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> None:
-        """Aligned columns; `align` has an `l` or an `r` for each. The last row may be set apart by an empty one before it."""
+        """Aligned columns; `align` has an `l` or an `r` for each. Nothing is cut: a long last column is wrapped."""
+        shown = [[visible(cell).replace("\n", " ") for cell in row] for row in (head, *rows)]
+        widths = [max(len(cell) for cell in column) for column in zip(*shown, strict=True)]
         if self._console is None:
-            self._write(_plain_table([head, *rows], align))
+            self._write("".join(_plain_row(row, widths, align) for row in shown if any(row)))
             return
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
+        if align[-1] == "l":
+            widths[-1] = max(_LEAST_COLUMNS, min(widths[-1], self.columns - sum(widths[:-1]) - 2 * len(widths)))
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=any(head))
-        for title, side in zip(head, align, strict=True):
-            table.add_column(title, justify="right" if side == "r" else "left", no_wrap=True, overflow="ellipsis")
-        for row in rows:
-            table.add_row(*(Text(visible(cell)) for cell in row))
+        for title, side, width in zip(head, align, widths, strict=True):
+            table.add_column(title, justify="right" if side == "r" else "left", width=width, overflow="fold")
+        for row in shown[1:]:
+            table.add_row(*(Text(cell) for cell in row))
+        self._console.width = max(
+            self.columns, sum(widths) + 2 * len(widths)
+        )  # rather a wrapped line than a cut number
         self._console.print(table, soft_wrap=False)
+        self._console.width = self.columns
 
     def document(self, value: Any) -> None:
         self.stream.write(json.dumps(value) + "\n")
@@ -119,17 +128,12 @@ class Output:
         self.stream.write(_encodable(visible(text), self.stream))
 
 
-def _plain_table(rows: Sequence[Sequence[str]], align: str) -> str:
-    shown = [[visible(cell).replace("\n", " ") for cell in row] for row in rows if any(row)]
-    widths = [max(len(cell) for cell in column) for column in zip(*shown, strict=True)]
-    lines = (
-        "  ".join(
-            cell.rjust(width) if side == "r" else cell.ljust(width)
-            for cell, width, side in zip(row, widths, align, strict=True)
-        )
-        for row in shown
+def _plain_row(row: Sequence[str], widths: Sequence[int], align: str) -> str:
+    cells = (
+        cell.rjust(width) if side == "r" else cell.ljust(width)
+        for cell, width, side in zip(row, widths, align, strict=True)
     )
-    return "".join(line.rstrip() + "\n" for line in lines)
+    return "  ".join(cells).rstrip() + "\n"
 
 
 def _encodable(text: str, stream: TextIO) -> str:

@@ -11,7 +11,7 @@ the prefix.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from foveal.core.entry import Fold, FoldItem, PartFold, Thinking
+from foveal.core.entry import Fold, FoldItem, PartFold, RedactedThinking, Thinking
 from foveal.core.errors import OverBudget
 from foveal.core.project import View
 from foveal.core.view import Atom, Size, range_ref, short_ref
@@ -92,11 +92,16 @@ def fit(view: View, most: Size, aim: Size, stages: Sequence[Stage], *, tools_tok
 
 
 def _until(scene: Scene, stage: Stage) -> Iterator[FoldItem]:
+    """The folds that make the view smaller, until it is small enough. What is proposed for one entry goes together."""
+    entry: str | None = None
     for item in stage(scene):
-        scene.view.apply((item,))
-        yield item
-        if scene.view.size.within(scene.goal):
+        of = item.entry if isinstance(item, PartFold) else None
+        if scene.view.size.within(scene.goal) and (of is None or of != entry):
             return
+        if scene.view.shrinks(item):
+            scene.view.apply((item,))
+            entry = of
+            yield item
 
 
 def _is_covered(view: View, item: FoldItem) -> bool:
@@ -111,7 +116,7 @@ def _old_thinking(work: View, view: View) -> Iterator[PartFold]:
     for atom in work.atoms[:latest] if latest is not None else ():
         for item in atom.items:
             for i, shown in enumerate(item.shown):
-                if isinstance(shown.part, Thinking):
+                if isinstance(shown.part, Thinking | RedactedThinking) and not item.pinned:
                     because = "thinking of a finished loop goes when the prefix moves"
                     yield PartFold(item.id, i, "cleared", "", 0, "thinking", because)
 

@@ -2,8 +2,11 @@
 
 A call is measured as OpenAI's chat format writes it, JSON escapes and ids included: no provider's own framing was found to be
 larger. A result is its content, its id and its framing. Texts are measured as they are sent (`codec.sendable`).
+
+The sum is an upper bound of what each format sends: whatever a dialect adds around a part is counted with the part.
 """
 
+import re
 from collections.abc import Callable
 from typing import TypeAlias, assert_never
 
@@ -22,12 +25,18 @@ from foveal.core.entry import (
     ToolCall,
     ToolResult,
 )
-from foveal.core.view import MESSAGE_TOKENS, Size, total
+from foveal.core.view import JOINT, MESSAGE_TOKENS, Size, total
 
 Count: TypeAlias = Callable[[str], int]
 
 _BLOB_CHARS_PER_TOKEN = 3
 """Encrypted and base64 text: measured 1.9 to 3.1 characters an o200k token, and providers do not bill more."""
+
+_BLOB = re.compile(r"[A-Za-z0-9+/=_-]{64,}")
+"""No word and no address is that long without a break."""
+
+_ASIDE = Size(16, 64)
+"""Where a result cannot hold an image or a file, labels and a message of its own go with it."""
 
 _SHORT_CHARS = 4_000
 _REMEMBERED = 1_024
@@ -42,7 +51,7 @@ class Measure:
 
     def __init__(self, count: Count, image_tokens: Callable[[Image], int] | None = None) -> None:
         self.count = _remembering(count)
-        self._image_tokens = image_tokens or (lambda _image: DEFAULT_IMAGE_TOKENS)
+        self._image_tokens = image_tokens or _default_image_tokens
 
     def text(self, text: str) -> Size:
         safe = sendable(text)
@@ -56,23 +65,37 @@ class Measure:
                 return self.text(text) + _blob(signature or "")
             case RedactedThinking(data):
                 return _blob(data)
-            case ToolCall():
-                return self.text(call_json(part, part.id)) + _blob(part.signature or "")
+            case ToolCall(_, name):
+                # The name once more, because one provider wants it with the result as well, and a comma.
+                again = Size(self.count(sendable(name)) + 1, len(name))
+                return self.text(call_json(part, part.id)) + again + _blob(part.signature or "")
             case ToolResult(call, content):
                 frame = Size(MESSAGE_TOKENS, 48) + self.text(call)
-                return total((frame, *(self.part(item) for item in content)))
+                return total((frame, *[JOINT] * (len(content) - 1), *(self.part(item) for item in content)))
             case Image(_, data, url):
-                # Twelve more: where a result cannot hold an image, a label and a message of its own go with it.
-                return Size(self._image_tokens(part) + 12, len(data or b"") * 4 // 3 + len(url or "") + 64, 1)
-            case File(_, name, data, url):
                 encoded = len(data or b"") * 4 // 3
-                return Size(encoded // _BLOB_CHARS_PER_TOKEN, encoded + len(url or "") + 64) + self.text(name)
+                return Size(self._image_tokens(part), encoded + len(url or "") + 64, 1) + _ASIDE
+            case File(_, name):
+                return self._file(part) + self.text(name) + _ASIDE
             case Opaque(_, json):
-                return _blob(json)
+                blobs = "".join(_BLOB.findall(json))
+                return _blob(blobs) + self.text(_BLOB.sub(" ", json))
             case Stored(_, size_bytes):
                 # Only stand-ins of it are ever shown; this is the raw size that a report compares with.
                 return Size(size_bytes // _BLOB_CHARS_PER_TOKEN, size_bytes)
         assert_never(part)
+
+    def _file(self, file: File) -> Size:
+        data = file.data or b""
+        encoded = Size(len(data) * 4 // 3 // _BLOB_CHARS_PER_TOKEN, len(data) * 4 // 3 + len(file.url or "") + 64)
+        if not file.media_type.startswith("text/"):
+            return encoded
+        plain = self.text(data.decode("utf-8", "replace"))
+        return Size(max(plain.tokens, encoded.tokens), max(plain.bytes, encoded.bytes))
+
+
+def _default_image_tokens(_image: Image) -> int:
+    return DEFAULT_IMAGE_TOKENS
 
 
 def _remembering(count: Count) -> Count:

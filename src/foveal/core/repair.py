@@ -5,17 +5,23 @@ order of the calls, directly after them. What only one provider objects to is th
 """
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
 from foveal.core.codec import sendable
-from foveal.core.entry import Content, Message, Part, Text, ToolCall, ToolResult
+from foveal.core.entry import Content, File, Image, Message, Part, Text, ToolCall, ToolResult
 from foveal.core.view import SYNTHETIC_RESULT, Atom, Item
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,(.+)\Z", re.DOTALL)
+_DEEPEST = 64
+"""Levels of JSON: far more than tools use, and fewer than any parser refuses (protobuf 100, Python's own about 1 000)."""
+
 NO_OUTPUT = "(no output)"
 P = TypeVar("P", bound=Part)
 
@@ -28,8 +34,10 @@ def normal(part: Part) -> tuple[Part, str]:
         case ToolResult(_, content) if not any(_speaks(item) for item in content):
             return msgspec.structs.replace(part, content=(Text(NO_OUTPUT),)), "the result was empty"
         case ToolResult(_, content):
-            kept = tuple(item for item in content if _speaks(item))
+            kept = tuple(_unpacked(item) for item in content if _speaks(item))
             return msgspec.structs.replace(part, content=kept), ""
+        case Image() | File():
+            return _unpacked(part), ""
         case _:
             return part, ""
 
@@ -39,7 +47,7 @@ def settle(atom: Atom) -> tuple[Message, ...]:
     if atom.kind == "hidden":
         return ()
     if atom.gap:
-        return (Message("user", (Text(atom.gap.text),)),) if atom.gap.text else ()
+        return (Message("user", (_safe(Text(atom.gap.text)),)),) if atom.gap.text.strip() else ()
     if atom.kind == "tools":
         return _settle_tools(atom)
     (item,) = atom.items
@@ -81,14 +89,33 @@ def _late_note(item: Item) -> tuple[Part, ...]:
     return tuple(parts)
 
 
+_TEXTS_OF: dict[type, tuple[str, ...]] = {
+    Text: ("text",),
+    ToolCall: ("arguments",),
+    Image: ("media_type", "url"),
+    File: ("media_type", "name", "url"),
+}
+
+
 def _safe(part: P) -> P:
-    """The part with its text made sendable."""
-    changes: dict[str, Any] = {}
-    if isinstance(part, Text):
-        changes["text"] = sendable(part.text)
-    elif isinstance(part, ToolCall):
-        changes["arguments"] = sendable(part.arguments)
+    """The part with its texts made sendable. Signed thinking is not touched: dialects send it whole or not at all."""
+    given = {name: getattr(part, name) for name in _TEXTS_OF.get(type(part), ())}
+    changes: dict[str, Any] = {
+        name: safe for name, text in given.items() if text is not None and (safe := sendable(text)) is not text
+    }
     return msgspec.structs.replace(part, **changes) if changes else part
+
+
+def _unpacked(item: P) -> P:
+    """An image or a file whose address is its bytes, by its bytes: two of the four formats want them so."""
+    if not isinstance(item, Image | File) or item.data or not (found := _DATA_URL.match(item.url or "")):
+        return item
+    media_type, encoded = found.groups()
+    try:
+        data = b64decode(encoded, validate=True)
+    except ValueError:
+        return item  # no bytes after all; the dialect says so
+    return msgspec.structs.replace(item, media_type=media_type.lower(), data=data, url=None)
 
 
 def _normal_call(call: ToolCall) -> tuple[ToolCall, str]:
@@ -97,7 +124,7 @@ def _normal_call(call: ToolCall) -> tuple[ToolCall, str]:
     if not _TOOL_NAME.match(name):
         name = _NOT_IN_NAME.sub("_", name)[:64] or "unknown_tool"
         wrong.append("the tool's name has characters that providers refuse")
-    if not _is_json_object(arguments):
+    if json_object(arguments) is None:
         arguments = _wrapped(arguments)
         wrong.append("the arguments were not a JSON object" if call.arguments.strip() else "the arguments were empty")
     return (ToolCall(call.id, name, arguments, call.signature), "; ".join(wrong)) if wrong else (call, "")
@@ -108,12 +135,26 @@ def _wrapped(arguments: str) -> str:
     return msgspec.json.encode({"invalid_json": sendable(arguments)}).decode() if arguments.strip() else "{}"
 
 
-def _is_json_object(text: str) -> bool:
+def json_object(text: str) -> dict[str, Any] | None:
+    """The JSON object that this text spells; None if it spells none, or one that parsers may refuse."""
+    # The depth is looked at first: how deep the decoder can go depends on who calls it.
+    if _is_deep(text):
+        return None
     try:
-        msgspec.json.decode(text, type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+
+
+def _is_deep(text: str) -> bool:
+    if text.count("{") + text.count("[") <= _DEEPEST:
         return False
-    return True
+    depth = 0
+    for mark in _QUOTED.sub("", text):
+        depth += (mark in "{[") - (mark in "}]")
+        if depth > _DEEPEST:
+            return True
+    return False
 
 
 def _speaks(content: Content) -> bool:

@@ -1,23 +1,33 @@
 """Putting a stand-in where a part was, without breaking the part's role in its atom."""
 
 from foveal.core.entry import Part, Stored, Text, ToolCall, ToolResult
+from foveal.core.repair import normal
 
 
 def replace_part(part: Part | None, text: str) -> Part | None:
     """The part shown by this text: a call keeps its name and a result its call; nothing is left of others if empty."""
     match part:
         case ToolCall(call_id, name, _, signature):
-            return ToolCall(call_id, name, text, signature)
+            return normal(ToolCall(call_id, name, text, signature))[0]
         case ToolResult(call, _, status):
-            return ToolResult(call, (Text(text),), status)
+            return normal(ToolResult(call, (Text(text),), status))[0]
         case _:
-            return Text(text) if text else None
+            return Text(text) if text.strip() else None
 
 
-def stored_preview(result: ToolResult, ref: str) -> ToolResult:
-    """A result whose text is an artifact, by its head and tail."""
-    content = tuple(Text(_preview(item, ref)) if isinstance(item, Stored) else item for item in result.content)
-    return ToolResult(result.call, content, result.status)
+def holds_artifact(part: Part) -> bool:
+    """Whether some of its text lives beside the log."""
+    return isinstance(part, Stored) or (
+        isinstance(part, ToolResult) and any(isinstance(item, Stored) for item in part.content)
+    )
+
+
+def stored_preview(part: Part, ref: str) -> Part:
+    """A part whose text is an artifact, by its head and tail."""
+    if isinstance(part, ToolResult):
+        content = tuple(Text(_preview(item, ref)) if isinstance(item, Stored) else item for item in part.content)
+        return ToolResult(part.call, content, part.status)
+    return Text(_preview(part, ref)) if isinstance(part, Stored) else part
 
 
 def _preview(stored: Stored, ref: str) -> str:

@@ -48,7 +48,7 @@ def lines_of(atoms: Sequence[Atom]) -> Iterator[Line]:
     """A line for every entry that the atoms stand for, in order."""
     for atom in atoms:
         if gap := atom.gap:
-            ref = range_ref(gap.first, gap.last)
+            ref = range_ref(gap.first, gap.newest[1])
             tokens = atom.size.tokens
             yield Line(ref, "range", gap.level, gap.policy, gap.because, tokens, gap.raw_tokens, gap.entries)
         for item in atom.items:
@@ -70,6 +70,7 @@ def _line(item: Item) -> Line:
         reasons[item.repair] = None
     if item.pinned:
         policies["pin"] = None
+        reasons["pinned"] = None
     return Line(
         entry=item.id,
         kind=item.role,

@@ -5,6 +5,7 @@ with all its results, or a single message, or a gap (a folded range with its sta
 `project` has to look for orphans: an atom cannot be cut.
 """
 
+import re
 from collections.abc import Iterable
 from functools import reduce
 from typing import Literal, TypeAlias
@@ -34,6 +35,14 @@ class Size(msgspec.Struct, frozen=True):
 
     def __sub__(self, other: "Size") -> "Size":
         return Size(self.tokens - other.tokens, self.bytes - other.bytes, self.images - other.images)
+
+    def is_less_than(self, other: "Size") -> bool:
+        """Whether it is worth having instead: fewer tokens or images, or fewer bytes for no more tokens."""
+        return (
+            self.tokens < other.tokens
+            or self.images < other.images
+            or (self.bytes < other.bytes and self.tokens == other.tokens)
+        )
 
     def within(self, other: "Size") -> bool:
         return self.tokens <= other.tokens and self.bytes <= other.bytes and self.images <= other.images
@@ -66,9 +75,15 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     """What had to be done to it so that a provider accepts it."""
 
     @property
+    def is_silent(self) -> bool:
+        """Whether nothing of it is shown."""
+        return all(shown.part is None for shown in self.shown)
+
+    @property
     def size(self) -> Size:
-        frame = NOTHING if self.role == "tool" or all(s.part is None for s in self.shown) else _FRAME
-        return total((frame, *(shown.size for shown in self.shown)))
+        frame = NOTHING if self.role == "tool" or self.is_silent else _FRAME
+        seams = [JOINT] * (sum(shown.part is not None for shown in self.shown) - 1)
+        return total((frame, *seams, *(shown.size for shown in self.shown)))
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -97,6 +112,11 @@ class Atom(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.gap.last if self.gap else self.items[-1].id
 
     @property
+    def newest(self) -> tuple[int, str]:
+        """Place and id of the entry that came last: a late result may be younger than the atoms after its own."""
+        return self.gap.newest if self.gap else max((item.seq, item.id) for item in self.items)
+
+    @property
     def pinned(self) -> bool:
         return any(item.pinned for item in self.items)
 
@@ -110,6 +130,7 @@ class Gap(msgspec.Struct, frozen=True):
 
     first: str
     last: str
+    newest: tuple[int, str]
     entries: int
     raw_tokens: int
     text: str
@@ -120,15 +141,27 @@ class Gap(msgspec.Struct, frozen=True):
 
 _FRAME = Size(MESSAGE_TOKENS, 24, 0)
 
+JOINT = Size(2, 24)
+"""Between two parts of one message: some formats join texts by a blank line, others frame each of them."""
+
+# Ids that sessions and replays make themselves: 26 digits of base 32 or 16, all of them random.
+_RANDOM_ID = re.compile(r"(?:[a-z2-7]{26}|[0-9a-f]{26})\Z")
+
 
 def total(sizes: Iterable[Size]) -> Size:
     return reduce(Size.__add__, sizes, NOTHING)
 
 
 def short_ref(entry_id: str, part: int = 0) -> str:
-    """The name under which a folded part can be recalled. Ids are random, so the first ten characters tell them apart."""
-    return entry_id[:10] if part == 0 else f"{entry_id[:10]}.{part}"
+    """The name under which a folded part can be recalled; `foveal.recall` reads it."""
+    # An id with a dot always names its part, so that the last dot of a reference is never one of the id's own.
+    return entry_ref(entry_id) if part == 0 and "." not in entry_id else f"{entry_ref(entry_id)}.{part}"
 
 
 def range_ref(first: str, last: str) -> str:
-    return f"{first[:10]}..{last[:10]}"
+    return f"{entry_ref(first)}..{entry_ref(last)}"
+
+
+def entry_ref(entry_id: str) -> str:
+    """Ten characters tell random ids apart; a caller's own ids may all begin alike and stay whole."""
+    return entry_id[:10] if _RANDOM_ID.match(entry_id) else entry_id

@@ -5,10 +5,11 @@ call's prompt ended, so that its cache entry is found however many blocks the la
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
+from foveal.core.codec import sendable
 from foveal.core.entry import (
     File,
     Image,
@@ -23,9 +24,11 @@ from foveal.core.entry import (
     Usage,
 )
 from foveal.dialects import anthropic_rules
-from foveal.dialects.media import base64_of, check_image
+from foveal.dialects.media import base64_of, check_image, labelled
+from foveal.dialects.opaque import opaque, verbatim
 from foveal.dialects.port import Ask, CannotSay, ToolSpec, Wire
 from foveal.dialects.rules import Problem
+from foveal.dialects.tools import hosted_by
 
 CONTINUE = "Please continue."
 """Stands between two replies in a row: the provider wants roles to alternate and the list to end with the user."""
@@ -41,12 +44,20 @@ class Anthropic:
         match part:
             case Thinking(_, signature) if not (signature or "").strip():
                 return "thinking without a signature"
+            case Thinking(text, signature) if sendable(text) != text or sendable(signature or "") != signature:
+                return "signed thinking that holds what cannot be sent; it may not be mended"
+            case RedactedThinking(data) if not data or sendable(data) != data:
+                return "redacted thinking without data"
             case Thinking() | RedactedThinking() if writer != model:
                 return f"thinking of {writer or 'an unknown model'}, which {model} cannot verify"
+            case Text(text, signature) if signature and not text.strip():
+                return "a signature of another format, without text"
             case Opaque(provider) if provider != "anthropic":
                 return f"a part of {provider}'s own format"
             case Opaque() if writer != model:
                 return f"a part of {writer or 'an unknown model'}, which {model} may not accept"
+            case Opaque() if _has_a_kind_of_its_own(verbatim(part)):
+                return "a block that is sent only as a part of its own kind"
             case _:
                 return ""
 
@@ -59,7 +70,7 @@ class Anthropic:
                 case "tool":
                     blocks = _result_blocks(message.parts)
                 case "system":
-                    blocks = [_content(Text("[system] " + p.text) if isinstance(p, Text) else p) for p in message.parts]
+                    blocks = [_content(part) for part in labelled(message.parts)]
                 case _:
                     blocks = [_content(part) for part in message.parts]
             role = "assistant" if message.role == "assistant" else "user"
@@ -115,11 +126,18 @@ def _reply_blocks(parts: Sequence[Part]) -> list[Wire]:
                 blocks.append({"type": "tool_use", "id": call_id, "name": name, "input": value})
             case Text(text):
                 blocks.append({"type": "text", "text": text.rstrip()})
-            case Opaque(_, json):
-                blocks.append(msgspec.json.decode(json, type=dict[str, Any]))
+            case Opaque():
+                blocks.append(verbatim(part))
             case _:
                 raise CannotSay(f"a reply cannot hold a {type(part).__name__}")
     return blocks
+
+
+def _has_a_kind_of_its_own(block: Wire) -> bool:
+    """Calls and results are paired, and thinking is verified, by what we know of them; a blank text is refused."""
+    kind = block.get("type")
+    is_blank = kind == "text" and not str(block.get("text") or "").strip()
+    return is_blank or kind in (None, "tool_use", "tool_result", "thinking", "redacted_thinking")
 
 
 def _result_blocks(parts: Sequence[Part]) -> list[Wire]:
@@ -179,9 +197,10 @@ def _mark_breakpoints(messages: list[Wire]) -> None:
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
-    if spec.hosted is not None:
-        return spec.hosted
-    tool = {"name": spec.name, "description": spec.description, "input_schema": {"type": "object"} | spec.parameters}
+    if (hosted := hosted_by(spec, Anthropic.name)) is not None:
+        return hosted
+    schema = {"type": "object"} | spec.parameters
+    tool = {"name": spec.name, "description": spec.description, "input_schema": schema, "strict": spec.strict}
     return {key: value for key, value in tool.items() if value}
 
 
@@ -196,8 +215,7 @@ def _parse_block(block: Mapping[str, Any]) -> Part:
         case "tool_use":
             return ToolCall(block["id"], block["name"], msgspec.json.encode(block["input"]).decode())
         case _:
-            known = {key: value for key, value in cast("dict[str, Any]", block).items() if value is not None}
-            return Opaque("anthropic", msgspec.json.encode(known).decode())
+            return opaque(Anthropic.name, block)
 
 
 def _usage(reply: Mapping[str, Any]) -> Usage | None:

@@ -20,14 +20,26 @@ from foveal.core.entry import (
     Usage,
 )
 from foveal.dialects import gemini_rules
-from foveal.dialects.media import check_image
+from foveal.dialects.media import IMAGE_TYPES, check_image, labelled
+from foveal.dialects.opaque import opaque, verbatim
 from foveal.dialects.port import Ask, CannotSay, ToolSpec, Wire
 from foveal.dialects.rules import Problem
+from foveal.dialects.tools import hosted_by
 
 CONTINUE = "Please continue."
 BEGIN = "[The conversation begins with the model's message below.]"
 NO_SIGNATURE = b"skip_thought_signature_validator"
 """What Gemini 3 takes in place of a signature for calls that it did not make itself."""
+
+# What else a reply may hold, in the spelling of the SDK and in that of the wire. It goes back as it came.
+_KEPT_PARTS = frozenset(
+    {"executable_code", "code_execution_result", "inline_data", "file_data", "tool_call"}
+) | frozenset(
+    {"executableCode", "codeExecutionResult", "inlineData", "fileData", "toolCall", "tool_response", "toolResponse"}
+)
+
+# A blocked prompt is answered without candidates, but never without one of these.
+_REPLY_KEYS = frozenset({"candidates", "prompt_feedback", "promptFeedback", "usage_metadata", "usageMetadata"})
 
 
 class Gemini:
@@ -37,8 +49,16 @@ class Gemini:
         match part:
             case Thinking() | RedactedThinking():
                 return "thoughts are not sent back; their signatures travel with the calls"
-            case Opaque():
-                return f"a part of {part.provider}'s own format"
+            case Opaque(provider) if provider != "gemini":
+                return f"a part of {provider}'s own format"
+            case Opaque() if writer != model:
+                return f"a part of {writer or 'an unknown model'}, which {model} may not accept"
+            case Opaque() if not _KEPT_PARTS & verbatim(part).keys():
+                return "a part that the SDK cannot say"
+            case Text(text, signature) if (
+                signature and not text.strip() and not (writer == model and _signature(signature))
+            ):
+                return f"a signature of {writer or 'an unknown model'}, without text"
             case _:
                 return ""
 
@@ -48,13 +68,12 @@ class Gemini:
         for message in messages:
             match message.role:
                 case "assistant":
-                    names |= {part.id: part.name for part in message.parts if isinstance(part, ToolCall)}
+                    names |= {part.id: _name(part.name) for part in message.parts if isinstance(part, ToolCall)}
                     wires.append({"role": "model", "parts": _reply_parts(message.parts)})
                 case "tool":
                     wires.append({"role": "user", "parts": _result_parts(message.parts, names)})
                 case "system":
-                    texts = [Text("[system] " + p.text) if isinstance(p, Text) else p for p in message.parts]
-                    wires.append({"role": "user", "parts": [_content(part) for part in texts]})
+                    wires.append({"role": "user", "parts": [_content(part) for part in labelled(message.parts)]})
                 case _:
                     wires.append({"role": "user", "parts": [_content(part) for part in message.parts]})
         return wires
@@ -79,14 +98,20 @@ class Gemini:
             config["system_instruction"] = "\n\n".join(texts)
         if ask.tools:
             declared = [_tool(spec) for spec in ask.tools if spec.hosted is None]
-            hosted = [spec.hosted for spec in ask.tools if spec.hosted is not None]
-            config["tools"] = ([{"function_declarations": declared}] if declared else []) + hosted
+            hosted = [tool for spec in ask.tools if (tool := hosted_by(spec, self.name)) is not None]
+            config["tools"] = hosted + (
+                [{"function_declarations": declared}] if declared else []
+            )  # as the SDK orders them
         return {"model": ask.model, "contents": contents, "config": config}
 
     def parse(self, reply: Mapping[str, Any]) -> tuple[Message, Usage | None]:
         model = reply.get("model_version") or reply.get("modelVersion")
-        candidate = reply["candidates"][0]
-        parts = (candidate.get("content") or {}).get("parts") or ()
+        # A blocked prompt has no candidates, a blocked reply has no content.
+        if not _REPLY_KEYS & reply.keys():
+            raise KeyError("candidates")
+        candidates: Sequence[Mapping[str, Any]] = reply.get("candidates") or ({},)
+        content: Mapping[str, Any] = candidates[0].get("content") or {}
+        parts: Sequence[Mapping[str, Any]] = content.get("parts") or ()
         return Message("assistant", tuple(_parse_part(part) for part in parts), model), _usage(reply, model)
 
     def problems(self, request: Mapping[str, Any], since: int) -> list[Problem]:
@@ -106,18 +131,29 @@ def _reply_parts(parts: Sequence[Part]) -> list[Wire]:
                 wires.append({"text": text} | _signature(signature))
             case ToolCall(call_id, name, arguments, signature):
                 value = msgspec.json.decode(arguments, type=dict[str, Any])
-                wire: Wire = {"function_call": {"id": call_id, "name": name, "args": value}} | _signature(signature)
-                if not called and not signature:
-                    wire["thought_signature"] = NO_SIGNATURE
+                call = {"id": call_id, "name": _name(name), "args": value}
+                wire: Wire = {"function_call": call} | _signature(signature)
+                if not called:
+                    wire.setdefault("thought_signature", NO_SIGNATURE)
                 called = True
                 wires.append(wire)
+            case Opaque():
+                wires.append(verbatim(part))
             case _:
                 raise CannotSay(f"a reply cannot hold a {type(part).__name__}")
     return wires
 
 
 def _signature(signature: str | None) -> Wire:
-    return {"thought_signature": b64decode(signature)} if signature else {}
+    try:
+        return {"thought_signature": b64decode(signature, validate=True)} if signature else {}
+    except ValueError:  # not what this provider gave
+        return {}
+
+
+def _name(name: str) -> str:
+    """A call that another model made, under a name that this provider takes."""
+    return name if name[:1].isalpha() or name.startswith("_") else f"_{name}"
 
 
 def _result_parts(parts: Sequence[Part], names: Mapping[str, str]) -> list[Wire]:
@@ -140,8 +176,10 @@ def _content(part: Part) -> Wire:
         case Text(text):
             return {"text": text}
         case Image(media_type, data, url):
-            check_image(part)
+            check_image(part, schemes=("http://", "https://", "gs://"))
             return _media(media_type, data, url)
+        case File(media_type, name) if media_type.startswith("image/") and media_type not in IMAGE_TYPES:
+            raise CannotSay(f"the file {name} is an image of type {media_type}; convert it to PNG or JPEG")
         case File(media_type, _, data, url) if data or url:
             return _media(media_type, data, url)
         case _:
@@ -169,8 +207,7 @@ def _parse_part(part: Mapping[str, Any]) -> Part:
     text = part.get("text")
     if isinstance(text, str):
         return Thinking(text, signature) if part.get("thought") else Text(text, signature)
-    known = {key: value for key, value in part.items() if value is not None}
-    return Opaque("gemini", msgspec.json.encode(known).decode())
+    return opaque(Gemini.name, part)
 
 
 def _usage(reply: Mapping[str, Any], model: str | None) -> Usage | None:

@@ -20,11 +20,14 @@ from foveal.core.entry import (
 )
 from foveal.dialects import openai_chat_rules
 from foveal.dialects.media import check_image, data_url
+from foveal.dialects.opaque import opaque
 from foveal.dialects.port import Ask, CannotSay, Wire
 from foveal.dialects.rules import Problem
-from foveal.dialects.tools import tools_json
+from foveal.dialects.tools import chat_form, hosted_by
 
 MOST_CALLS = 128
+# What a reply's message holds that parts stand for. `parsed` is the SDK's own reading of the content.
+_MODELLED = frozenset({"role", "content", "refusal", "reasoning_content", "tool_calls", "parsed"})
 IMAGES_OF_RESULTS = "[images of the results above]"
 
 
@@ -37,6 +40,8 @@ class OpenAIChat:
                 return "the chat format has no place for thinking"
             case Opaque(provider):
                 return f"a part of {provider}'s own format"
+            case Text(text, signature) if signature and not text.strip():
+                return "a signature of another format, without text"
             case _:
                 return ""
 
@@ -58,7 +63,7 @@ class OpenAIChat:
     def request(self, ask: Ask, lead: Sequence[Message], wires: list[Wire]) -> dict[str, Any]:
         request: dict[str, Any] = {"model": ask.model, "messages": [*self.chunk(lead), *wires]}
         if ask.tools:
-            request["tools"] = msgspec.json.decode(tools_json(ask.tools))
+            request["tools"] = [hosted_by(spec, self.name) or chat_form(spec) for spec in ask.tools]
         if ask.cache_key:
             request["prompt_cache_key"] = ask.cache_key
         return request
@@ -71,8 +76,9 @@ class OpenAIChat:
             parts.append(Thinking(said["reasoning_content"]))
         parts.extend(Text(said[key]) for key in ("content", "refusal") if said.get(key))
         for call in said.get("tool_calls") or ():
-            function = call.get("function") or {"name": call["custom"]["name"], "arguments": call["custom"]["input"]}
-            parts.append(ToolCall(call["id"], function["name"], function["arguments"]))
+            parts.append(_call(call))
+        if others := {key: value for key, value in said.items() if value and key not in _MODELLED}:
+            parts.append(opaque(self.name, others))
         return Message("assistant", tuple(parts), reply.get("model")), _usage(reply)
 
     def problems(self, request: Mapping[str, Any], since: int) -> list[Problem]:
@@ -96,6 +102,8 @@ def _in_batches(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def _assistant(message: Message) -> Wire:
+    if strange := next((part for part in message.parts if not isinstance(part, Text | ToolCall)), None):
+        raise CannotSay(f"a reply cannot hold a {type(strange).__name__}")
     texts = [part.text for part in message.parts if isinstance(part, Text)]
     calls = [part for part in message.parts if isinstance(part, ToolCall)]
     wire: Wire = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
@@ -142,11 +150,19 @@ def _part(part: Part) -> Wire:
             raise CannotSay(f"a {type(part).__name__} has no place in a {type(part).__name__.lower()} message")
 
 
+def _call(call: Mapping[str, Any]) -> ToolCall:
+    if custom := call.get("custom"):  # takes any text, where a function takes JSON
+        return ToolCall(call["id"], custom["name"], msgspec.json.encode({"input": custom["input"]}).decode())
+    arguments = call["function"].get("arguments") or ""  # some servers leave them out, or send them decoded
+    text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+    return ToolCall(call["id"], call["function"]["name"], text)
+
+
 def _usage(reply: Mapping[str, Any]) -> Usage | None:
     usage = reply.get("usage")
     if not usage:
         return None
-    details = usage.get("prompt_tokens_details") or {}
+    details: Mapping[str, Any] = usage.get("prompt_tokens_details") or {}
     return Usage(
         model=str(reply.get("model") or ""),
         input_tokens=usage.get("prompt_tokens") or 0,

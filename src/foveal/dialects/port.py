@@ -32,6 +32,8 @@ class ToolSpec(msgspec.Struct, frozen=True):
     description: str
     parameters: dict[str, Any]
     hosted: dict[str, Any] | None = None
+    strict: bool = False
+    """Whether the provider must hold the model to the schema; not every provider can."""
 
 
 class Dialect(Protocol):

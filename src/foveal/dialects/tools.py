@@ -1,7 +1,10 @@
-"""Tool definitions as users have them, made one shape: OpenAI chat, OpenAI Responses, Anthropic or Gemini declarations."""
+"""Tool definitions as users have them, made one shape: OpenAI chat, OpenAI Responses, Anthropic or Gemini declarations.
+
+A tool that a provider runs itself, or that only its format can declare, is `hosted`: it is sent as it is, and to nobody else.
+"""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, cast
 
@@ -12,38 +15,121 @@ from foveal.dialects.port import ToolSpec
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+_SCHEMAS = ("parameters", "input_schema", "parameters_json_schema", "parametersJsonSchema")
+_DECLARATIONS = ("function_declarations", "functionDeclarations")
+
+# Gemini's tools have no type: the key that is set says which it is. Compared without case and underscores.
+_GEMINI_HOSTED = frozenset(
+    {"codeexecution", "computeruse", "enterprisewebsearch", "exaaisearch", "filesearch", "googlemaps", "googlesearch"}
+    | {"googlesearchretrieval", "mcpservers", "parallelaisearch", "retrieval", "urlcontext"}
+)
+_DATED = re.compile(r"_\d{8}\Z")  # Anthropic's own tools carry their version: bash_20250124
+_GEMINI_TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 
 
 def read_tools(tools: Iterable[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
     """The tools sorted by name: their order is part of the cached prefix, and hosts do not keep it stable."""
-    specs = sorted((_read(tool) for tool in tools), key=lambda spec: spec.name)
+    specs = sorted((spec for tool in tools for spec in _read(tool)), key=lambda spec: (spec.name, repr(spec.hosted)))
     for one, next_one in pairwise(specs):
-        if one.name == next_one.name:
+        if one.name == next_one.name and (one.hosted is None or one.hosted == next_one.hosted):
             raise BadInput(f"two tools are named {one.name!r}; a name can be offered once")
     return tuple(specs)
 
 
 def tools_json(specs: Iterable[ToolSpec]) -> str:
-    """Canonical JSON of the tools, in OpenAI's chat form: what is counted and what is kept in the log."""
-    return msgspec.json.encode([_chat_form(spec) for spec in specs], order="deterministic").decode()
+    """The tools as JSON, in OpenAI's chat form: what is counted and what is kept in the log.
+
+    Keys stay in the order of the host: models write arguments in the order of the properties.
+    """
+    return msgspec.json.encode([chat_form(spec) for spec in specs]).decode()
 
 
-def _chat_form(spec: ToolSpec) -> dict[str, Any]:
+def chat_form(spec: ToolSpec) -> dict[str, Any]:
     if spec.hosted is not None:
         return spec.hosted
-    function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+    function: dict[str, Any] = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+    if spec.strict:
+        function["strict"] = True
     return {"type": "function", "function": {key: value for key, value in function.items() if value}}
 
 
-def _read(tool: Mapping[str, Any]) -> ToolSpec:
+def hosted_by(spec: ToolSpec, dialect: str) -> dict[str, Any] | None:
+    """The definition of a tool that this dialect's provider hosts; None for an ordinary tool."""
+    if spec.hosted is None:
+        return None
+    owner = _owner(spec.hosted)
+    if owner != dialect:
+        raise BadInput(f"the tool {spec.name!r} is one of the {owner} format's own; it cannot be offered in {dialect}")
+    return spec.hosted
+
+
+def _owner(hosted: Mapping[str, Any]) -> str:
+    kind = str(hosted.get("type") or "")
+    if not kind:
+        return "gemini"
+    if _DATED.search(kind) or kind == "mcp_toolset":
+        return "anthropic"
+    return "openai_chat" if kind in hosted else "openai_responses"
+
+
+def _read(tool: Mapping[str, Any]) -> Iterator[ToolSpec]:
     if not isinstance(tool, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise BadInput(f"a tool definition is a mapping, not {type(tool).__name__}")
-    plain = cast("dict[str, Any]", msgspec.to_builtins(dict(tool)))
-    inner = plain.get("function") if isinstance(plain.get("function"), dict) else plain
-    name = inner.get("name")
-    if "function" not in plain and plain.get("type", "function") not in ("function", "custom"):
-        return ToolSpec(str(name or plain["type"]), "", {}, hosted=plain)
+    plain = _plain(tool)
+    for key in _DECLARATIONS:
+        yield from (_declared(declaration) for declaration in plain.pop(key, None) or ())
+    if not plain:
+        return
+    kind = plain.get("type")
+    if isinstance(plain.get("function"), dict):
+        yield _declared(plain["function"])
+    elif kind is None and all(key.replace("_", "").lower() in _GEMINI_HOSTED for key in plain):
+        yield ToolSpec(min(plain), "", {}, hosted=plain)
+    elif kind in (None, "function") or (kind == "custom" and "input_schema" in plain):
+        yield _declared(plain)
+    else:
+        name = (
+            plain.get("name") or plain.get("server_label") or cast("dict[str, Any]", plain.get(kind) or {}).get("name")
+        )
+        yield ToolSpec(str(name or kind), "", {}, hosted=plain)
+
+
+def _plain(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """The definition as the JSON that it will be sent as, and nobody else's to change."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(dict(tool)), type=dict[str, Any])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInput(f"the tool {tool.get('name') or 'without a name'!r:.80} is not JSON: {error}") from error
+
+
+def _declared(plain: Mapping[str, Any]) -> ToolSpec:
+    name = plain.get("name")
     if not isinstance(name, str) or not _NAME.match(name):
         raise BadInput(f"the tool name {name!r} is not 1 to 64 letters, digits, '_' or '-'; providers refuse it")
-    parameters = inner.get("parameters") or inner.get("input_schema") or inner.get("parameters_json_schema")
-    return ToolSpec(name, str(inner.get("description") or ""), parameters or _NO_PARAMETERS)
+    schema: Any = next((plain[key] for key in _SCHEMAS if plain.get(key)), _NO_PARAMETERS)
+    if not isinstance(schema, dict) or str(cast("dict[str, Any]", schema).get("type", "object")).lower() != "object":
+        raise BadInput(f"the parameters of the tool {name!r} are not the schema of an object; providers refuse them")
+    schema = {"type": "object"} | cast("dict[str, Any]", schema)
+    if schema.get("type") in _GEMINI_TYPES:
+        schema = _json_schema(schema)
+    return ToolSpec(name, str(plain.get("description") or ""), schema, strict=plain.get("strict") is True)
+
+
+def _json_schema(schema: Any) -> Any:
+    """Gemini's schema as JSON schema, which spells its types in small letters."""
+    if not isinstance(schema, dict):
+        return schema
+    plain: dict[str, Any] = {}
+    for key, value in cast("dict[str, Any]", schema).items():
+        match value:
+            case str() if key == "type" and value in _GEMINI_TYPES:
+                plain[key] = value.lower()
+            case dict() if key == "properties":
+                plain[key] = {name: _json_schema(one) for name, one in cast("dict[str, Any]", value).items()}
+            case dict() if key == "items":
+                plain[key] = _json_schema(value)
+            case list() if key in ("anyOf", "any_of"):
+                plain["anyOf"] = [_json_schema(one) for one in cast("list[Any]", value)]
+            case _:
+                plain[key] = value
+    return plain

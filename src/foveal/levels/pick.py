@@ -20,13 +20,15 @@ from foveal.levels.room import Room
 
 _SAMPLE_CHARS = 4_000
 _ATTEMPTS = 6
-_MARK_TOKENS = 6
-"""What `[… 12 lines]` and its line break take in the o200k vocabulary."""
-_LINE_TOKENS = 3
+_BLANKS = 6
+"""Up to this many missing blank lines are not worth a mark."""
+_LINE_TOKENS = 15
 """Added to each line's size before scores are compared: a line of two characters is not worth ten times one of twenty."""
 _LINE_SHARE = 6
 """No line takes more than this part of the room; what is longer is clipped."""
 _ENOUGH = 0.9
+_LIKELY = 4
+"""Lines looked at more closely, for each token of room."""
 _CERTAIN_CHARS = 100_000
 """Sources longer than this are compared by their beginning first: counting all of 20 MB takes a second."""
 
@@ -47,13 +49,14 @@ def pick(
     """The stand-in, or None if there is nothing to gain. `stands` says how many source lines each line stands for."""
     chars_per_token = density(source, room)
     most = max(40, int(room.tokens * chars_per_token / _LINE_SHARE))
-    costs = _Costs(lines, chars_per_token, most)
-    order = nlargest(room.tokens, (i for i, score in enumerate(scores) if score > 0), key=costs.worth(scores))
+    left = _Left(of, stands, mark, len(lines))
+    costs = _Costs(lines, chars_per_token, most, mark_tokens=1 + len(left.mark(0, 12)) / 2)
+    order = _order(scores, costs.worth(scores), room)
     limit = float(room.tokens)
     best = None
     for _ in range(_ATTEMPTS):
         kept = costs.fill(order, limit)
-        shown = _render(lines, kept, room, most, _Left(of, stands, mark, len(lines)))
+        shown = _render(lines, kept, room, most, left)
         size = room.count(shown)
         if size <= room.tokens:
             best = shown
@@ -91,10 +94,22 @@ def note(left_out: int, total: int, of: str, room: Room) -> str:
     return f"[{left_out:,} of {total:,} {of} left out; ref {room.ref}]"
 
 
+def _order(scores: Sequence[float], worth: Callable[[int], tuple[float, int]], room: Room) -> list[int]:
+    """The lines that may be kept, best first: no more than there are tokens."""
+    likely: Sequence[int] = range(len(scores))
+    if len(scores) > _LIKELY * room.tokens:
+        # By score alone first, because that compares in C: most lines of a long text are out of the question.
+        least = sorted(scores)[-_LIKELY * room.tokens]
+        level = [at for at, score in enumerate(scores) if score == least]
+        likely = [at for at, score in enumerate(scores) if score > least] + level[: _LIKELY * room.tokens]
+    return nlargest(room.tokens, (at for at in likely if scores[at] > 0), key=worth)
+
+
 class _Costs:
     """What it takes, in estimated tokens, to show each line, and marks where lines are missing."""
 
-    def __init__(self, lines: Sequence[str], chars_per_token: float, most: int) -> None:
+    def __init__(self, lines: Sequence[str], chars_per_token: float, most: int, *, mark_tokens: float) -> None:
+        self._mark_tokens = mark_tokens
         self._lines, self._chars_per_token, self._most = lines, chars_per_token, most
 
     def of(self, at: int) -> float:
@@ -109,7 +124,7 @@ class _Costs:
         kept: set[int] = set()
         used = 24.0  # the note
         for at in order:
-            cost = self.of(at) + _MARK_TOKENS * (1 - (at - 1 in kept) - (at + 1 in kept))
+            cost = self.of(at) + self._mark_tokens * (1 - (at - 1 in kept) - (at + 1 in kept))
             if used + cost <= limit:
                 kept.add(at)
                 used += cost
@@ -120,7 +135,7 @@ class _Costs:
         filled: list[int] = kept[:1]
         for before, after in pairwise(kept):
             between = range(before + 1, after)
-            if len(between) <= _MARK_TOKENS and sum(map(self.of, between)) <= _MARK_TOKENS:
+            if len(between) <= self._mark_tokens and sum(map(self.of, between)) <= self._mark_tokens:
                 filled.extend(between)
             filled.append(after)
         return filled
@@ -147,7 +162,7 @@ def _render(lines: Sequence[str], kept: list[int], room: Room, most: int, left: 
         if at > after:
             count = left.count(after, at)
             missing += count
-            if at - after > _MARK_TOKENS or any(line.strip() for line in lines[after:at]):
+            if at - after > _BLANKS or any(line.strip() for line in lines[after:at]):
                 body.append(left.mark(after, at))
         if at < len(lines):
             body.append(clip(lines[at], most, room.focus))

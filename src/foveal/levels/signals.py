@@ -4,7 +4,9 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, repeat
+from operator import add
+from typing import AnyStr
 
 _ALARMS: tuple[tuple[bytes, float], ...] = (
     (b"panic", 10.0),
@@ -38,43 +40,36 @@ _FOCUS_TERMS = 64
 _FOCUS_LINES = 200
 _FOCUS_WORTH = 30.0
 
+_COMPARED_LINES, _COMPARED_CHARS = 4_000, 1_000
+"""Words are compared at 5 MB/s: of longer texts, evenly spaced lines are. The room holds a hundred lines at most."""
+
 WORD = re.compile(r"[A-Za-z_][\w]{3,60}")
 
 
-class Lines:
-    """A text by its lines, as characters and as lower-case bytes."""
+def shapes(lines: Sequence[str]) -> list[bytes]:
+    """Each line without what varies between near-identical lines."""
+    return _bytes(lines).translate(None, _VARYING).split(b"\n") if lines else []
 
-    def __init__(self, lines: Sequence[str]) -> None:
-        self.lines = lines
-        self.bytes = "\n".join(lines).encode("utf-8", "surrogatepass")
-        self.low = self.bytes.lower()
 
-    def shapes(self) -> list[bytes]:
-        """Each line without what varies between near-identical lines."""
-        return self.bytes.translate(None, _VARYING).split(b"\n")
-
-    def alarms(self) -> dict[int, float]:
-        """The lines that announce trouble, and how much."""
-        found: dict[int, float] = {}
-        starts: list[int] | None = None
-        for stem, worth in _ALARMS:
-            if stem not in self.low:
-                continue
-            starts = starts or [0, *accumulate(len(line) + 1 for line in self.low.split(b"\n"))]
-            for at in self._with(stem, starts):
+def alarms(lines: Sequence[str]) -> dict[int, float]:
+    """The lines that announce trouble, and how much."""
+    low = _bytes(lines).lower()
+    starts: list[int] = []
+    found: dict[int, float] = {}
+    for stem, worth in _ALARMS:
+        if stem in low:
+            starts = starts or line_starts(low.split(b"\n"))
+            for at in lines_with(low, stem, starts, _ALARM_LINES):
                 found[at] = max(found.get(at, 0.0), worth)
-        return {at: worth for at, worth in found.items() if starts and not self._harmless(starts[at], starts[at + 1])}
+    return {at: worth for at, worth in found.items() if not _harmless(low, starts[at], starts[at + 1])}
 
-    def _harmless(self, start: int, end: int) -> bool:
-        return _FALSE_ALARM.search(self.low, start, min(end, start + 400)) is not None
 
-    def _with(self, stem: bytes, starts: list[int]) -> Iterator[int]:
-        position, hits = self.low.find(stem), 0
-        while position >= 0 and hits < _ALARM_LINES:
-            at = bisect_right(starts, position) - 1
-            yield at
-            hits += 1
-            position = self.low.find(stem, starts[at + 1])
+def _harmless(low: bytes, start: int, end: int) -> bool:
+    return _FALSE_ALARM.search(low, start, min(end, start + 400)) is not None
+
+
+def _bytes(lines: Sequence[str]) -> bytes:
+    return "\n".join(lines).encode("utf-8", "surrogatepass")
 
 
 def focus_scores(lines: Sequence[str], focus: frozenset[str]) -> dict[int, float]:
@@ -82,22 +77,28 @@ def focus_scores(lines: Sequence[str], focus: frozenset[str]) -> dict[int, float
     if not focus:
         return {}
     text = "\n".join(lines)
-    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    starts = line_starts(lines)
     scores: dict[int, float] = {}
     # The longest terms are the most specific; sorted, because sets have no order.
     for term in sorted(filter(None, focus), key=lambda term: (-len(term), term))[:_FOCUS_TERMS]:
-        hits = list(_lines_with(text, term, starts))
+        hits = list(lines_with(text, term, starts, _FOCUS_LINES))
         for at in hits:
             scores[at] = scores.get(at, 0.0) + _FOCUS_WORTH / len(hits) ** 0.7
     return scores
 
 
-def _lines_with(text: str, term: str, starts: list[int]) -> Iterator[int]:
-    position, hits = text.find(term), 0
-    while position >= 0 and hits < _FOCUS_LINES:
+def line_starts(lines: Sequence[str] | Sequence[bytes]) -> list[int]:
+    """Where each line begins, and where one more would."""
+    return [0, *accumulate(map(add, map(len, lines), repeat(1)))]
+
+
+def lines_with(text: AnyStr, term: AnyStr, starts: list[int], most: int) -> Iterator[int]:
+    """The first `most` lines that hold the term."""
+    position = text.find(term)
+    while position >= 0 and most > 0:
         at = bisect_right(starts, position) - 1
         yield at
-        hits += 1
+        most -= 1
         position = text.find(term, starts[at + 1])
 
 
@@ -112,18 +113,22 @@ def spread(scores: dict[int, float], lines: int, reach: int, share: float) -> di
     return wider
 
 
-def novelty(lines: Sequence[str]) -> list[float]:
+def novelty(lines: Sequence[str]) -> dict[int, float]:
     """What each line is the first to name: its new words, each by how often it comes back."""
-    counts = Counter(WORD.findall("\n".join(lines)))
+    step = len(lines) // _COMPARED_LINES + 1
+    compared = [line[:_COMPARED_CHARS] for line in lines[::step]]
+    counts = Counter(WORD.findall("\n".join(compared)))
     seen: set[str] = set()
-    scores: list[float] = []
-    for line in lines:
-        words = set(WORD.findall(line[:2_000])) - seen
-        seen |= words
-        scores.append(sum(_word_worth(word, counts[word]) for word in words))
+    scores: dict[int, float] = {}
+    for at, line in enumerate(compared):
+        # Not a set: its order differs between processes, and with it the last digit of the sum.
+        words = [word for word in dict.fromkeys(WORD.findall(line)) if word not in seen]
+        seen.update(words)
+        if words:
+            scores[at * step] = sum(_word_worth(word, counts[word]) for word in words)
     return scores
 
 
 def _word_worth(word: str, count: int) -> float:
     named = not word.isalpha() or not (word.islower() or word.istitle())
-    return (0.6 if named else 0.15) * min(count, 8) ** 0.5
+    return (0.5 if named else 0.12) * min(count, 8) ** 0.8

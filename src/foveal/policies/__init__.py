@@ -55,7 +55,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         }
         if self.max_context_tokens is not None and "limit" in given:
             raise BadPolicy("max_context_tokens and budget.limit are both set; keep one of them")
-        context = given.pop("limit", None) or self.max_context_tokens or window
+        whole = self.max_context_tokens if self.max_context_tokens is not None else window
+        context = given.pop("limit", whole)
         base = one_knob(context)
         reserve = given.pop("reserve", base.reserve)
         base = sent_limit(context - reserve, reserve)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.core.entry import File, Image, Opaque, PartFold, RedactedThinking, ToolCall, ToolResult
+from foveal.core.entry import File, Image, Opaque, PartFold, ToolCall, ToolResult
 from foveal.core.fit import Scene
 from foveal.core.project import calls_of
 from foveal.core.view import Atom, Item, Shown
@@ -36,7 +36,7 @@ def _names(atom: Atom) -> Iterator[tuple[tuple[int, int], str]]:
 
 
 def _clear(scene: Scene, item: Item, index: int, shown: Shown, name: str) -> Iterator[PartFold]:
-    if shown.level == "reference" or (shown.size.tokens <= LEAST_TOKENS and not shown.size.images):
+    if shown.level == "reference" or not (_is_large(shown) or _is_half_of_large(item, shown)):
         return
     ref, because = scene.ref(item.id, index), "older than the newest results that are kept"
     match shown.part:
@@ -48,9 +48,18 @@ def _clear(scene: Scene, item: Item, index: int, shown: Shown, name: str) -> Ite
             text = reference(f"file {file_name}", shown.raw_tokens, ref)
         case ToolCall(_, _, arguments):
             text = shorten_arguments(arguments, LEAST_TOKENS, scene.count, ref)
-        case Opaque() | RedactedThinking():
+        case Opaque():
             text = ""
         case _:
             return
     if text is not None:
         yield scene.fold((item.id, index), text, level="reference", policy="clear", because=because)
+
+
+def _is_large(shown: Shown) -> bool:
+    return shown.size.tokens > LEAST_TOKENS or shown.size.images > 0
+
+
+def _is_half_of_large(item: Item, shown: Shown) -> bool:
+    """A provider's own parts refer to each other (a search and what it found): one does not go without the others."""
+    return isinstance(shown.part, Opaque) and any(isinstance(s.part, Opaque) and _is_large(s) for s in item.shown)

@@ -55,6 +55,7 @@ def _cover(scene: Scene, run: list[Atom]) -> RangeFold:
     entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)
     raw = sum(atom.raw_tokens for atom in run)
     first, last = run[0].first, run[-1].last
-    text = gap_line(entries, raw, scene.range_ref(first, last))
+    _, newest = max(atom.newest for atom in run)
+    text = gap_line(entries, raw, scene.range_ref(first, newest))
     because = "the oldest that may go, to reach the target"
     return RangeFold(first, last, "covered", text, scene.count(text), "oldest", because)

@@ -33,8 +33,11 @@ def _stale(scene: Scene, atom: Atom, newest: dict[tuple[str, str], str]) -> Iter
         item = atom.items[answer.item]
         shown, ref = item.shown[answer.part], scene.ref(item.id, answer.part)
         key = call.name, call.arguments
-        newer = newest.setdefault(key, ref)
-        is_large = isinstance(shown.part, ToolResult) and shown.size.tokens > LEAST_TOKENS
+        if not isinstance(shown.part, ToolResult):
+            continue
+        # A call that failed does not replace what the same call found before.
+        newer = newest.setdefault(key, ref) if shown.part.status == "ok" else newest.get(key, ref)
+        is_large = shown.size.tokens > LEAST_TOKENS
         if newer != ref and is_large and shown.level != "reference" and not scene.is_mandatory(atom):
             text = reference(f"{call.name} result", shown.raw_tokens, ref, newer)
             because = f"the same call was made again; its newest result is {newer}"

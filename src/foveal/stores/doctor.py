@@ -80,9 +80,12 @@ def examine(path: str | PathLike[str]) -> Report:
         _examine_file(db, place, findings)
         for suspect in suspects(db):
             findings.sessions += 1
+            already = len(findings.damage)
             for what in suspect.problems:
                 findings.say(f"session {suspect.record.id}", what)
             _examine_rows(db, suspect, findings)
+            if len(findings.damage) == already:
+                _examine_end(db, place, suspect, findings)
             _examine_snapshot(db, place, suspect, findings)
     artifacts = FileArtifacts(artifacts_folder(place))
     _examine_artifacts(artifacts, findings)
@@ -177,11 +180,21 @@ def _examine_rows(db: Database, suspect: Suspect, findings: _Findings) -> None:
     for what, run in groupby(_judged(db, suspect), key=lambda item: item[0].what):
         first = last = 0
         for verdict, body in run:
-            first, last = first or verdict.seq, verdict.seq
-            findings.entries += 1
+            first, last = first or verdict.seq, verdict.upto
+            findings.entries += verdict.row is not None
             findings.note_artifacts(suspect, verdict, body)
         if what:
             findings.say(f"session {suspect.record.id}, {_span(first, last)}", what)
+
+
+def _examine_end(db: Database, path: Path, suspect: Suspect, findings: _Findings) -> None:
+    """A log can be sound in itself and yet not be the one that its record was written for."""
+    try:
+        Reading(db, path).check_end(suspect.record)
+    except StoreCorrupt as error:
+        findings.say(error.place, error.what)
+    except BROKEN as error:
+        findings.say(f"session {suspect.record.id}", f"SQLite: {error}")
 
 
 def _judged(db: Database, suspect: Suspect) -> Iterator[tuple[Verdict, Body | None]]:
@@ -198,7 +211,7 @@ def _judged(db: Database, suspect: Suspect) -> Iterator[tuple[Verdict, Body | No
                 raise BadEntry("its id stands in the log already")
             body = decode(row.payload)
         except BadEntry as error:
-            yield Verdict(verdict.seq, None, str(error)), None
+            yield Verdict(verdict.seq, None, str(error), verdict.seq), None
             continue
         seen.add(row.id)
         yield verdict, body
@@ -237,7 +250,7 @@ def _salvage_session(db: Database, store: SqliteStore, suspect: Suspect, finding
     for is_lost, run in groupby(_judged(db, suspect), key=lambda item: item[0].row is None):
         if is_lost:
             lost = [verdict for verdict, _ in run]
-            findings.say(f"session {session}, {_span(lost[0].seq, lost[-1].seq)}", lost[0].what)
+            findings.say(f"session {session}, {_span(lost[0].seq, lost[-1].upto)}", lost[0].what)
             drafts.append(relinked.note(lost[0], lost[-1]))
             continue
         for verdict, body in run:
@@ -280,8 +293,8 @@ class _Relinked:
 
     def note(self, first: Verdict, last: Verdict) -> Draft:
         """What is written in the place of lost rows; the same rows give the same note."""
-        span = _span(first.seq, last.seq)
-        name = "lost-" + sha256(f"{self._session}\0{first.seq}\0{last.seq}".encode()).hexdigest()[:24]
+        span = _span(first.seq, last.upto)
+        name = "lost-" + sha256(f"{self._session}\0{first.seq}\0{last.upto}".encode()).hexdigest()[:24]
         parent, time_ms = (None, 0) if self._end is None else (self._end.id, self._end.time_ms)
         text = f"Lost to damage and not salvaged: {span} of session {self._session} ({first.what})."
         self._hole = name

@@ -55,8 +55,8 @@ class Record(msgspec.Struct, frozen=True):
         )
 
 
-class Reading:
-    """What can be asked of an open connection to the store at `path`."""
+class Records:
+    """The table of sessions, over an open connection to the store at `path`."""
 
     def __init__(self, db: Database, path: Path) -> None:
         self._db = db
@@ -92,6 +92,27 @@ class Reading:
             raise StoreCorrupt(f"session {record.id}", what, self._path)
         if end != record.chain:
             raise self.damage(record, record.entries, "it is not the entry that its session's record ends with")
+
+    def records(self) -> list[Record]:
+        """All sessions, most recently used first."""
+        found = self._db.execute(
+            "SELECT key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal FROM sessions"
+            " ORDER BY updated_ms DESC, key DESC"
+        )
+        return [self._checked_record(raw) for raw in found]
+
+    def damage(self, record: Record, seq: int, what: str) -> StoreCorrupt:
+        return StoreCorrupt(f"session {record.id}, entry {seq}", what, self._path)
+
+    def _checked_record(self, raw: Raw) -> Record:
+        record = Record(*raw[:9])
+        if record.seal() != raw[9]:
+            raise StoreCorrupt(f"session {record.id}", "its record does not match its seal", self._path)
+        return record
+
+
+class Reading(Records):
+    """The logs of the sessions as well."""
 
     def batch(self, record: Record, after: int, upto: int) -> list[Raw]:
         """Some of the rows after < seq <= upto, in order, still unverified; at least one if there is one."""
@@ -178,14 +199,6 @@ class Reading:
             return None
         return Snapshot(seq, payload)
 
-    def records(self) -> list[Record]:
-        """All sessions, most recently used first."""
-        found = self._db.execute(
-            "SELECT key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal FROM sessions"
-            " ORDER BY updated_ms DESC, key DESC"
-        )
-        return [self._checked_record(raw) for raw in found]
-
     def row(self, record: Record, raw: Raw) -> Row:
         """The value of place, id, parent, time_ms, author, hash, payload and the hash of the row before."""
         place, entry, parent, time_ms, author, stored, payload, before = raw
@@ -202,15 +215,6 @@ class Reading:
         if expected != stored:
             raise self.damage(record, seq, "its bytes do not match its hash, or the hash of the entry before it")
         return row
-
-    def damage(self, record: Record, seq: int, what: str) -> StoreCorrupt:
-        return StoreCorrupt(f"session {record.id}, entry {seq}", what, self._path)
-
-    def _checked_record(self, raw: Raw) -> Record:
-        record = Record(*raw[:9])
-        if record.seal() != raw[9]:
-            raise StoreCorrupt(f"session {record.id}", "its record does not match its seal", self._path)
-        return record
 
 
 def card(record: Record) -> SessionCard:

@@ -25,9 +25,13 @@ class Suspect:
     """A session, as far as it can be made out."""
 
     record: Record
+    seqs: tuple[int, ...]
+    """The places within the log for which there is a row, in order."""
     last: int
-    """The last seq for which there is a row, or should be one."""
-    problems: tuple[str, ...]
+    """The last place that the log should have."""
+    beyond: tuple[int, ...] = ()
+    """Places that are taken although the log ends before them."""
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +41,19 @@ class Verdict:
     seq: int
     row: Row | None
     what: str = ""
+    upto: int = 0
+    """The last place that this is about, if something is said about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Misfit:
     row: Row
-    stored: object
     computed: frozenset[bytes]
 
     def verdict(self, true_hashes: Iterable[object]) -> Verdict:
         if self.computed.intersection(true_hashes):
-            return Verdict(self.row.seq, self.row, "its hash is damaged; its content is vouched for by what follows")
-        return Verdict(self.row.seq, None, "its bytes do not match its hash")
+            return Verdict(self.row.seq, self.row, "its hash is damaged; what follows proves its content", self.row.seq)
+        return Verdict(self.row.seq, None, "its bytes do not match its hash", self.row.seq)
 
 
 def suspects(db: Database) -> Iterator[Suspect]:
@@ -60,31 +65,40 @@ def suspects(db: Database) -> Iterator[Suspect]:
 
 
 def judge(db: Database, suspect: Suspect) -> Iterator[Verdict]:
-    """One verdict for each seq from 1 to the last, in order."""
+    """What became of each seq, in order; places that are missing in a row are one verdict, however many they are."""
     before: frozenset[bytes] = frozenset({seed(suspect.record.id)})
     misfit: _Misfit | None = None
-    for seq in range(1, suspect.last + 1):
-        found = _row(db, suspect.record, seq)
-        row, stored = (None, None) if found is None else found
+    next_seq = 1
+    for seq in (*suspect.seqs, suspect.last + 1):  # the one after the last ends the walk
+        found = _row(db, suspect.record, seq) if seq <= suspect.last else None
+        row, stored = found or (None, None)
+        if seq > next_seq:
+            before = frozenset()
         fits = {hash_: link(hash_, row) for hash_ in before} if row is not None else {}
         proofs = [hash_ for hash_, linked in fits.items() if linked == stored]
         if misfit is not None:
-            yield misfit.verdict(proofs)
+            is_at_end = misfit.row.seq == suspect.last
+            yield misfit.verdict([suspect.record.chain] if is_at_end else proofs)
             misfit = None
+        if seq > next_seq:
+            yield Verdict(next_seq, None, "it is missing", seq - 1)
+        next_seq = seq + 1
+        if seq > suspect.last:
+            break
         if row is None:
-            yield Verdict(seq, None, "it is missing or cannot be read")
+            yield Verdict(seq, None, "it cannot be read", seq)
             before = frozenset()
         elif proofs:
             yield Verdict(seq, row)
             before = _hashes(stored)
         elif not before:
-            yield Verdict(seq, row, "it could not be checked, because the entry before it is gone")
+            yield Verdict(seq, row, "it could not be checked, because the entry before it is gone", seq)
             before = _hashes(stored)
         else:
-            misfit = _Misfit(row, stored, frozenset(fits.values()))
+            misfit = _Misfit(row, frozenset(fits.values()))
             before = _hashes(stored) | misfit.computed
-    if misfit is not None:
-        yield misfit.verdict([suspect.record.chain])
+    for seq in suspect.beyond:
+        yield Verdict(seq, None, "it stands beyond the end of the log", seq)
 
 
 def _hashes(stored: object) -> frozenset[bytes]:
@@ -92,25 +106,25 @@ def _hashes(stored: object) -> frozenset[bytes]:
 
 
 def _suspect(db: Database, key: int) -> Suspect:
-    seqs = _seqs(db, key)
-    highest = max(seqs, default=0)
+    seqs = sorted(_seqs(db, key))
+    last = seqs[-1] if seqs else 0
     raw = _first(
         db,
         "SELECT key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal FROM sessions WHERE key = ?",
         (key,),
     )
     if raw is None:
-        lost = Record(key, f"lost-session-{key}", 0, 0, highest, None, b"", 0, None)
-        return Suspect(lost, highest, ("its record cannot be read, and with it its name",))
+        lost = Record(key, f"lost-session-{key}", 0, 0, 0, None, b"", 0, None)
+        return Suspect(lost, tuple(seqs), last, problems=("its record cannot be read, and with it its name",))
     record = Record(*raw[:9])
     try:
         is_sealed = record.seal() == raw[9]
     except (TypeError, OverflowError):
         is_sealed = False
-    if is_sealed:
-        extra = (f"it has {highest} entries, its record says {record.entries}",) if highest > record.entries else ()
-        return Suspect(record, max(highest, record.entries), extra)
-    return Suspect(_plausible(record), highest, ("its record does not match its seal",))
+    if not is_sealed:
+        return Suspect(_plausible(record), tuple(seqs), last, problems=("its record does not match its seal",))
+    within = tuple(seq for seq in seqs if seq <= record.entries)
+    return Suspect(record, within, record.entries, tuple(seqs[len(within) :]))
 
 
 def _plausible(record: Record) -> Record:

@@ -131,8 +131,12 @@ def tiny_png(width: int = 1, height: int = 1) -> bytes:
 
 def texts() -> st.SearchStrategy[str]:
     """Mostly ordinary, often odd, sometimes long."""
-    plain = st.text(max_size=80) | st.sampled_from(("hello", "fix the bug in a.py", "ok", "continue"))
-    return plain | st.sampled_from(ODD_TEXTS) | st.sampled_from(LONG_TEXTS)
+    return st.integers(0, 9).flatmap(lambda n: _LONG if n == 0 else _ODD if n < 4 else _PLAIN)
+
+
+_PLAIN = st.text(max_size=40) | st.sampled_from(("hello", "fix the bug in a.py", "ok", "continue", "word " * 60))
+_ODD = st.sampled_from(ODD_TEXTS)
+_LONG = st.sampled_from(LONG_TEXTS)
 
 
 def images(*, unsendable: bool = False) -> st.SearchStrategy[Image]:
@@ -182,8 +186,9 @@ def calls(ids: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[ToolCa
 
 
 def results(ids: st.SearchStrategy[str], *, unsendable: bool = False) -> st.SearchStrategy[ToolResult]:
+    said = texts() | st.sampled_from(LONG_TEXTS)
     content: st.SearchStrategy[Content] = st.one_of(
-        texts().map(Text), texts().map(Text), texts().map(Text), images(unsendable=unsendable), files()
+        said.map(Text), said.map(Text), said.map(Text), images(unsendable=unsendable), files()
     )
     huge = st.just((Text(HUGE_TEXT),))
     contents = st.lists(content, max_size=3).map(tuple)
@@ -285,4 +290,9 @@ def histories(*, unsendable: bool = False, size: int = 12) -> st.SearchStrategy[
         results(call_ids()).map(lambda late: [Message("tool", (late,))]),
     )
     start = st.sampled_from(([], [], [Message("system", (Text("You are careful."),))])).map(list)
-    return st.tuples(start, st.lists(chunk, max_size=size)).map(lambda pair: [m for c in [pair[0], *pair[1]] for m in c])
+    return st.tuples(start, st.lists(chunk, min_size=1, max_size=size)).map(_joined)
+
+
+def _joined(chunks: tuple[list[Move], list[list[Move]]]) -> list[Move]:
+    """The moves in a row; the prompt is asked for at the end in any case."""
+    return [*chunks[0], *(move for chunk in chunks[1] for move in chunk), Asks()]

@@ -1,0 +1,88 @@
+"""Replay the bundled session and show what Foveal makes of it."""
+
+import shutil
+from argparse import ArgumentParser, Namespace
+from contextlib import suppress
+from pathlib import Path
+
+from foveal.bench.chart import chart, series_of
+from foveal.bench.demo import BUDGET, comparison, demo_recording, footnote, intro, saving_texts
+from foveal.bench.replay import DEFAULT_MODEL, Replay, replay
+from foveal.bench.report import document, totals
+from foveal.cli.calls import positive
+from foveal.cli.output import Output, add_json
+from foveal.cli.stored import copy_session
+from foveal.formats import Recording
+from foveal.policies import BudgetTable, Policy
+from foveal.stores import MemoryStore, open_store
+from foveal.stores.artifacts import artifacts_folder
+
+STORE = Path(".foveal") / "demo.db"
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--budget", metavar="N", type=positive, default=BUDGET, help=f"tokens a call (default: {BUDGET})"
+    )
+    parser.add_argument("--model", metavar="M", default=DEFAULT_MODEL, help=f"default: {DEFAULT_MODEL}")
+    add_json(parser)
+
+
+def run(args: Namespace, out: Output) -> int:
+    recording, memory = demo_recording(), MemoryStore()
+    policy = Policy(budget=BudgetTable(limit=args.budget, reserve=0))
+    done = replay(recording, model=args.model, policy=policy, dialect="openai_chat", store=memory)
+    if out.is_json:
+        out.document(document([done]))
+    else:
+        _print(recording, done, out)
+    _keep(memory, recording.id)
+    if not out.is_json:
+        _print_next(done, out)
+    return 0
+
+
+def _print(recording: Recording, done: Replay, out: Output) -> None:
+    sums = totals([done])
+    out.wrapped(intro(recording, done))
+    out.line()
+    out.table(("", "whole history", "Foveal", ""), comparison(done), "lrrl")
+    out.wrapped(footnote(sums))
+    for note in done.notes:
+        out.wrapped(f"Note: {note}.")
+    out.line()
+    out.line("Tokens per call", "strong")
+    for spans in chart(series_of(done), columns=min(out.columns, 100), ascii_only=out.is_ascii):
+        out.spans(spans)
+    out.line()
+    out.line("The largest savings", "strong")
+    for number, (worth, what) in enumerate(saving_texts(done), 1):
+        bullet = f"{number}." if number <= len(done.savings) else "+ "
+        out.line(f"{bullet} {worth}", "good")
+        out.wrapped(what, "   ")
+
+
+def _keep(memory: MemoryStore, name: str) -> None:
+    """The replayed session as a store of its own, anew each time."""
+    STORE.parent.mkdir(exist_ok=True)
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            STORE.with_name(STORE.name + suffix).unlink()
+    shutil.rmtree(artifacts_folder(STORE), ignore_errors=True)
+    store = open_store(STORE)
+    try:
+        copy_session(memory, store, name)
+    finally:
+        store.close()
+
+
+def _print_next(done: Replay, out: Output) -> None:
+    last = min(60, len(done.calls))
+    refs = [saving.ref for saving in done.savings]
+    out.line()
+    out.line(f"Nothing is lost: all of it is in {STORE}. Try next", "strong")
+    out.line(f"  foveal why {done.session} --call {last} --store {STORE}")
+    out.line(f"  foveal show {done.session} --call {last} --store {STORE}")
+    if refs:
+        out.line(f"  foveal recall {done.session} {refs[0]} --store {STORE}")
+    out.line("  foveal replay YOUR.jsonl --budget 32000")

@@ -1,0 +1,67 @@
+"""How far a long replay is, on stderr, where somebody is looking."""
+
+import sys
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+
+from foveal.cli.output import has_rich
+from foveal.core.errors import BadRecording
+from foveal.formats import read
+
+LONG_WORK_CALLS = 500
+"""About a third of a second of replaying: below it a bar would only flicker."""
+
+_BAR = 30
+
+
+@contextmanager
+def progress(files: Iterable[Path]) -> Generator[Callable[[int], None]]:
+    """A function to call with the number of calls done since the last time."""
+    total = _count_calls(files) if sys.stderr.isatty() else 0
+    if total < LONG_WORK_CALLS:
+        yield lambda done: None
+    elif has_rich():
+        yield from _rich_bar(total)
+    else:
+        yield from _plain_bar(total)
+
+
+def _count_calls(files: Iterable[Path]) -> int:
+    """Reading takes a twentieth of the time of replaying; an honest bar is worth it."""
+    total = 0
+    for file in files:
+        try:
+            for recording in read(file):
+                total += sum(step.message.role == "assistant" for step in recording.steps)
+        except BadRecording:  # told when the file is replayed
+            continue
+    return total
+
+
+def _rich_bar(total: int) -> Generator[Callable[[int], None]]:
+    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TextColumn("calls"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("replaying", total=total)
+        yield lambda done: bar.advance(task, done)
+
+
+def _plain_bar(total: int) -> Generator[Callable[[int], None]]:
+    count = shown = 0
+
+    def advance(done: int) -> None:
+        nonlocal count, shown
+        count += done
+        if (filled := count * _BAR // total) != shown or count == done:
+            shown = filled
+            sys.stderr.write(f"\rreplaying [{'#' * filled:<{_BAR}}] {count:,} of {total:,} calls")
+            sys.stderr.flush()
+
+    try:
+        yield advance
+    finally:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()

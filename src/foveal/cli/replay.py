@@ -1,0 +1,119 @@
+"""Replay recorded sessions: what would Foveal have sent for each model call, and at what price?
+
+Reads the neutral JSONL, OpenAI chat JSONL, and session files of Claude Code, Codex and Pi; plain or gzipped.
+Costs are whole bills at the model's prices: cache reads, cache writes and the recorded output.
+"""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from foveal.bench.html import page
+from foveal.bench.replay import DEFAULT_MODEL, Replay
+from foveal.bench.report import HEAD, cells, document, note_lines, totals
+from foveal.cli.batch import Order, replay_files
+from foveal.cli.calls import positive
+from foveal.cli.files import optional_file
+from foveal.cli.output import Output, add_json, complain
+from foveal.cli.progress import progress
+from foveal.config import read_policy
+from foveal.core.errors import BadInput, BadPolicy
+from foveal.dialects import find_dialect
+from foveal.policies import Policy
+from foveal.prices import find
+from foveal.stores import open_store
+
+_LEAST_NAME = 14  # characters of a session's name, however narrow the terminal
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="+", type=Path)
+    parser.add_argument(
+        "--budget", metavar="N", type=positive, help="the most that is sent, in o200k tokens or --model's"
+    )
+    parser.add_argument("--model", metavar="M", help="replay as this model (default: the recorded one)")
+    parser.add_argument("--policy", metavar="FILE", type=Path, help="a policy in TOML; --budget overrides its budget")
+    parser.add_argument("--dialect", metavar="D", default="openai_chat", help="wire format (default: openai_chat)")
+    parser.add_argument("--html", metavar="REPORT", type=Path, help="write a report with a chart for each session")
+    parser.add_argument("--prompts", metavar="OUT", type=Path, help="write every prompt, one line of JSON a call")
+    parser.add_argument("--jobs", metavar="N", type=positive, default=1, help="processes to use (default: 1)")
+    parser.add_argument("--store", metavar="OUT", help="keep the replayed sessions in this store, for `foveal why`")
+    add_json(parser)
+
+
+def run(args: Namespace, out: Output) -> int:
+    order = _order(args)
+    _check_outputs(args)
+    replays: list[Replay] = []
+    errors: list[str] = []
+    with optional_file(args.html) as html, optional_file(args.prompts) as prompts:
+        with progress(() if out.is_json else args.files) as tick:
+            for outcome in replay_files(args.files, order, jobs=args.jobs, prompts=prompts, tick=tick):
+                if outcome.replay:
+                    replays.append(outcome.replay)
+                else:
+                    errors.append(outcome.error)
+        if html:
+            html.write(page(replays, errors).encode("utf-8", "replace"))
+        for stream in (html, prompts):
+            if stream and not replays:
+                stream.close()
+    for error in errors:
+        complain(error)
+    if out.is_json:
+        out.document(document(replays, errors))
+    elif replays:
+        _print(replays, out)
+    return 2 if errors else 0
+
+
+def _check_outputs(args: Namespace) -> None:
+    """What is wrong with them is better said before the work than after."""
+    inputs = {file.resolve() for file in args.files}
+    for path in (args.html, args.prompts):
+        if path is not None and path.resolve() in inputs:
+            raise BadInput(f"{path} is one of the recordings; name another file to write to")
+    if args.store and Path(args.store).exists():
+        open_store(args.store).close()
+
+
+def _order(args: Namespace) -> Order:
+    policy = read_policy(args.policy) if args.policy else Policy()
+    dialect = find_dialect(args.dialect).name
+    try:
+        find(args.model or DEFAULT_MODEL, policy.models)
+    except ValueError as error:
+        raise BadPolicy(f"{args.policy}: {error}") from None
+    if args.budget:
+        policy = _with_budget(policy, args.budget)
+    count_as = DEFAULT_MODEL if args.budget and not args.model else None
+    return Order(policy, dialect, args.model, count_as, args.store)
+
+
+def _with_budget(policy: Policy, tokens: int) -> Policy:
+    """The policy with this much to send. Its target holds if it is below that."""
+    target = policy.budget.target if policy.budget.target and policy.budget.target <= tokens else None
+    budget = msgspec.structs.replace(policy.budget, limit=tokens, reserve=0, target=target)
+    return msgspec.structs.replace(policy, budget=budget, max_context_tokens=None)
+
+
+def _print(replays: Sequence[Replay], out: Output) -> None:
+    rows = [cells(replay.session, totals([replay])) for replay in replays]
+    if len(replays) > 1:
+        rows.append(cells(f"total of {len(replays):,}", totals(replays)))
+    if out.is_terminal:
+        numbers = sum(2 + max(map(len, column)) for column in list(zip(HEAD, *rows, strict=True))[1:])
+        rows = [(_shortened(name, max(_LEAST_NAME, out.columns - numbers - 2)), *rest) for name, *rest in rows]
+    out.table(HEAD, rows, "l" + "r" * (len(HEAD) - 1))
+    models = ", ".join(dict.fromkeys(replay.model for replay in replays))
+    out.wrapped(f"Prices of {models}. Raw is the whole history sent for every call, cached as the provider caches it.")
+    for note in note_lines(replays):
+        out.wrapped(f"Note: {note}.")
+
+
+def _shortened(name: str, room: int) -> str:
+    """The name without its middle: beginnings say which set, ends say which session."""
+    tail = room * 2 // 3
+    return name if len(name) <= room else f"{name[: room - tail - 1]}…{name[-tail:]}"

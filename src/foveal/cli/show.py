@@ -1,0 +1,104 @@
+"""Print a prompt as it was (or would be) sent, for reading.
+
+Control characters are made visible, so that nothing in a tool's output can drive the terminal. With --json, the request itself.
+"""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+import msgspec
+
+from foveal.cli.calls import add_call
+from foveal.cli.output import Output, add_json
+from foveal.cli.stored import add_store, existing_store, stored_prompt
+from foveal.core.entry import (
+    File,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    RedactedThinking,
+    Stored,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from foveal.core.prompt import Prompt
+from foveal.core.repair import settle
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+    add_call(parser)
+    add_store(parser)
+    add_json(parser)
+
+
+def run(args: Namespace, out: Output) -> int:
+    with existing_store(args.store) as store:
+        prompt, _ = stored_prompt(store, args.session, args.call)
+    if out.is_json:
+        out.document(msgspec.to_builtins(prompt.request))
+        return 0
+    out.line(
+        f"{prompt.session}, call {prompt.call}: {prompt.setup.model} in the {prompt.setup.dialect} dialect", "strong"
+    )
+    for atom in prompt.atoms:
+        for message in settle(atom):
+            _print(message, out)
+    out.line()
+    out.line(_footer(prompt), "strong")
+    return 0
+
+
+def _footer(prompt: Prompt) -> str:
+    tools = [_tool_name(tool) for tool in msgspec.json.decode(prompt.setup.tools)]
+    offered = f"tools {', '.join(tools)} ({prompt.setup.tools_tokens:,} tokens)" if tools else "no tools"
+    return f"{prompt.tokens:,} of {prompt.setup.limit:,} tokens; {offered}"
+
+
+def _tool_name(tool: dict[str, dict[str, str] | str]) -> str:
+    function = tool.get("function")
+    return str(function["name"] if isinstance(function, dict) else tool.get("name") or tool.get("type"))
+
+
+def _print(message: Message, out: Output) -> None:
+    for part in message.parts:
+        for title, text in _said(message.role, part):
+            out.line()
+            out.line(f"── {title}", "sent")
+            out.line(text)
+
+
+def _said(role: str, part: Part) -> Iterator[tuple[str, str]]:
+    match part:
+        case Text(text):
+            yield role, text
+        case Thinking(text):
+            yield f"{role}, thinking", text
+        case ToolCall(call_id, name, arguments):
+            yield f"{role} calls {name} ({call_id})", arguments
+        case ToolResult(call_id, content, status):
+            yield f"result of {call_id}{'' if status == 'ok' else f', {status}'}", "\n".join(_word(c) for c in content)
+        case _:
+            yield role, _word(part)
+
+
+def _word(part: Part) -> str:
+    match part:
+        case Text(text):
+            return text
+        case Image(media_type, data, url):
+            where = url or f"{len(data or b''):,} bytes"
+            return f"[image {media_type}, {where}]"
+        case File(media_type, name):
+            return f"[file {name}, {media_type}]"
+        case Stored(sha256, size_bytes):
+            return f"[artifact {sha256[:10]}, {size_bytes:,} bytes]"
+        case Opaque(provider, json):
+            return f"[{provider}'s own part, {len(json):,} characters]"
+        case RedactedThinking(data):
+            return f"[redacted thinking, {len(data):,} characters]"
+        case _:
+            return f"[{type(part).__name__}]"

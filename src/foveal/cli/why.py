@@ -1,0 +1,101 @@
+"""Explain a prompt: one line an entry, shown how, by which policy, because of what, at how many tokens.
+
+Lines, tools and framing add up to the total. With --entry, one entry with its original, its stand-in and the fold that did it.
+"""
+
+import shlex
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+import msgspec
+
+from foveal.cli.calls import add_call
+from foveal.cli.fate import Fate, fate_of
+from foveal.cli.output import Output, add_json
+from foveal.cli.stored import add_store, existing_store, stored_prompt
+from foveal.core.trace import Line, Trace
+from foveal.optics import Optics
+
+PREVIEW_CHARS = 400
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+    add_call(parser)
+    parser.add_argument("--entry", metavar="ID", help="only this entry (the beginning of its id is enough), in detail")
+    add_store(parser)
+    add_json(parser)
+
+
+def run(args: Namespace, out: Output) -> int:
+    with existing_store(args.store) as store:
+        prompt, optics = stored_prompt(store, args.session, args.call)
+        trace = prompt.trace
+        fate = fate_of(store, prompt, args.entry, args.call) if args.entry else None
+    if out.is_json:
+        out.document(_document(trace, fate))
+        return 0
+    out.line(f"{trace.session}, call {trace.call}: {trace.model} in the {trace.dialect} dialect", "strong")
+    lines = (fate.line,) if fate else trace.lines
+    out.table(_HEAD, [_cells(line) for line in lines], "lllrrll")
+    out.line()
+    if fate:
+        _print_fate(fate, out)
+        store = ["--store", args.store] if args.store else []
+        out.line(f"The whole original: {shlex.join(['foveal', 'recall', fate.session, fate.ref, *store])}")
+    else:
+        _print_totals(trace, optics, out)
+    return 0
+
+
+_HEAD = ("entry", "kind", "shown", "tokens", "raw", "policy", "because")
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    entry = line.entry if line.kind == "range" else line.entry[:10]
+    kind = f"{line.entries:,} entries" if line.kind == "range" else line.kind
+    return entry, kind, line.shown, f"{line.tokens:,}", f"{line.raw_tokens:,}", line.policy, line.because
+
+
+def _print_totals(trace: Trace, optics: Optics, out: Output) -> None:
+    entries, raw = sum(line.tokens for line in trace.lines), sum(line.raw_tokens for line in trace.lines)
+    rows = [
+        ("entries", f"{entries:,}", f"{raw:,}"),
+        ("tools", f"{trace.tools_tokens:,}", f"{trace.tools_tokens:,}"),
+        ("framing", f"{trace.framing_tokens:,}", f"{trace.framing_tokens:,}"),
+        ("total", f"{trace.tokens:,}", f"{trace.raw_tokens:,}"),
+    ]
+    out.table(("", "tokens", "raw"), rows, "lrr")
+    out.line(f"{trace.tokens / trace.limit:.1%} of the limit of {trace.limit:,} tokens")
+    if trace.tokens > trace.limit:
+        out.line("More than the limit: asking for this prompt folds it first.", "bad")
+    if not optics.counter.exact:
+        out.wrapped(f"Counted with {optics.counter.counter.name}; {optics.counter.error}.")
+
+
+def _print_fate(fate: Fate, out: Output) -> None:
+    for fold in fate.folds:
+        out.wrapped(f"Folded for call {fold.call} by {fold.policy} ({fold.because}).", "  ", "")
+        moved = f"{fold.before:,} tokens became {fold.after:,}, {fold.rebilled:,} of them billed anew"
+        out.wrapped(f"The fold: {fold.reason}; {moved}.", "  ", "  ")
+    if not fate.folds:
+        out.line("No fold has touched it.")
+    for title, text in (("original", fate.original), ("stand-in", fate.stand_in)):
+        if text is not None:
+            out.line()
+            out.line(f"── {title}, {len(text):,} characters", "sent")
+            out.line(_preview(text))
+    out.line()
+
+
+def _preview(text: str) -> str:
+    if len(text) <= PREVIEW_CHARS:
+        return text
+    head, tail = text[: PREVIEW_CHARS * 2 // 3], text[-PREVIEW_CHARS // 3 :]
+    return f"{head}\n[… {len(text) - len(head) - len(tail):,} characters …]\n{tail}"
+
+
+def _document(trace: Trace, fate: Fate | None) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(trace)
+    detail = {"entry": msgspec.to_builtins(fate)} if fate else {}
+    return {**plain, "tokens": trace.tokens, "raw_tokens": trace.raw_tokens, **detail}

@@ -1,0 +1,33 @@
+"""Looking at a little of a text to tell what it is."""
+
+import re
+
+_HEAD, _MIDDLE, _TAIL = 4_000, 2_000, 2_000
+_LINE_CHARS = 400
+
+_EXTENSION = re.compile(r"[\w)\]]\.([A-Za-z][A-Za-z0-9+]{0,9})(?![\w.])")
+
+
+def sample(text: str) -> list[str]:
+    """Lines from the beginning, the middle and the end; blank ones and the torn ones at the seams left out."""
+    if len(text) <= _HEAD + _MIDDLE + _TAIL:
+        pieces = (text,)
+    else:
+        middle = len(text) // 2
+        pieces = (text[:_HEAD], text[middle : middle + _MIDDLE], text[-_TAIL:])
+    lines: list[str] = []
+    for at, piece in enumerate(pieces):
+        found = piece.split("\n")
+        found = found[1 if at > 0 else 0 : len(found) - 1 if at < len(pieces) - 1 else len(found)]
+        lines.extend(line.rstrip("\r")[:_LINE_CHARS] for line in found if line.strip())
+    return lines
+
+
+def share(pattern: re.Pattern[str], lines: list[str]) -> float:
+    """The part of the lines that the pattern matches, from their beginning."""
+    return sum(pattern.match(line) is not None for line in lines) / len(lines) if lines else 0.0
+
+
+def extensions(hint: str) -> list[str]:
+    """The file extensions that the call names, in lower case."""
+    return [found.lower() for found in _EXTENSION.findall(hint[:4_000])]

@@ -1,0 +1,181 @@
+"""`foveal replay`: the numbers add up, and everything it writes agrees with everything else it writes."""
+
+import json
+import os
+
+import pytest
+
+from foveal.dialects import find_dialect
+
+ADDED = ("calls", "raw_tokens", "sent_tokens", "cached_tokens", "prefix_moves", "refusals", "output_tokens")
+CONVERSATION = {
+    "openai_chat": {"messages"},
+    "openai_responses": {"input", "instructions"},
+    "anthropic": {"messages", "system"},
+    "gemini": {"contents", "system_instruction"},
+}
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_table_has_a_row_for_each_session_and_a_total(run, recorded):
+    """Calls, tokens, cache, moves, costs, largest prompt and refusals, for each and for all."""
+    done = run("replay", recorded("alpha", "beta"), "--budget", 8000)
+    assert done.code == 0
+    head, alpha, beta, total = done.out.splitlines()[:4]
+    assert head.split()[:4] == ["session", "calls", "raw", "sent"]
+    assert alpha.split()[:2] == ["alpha", "7"]
+    assert beta.split()[:2] == ["beta", "7"]
+    assert total.split()[:4] == ["total", "of", "2", "14"]
+    assert "the recording names no model; replayed as gpt-5" in done.out
+
+
+def test_totals_add_up(run, recorded):
+    """The total is the sum of the sessions, and each session the sum of its calls."""
+    done = run("replay", recorded("alpha", "beta", "gamma"), "--budget", 8000, "--json").json
+    for name in ADDED:
+        assert done["total"][name] == sum(session[name] for session in done["sessions"]), name
+    assert done["total"]["sent_usd"] == pytest.approx(sum(session["sent_usd"] for session in done["sessions"]))
+    for session in done["sessions"]:
+        assert session["raw_tokens"] == sum(call["raw"] for call in session["per_call"])
+        assert session["sent_tokens"] == sum(call["sent"] for call in session["per_call"])
+        assert session["prefix_moves"] == sum(call["moved"] for call in session["per_call"])
+        assert session["largest_sent"] == max(call["sent"] for call in session["per_call"]) <= 8000
+
+
+def test_what_fits_is_sent_as_it_is(run, recorded):
+    """Without a fold, sent is raw, to the token and to the cent."""
+    total = run("replay", recorded("alpha", size=20), "--json").json["total"]
+    assert total["sent_tokens"] == total["raw_tokens"]
+    assert total["sent_usd"] == total["raw_usd"]
+    assert total["prefix_moves"] == 0
+
+
+@pytest.mark.parametrize("dialect", CONVERSATION)
+def test_prompts_are_what_would_be_sent(run, recorded, tmp_path, dialect):
+    """One line a call, in the dialect asked for, valid for its provider, with the tokens that the report counts."""
+    out = tmp_path / "prompts.jsonl"
+    done = run("replay", recorded("alpha"), "--budget", 8000, "--dialect", dialect, "--prompts", out, "--json").json
+    lines = lines_of(out)
+    assert [line["call"] for line in lines] == list(range(1, 8))
+    assert [line["tokens"] for line in lines] == [call["sent"] for call in done["sessions"][0]["per_call"]]
+    for line in lines:
+        assert set(line) == {"session", "call", "tools", "tokens"} | CONVERSATION[dialect]
+        assert line["session"] == "alpha"
+        assert line["tools"]
+    if dialect == "openai_chat":
+        request = {"model": "gpt-5", "messages": lines[-1]["messages"], "tools": lines[-1]["tools"]}
+        assert find_dialect(dialect).problems(request, 0) == []
+
+
+def test_a_refused_call_says_why(run, recorded, tmp_path):
+    """What cannot fit is refused and named, in the lines, in the numbers and in the notes."""
+    out = tmp_path / "prompts.jsonl"
+    done = run("replay", recorded("alpha"), "--budget", 40, "--prompts", out, "--json").json
+    assert done["total"]["refusals"] == 7
+    assert done["total"]["sent_tokens"] == 0
+    assert done["total"]["cached_share"] is None
+    assert all(set(line) == {"session", "call", "refused"} for line in lines_of(out))
+    assert "OverBudget" in lines_of(out)[0]["refused"]
+    assert any("refused" in note for note in done["sessions"][0]["notes"])
+
+
+def test_more_processes_give_the_same(run, recorded, tmp_path):
+    """Prompts, page and document are the same bytes with one process and with two."""
+    path = recorded("alpha", "beta", "gamma", "delta")
+    seen = []
+    for jobs in (1, 2):
+        prompts, page = tmp_path / f"prompts{jobs}", tmp_path / f"page{jobs}"
+        options = ("--budget", 8000, "--jobs", jobs, "--prompts", prompts, "--html", page, "--json")
+        done = run("replay", path, tmp_path / "absent.jsonl", path, *options)
+        assert done.code == 2
+        seen.append((done.out, done.err, prompts.read_bytes(), page.read_bytes()))
+    assert seen[0] == seen[1]
+    assert len(lines_of(tmp_path / "prompts2")) == 8 * 7
+
+
+def test_a_budget_is_in_o200k_tokens_unless_a_model_is_named(run, recorded, tmp_path):
+    """The recorded model gives the prices; the budget means the same for every recording, until a model is named."""
+    path = recorded("alpha", steps=20, size=50)
+    path.write_text(path.read_text().replace('"model": null', '"model": "claude-opus-4-5"'))
+    plain = run("replay", path, "--budget", 8000, "--json").json["sessions"][0]
+    named = run("replay", path, "--budget", 8000, "--model", "claude-opus-4-5", "--json").json["sessions"][0]
+    assert (plain["model"], plain["counter"], plain["limit"]) == ("claude-opus-4-5", "o200k_base", 8000)
+    assert named["limit"] < 8000
+    assert plain["largest_sent"] > named["limit"]
+    assert any("by the count of o200k_base" in note for note in plain["notes"])
+
+
+def test_a_model_of_unknown_price_costs_unknown(run, recorded):
+    """An unknown price is never zero."""
+    path = recorded("alpha", size=20)
+    assert run("replay", path, "--model", "nobody-knows-it", "--json").json["total"]["sent_usd"] is None
+    done = run("replay", path, "--model", "nobody-knows-it")
+    assert done.out.splitlines()[1].split()[7:9] == ["unknown", "unknown"]
+    assert "unknown model" in done.out
+
+
+def test_a_recorded_model_that_nobody_knows_is_replaced_and_named(run, recorded):
+    path = recorded("alpha", size=20)
+    path.write_text(path.read_text().replace('"model": null', '"model": "nobody-knows-it"'))
+    (session,) = run("replay", path, "--json").json["sessions"]
+    assert session["model"] == "gpt-5"
+    assert "the recorded model nobody-knows-it is not in the price table; replayed as gpt-5" in session["notes"]
+
+
+def test_a_policy_file_counts_and_a_budget_overrides_it(run, recorded, tmp_path):
+    """The policy's budget holds until `--budget` names another."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[budget]\nlimit = 9000\nreserve = 1000\ntarget = 6000\n")
+    path = recorded("alpha")
+    limits = [
+        run("replay", path, "--policy", policy, *more, "--json").json["sessions"][0]["limit"]
+        for more in ((), ("--budget", 5000))
+    ]
+    assert limits == [8000, 5000]
+
+
+def test_the_replayed_sessions_can_be_kept(run, recorded, tmp_path):
+    """`--store` keeps them for `why`; a session that is there already is refused and stays as it was."""
+    store, path = tmp_path / "kept.db", recorded("alpha", "beta")
+    assert run("replay", path, "--budget", 8000, "--store", store, "--jobs", 2).code == 0
+    before = run("sessions", "--store", store, "--json").json
+    assert sorted(card["id"] for card in before["sessions"]) == ["alpha", "beta"]
+    again = run("replay", path, "--store", store)
+    assert again.code == 2
+    assert "the store has a session 'alpha' already" in again.err
+    assert run("sessions", "--store", store, "--json").json == before
+    trace = run("why", "alpha", "--call", 7, "--store", store, "--json").json
+    assert trace["tokens"] <= trace["limit"] == 8000
+
+
+def test_a_huge_result_is_kept_with_its_artifact(run, recorded, tmp_path):
+    """What is too large for the log goes along into the store, and comes back whole."""
+    store = tmp_path / "kept.db"
+    path = recorded("alpha", steps=1, size=20_000)
+    assert run("replay", path, "--budget", 8000, "--store", store).code == 0
+    trace = run("why", "alpha", "--call", 2, "--store", store, "--json").json
+    ref = next(line["entry"] for line in trace["lines"] if line["kind"] == "tool")
+    assert "line 19999 of file 0 in alpha" in run("recall", "alpha", ref, "--store", store).out
+
+
+def test_many_files_come_in_their_order(run, recorded):
+    """Files are read one after the other, in the order given."""
+    first, second = recorded("alpha", file="a.jsonl"), recorded("beta", file="b.jsonl")
+    done = run("replay", second, first, "--json").json
+    assert [session["session"] for session in done["sessions"]] == ["beta", "alpha"]
+
+
+def test_prompts_can_go_to_a_pipe(run, recorded, tmp_path):
+    """What is not a file is written to and not replaced."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert run("replay", recorded("alpha", steps=1, size=5), "--prompts", pipe).code == 0
+        assert len(os.read(reader, 1 << 16).splitlines()) == 2
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()

@@ -1,0 +1,116 @@
+"""The page, and the savings that are named in it."""
+
+import re
+
+import msgspec
+import pytest
+
+from foveal.bench.html import page
+from foveal.bench.replay import replay
+from foveal.bench.report import note_lines, others, totals
+from foveal.core.entry import Message, Text, Thinking, ToolCall, assistant, result, system, user
+from foveal.formats.recording import Recording, Step
+from foveal.policies import BudgetTable, Policy
+
+
+def recording(*messages, name="made", model=None):
+    return Recording(name, "test:1", model, "[]", tuple(Step(message) for message in messages))
+
+
+def looked(call_id, path, text):
+    return assistant("", ToolCall(call_id, "read", f'{{"path": "{path}"}}')), result(call_id, text)
+
+
+def under(limit, *messages, **options):
+    return replay(recording(*messages, **options), policy=Policy(budget=BudgetTable(limit=limit, reserve=0)))
+
+
+@pytest.fixture
+def folded():
+    big = "\n".join(f"row {i} of the table" for i in range(900))
+    small = [message for i in range(30) for message in looked(f"s{i}", f"small_{i}", f"value {i} " * 60)]
+    return under(4_000, system("Be brief."), user("Go."), *looked("big", "big.csv", big), *small, assistant("Done."))
+
+
+def test_the_largest_saving_is_named_as_a_person_would(folded):
+    """What it was, where it came from, what became of it, what that was worth."""
+    first = folded.savings[0]
+    assert re.fullmatch(r"the [\d,]+-token output of `read: big\.csv` \(call 1\)", first.what)
+    assert re.match(r"cut to \d+ tokens at call 2", first.how)
+    assert "can be recalled" in first.why
+    raw = int(first.what.split()[1].removesuffix("-token").replace(",", ""))
+    assert first.calls == len(folded.calls) - 1
+    assert (raw - 100) * first.calls < first.tokens <= raw * first.calls
+
+
+def test_the_savings_and_the_rest_are_the_difference(folded):
+    """Nothing is counted twice: what is named and what is not named add up to what was not sent."""
+    sums = totals([folded])
+    named = sum(saving.tokens for saving in folded.savings)
+    assert len(folded.savings) == 3
+    assert named + others(folded, sums) == sums.raw_tokens - sums.sent_tokens
+
+
+def test_without_a_fold_there_is_no_saving():
+    done = under(8_000, user("Go."), assistant("Done."))
+    assert done.savings == ()
+    assert [call.raw for call in done.calls] == [call.sent for call in done.calls]
+
+
+def test_what_nobody_could_send_is_no_saving():
+    """Another model's thinking has no place in this dialect: it is in neither bill."""
+    thought = Message("assistant", (Thinking("hm " * 500), Text("Yes.")), model="another")
+    done = replay(recording(user("Go."), thought, user("And?"), assistant("No."), model="gpt-5"), dialect="openai_chat")
+    assert done.calls[1].raw == done.calls[1].sent
+
+
+def test_a_repeated_call_gives_way_to_the_newer_one():
+    text = "\n".join(f"line {i}" for i in range(400))
+    done = under(2_500, user("Go."), *looked("a", "f", text), *looked("b", "f", text), assistant("Done."))
+    assert any("the same call was made again later" in saving.why for saving in done.savings)
+
+
+def test_a_page_needs_nothing_else_and_escapes_everything():
+    """No scripts, no addresses, no foreign markup; the policy in its head forbids them as well."""
+    bad = "<script>alert(1)</script>\u202e"
+    text = "\n".join(f"line {i}" for i in range(900))
+    done = under(2_500, user("Go."), *looked("a", bad, text), *looked("b", "g", text), assistant("x"), name=bad)
+    html = page([done], [f"{bad}.jsonl:3: {bad}"])
+    assert "default-src 'none'; style-src 'unsafe-inline'" in html
+    assert "<script" not in html
+    assert "\u202e" not in html
+    assert not re.search(r"https?:|url\(|@import|src=", html)
+    assert "&lt;script&gt;" in html
+    assert html.count("<svg") == 1
+    assert 'class="fold"' in html
+    assert "Not replayed: " in html
+
+
+def test_a_page_says_what_it_leaves_out(folded, monkeypatch):
+    monkeypatch.setattr("foveal.bench.html.MOST_CHARTS", 1)
+    html = page([folded, folded])
+    assert html.count("<svg") == 1
+    assert "the other 1 are" in html
+    assert "a replay cannot tell" in html
+
+
+def test_a_page_shows_refusals_and_unknown_prices():
+    policy = Policy(budget=BudgetTable(limit=40, reserve=0))
+    done = replay(recording(user("Go. " * 100), assistant("x")), model="nobody-knows-it", policy=policy)
+    html = page([done])
+    assert "a price is not known" in html
+    assert 'class="refused"' in html
+    assert "Call 1 was refused. OverBudget" in html
+
+
+def test_notes_that_differ_in_a_number_are_one():
+    """A hundred sessions do not take a hundred lines to say one thing."""
+    made = under(1_000, user("Go."))
+    replays = [msgspec.structs.replace(made, notes=(f"{n:,} parts of gpt-5.1 left out", "same")) for n in (7, 1_234)]
+    assert note_lines(replays) == ["2 sessions: … parts of gpt-5.1 left out", "2 sessions: same"]
+    assert note_lines(replays[:1]) == ["7 parts of gpt-5.1 left out", "same"]
+
+
+def test_a_page_of_nothing_is_a_page():
+    assert "0 sessions" in page([])
+    assert "No model calls." in page([under(1_000, user("Go."))])

@@ -1,0 +1,106 @@
+"""`foveal sessions`, `recall`, `doctor` and `models`."""
+
+import subprocess
+import sys
+
+import apsw
+import pytest
+
+from foveal import open_store, user
+from foveal.session import Session
+
+HEADINGS = ["model", "window", "output", "input", "$", "output", "$", "cache", "read", "$", "write", "$"]
+
+
+def test_sessions_are_listed(run, kept):
+    """One line a session; the document has what the store knows without reading the log."""
+    head, line = run("sessions", "--store", kept).out.splitlines()
+    assert head.split()[:2] == ["session", "entries"]
+    assert line.split()[0] == "alpha"
+    (card,) = run("sessions", "--store", kept, "--json").json["sessions"]
+    assert set(card) == {"id", "created_ms", "updated_ms", "entries", "head", "holder"}
+
+
+def test_an_empty_store_has_no_sessions(run, tmp_path):
+    open_store(tmp_path / "new.db").close()
+    assert run("sessions", "--store", tmp_path / "new.db").out == "no sessions yet\n"
+
+
+def test_recall_gives_the_original_to_the_byte(tmp_path):
+    """To a pipe it is what was appended, lone surrogates and escape sequences included."""
+    text = "a\x1b[1m\0\r\nb \ud83d end"
+    store = open_store(tmp_path / "agent.db")
+    with Session(store, "s", model="gpt-5") as session:
+        entry = session.append(user(text))
+    store.close()
+    words = ["recall", "s", entry.id[:10], "--store", str(tmp_path / "agent.db")]
+    done = subprocess.run([sys.executable, "-m", "foveal.cli", *words], capture_output=True, check=True)
+    assert done.stdout == text.encode("utf-8", "surrogatepass")
+
+
+def test_recall_as_a_document(run, kept):
+    lines = run("why", "alpha", "--call", 2, "--store", kept, "--json").json["lines"]
+    done = run("recall", "alpha", lines[1]["entry"], "--store", kept, "--json").json
+    assert done == {"session": "alpha", "ref": lines[1]["entry"], "text": "Look at everything in alpha."}
+
+
+def test_doctor_finds_nothing_in_a_sound_store(run, kept):
+    done = run("doctor", kept)
+    assert done.code == 0
+    assert "no damage" in done.out
+    report = run("doctor", kept, "--json").json
+    assert (report["sessions"], report["damage"], report["salvaged"]) == (1, [], None)
+
+
+def test_doctor_names_damage_and_salvages(run, kept, tmp_path):
+    """Each damage is a line, the exit code is 1, and what is whole can be read from the new file."""
+    db = apsw.Connection(str(kept))
+    for trigger in [row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'")]:
+        db.execute(f'DROP TRIGGER "{trigger}"')
+    db.execute("UPDATE entries SET payload = CAST(payload || 'x' AS BLOB) WHERE seq = 5")
+    db.close()
+    done = run("doctor", kept)
+    assert done.code == 1
+    assert "entry 5" in done.out
+    assert "--salvage" in done.out
+    new = tmp_path / "new.db"
+    salvaged = run("doctor", kept, "--salvage", new, "--json")
+    assert salvaged.code == 1
+    assert salvaged.json["damage"]
+    assert salvaged.json["salvaged"]["sessions"] == 1
+    assert run("sessions", "--store", new).code == 0
+    assert run("doctor", kept, "--salvage", new).code == 2
+
+
+def test_doctor_refuses_what_is_no_store(run, recorded, tmp_path):
+    for path in (recorded("alpha"), tmp_path / "absent.db"):
+        done = run("doctor", path)
+        assert (done.code, done.out) == (2, "")
+        assert str(path) in done.err
+
+
+def test_models_are_listed_with_windows_and_prices(run):
+    """A part of an id, a pattern or another host's spelling finds them."""
+    done = run("models", "openai/gpt-5")
+    assert done.out.split()[: len(HEADINGS)] == HEADINGS
+    assert "openai/gpt-5-mini" in done.out
+    (facts,) = run("models", "openai/gpt-5-min?", "--json").json["models"]
+    assert facts["window"] > 0 < facts["price_input"]
+    assert "without host and revision" in run("models", "aws-claude-opus-4-5").out
+
+
+def test_an_unknown_model_is_said_to_be_unknown(run):
+    done = run("models", "nobody-knows-it")
+    assert (done.code, done.out) == (2, "")
+    assert "a window of 32,000 tokens is assumed" in done.err
+
+
+def test_rich_is_not_loaded_before_it_is_needed():
+    """The base install runs everything."""
+    code = "import sys, foveal.cli, foveal.cli.replay, foveal.cli.demo; sys.exit('rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["sessions", "why", "show", "recall", "models", "doctor", "replay", "demo"])
+def test_every_command_takes_json(run, command):
+    assert "--json" in run(command, "--help").out

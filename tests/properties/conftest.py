@@ -1,0 +1,14 @@
+"""How long the properties are searched: `HYPOTHESIS_PROFILE=thorough` looks twenty times as far."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+_SHARED = {
+    "deadline": None,  # no test of ours depends on the clock
+    "print_blob": True,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+}
+settings.register_profile("default", max_examples=60, **_SHARED)
+settings.register_profile("thorough", max_examples=1_200, **_SHARED)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

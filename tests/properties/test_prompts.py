@@ -1,0 +1,213 @@
+"""What holds of every prompt, whatever happened before it."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foveal import log
+from foveal.core.codec import sendable
+from foveal.core.entry import Entry, File, Image, Message, Part, Stored, Text, ToolCall, ToolResult
+from foveal.core.errors import BadInput, OverBudget, Unrepresentable
+from foveal.core.project import collect_pins
+from foveal.core.prompt import Prompt
+from foveal.core.trace import Line
+from foveal.core.view import entry_ref
+from foveal.testing import oracles
+from foveal.testing.builders import MODELS, READ_TOOL, Move, Player
+from foveal.testing.strategies import histories
+
+DIALECTS = sorted(MODELS)
+LIMITS = (500, 1_200, 4_000, 16_000, 64_000, 200_000)
+
+
+def played(moves: list[Move], dialect: str, limit: int) -> Iterator[tuple[Player, Prompt]]:
+    """Each prompt of a history, with the player as it stands right after it."""
+    player = Player(dialect=dialect, limit=limit, tools=[READ_TOOL])
+    for move in moves:
+        made = len(player.prompts)
+        try:
+            player.make(move)
+        except BadInput as error:
+            assert "nothing to send" in str(error)  # noqa: PT017 - the only complaint that a history may cause
+            assert all(line.shown == "hidden" for line in _empty_trace(player)), "there was something to send"
+            continue
+        if len(player.prompts) > made:
+            yield player, player.prompts[-1]
+
+
+def _empty_trace(player: Player) -> list[Line]:
+    from foveal.core.trace import lines_of  # noqa: PLC0415 - only for histories that show nothing
+
+    return list(lines_of(player.session.view.atoms))
+
+
+def branch(player: Player) -> list[Entry]:
+    rows = log.branch(player.store.rows(player.name))
+    return [log.to_entry(row, player.name) for row in rows]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(moves=histories(), limit=st.sampled_from(LIMITS))
+def test_a_prompt_is_valid_and_within_its_limit(dialect: str, moves: list[Move], limit: int) -> None:
+    """Every request passes its provider's rules as a whole, is within the limit, and is no larger than was said."""
+    for _, prompt in played(moves, dialect, limit):
+        assert oracles.problems(prompt) == []
+        assert prompt.tokens <= limit
+        assert oracles.recount(prompt) <= prompt.tokens
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(moves=histories(unsendable=True), limit=st.sampled_from(LIMITS))
+def test_what_cannot_be_sent_is_refused_by_name(dialect: str, moves: list[Move], limit: int) -> None:
+    """With media that no provider takes, a prompt is valid or refused with what is in the way, and never half of both."""
+    refusals: list[OverBudget | Unrepresentable] = []
+    for player, prompt in played(moves, dialect, limit):
+        refusals = player.refusals
+        assert oracles.problems(prompt) == []
+        assert oracles.recount(prompt) <= prompt.tokens <= limit
+    for refusal in refusals:
+        match refusal:
+            case OverBudget():
+                assert refusal.needed > refusal.limit
+                assert refusal.parts
+            case Unrepresentable():
+                assert refusal.entry
+                assert refusal.what
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(moves=histories(unsendable=True), limit=st.sampled_from(LIMITS))
+def test_the_trace_names_every_entry_once_and_adds_up(dialect: str, moves: list[Move], limit: int) -> None:
+    """Each message of the branch is in one line, lines and framing add up to the prompt, and what is not full has a reason."""
+    for player, prompt in played(moves, dialect, limit):
+        trace = prompt.trace
+        assert trace.tokens == prompt.tokens
+        assert player.session.why() == trace
+        messages = [entry.id for entry in branch(player) if isinstance(entry.body, Message)]
+        for line in trace.lines:
+            if line.shown != "full":
+                assert line.policy, line
+                assert line.because, line
+        named = [line.entry for line in trace.lines if line.kind != "range"]
+        assert len(set(named)) == len(named)
+        ranges = [line for line in trace.lines if line.kind == "range"]
+        assert len(named) + sum(line.entries for line in ranges) == len(messages)
+        assert {*named, *(entry for line in ranges for entry in _covered(line, messages))} == set(messages)
+
+
+def _covered(line: Line, messages: list[str]) -> list[str]:
+    """The messages that a range reaches over; some of them may be shown, where results came late."""
+    first, last = line.entry.split("..")
+    refs = [entry_ref(message) for message in messages]
+    return messages[refs.index(first) : refs.index(last) + 1]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(moves=histories(), limit=st.sampled_from(LIMITS))
+def test_the_mandatory_is_always_there_word_for_word(dialect: str, moves: list[Move], limit: int) -> None:
+    """The system prompt, the first and the latest request and what is pinned are in every prompt, verbatim."""
+    for player, prompt in played(moves, dialect, limit):
+        entries = branch(player)
+        hidden = {line.entry: line for line in prompt.trace.lines}
+        sent = "\n".join(oracles.strings(prompt.request))
+        for entry in _mandatory(entries):
+            line = hidden.get(entry.id)
+            assert line is not None, "a mandatory entry is covered"
+            assert "reference" not in line.shown, line
+            assert "trimmed" not in line.shown or line.policy.startswith("arrival"), line
+            if "hidden" not in line.shown and isinstance(entry.body, Message):
+                for text in _said(entry.body.parts):
+                    assert sendable(text).rstrip() in sent
+
+
+def _mandatory(entries: list[Entry]) -> Iterator[Entry]:
+    pins = collect_pins(entries)
+    messages = [(entry, entry.body) for entry in entries if isinstance(entry.body, Message)]
+    asked = [entry for entry, body in messages if body.role == "user" and any(_speaks(part) for part in body.parts)]
+    yield from (*asked[:1], *asked[-1:])
+    leading = True
+    for entry, body in messages:
+        leading = leading and body.role == "system"
+        if leading or entry.id in pins:
+            yield entry
+
+
+def _speaks(part: Part) -> bool:
+    return isinstance(part, Image | File) or (isinstance(part, Text) and bool(part.text.strip()))
+
+
+def _said(parts: tuple[Part, ...]) -> Iterator[str]:
+    for part in parts:
+        if isinstance(part, Text):
+            yield part.text
+        elif isinstance(part, ToolResult):
+            yield from (item.text for item in part.content if isinstance(item, Text) and item.text.strip())
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(moves=histories(), limit=st.sampled_from((900, 2_500, 8_000)))
+def test_everything_that_is_not_shown_can_be_recalled(dialect: str, moves: list[Move], limit: int) -> None:
+    """Each reference that a prompt gives leads to the original, and every message of the log can be read by its id."""
+    for player, prompt in played(moves, dialect, limit):
+        originals = {entry.id: entry.body for entry in branch(player) if isinstance(entry.body, Message)}
+        for fold_text in _stand_ins(prompt):
+            for ref in re.findall(r"(?:ref|newer:) ([\w.-]+)", fold_text):
+                assert player.session.recall(ref.rstrip(".")) is not None
+        for entry, body in originals.items():
+            for i, part in enumerate(body.parts):
+                if text := _plain(part):
+                    assert text in player.session.recall(f"{entry}.{i}")
+        for line in prompt.trace.lines:
+            if line.kind == "range":
+                transcript = player.session.recall(line.entry)
+                for entry in _covered(line, list(originals)):
+                    assert all(_plain(part) in transcript for part in originals[entry].parts)
+
+
+def _stand_ins(prompt: Prompt) -> Iterator[str]:
+    for atom in prompt.atoms:
+        if atom.gap:
+            yield atom.gap.text
+        for item in atom.items:
+            for shown in item.shown:
+                if shown.level in ("reference", "trimmed"):
+                    match shown.part:
+                        case Text(text):
+                            yield text
+                        case ToolResult(_, (Text(text), *_)):
+                            # The note is ours; what the tool wrote around it may hold anything.
+                            yield from (note for note in re.findall(r"\[[^\[\]]*; ref [^\[\]]*\]", text)[-1:])
+                        case ToolCall():
+                            pass
+                        case _:
+                            pass
+
+
+def _plain(part: Part) -> str:
+    match part:
+        case Text(text):
+            return text
+        case ToolResult(_, content):
+            return next((item.text for item in content if isinstance(item, Text)), "")
+        case ToolCall(_, _, arguments):
+            return arguments
+        case Stored(_, _, _, head):
+            return head
+        case _:
+            return ""
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(moves=histories(unsendable=True), limit=st.sampled_from(LIMITS))
+def test_asking_again_gives_the_same_and_records_nothing(dialect: str, moves: list[Move], limit: int) -> None:
+    """A second prompt without anything appended has the same bytes, the same trace and no new entry in the log."""
+    for player, prompt in played(moves, dialect, limit):
+        rows = len(list(player.store.rows(player.name)))
+        again = player.session.prompt(player.tools)
+        assert oracles.body(again) == oracles.body(prompt)
+        assert again.trace == prompt.trace
+        assert again.fold is None
+        assert len(list(player.store.rows(player.name))) == rows
