@@ -38,13 +38,9 @@ class Optics(msgspec.Struct, frozen=True):
         key = f"{model}|{dialect.name}|{self.counter.counter.name}"
         return Lens(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins)
 
-    def setup(self, tools: tuple[ToolSpec, ...], before: Setup | None = None) -> Setup:
-        """What prompts with these tools are built for. Tools that are still those of `before` are not counted again."""
+    def setup(self, tools: tuple[ToolSpec, ...]) -> Setup:
         text = tools_json(tools)
-        if before and (before.tools, before.counter) == (text, self.counter.counter.name):
-            tokens = before.tools_tokens
-        else:
-            tokens = self.counter.counter.count(text) if tools else 0
+        tokens = self.counter.counter.count(text) if tools else 0
         name, policy, limit = self.counter.counter.name, self.policy.canonical(), self.budget.sendable
         return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit)
 

@@ -72,6 +72,7 @@ class Session:
         self._renderer = Renderer(self._optics.dialect)
         self._snapshot_due = self._view.seq + SNAPSHOT_EVERY
         self._estimated: int | None = None
+        self._offered: tuple[bytes, tuple[ToolSpec, ...], Setup] | None = None
 
     def append(self, item: Body | Mapping[str, Any] | object, *, id: str | None = None) -> Entry:  # noqa: A002 - the entry's id
         """Keep what happened: a message, a mark, or a provider's reply as its SDK returned it.
@@ -91,8 +92,7 @@ class Session:
 
     def prompt(self, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
         """The next request: within the budget, valid for the provider. `OverBudget` if that cannot be."""
-        specs = read_tools(tools)
-        setup = self._optics.setup(specs, self._view.setup)
+        specs, setup = self._offer(tools)
         if setup != self._view.setup:
             self._keep([setup], [self._new_id()])
         most, aim = self._optics.limits(self._view, setup)
@@ -152,6 +152,16 @@ class Session:
             )
         return entry
 
+    def _offer(self, tools: Sequence[Mapping[str, Any]]) -> tuple[tuple[ToolSpec, ...], Setup]:
+        """The tools, and what a prompt with them is built for: read and counted anew only when they are other tools."""
+        key = _key_of(tools)
+        if key is not None and self._offered and self._offered[0] == key:
+            return self._offered[1:]
+        specs = read_tools(tools)
+        setup = self._optics.setup(specs)
+        self._offered = (key, specs, setup) if key is not None else None
+        return specs, setup
+
     def _bodies(self, item: object) -> list[Body]:
         if isinstance(item, Message):
             return [recall.offload(self._store, log.checked_message(item))]
@@ -202,6 +212,14 @@ class Session:
             self._view = view_of(log.branch(self._store.rows(self.name)), self.name, self._optics)
             self._renderer = Renderer(self._optics.dialect)
             self._snapshot_due = 0
+
+
+def _key_of(tools: Sequence[Mapping[str, Any]]) -> bytes | None:
+    """What two lists of the same tools have in common; None for what is no plain JSON."""
+    try:
+        return msgspec.json.encode(tools)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return None
 
 
 def _derived_id(first: str, number: int) -> str:

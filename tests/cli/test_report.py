@@ -101,6 +101,8 @@ def test_a_page_shows_refusals_and_unknown_prices():
     assert "a price is not known" in html
     assert 'class="refused"' in html
     assert "Call 1 was refused. OverBudget" in html
+    assert "without the 1 refused calls" in html
+    assert "% less" not in html
 
 
 def test_notes_that_differ_in_a_number_are_one():

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from importlib import resources
 
 from foveal.bench.replay import Replay
-from foveal.bench.report import Totals, less, others, percent, totals, usd
+from foveal.bench.report import Totals, gain, gain_usd, others, percent, totals, usd
 from foveal.core.errors import BadRecording
 from foveal.formats import Recording, read
 
@@ -31,14 +31,13 @@ def intro(recording: Recording, replay: Replay) -> str:
 def comparison(replay: Replay) -> list[tuple[str, str, str, str]]:
     """Both ways to run the session, side by side, with what to make of the difference."""
     sums = totals([replay])
-    cost = less(sums.raw_usd, sums.sent_usd)
     return [
-        ("tokens sent", f"{sums.raw_tokens:,}", f"{sums.sent_tokens:,}", less(sums.raw_tokens, sums.sent_tokens)),
+        ("tokens sent", f"{sums.raw_tokens:,}", f"{sums.sent_tokens:,}", gain(sums)),
         ("  read from cache", percent(sums.raw_cached_share), percent(sums.cached_share), ""),
-        ("cost", usd(sums.raw_usd), usd(sums.sent_usd), cost),
+        ("cost", usd(sums.raw_usd), usd(sums.sent_usd), gain_usd(sums)),
         ("largest prompt", f"{sums.largest_raw:,}", f"{sums.largest_sent:,}", f"{replay.limit:,} allowed"),
         ("prefix moves", "0", f"{sums.prefix_moves:,}", "the cache starts anew from there"),
-        ("calls refused", "–", f"{sums.refusals:,}", ""),
+        ("calls refused", "–", f"{sums.refusals:,}", "their tokens are in the left column only" * bool(sums.refusals)),
     ]
 
 

@@ -5,7 +5,7 @@ from html import escape
 
 from foveal.bench.demo import saving_texts
 from foveal.bench.replay import Replay
-from foveal.bench.report import Totals, less, note_lines, percent, short, totals, usd
+from foveal.bench.report import Totals, gain, gain_usd, note_lines, percent, short, totals, usd
 from foveal.bench.svg import MOST_STEPS, svg
 from foveal.bench.visible import visible
 
@@ -94,12 +94,18 @@ def _top(replays: Sequence[Replay], errors: Sequence[str]) -> Iterator[str]:
 
 
 def _tiles(sums: Totals) -> Iterator[tuple[str, str]]:
-    tokens, cost = less(sums.raw_tokens, sums.sent_tokens), less(sums.raw_usd, sums.sent_usd)
-    yield short(sums.sent_tokens), f"tokens sent, {tokens or 'nothing to compare'} than {short(sums.raw_tokens)} raw"
-    yield usd(sums.sent_usd), f"cost, {cost} than {usd(sums.raw_usd)} raw" if cost else "cost: a price is not known"
+    yield short(sums.sent_tokens), f"tokens sent{_compared(sums, short(sums.raw_tokens), gain(sums))}"
+    cost = f"cost{_compared(sums, usd(sums.raw_usd), gain_usd(sums))}"
+    yield usd(sums.sent_usd), "cost: a price is not known" if sums.sent_usd is None or sums.raw_usd is None else cost
     yield percent(sums.cached_share), f"of it from the cache ({percent(sums.raw_cached_share)} raw)"
     yield f"{sums.largest_sent:,}", f"tokens in the largest prompt ({sums.largest_raw:,} raw)"
     yield f"{sums.refusals:,}", f"calls refused; {sums.prefix_moves:,} prefix moves"
+
+
+def _compared(sums: Totals, raw: str, gain: str) -> str:
+    if sums.refusals:  # what was not sent at all is no saving
+        return f", without the {sums.refusals:,} refused calls; {raw} raw with them"
+    return f", {gain} than {raw} raw" if gain else ""
 
 
 def _table(replays: Sequence[Replay]) -> Iterator[str]:

@@ -130,7 +130,7 @@ class _Run:
         self.tools, self.notes = _usable_tools(recording)
         self.savings = Savings(session.view.measure)
         self._before: Prompt | None = None
-        self._raw_before = self._tools_tokens = self._unsendable = self._framing = 0
+        self._raw_before = self._unsendable = self._framing = 0
         self._has_folded = False
 
     def calls(self) -> Iterator[Call]:
@@ -151,7 +151,6 @@ class _Run:
         self.on_prompt(number, prompt, refused)
         if prompt is None:
             return Call(number, self._raw_bill(), None, output, refused)
-        self._tools_tokens = prompt.setup.tools_tokens
         self._has_folded |= prompt.fold is not None
         self._unsendable += sum(_unsendable(item) for item in self.savings.sent(prompt))
         shared, before = shared_tokens(self._before, prompt), self._before
@@ -164,7 +163,9 @@ class _Run:
         return Call(number, self._raw_bill(prompt.tokens), sent, output, moved=moved, fold=fold)
 
     def _raw_bill(self, sent: int = 0) -> Bill:
-        tokens = self.session.view.raw_tokens - self._unsendable + self._tools_tokens + PROMPT_TOKENS
+        view = self.session.view
+        tools_tokens = view.setup.tools_tokens if view.setup else 0
+        tokens = view.raw_tokens - self._unsendable + tools_tokens + PROMPT_TOKENS
         if (
             not self._has_folded
         ):  # words between replies and results that never came: whoever sends everything needs them too

@@ -9,7 +9,6 @@ import msgspec
 
 from foveal.bench.replay import Replay
 
-
 _NUMBER = re.compile(r"(?<![\w.-])\d[\d,]*(?![\w.])")
 
 
@@ -191,6 +190,15 @@ def usd(amount: float | None) -> str:
     if amount is None:
         return "unknown"
     return f"${amount:,.2f}" if amount >= 0.01 or amount == 0 else f"${amount:.4f}"
+
+
+def gain(sums: Totals) -> str:
+    """How many tokens fewer, in words; empty where calls were refused, since what is not sent at all is no gain."""
+    return "" if sums.refusals else less(sums.raw_tokens, sums.sent_tokens)
+
+
+def gain_usd(sums: Totals) -> str:
+    return "" if sums.refusals else less(sums.raw_usd, sums.sent_usd)
 
 
 def less(before: float | None, after: float | None) -> str:
