@@ -1,6 +1,7 @@
 """How fast the levels are, whether their time grows with the input alone, and what they keep.
 
     python benchmarks/levels.py                # MB/s, and the time of twice the input over the time of the input
+    python benchmarks/levels.py --fuzz 100000  # random texts through every level: none may raise or exceed its room
     python benchmarks/levels.py --quality      # what a stand-in keeps of what the agent used later; needs ../shared/data
 
 Quality is a proxy: of the identifiers, paths and numbers in a large tool result that occur in the agent's later tool calls,
@@ -19,6 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from level_inputs import INPUTS, random_text
+
 from foveal.counters import counter_for
 from foveal.levels.choose import LEVELS, trim
 from foveal.levels.head_tail import head_tail
@@ -30,96 +33,6 @@ REF = "k3v9x2m1qa"
 LARGE_TOKENS = 1_500
 ROOMS = (300, 1_000)
 SEED = 7
-
-
-def log_text(size: int) -> str:
-    rng = random.Random(SEED)
-    words = ("request", "worker", "cache", "index", "shard", "replica", "commit", "queue", "reader", "writer")
-    lines: list[str] = []
-    total = 0
-    while total < size:
-        level = rng.choices(("INFO", "DEBUG", "WARN", "ERROR"), (80, 15, 4, 1))[0]
-        at = f"2026-01-{rng.randint(1, 28):02} 10:{rng.randint(0, 59):02}:{rng.randint(0, 59):02}"
-        who, what, whom = rng.choices(words, k=3)
-        line = f"{at} {level} [{who}-{rng.randint(1, 64)}] {what} of the {whom} took {rng.randint(1, 9999)} ms"
-        lines.append(line)
-        total += len(line) + 1
-    return "\n".join(lines)[:size]
-
-
-def json_text(size: int) -> str:
-    rng = random.Random(SEED)
-    items: list[dict[str, Any]] = []
-    total = 0
-    while total < size:
-        item = {
-            "id": f"{rng.getrandbits(64):016x}",
-            "name": f"user {rng.randint(1, 10**6)}",
-            "score": rng.random(),
-            "age": rng.randint(1, 99),
-            "status": rng.choices(("active", "idle", "failed"), (900, 99, 1))[0],
-            "tags": [rng.choice("abcdef") for _ in range(3)],
-        }
-        items.append(item)
-        total += 130
-    return json.dumps(items)
-
-
-def code_text(size: int) -> str:
-    rng = random.Random(SEED)
-    body: list[str] = []
-    total = 0
-    while total < size:
-        name = f"fn_{rng.getrandbits(24):x}"
-        piece = f"def {name}(a, b):\n    value_{rng.getrandbits(16)} = a + b\n    if a > b:\n        return {name}(b, a)\n\n"
-        body.append(piece)
-        total += len(piece)
-    return "".join(body)[:size]
-
-
-def repeated(unit: str) -> Callable[[int], str]:
-    return lambda size: (unit * (size // len(unit) + 1))[:size]
-
-
-INPUTS: dict[str, tuple[Callable[[int], str], str]] = {
-    "logs": (log_text, "bash"),
-    "json": (json_text, "api"),
-    "json lines": (lambda size: "\n".join(json.dumps(item) for item in json.loads(json_text(size))), "api"),
-    "code": (code_text, "read x.py"),
-    "diff": (
-        repeated("diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n a = 1\n-b = 2\n+b = 3\n"),
-        "git diff",
-    ),
-    "csv": (repeated("id,name,amount\n17,anna,12.5\n18,bert,13.25\n"), "cat x.csv"),
-    "html": (repeated("<div><p>Some <b>text</b> of the page</p><ul><li>one</li></ul></div>\n"), "fetch"),
-    "search": (repeated("src/a/file.py:12:def connect(host):\nsrc/b/other.py:7:    connect(x)\n"), "rg connect"),
-    "paths": (repeated("./src/app/main.py\n./src/app/util/text.ts\n./docs/index.md\n"), "find ."),
-    "stack": (
-        repeated('Traceback (most recent call last):\n  File "/app/x.py", line 3, in f\n    g()\nValueError: bad\n'),
-        "bash",
-    ),
-    "prose": (
-        repeated("# Heading\n\nA paragraph about the Engine and its max_tokens setting, in plain words.\n\n"),
-        "read a.md",
-    ),
-    "one line": (repeated("abcdefghij klmnop "), "cat"),
-    "base64": (repeated("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo"), "cat"),
-    "'<' × n": (repeated("<"), "fetch"),
-    "'<a ' × n": (repeated("<a "), "fetch x.html"),
-    "'[' × n": (repeated("["), "api"),
-    "'[{\"a\":' × n": (repeated('[{"a":'), "api"),
-    "ESC × n": (repeated("\x1b"), "bash"),
-    "ESC[1; × n": (repeated("\x1b[1;"), "bash"),
-    "colours": (repeated("\x1b[31mred\x1b[0m text\n"), "bash"),
-    "CR × n": (repeated("\r"), "bash"),
-    "progress": (repeated("downloading 12 %\r"), "bash"),
-    "blank lines": (repeated("\n"), "bash"),
-    "spaces": (repeated(" "), "bash"),
-    "spaces and breaks": (repeated(" " * 200 + "\n"), "bash"),
-    "'a/' × n": (repeated("a/"), "find ."),
-    "combining": (repeated("e\u0301"), "cat"),
-    "error × n": (repeated("error\n"), "bash"),
-}
 
 
 def seconds(run: Callable[[], object], repeats: int) -> float:
@@ -146,6 +59,33 @@ def speed(size: int, repeats: int) -> None:
             f" | {len(once) / lined / 1e6:.0f} |",
             flush=True,
         )
+
+
+def fuzz(texts: int, seed: int) -> int:
+    rng = random.Random(seed)
+    room_of = {
+        "bytes": lambda text: len(text.encode("utf-8", "surrogatepass")),
+        "quarter": lambda text: (len(text) + 3) // 4,
+    }
+    for number in range(texts):
+        text, count = random_text(rng), rng.choice(list(room_of.values()))
+        room = Room(
+            rng.randint(1, 500),
+            count,
+            REF,
+            frozenset(rng.sample(("fn_", "17", "error", "日", "x.py"), rng.randint(0, 3))),
+        )
+        level = rng.choice(LEVELS)
+        found = trim(text, rng.choice(("bash", "read x.py", "fetch", "")), room)
+        for shown in (found[1] if found else None, level.shrink(text, room), outline(text, "bash", level.name, room)):
+            bad = shown is not None and not (
+                count(shown) <= room.tokens and count(shown) < count(text) and REF in shown
+            )
+            if bad or level.fits(text, "") not in (True, False):
+                print(f"text {number} of seed {seed} breaks {level.name}: {text!r}")
+                return 1
+    print(f"{texts:,} texts through trim, one level and the outline: no error, none too long")
+    return 0
 
 
 ATOM = re.compile(r"[A-Za-z_0-9./\\:@-]{4,120}")
@@ -255,11 +195,15 @@ def measure(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quality", action="store_true")
+    parser.add_argument("--fuzz", type=int, metavar="N")
+    parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--per-set", type=int, default=400, help="results of each set, for --quality")
     parser.add_argument("--size", type=int, default=2_000_000, help="characters of each input")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     print(f"levels: {', '.join(level.name for level in LEVELS)}\n")
+    if options.fuzz:
+        return fuzz(options.fuzz, options.seed)
     if options.quality:
         return quality(options.per_set)
     speed(options.size, options.repeats)

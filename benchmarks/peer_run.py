@@ -219,8 +219,11 @@ class _LangchainDesk:
         self.request = self._make(messages=shown, state={**self.state, "messages": shown})
 
 
-def _haystack(messages: list[Chat], job: dict[str, Any], _folder: Path, *, compactor: str, usage: bool) -> Engine:
-    """`usage`: the provider reports what it counted, so that the hook counts only what came after the last reply."""
+def _haystack(messages: list[Chat], job: dict[str, Any], _folder: Path, *, compactor: str, mode: str = "") -> Engine:
+    """With `usage`, the provider reports what it counted, so that the hook counts only what came after the last reply.
+
+    With `whole`, the host keeps the whole history and has it compacted for each call, since the hook's own state forgets.
+    """
     from haystack.components.agents.state.state import State
     from haystack.hooks import compaction
     from haystack.token_counters import ApproximateTokenCounter
@@ -236,21 +239,36 @@ def _haystack(messages: list[Chat], job: dict[str, Any], _folder: Path, *, compa
     )
     history = _haystack_messages(messages)
     tools = [Tool(function=print, **tool["function"]) for tool in job["tools"]]
+    tools_tokens = counter.count([], tools)
     state = State({"context_tokens": {"type": int}, "tools": {"type": list}})
     state.data.update(messages=[], context_tokens=0, tools=tools)
+
+    known: dict[int, tuple[Any, int]] = {}
+
+    def size(message: Any) -> int:
+        if id(message) not in known:
+            known[id(message)] = message, counter.count([message]) + 1  # a provider counts framing as well
+        return known[id(message)][1]
 
     def report_usage(_i: int) -> None:
         held = state.data["messages"]
         replies = [k for k, message in enumerate(held) if message.is_from("assistant")]
         if replies:
-            state.data["context_tokens"] = counter.count(held[: replies[-1] + 1], tools)
+            state.data["context_tokens"] = sum(map(size, held[: replies[-1] + 1])) + tools_tokens
 
-    return Engine(
-        f"haystack-ai {version('haystack-ai')}",
-        step=lambda i: hook.run(state),
-        keep=lambda i: state.data["messages"].append(history[i]),
-        arrange=report_usage if usage else _nothing,
-    )
+    def show_all(i: int) -> None:
+        state.data["messages"] = history[:i]
+
+    def step(_i: int) -> None:
+        hook.run(state)
+
+    def keep(i: int) -> None:
+        state.data["messages"].append(history[i])
+
+    about = f"haystack-ai {version('haystack-ai')}"
+    if mode == "whole":
+        return Engine(about, step=step, arrange=show_all, stateless=True)
+    return Engine(about, step=step, keep=keep, arrange=report_usage if mode == "usage" else _nothing)
 
 
 class _ExactHaystackCounter:
@@ -296,10 +314,11 @@ ENGINES: dict[str, Callable[[list[Chat], dict[str, Any], Path], Engine]] = {
     "langchain trim_messages": _langchain_trim,
     "langchain ClearToolUsesEdit": _langchain_clear,
     "deepagents SummarizationMiddleware": _deepagents,
-    "haystack pruning": partial(_haystack, compactor=PRUNING, usage=False),
-    "haystack pruning, usage reported": partial(_haystack, compactor=PRUNING, usage=True),
-    "haystack sliding window": partial(_haystack, compactor=SLIDING, usage=False),
-    "haystack sliding window, usage reported": partial(_haystack, compactor=SLIDING, usage=True),
+    "haystack pruning": partial(_haystack, compactor=PRUNING),
+    "haystack pruning, usage reported": partial(_haystack, compactor=PRUNING, mode="usage"),
+    "haystack sliding window": partial(_haystack, compactor=SLIDING),
+    "haystack sliding window, usage reported": partial(_haystack, compactor=SLIDING, mode="usage"),
+    "haystack sliding window, history kept": partial(_haystack, compactor=SLIDING, mode="whole"),
 }
 
 if __name__ == "__main__":

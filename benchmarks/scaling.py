@@ -13,6 +13,7 @@ that a busy machine slows both alike:
 
 import argparse
 import json
+import os
 import re
 import shutil
 import statistics
@@ -45,11 +46,11 @@ def open_session(store: Any, dialect: str, limit: int = BUDGET) -> foveal.Sessio
 
 
 def fill(session: foveal.Session, messages: list[foveal.Message]) -> None:
-    """Live through the messages as an agent would: a prompt before every reply."""
-    for message in messages:
-        if message.role == "assistant":
+    """Live through the messages as an agent would: a prompt before every reply. A turn is kept with one commit."""
+    for turn in turns(messages):
+        if turn[0].role == "assistant":
             session.prompt(synthetic.TOOLS)
-        session.append(message)
+        session.extend(turn)
 
 
 def turns(messages: list[foveal.Message]) -> list[Turn]:
@@ -188,24 +189,26 @@ def measure_instructions(folder: Path, sizes: tuple[int, int], steps: int = 60) 
     for n in sizes:
         path = folder / f"counted-{n}.db"
         _write(path, synthetic.messages(n))
-        idle, busy = (_callgrind(path, count) for count in (0, steps))
+        _live(path, 0)  # compiles what is not compiled, so that no counted run does
+        idle, busy = (_instructions(_live(path, count, "valgrind", "--tool=callgrind")) for count in (0, steps))
         per_step.append((busy - idle) / steps)
     return {"sizes": sizes, "steps": steps, "instructions": per_step, "ratio": per_step[1] / per_step[0]}
 
 
-def _callgrind(path: Path, steps: int) -> int:
+def _live(path: Path, steps: int, *under: str) -> str:
+    """What a process that opens a copy of the session and lives on for some steps has to say."""
     copy = path.with_suffix(".copy.db")
     shutil.copy(path, copy)
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, __file__]
-    done = subprocess.run(
-        [*command, "--live", str(copy), str(steps)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONHASHSEED": "0", "PATH": "/usr/bin:/bin"},
-    )
-    found = re.search(r"Collected : (\d+)", done.stderr)
-    assert found, done.stderr[-2_000:]
+    options = ["--callgrind-out-file=/dev/null"] if under else []
+    command = [*under, *options, sys.executable, __file__, "--live", str(copy), str(steps)]
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    env = kept | {"PYTHONHASHSEED": "0", "PYTHONPYCACHEPREFIX": str(path.parent / "compiled")}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=env).stderr
+
+
+def _instructions(report: str) -> int:
+    found = re.search(r"Collected : (\d+)", report)
+    assert found, report[-2_000:]
     return int(found[1])
 
 

@@ -51,9 +51,9 @@ from foveal.core.errors import (
 )
 from foveal.core.prompt import Prompt
 from foveal.core.trace import Line, Trace
+from foveal.offload import keep_stream
 from foveal.optics import UnknownModelWarning
 from foveal.policies import BudgetTable, Clear, Oldest, Policy, Repeats, Shorten
-from foveal.recall import keep_stream
 from foveal.session import Session
 from foveal.stores import open_store
 

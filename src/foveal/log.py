@@ -1,11 +1,11 @@
 """Between a store's rows and the core's entries."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import cast
 
 from foveal.core import codec
-from foveal.core.entry import Body, Entry, Message, Role
+from foveal.core.entry import Body, Entry, File, Image, Message, Role, ToolResult
 from foveal.core.errors import BadEntry, NotFound, StoreCorrupt
 from foveal.stores.port import Draft, Row, Store
 
@@ -76,4 +76,14 @@ def checked_message(message: Message) -> Message:
             raise BadEntry(
                 f"a message of role {message.role!r} cannot hold a {type(part).__name__}; it can hold {allowed}"
             )
-    return cast("Message", checked(message))
+    kept = cast("Message", checked(message))
+    for item in _media(message):
+        if isinstance(item.data, str):  # the log would take it for base64
+            raise BadEntry(f"the data of a {type(item).__name__} is {type(item.data).__name__} where bytes belong")
+    return kept
+
+
+def _media(message: Message) -> Iterator[Image | File]:
+    for part in message.parts:
+        content = part.content if isinstance(part, ToolResult) else (part,)
+        yield from (item for item in content if isinstance(item, Image | File))

@@ -7,8 +7,9 @@ import msgspec
 from foveal import counters, prices
 from foveal.core.budget import Budget
 from foveal.core.entry import Image, Setup
+from foveal.core.lens import Lens
 from foveal.core.measure import Measure
-from foveal.core.project import Lens, View
+from foveal.core.project import View
 from foveal.core.trace import PROMPT_TOKENS
 from foveal.core.view import Size
 from foveal.dialects import Dialect, find_dialect

@@ -26,6 +26,7 @@ from foveal.counters import ModelCounter
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.render import Renderer
 from foveal.dialects.tools import read_tools
+from foveal.offload import offload
 from foveal.optics import Optics, focus
 from foveal.policies import Policy
 from foveal.stores.port import Row, Store
@@ -164,22 +165,18 @@ class Session:
 
     def _bodies(self, item: object) -> list[Body]:
         if isinstance(item, Message):
-            return [recall.offload(self._store, log.checked_message(item))]
+            return [offload(self._store, log.checked_message(item))]
         if isinstance(item, Body.__args__):
             return [log.checked(cast("Body", item))]
         return self._parse(item)
 
     def _parse(self, reply: object) -> list[Body]:
         """A provider's reply: the message, and what it cost."""
-        dump: Callable[..., Any] = getattr(reply, "model_dump", lambda **_: None)
-        # What the provider did not send stays unsaid, and what its SDK does not know yet is no reason to warn.
-        plain: object = (
-            cast("object", reply) if isinstance(reply, Mapping) else dump(exclude_unset=True, warnings=False)
-        )
+        plain = _plain(reply)
         if plain is None:
             raise BadInput(f"a {type(reply).__name__} is neither an entry nor a reply of a provider's SDK")
         try:
-            message, usage = self._optics.dialect.parse(cast("Mapping[str, Any]", plain))
+            message, usage = self._optics.dialect.parse(plain)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             what = f"this is not a reply of the {self._optics.dialect.name} dialect ({type(error).__name__}: {error})"
             raise BadInput(f"{what}; was it made with another model's SDK?") from error
@@ -225,6 +222,15 @@ def _key_of(tools: Sequence[Mapping[str, Any]]) -> bytes | None:
 def _derived_id(first: str, number: int) -> str:
     """The id of a further entry of the same append: the same in a retry, and nothing like the first."""
     return b32encode(sha256(f"{first}/{number}".encode()).digest())[:26].decode().lower()
+
+
+def _plain(reply: object) -> Mapping[str, Any] | None:
+    """A reply as a mapping, if it is one or can say so."""
+    if isinstance(reply, Mapping):
+        return cast("Mapping[str, Any]", reply)
+    dump: Callable[..., Mapping[str, Any]] | None = getattr(reply, "model_dump", None)
+    # What the provider did not send stays unsaid, and what its SDK does not know yet is no reason to warn.
+    return dump(exclude_unset=True, warnings=False) if dump else None
 
 
 def open_view(store: Store, name: str, optics: Optics) -> View:

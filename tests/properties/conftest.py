@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 _SHARED = {
@@ -12,3 +13,10 @@ _SHARED = {
 settings.register_profile("default", max_examples=60, **_SHARED)
 settings.register_profile("thorough", max_examples=1_200, **_SHARED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A long search takes its time."""
+    if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
+        for item in items:
+            item.add_marker(pytest.mark.timeout(0))

@@ -116,7 +116,7 @@ for seed in range(6):
                 player.append(result(call.id, "out " * pick.randint(1, 400)))
             player.make(pick.choice([Asks(), Asks(), Pins(pick.randint(0, 99)), Switches(pick.choice(sorted(MODELS)))]))
         player.ask()
-        print(len(player.prompts), *(hashlib.sha256(oracles.body(p) + repr(p.trace).encode()).hexdigest() for p in player.prompts))
+        print(*(hashlib.sha256(oracles.body(p) + repr(p.trace).encode()).hexdigest() for p in player.prompts))
 """
 
 

@@ -10,7 +10,8 @@ What is left out: clues that more than a tenth of all sessions share, plain word
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 import msgspec
 
@@ -168,9 +169,11 @@ def _strings(value: object) -> Iterator[str]:
     match value:
         case str():
             yield value
-        case dict() | list():
-            items: Iterable[object] = value.values() if isinstance(value, dict) else value
-            for item in items:
+        case dict():
+            for item in cast("dict[str, object]", value).values():
+                yield from _strings(item)
+        case list():
+            for item in cast("list[object]", value):
                 yield from _strings(item)
         case int() | float():
             yield str(value)

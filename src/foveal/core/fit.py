@@ -14,7 +14,7 @@ from typing import Protocol
 from foveal.core.entry import Fold, FoldItem, PartFold, RedactedThinking, Thinking
 from foveal.core.errors import OverBudget
 from foveal.core.project import View
-from foveal.core.view import Atom, Size, range_ref, short_ref
+from foveal.core.view import Atom, Size, range_ref, short_ref, total
 
 
 class Stage(Protocol):
@@ -44,9 +44,13 @@ class Scene:
         return atom.kind == "system" or atom.pinned or any(item.id in held for item in atom.items)
 
     def foldable(self, keep: float) -> Iterator[Atom]:
-        """The atoms that may be folded, oldest first, without the newest that make up `keep` of the limit."""
+        """The atoms that may be folded, oldest first, without the newest that make up `keep` of the limit.
+
+        The very newest is kept however large it is: the model has not seen it yet. Only `keep=0.0` gives it up.
+        """
         atoms, left = self.view.atoms, int(self.limit * keep)
-        end = len(atoms)
+        end = len(atoms) - 1 if keep > 0 and atoms else len(atoms)
+        left -= sum(atom.size.tokens for atom in atoms[end:])
         while end and left >= atoms[end - 1].size.tokens:
             end -= 1
             left -= atoms[end].size.tokens
@@ -75,6 +79,10 @@ def fit(view: View, most: Size, aim: Size, stages: Sequence[Stage], *, tools_tok
     work = view.copy()
     work.changed_from = len(work.atoms)
     scene = Scene(work, max(1, most.tokens), aim)
+    # Told at once where no fold can help: a session that is refused is asked again and again.
+    mandatory = [atom for atom in work.atoms if scene.is_mandatory(atom)]
+    if not total(atom.size for atom in mandatory).within(most):
+        raise _over_budget(scene, mandatory, most, tools_tokens)
     middle = Size(*((a + m) // 2 for a, m in zip(_triple(aim), _triple(most), strict=True)))
     folds: list[FoldItem] = []
     for stage in stages:
@@ -82,7 +90,7 @@ def fit(view: View, most: Size, aim: Size, stages: Sequence[Stage], *, tools_tok
         if not work.size.within(scene.goal):
             folds.extend(_until(scene, stage))
     if not work.size.within(most):
-        raise _over_budget(scene, most, tools_tokens)
+        raise _over_budget(scene, work.atoms, most, tools_tokens)
     thinking = list(_old_thinking(work, view))
     work.apply(thinking)
     first = min(work.changed_from, len(view.atoms))
@@ -121,11 +129,11 @@ def _old_thinking(work: View, view: View) -> Iterator[PartFold]:
                     yield PartFold(item.id, i, "cleared", "", 0, "thinking", because)
 
 
-def _over_budget(scene: Scene, most: Size, tools_tokens: int) -> OverBudget:
-    """What is left when everything that may be folded has been, in the unit that does not fit."""
-    unit = _unit(scene.view.size, most)
+def _over_budget(scene: Scene, atoms: Sequence[Atom], most: Size, tools_tokens: int) -> OverBudget:
+    """What is left of these atoms when everything that may be folded has been, in the unit that does not fit."""
+    unit = _unit(total(atom.size for atom in atoms), most)
     parts = {"tools": tools_tokens} if unit == "tokens" else {}
-    for atom in scene.view.atoms:
+    for atom in atoms:
         name = _part_name(scene, atom)
         parts[name] = parts.get(name, 0) + getattr(atom.size, unit)
     return OverBudget(getattr(most, unit) + parts.get("tools", 0), parts, unit)

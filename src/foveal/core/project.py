@@ -13,21 +13,18 @@ says `stale`, and whoever holds the log feeds it again through the new lens. The
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterable
 
 import msgspec
 
+from foveal.core.atoms import calls_of
 from foveal.core.entry import (
     Entry,
     Fold,
-    FoldItem,
     Message,
     Opaque,
     Part,
-    PartFold,
     Pin,
-    RangeFold,
     Rewind,
     Setup,
     Text,
@@ -36,25 +33,22 @@ from foveal.core.entry import (
     Unpin,
     Usage,
 )
-from foveal.core.measure import Measure
+from foveal.core.folding import SEAM, Folding, sent_as
+from foveal.core.lens import Lens
 from foveal.core.repair import json_object, normal
-from foveal.core.stand_in import holds_artifact, replace_part, stored_preview
+from foveal.core.stand_in import holds_artifact, stored_preview
 from foveal.core.view import (
     MESSAGE_TOKENS,
     NOTHING,
     SYNTHETIC_RESULT,
     Answer,
     Atom,
-    Gap,
     Item,
     Shown,
     Size,
     short_ref,
     total,
 )
-
-Hides: TypeAlias = Callable[[Part, str | None], str]
-"""Why the dialect will not send this part, written by this model; empty if it will."""
 
 # 40 characters: the shortest limit that a provider was seen to enforce on call ids.
 _USABLE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}\Z")
@@ -63,17 +57,7 @@ _USAGE_KEPT = 16
 # user between two replies, and one before a reply that nobody asked for.
 _LATE = Size(8, 64)
 _LABEL = Size(8, 32)
-_SEAM = Size(MESSAGE_TOKENS + 4, 64)
 _OPENING = Size(MESSAGE_TOKENS + 16, 128)
-
-
-class Lens(msgspec.Struct, frozen=True):
-    """What the log is looked at through: what the provider can take, how it counts, and what is pinned."""
-
-    key: str
-    measure: Measure
-    hides: Hides
-    pins: frozenset[str] = frozenset()
 
 
 class Frozen(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -98,13 +82,11 @@ class Frozen(msgspec.Struct, frozen=True, omit_defaults=True):
 _KEPT = ("seq", "head", "calls", "folds", "first_user", "last_user", "setup_seq", "usage", "size", "raw_tokens")
 
 
-class View:
+class View(Folding):
     """The atoms of one branch as the next prompt would show them."""
 
     def __init__(self, lens: Lens) -> None:
-        self.lens = lens
-        self.atoms: list[Atom] = []
-        self.size = NOTHING
+        super().__init__(lens)
         self.raw_tokens = 0
         self.stale = False
         self.seq = 0
@@ -116,23 +98,6 @@ class View:
         self.setup: Setup | None = None
         self.setup_seq = 0
         self.usage: tuple[tuple[int, int], ...] = ()
-        self.changed_from = 0
-        """The first atom that changed since somebody last set this to the number of atoms."""
-        self._place: dict[str, int] = {}
-        self._wire_ids: set[str] = set()
-        self._opaque: set[str] = set()
-        self._open: int | None = None
-
-    # -- reading ------------------------------------------------------------------------------------------------------
-
-    def place(self, entry_id: str) -> int | None:
-        """Which atom shows this entry; for a gap, only its first and last entry are known."""
-        return self._place.get(entry_id)
-
-    @property
-    def settled(self) -> int:
-        """How many leading atoms no further message can change."""
-        return len(self.atoms) - 1 if self._open is None else min(self._open, len(self.atoms) - 1)
 
     def copy(self) -> "View":
         """A view that can be folded further without touching this one."""
@@ -162,8 +127,6 @@ class View:
         view._open = frozen.open_atom
         return view
 
-    # -- feeding ------------------------------------------------------------------------------------------------------
-
     def feed(self, seq: int, entry: Entry) -> None:
         """Take the next entry of the branch into account."""
         match entry.body:
@@ -185,17 +148,6 @@ class View:
             case _:
                 pass
         self.seq, self.head = seq, entry.id
-
-    def apply(self, items: Iterable[FoldItem]) -> None:
-        """Show these parts and ranges by their stand-ins. Pinned entries stay as they are."""
-        for item in items:
-            match item:
-                case PartFold():
-                    self._fold_part(item)
-                case RangeFold():
-                    self._fold_range(item)
-
-    # -- messages -----------------------------------------------------------------------------------------------------
 
     def measure(self, message: Message) -> int:
         """How many tokens a message takes in full."""
@@ -281,7 +233,7 @@ class View:
             if atom.kind == "system":
                 break
             if atom.gap or any(not item.is_silent for item in atom.items):
-                return _SEAM if atom.kind == "assistant" else NOTHING
+                return SEAM if atom.kind == "assistant" else NOTHING
         return _OPENING
 
     def _is_split_reply(self, model: str | None) -> bool:
@@ -316,12 +268,10 @@ class View:
         return msgspec.structs.replace(item, shown=tuple(shown))
 
     def _with_wire_id(self, shown: Shown, wire_id: str) -> Shown:
-        sent = _sent_as(shown.part, wire_id)
+        sent = sent_as(shown.part, wire_id)
         if sent is None or sent is shown.part:
             return shown
         return msgspec.structs.replace(shown, size=self.lens.measure.part(sent))
-
-    # -- results ------------------------------------------------------------------------------------------------------
 
     def _results(self, seq: int, entry_id: str, message: Message) -> None:
         item = self._item(seq, entry_id, message)
@@ -359,140 +309,6 @@ class View:
         self._place[item.id] = index
         return True
 
-    # -- folds --------------------------------------------------------------------------------------------------------
-
-    def shrinks(self, fold: FoldItem) -> bool:
-        """Whether the view would be smaller with this fold: a stand-in may be longer than what it stands for."""
-        if isinstance(fold, PartFold):
-            if (place := self._foldable_part(fold)) is None:
-                return False
-            index, at = place
-            before = self.atoms[index].items[at].shown[fold.part].size
-            return self._stand_in(index, at, fold).size.is_less_than(before)
-        first, last = self._place.get(fold.first), self._place.get(fold.last)
-        if first is None or last is None:
-            return False
-        before = total(atom.size for atom in self.atoms[first : last + 1] if not atom.pinned)
-        return self._gap_size(fold.text).is_less_than(before)
-
-    def _foldable_part(self, fold: PartFold) -> tuple[int, int] | None:
-        """The atom and the item of a part that can be folded; None if it is pinned, covered or not shown."""
-        index = self._place.get(fold.entry)
-        if index is None or fold.entry in self.lens.pins or self.atoms[index].gap is not None:
-            return None
-        items = self.atoms[index].items
-        at = next(i for i, item in enumerate(items) if item.id == fold.entry)
-        is_shown = 0 <= fold.part < len(items[at].shown) and items[at].shown[fold.part].part is not None
-        return (index, at) if is_shown else None
-
-    def _stand_in(self, index: int, at: int, fold: PartFold) -> Shown:
-        atom = self.atoms[index]
-        before = atom.items[at].shown[fold.part]
-        part = replace_part(before.part, fold.text)
-        sent = _sent_as(part, _wire_id_at(atom, Answer(at, fold.part)))
-        size = self.lens.measure.part(sent) if sent else NOTHING
-        return Shown(part, size, before.raw_tokens, fold.level, fold.policy, fold.because)
-
-    def _fold_part(self, fold: PartFold) -> None:
-        place = self._foldable_part(fold)
-        if place is None:
-            return
-        index, at = place
-        atom = self.atoms[index]
-        item = atom.items[at]
-        shown = list(item.shown)
-        if isinstance(part := shown[fold.part].part, Opaque):
-            self._opaque.discard(part.json)
-        shown[fold.part] = self._stand_in(index, at, fold)
-        folded = msgspec.structs.replace(item, shown=tuple(shown))
-        items = (*atom.items[:at], folded, *atom.items[at + 1 :])
-        self._replace(index, msgspec.structs.replace(atom, items=items, size=atom.size - item.size + folded.size))
-
-    def _fold_range(self, fold: RangeFold) -> None:
-        first, last = self._place.get(fold.first), self._place.get(fold.last)
-        if first is None or last is None or first > last:
-            return
-        text, atoms, gaps = fold.text, self.atoms[first : last + 1], list[Atom]()
-        for pinned, run in _runs(atoms):
-            if pinned:
-                gaps.extend(run)
-            else:
-                gaps.append(self._gap(run, fold, text))
-                text = ""  # one stand-in for the range, even if a pin splits it
-        self.atoms[first : last + 1] = gaps
-        self.changed_from = min(self.changed_from, first)
-        self._recount()
-
-    def _gap(self, run: list[Atom], fold: RangeFold, text: str) -> Atom:
-        entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)
-        raw = sum(atom.raw_tokens for atom in run)
-        newest = max(atom.newest for atom in run)
-        gap = Gap(run[0].first, run[-1].last, newest, entries, raw, text, fold.level, fold.policy, fold.because)
-        return Atom("gap", (), self._gap_size(text), gap=gap)
-
-    def _gap_size(self, text: str) -> Size:
-        # Without a text, the pins on both sides of it stand next to each other: two replies in a row.
-        return self.lens.measure.text(text) + Size(MESSAGE_TOKENS, 32) if text.strip() else _SEAM
-
-    def _recount(self) -> None:
-        """After atoms have moved: where everything is, how large it is, and which ids are taken."""
-        self._place = {entry: i for i, atom in enumerate(self.atoms) for entry in _named(atom)}
-        self._wire_ids = {wire_id for atom in self.atoms if atom.kind == "tools" for wire_id in atom.wire_ids}
-        shown = (s.part for atom in self.atoms for item in atom.items for s in item.shown)
-        self._opaque = {part.json for part in shown if isinstance(part, Opaque)}
-        self.size = total(atom.size for atom in self.atoms)
-        if self._open is not None:
-            replies = [i for i, atom in enumerate(self.atoms) if atom.kind in ("tools", "hidden", "assistant")]
-            self._open = replies[-1] if replies and self.atoms[replies[-1]].wire_ids else None
-
-    # -- places -------------------------------------------------------------------------------------------------------
-
-    def _push(self, atom: Atom) -> None:
-        for entry in _named(atom):
-            self._place[entry] = len(self.atoms)
-        self.atoms.append(atom)
-        self.size += atom.size
-
-    def _replace(self, index: int, atom: Atom) -> None:
-        self.size += atom.size - self.atoms[index].size
-        self.atoms[index] = atom
-        self.changed_from = min(self.changed_from, index)
-
-
-def calls_of(atom: Atom) -> Iterator[ToolCall]:
-    """The calls of an atom in order, with the ids that they were recorded with."""
-    for item in atom.items:
-        if item.role == "assistant":
-            for shown in item.shown:
-                if isinstance(shown.part, ToolCall):
-                    yield shown.part
-
-
-def _sent_as(part: Part | None, wire_id: str | None) -> Part | None:
-    """The part with the id that ties a call to its result on the wire."""
-    match part:
-        case ToolCall(call_id) if wire_id is not None and call_id != wire_id:
-            return msgspec.structs.replace(part, id=wire_id)
-        case ToolResult(call) if wire_id is not None and call != wire_id:
-            return msgspec.structs.replace(part, call=wire_id)
-        case _:
-            return part
-
-
-def _wire_id_at(atom: Atom, place: Answer) -> str | None:
-    """The wire id of the call or the result at this place; None for other parts and other atoms."""
-    if atom.kind != "tools":
-        return None
-    if place in atom.answers:
-        return atom.wire_ids[atom.answers.index(place)]
-    calls = [
-        Answer(at, i)
-        for at, item in enumerate(atom.items)
-        for i, shown in enumerate(item.shown)
-        if isinstance(shown.part, ToolCall)
-    ]
-    return atom.wire_ids[calls.index(place)] if place in calls else None
-
 
 def collect_pins(entries: Iterable[Entry]) -> frozenset[str]:
     """Which entries are pinned at the end of this branch."""
@@ -511,22 +327,3 @@ def collect_pins(entries: Iterable[Entry]) -> frozenset[str]:
 def _hide(item: Item, because: str) -> Item:
     shown = tuple(Shown(None, NOTHING, s.raw_tokens, "hidden", "repair", because) for s in item.shown)
     return msgspec.structs.replace(item, shown=shown)
-
-
-def _named(atom: Atom) -> Iterator[str]:
-    if atom.gap:
-        yield from (atom.gap.first, atom.gap.last)
-    for item in atom.items:
-        yield item.id
-
-
-def _runs(atoms: list[Atom]) -> Iterator[tuple[bool, list[Atom]]]:
-    """The atoms as runs that are pinned or not."""
-    run: list[Atom] = []
-    for atom in atoms:
-        if run and run[-1].pinned != atom.pinned:
-            yield run[-1].pinned, run
-            run = []
-        run.append(atom)
-    if run:
-        yield run[-1].pinned, run

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from foveal.core.entry import Entry, Message, Part, Setup
-from foveal.core.project import Frozen, Lens, View
+from foveal.core.lens import Lens
+from foveal.core.project import Frozen, View
 from foveal.core.repair import normal
 from foveal.core.view import Item, Shown
 

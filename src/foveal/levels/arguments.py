@@ -11,7 +11,7 @@ _LEAST = 12
 
 
 def shorten_arguments(arguments: str, tokens: int, count: Callable[[str], int], ref: str) -> str | None:
-    """At most `tokens` of JSON object; None if the arguments are no object or that small already."""
+    """At most `tokens` of JSON object; None if the arguments are no object, or that is not possible, or not shorter."""
     try:
         value = msgspec.json.decode(arguments, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -22,7 +22,8 @@ def shorten_arguments(arguments: str, tokens: int, count: Callable[[str], int], 
         if count(text) <= tokens:
             return text if len(text) < len(arguments) else None
         each //= 2
-    return msgspec.json.encode({"folded": f"[arguments not shown; ref {ref}]"}).decode()
+    text = msgspec.json.encode({"folded": f"[arguments not shown; ref {ref}]"}).decode()
+    return text if len(text) < len(arguments) and count(text) <= tokens else None
 
 
 def _shortened(value: Any, tokens: int, count: Callable[[str], int], ref: str) -> Any:

@@ -22,9 +22,11 @@ _HEAD_SHARE = 0.6
 
 
 def fits(text: str, hint: str) -> bool:
+    start, middle = text[:_SAMPLE_CHARS], text[len(text) // 2 :][:_SAMPLE_CHARS]
+    if "\n" not in text:
+        return True
     if len(text) < _LONG_LINE:
         return False
-    start, middle = text[:_SAMPLE_CHARS], text[len(text) // 2 :][:_SAMPLE_CHARS]
     if text.count("\n") * _LONG_LINE < len(text):
         return True
     return _encoded(start) and _encoded(middle)

@@ -5,8 +5,12 @@ import unicodedata
 _LOOK_BACK = 64
 """The longest emoji sequences have about a dozen code points; piled-up marks beyond this are cut anyway."""
 
+CLIP_NOTE = 24
+"""About what the note of a clipped line takes: cutting less than that off gains nothing."""
+
 _MARKS = frozenset(("Mn", "Me", "Mc"))
 _ZWJ = "\u200d"
+_FLAGS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 
 
 def boundary(text: str, at: int) -> int:
@@ -14,15 +18,15 @@ def boundary(text: str, at: int) -> int:
     at = max(0, min(at, len(text)))
     if at in (0, len(text)) or (text[at - 1].isascii() and text[at].isascii() and text[at] != "\n"):
         return at
-    for place in range(at, max(0, at - _LOOK_BACK), -1):
-        if not _joined(text, place):
+    for place in range(at, max(-1, at - _LOOK_BACK), -1):
+        if place == 0 or not _joined(text, place):
             return place
     return at
 
 
 def clip(line: str, most: int, focus: frozenset[str] = frozenset()) -> str:
-    """The line itself if it has at most `most` characters, else a part of it and a note of how much is missing."""
-    if len(line) <= most:
+    """The line itself if it has about `most` characters, else a part of it and a note of how much is missing."""
+    if len(line) <= most + CLIP_NOTE:
         return line
     start = 0
     places = [at for term in sorted(focus) if (at := line.find(term)) >= 0]
@@ -43,11 +47,10 @@ def _joined(text: str, at: int) -> bool:
         return after == "\n"
     if before == _ZWJ or _extends(after):
         return True
-    if _flag(before) and _flag(after):
-        run = 0
-        while run < _LOOK_BACK and run < at and _flag(text[at - 1 - run]):
-            run += 1
-        return run % 2 == 1
+    if before in _FLAGS and after in _FLAGS:
+        # Flags are pairs of letters: whether a pair is split depends on how many letters stand before.
+        letters = at - len(text[:at].rstrip(_FLAGS))
+        return letters % 2 == 1
     return False
 
 
@@ -60,7 +63,3 @@ def _extends(char: str) -> bool:
         or "\U000e0020" <= char <= "\U000e007f"
         or "\u1160" <= char <= "\u11ff"
     )
-
-
-def _flag(char: str) -> bool:
-    return "\U0001f1e6" <= char <= "\U0001f1ff"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from foveal.levels.clean import clean_lines
 from foveal.levels.pick import pick
@@ -29,21 +30,21 @@ def fits(text: str, hint: str) -> bool:
 def shrink(text: str, room: Room) -> str | None:
     lines = clean_lines(text)
     heads = [at for at, line in enumerate(lines) if _opens_file(lines, at, line)]
-    shown = list(lines)
+    tails: dict[int, str] = {}
     new = novelty(lines)
     scores = [_line_score(line) * new.get(at, 0.0) for at, line in enumerate(lines)]
     add(scores, edges(lines[: heads[0]] if heads else lines), 0.6)  # the commit's message
-    for opening, end in zip(heads, [*heads[1:], len(lines)], strict=True):
+    for opening, end in pairwise([*heads, len(lines)]):
         body = lines[opening:end]
         start = opening + _name_line(body)
         added, removed = (sum(_changed(line, sign) for line in body) for sign in "+-")
-        shown[start] = f"{lines[start]} [+{added:,} -{removed:,}]"
+        tails[start] = f"[+{added:,} -{removed:,}]"
         scores[start] += 8.0
         if _GENERATED.search(lines[start][:400]):
             scores[start + 1 : end] = [score * 0.1 for score in scores[start + 1 : end]]
     add(scores, {at: 2.0 for at, line in enumerate(lines) if line.startswith("@@ ")}, 1.0)
     add(scores, spread(focus_scores(lines, room.focus), len(lines), 2, 0.3), 1.0)
-    return pick(text, shown, scores, room)
+    return pick(text, lines, scores, room, tails=tails)
 
 
 def _opens_file(lines: Sequence[str], at: int, line: str) -> bool:

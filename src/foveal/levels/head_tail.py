@@ -1,14 +1,14 @@
 """Level `trimmed`: the beginning and the end of a text, verbatim, with a note of what lies between."""
 
-import unicodedata
 from collections.abc import Callable
+
+from foveal.levels.cut import boundary
 
 HEAD_SHARE = 0.6
 """Beginnings name things (paths, signatures, the command's echo); ends tell outcomes. Beginnings get a little more."""
 
 _SAMPLE_CHARS = 4_000
 _ATTEMPTS = 5
-_JOINERS = frozenset("\u200d\ufe0f\ufe0e")
 
 
 def head_tail(text: str, tokens: int, count: Callable[[str], int], ref: str) -> str | None:
@@ -29,8 +29,8 @@ def head_tail(text: str, tokens: int, count: Callable[[str], int], ref: str) -> 
 
 
 def _cut(text: str, room: int, lines: int, ref: str) -> str:
-    head = _line_end(text, _boundary(text, int(room * HEAD_SHARE)))
-    tail = _line_start(text, _boundary(text, len(text) - (room - int(room * HEAD_SHARE))))
+    head = _line_end(text, boundary(text, int(room * HEAD_SHARE)))
+    tail = _line_start(text, boundary(text, len(text) - (room - int(room * HEAD_SHARE))))
     left_out = text.count("\n", head, tail)
     what = f"{left_out:,} of {lines:,} lines" if left_out > 1 else f"{tail - head:,} of {len(text):,} characters"
     return f"{text[:head]}\n[… {what} left out; ref {ref}]\n{text[tail:]}"
@@ -45,14 +45,6 @@ def _line_end(text: str, at: int) -> int:
 def _line_start(text: str, at: int) -> int:
     found = text.find("\n", at, at + (len(text) - at) // 3)
     return found + 1 if found >= 0 else at
-
-
-def _boundary(text: str, at: int) -> int:
-    """The next place at or after `at` that does not split what is read as one character."""
-    limit = min(len(text), at + 16)
-    while 0 < at < limit and (unicodedata.combining(text[at]) or text[at] in _JOINERS or text[at - 1] == "\u200d"):
-        at += 1
-    return at
 
 
 def _chars_per_token(text: str, count: Callable[[str], int]) -> float:

@@ -108,7 +108,7 @@ def text_lines(text: str) -> tuple[list[str], list[int]]:
             continue
         if name in _UNSEEN and name != "head":
             hidden = "" if tag[1] or tag[0].endswith("/>") else name
-        elif name in _CELLS:
+        elif name in _CELLS and not tag[1]:
             piece.append(" | ")
         if name in _BREAKS:
             heading = _close(piece, lines, headings, heading=heading)

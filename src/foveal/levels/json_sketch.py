@@ -15,13 +15,19 @@ _ONE_LINE = 120
 _COLUMNS = 24
 _FOCUS_ITEMS = 2_000
 _TELLING = re.compile(
-    r"(?i)(?:^|_)(?:id|ids|uuid|key|name|path|file|status|state|error|errors|message|code|type|title|url|reason)$|Id$|Error"
+    r"(?i)(?:^|_)(?:id|ids|uuid|key|name|path|file|status|state|error|errors|message|code|type|title|url|reason|body|text"
+    r"|content|output|result|summary|description|value)$|Id$|Error"
 )
+_LINK = re.compile(r"_url$|^_links$|^node_id$|Url$|[hH]ref$")
+"""Links that interfaces add to every object. They are the first to go when not all keys can be shown."""
+_ALL_KEYS = 100
+"""A limit of fewer keys than this is a narrow room, in which links and empty values are left out."""
 _FIRST = (10.0, 5.0, 3.5)
 _LAST = 6.0
 _OTHER_SHAPE = 4.0
 _ASKED = 20.0
 
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
@@ -34,8 +40,8 @@ class Limits(msgspec.Struct, frozen=True):
     keys: int
 
 
-Memory: TypeAlias = dict[int, dict[int, float]]
-"""What the items of a container are worth, by the container's identity: the same for every try to draw it."""
+Memory: TypeAlias = dict[tuple[int, int], dict[int, float]]
+"""What items are worth, by the identity of what holds them and their number: the same for every try to draw it."""
 
 
 class _TooLong(Exception):
@@ -110,7 +116,7 @@ class Sketch:
             names = ", ".join(key for key in islice(pairs, 4) if len(key) <= 40)
             return self._deep(total, f"[… {total:,} keys: {names}]")
         kept = self._keys(pairs)
-        parts = [f"{self._spend(self._key(key))}: {self._value(pairs[key], depth + 1)}" for key in kept]
+        parts = [f"{self._spend(self._key(key))}:{self._value(pairs[key], depth + 1)}" for key in kept]
         if len(kept) < total:
             parts.append(self._deep(total - len(kept), f"[… {total - len(kept):,} keys]"))
         return self._joined("{}", parts, depth)
@@ -127,7 +133,7 @@ class Sketch:
         lines: list[str] = []
         for part in parts:
             if lines and len(lines[-1]) + len(part) <= _ONE_LINE and "\n" not in part and "\n" not in lines[-1]:
-                lines[-1] = f"{lines[-1]}, {part}"
+                lines[-1] = f"{lines[-1]},{part}"
             else:
                 lines.append(part)
         if len(lines) <= 1 and "\n" not in "".join(lines):
@@ -139,10 +145,12 @@ class Sketch:
 
     def _keys(self, pairs: dict[str, Any]) -> list[str]:
         most = self._limits.keys
-        if len(pairs) <= most:
-            return list(pairs)
         names = list(pairs)
-        scores = self._scores(pairs, list(pairs.values()))
+        if most < _ALL_KEYS:
+            names = [name for name in names if not _LINK.search(name[-40:]) and pairs[name] not in _EMPTY] or names
+        if len(names) <= most:
+            return names
+        scores = self._scores(pairs, [pairs[name] for name in names])
         for at, key in enumerate(names[:_FOCUS_ITEMS]):
             if key in self._focus or _TELLING.search(key[-40:]):
                 scores[at] = scores.get(at, 0.0) + _LAST
@@ -155,9 +163,9 @@ class Sketch:
         return _best(self._scores(items, items), len(items), most)
 
     def _scores(self, holder: list[Any] | dict[str, Any], items: Sequence[Any]) -> dict[int, float]:
-        known = self._memory.get(id(holder))
+        known = self._memory.get((id(holder), len(items)))
         if known is None:
-            known = self._memory[id(holder)] = {}
+            known = self._memory[id(holder), len(items)] = {}
             for at, worth in self._worth(items):
                 known[at] = known.get(at, 0.0) + worth
         return dict(known)

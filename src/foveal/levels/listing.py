@@ -28,10 +28,10 @@ def shrink(text: str, room: Room) -> str | None:
     if share(_PATH, sample(text)) >= 0.7:
         return _paths(text, lines, room)
     names = [f"{name}/" if line.startswith("d") else name for line in lines if (name := _last_word(line))]
-    shown = [f"[{_kinds(names)}]", *lines]
+    shown = ["", *lines]
     scores = [20.0, *_sample_scores(lines, lines)]
     add(scores, focus_scores(shown, room.focus), 1.0)
-    return pick(text, shown, scores, room, stands=[0, *([1] * len(lines))])
+    return pick(text, shown, scores, room, stands=[0, *([1] * len(lines))], tails={0: f"[{_kinds(names)}]"})
 
 
 def _paths(text: str, lines: Sequence[str], room: Room) -> str | None:
@@ -43,9 +43,11 @@ def _paths(text: str, lines: Sequence[str], room: Room) -> str | None:
     shown: list[str] = []
     scores: list[float] = []
     stands: list[int] = []
+    tails: dict[int, str] = {}
     for folder, names in groups.items():
         if folder:
-            shown.append(f"{folder} [{_kinds(names)}]")
+            tails[len(shown)] = f"[{_kinds(names)}]"
+            shown.append(folder)
             scores.append(4.0 + len(names) ** 0.25)
             stands.append(0)
         shown.extend(names)
@@ -53,7 +55,7 @@ def _paths(text: str, lines: Sequence[str], room: Room) -> str | None:
         stands.extend([1] * len(names))
     add(scores, edges(shown), 0.2)
     add(scores, focus_scores(shown, room.focus), 1.0)
-    return pick(text, shown, scores, room, of="names", stands=stands)
+    return pick(text, shown, scores, room, of="names", stands=stands, tails=tails)
 
 
 def _last_word(line: str) -> str:

@@ -41,6 +41,8 @@ class Collapsed(msgspec.Struct, frozen=True):
 
     lines: list[str]
     stands: list[int]
+    tails: dict[int, str]
+    """Counts that follow lines."""
     shapes: list[bytes]
 
 
@@ -51,7 +53,7 @@ def fits(text: str, hint: str) -> bool:
 
 def shrink(text: str, room: Room) -> str | None:
     collapsed = collapse(clean_lines(text))
-    return pick(text, collapsed.lines, score(collapsed, room), room, stands=collapsed.stands)
+    return pick(text, collapsed.lines, score(collapsed, room), room, stands=collapsed.stands, tails=collapsed.tails)
 
 
 def collapse(lines: list[str]) -> Collapsed:
@@ -60,9 +62,10 @@ def collapse(lines: list[str]) -> Collapsed:
     changes = map(ne, forms, islice(forms, 1, None))
     starts = [0, *compress(range(1, len(lines)), changes), len(lines)]
     if len(starts) > len(lines) * _FEW_REPEATS:
-        return Collapsed(lines, [1] * len(lines), forms)
+        return Collapsed(lines, [1] * len(lines), {}, forms)
     shown: list[str] = []
     stands: list[int] = []
+    tails: dict[int, str] = {}
     kept: list[bytes] = []
     for start, end in pairwise(starts):
         run = end - start
@@ -71,14 +74,16 @@ def collapse(lines: list[str]) -> Collapsed:
             stands.extend([1] * run)
             kept.extend(forms[start:end])
         elif lines[start] == lines[end - 1]:
-            shown.append(f"{lines[start]} [×{run:,}]")
+            tails[len(shown)] = f"[×{run:,}]"
+            shown.append(lines[start])
             stands.append(run)
             kept.append(forms[start])
         else:
-            shown += (f"{lines[start]} [×{run - 1:,} alike]", lines[end - 1])
+            tails[len(shown)] = f"[×{run - 1:,} alike]"
+            shown += (lines[start], lines[end - 1])
             stands += (run - 1, 1)
             kept += (forms[start], forms[start])
-    return Collapsed(shown, stands, kept)
+    return Collapsed(shown, stands, tails, kept)
 
 
 def score(collapsed: Collapsed, room: Room) -> list[float]:

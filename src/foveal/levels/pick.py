@@ -11,11 +11,11 @@ lines by score per token until the room is full, puts a mark wherever lines are 
 Tokens are estimated from characters; only whole stand-ins are counted, a handful of times however long the text is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import nlargest
 from itertools import pairwise
 
-from foveal.levels.cut import clip
+from foveal.levels.cut import CLIP_NOTE, clip
 from foveal.levels.room import Room
 
 _SAMPLE_CHARS = 4_000
@@ -36,6 +36,9 @@ Mark = Callable[[int, int], str]
 """Says what is missing between two places: from the first line left out up to, not including, the next one shown."""
 
 
+_NO_TAILS: Mapping[int, str] = {}
+
+
 def pick(
     source: str,
     lines: Sequence[str],
@@ -44,19 +47,29 @@ def pick(
     *,
     of: str = "lines",
     stands: Sequence[int] | None = None,
+    tails: Mapping[int, str] = _NO_TAILS,
     mark: Mark | None = None,
 ) -> str | None:
-    """The stand-in, or None if there is nothing to gain. `stands` says how many source lines each line stands for."""
+    """The stand-in, or None if there is nothing to gain.
+
+    `stands` says how many source lines each line stands for; `tails` are notes that follow lines, in brackets.
+    """
     chars_per_token = density(source, room)
     most = max(40, int(room.tokens * chars_per_token / _LINE_SHARE))
     left = _Left(of, stands, mark, len(lines))
-    costs = _Costs(lines, chars_per_token, most, mark_tokens=1 + len(left.mark(0, 12)) / 2)
+
+    def line_at(at: int) -> str:
+        tail = tails.get(at)
+        line = clip(lines[at], most, room.focus)
+        return " ".join(filter(None, (line, tail))) if tail else line
+
+    costs = _Costs(lines, tails, chars_per_token, most, mark_tokens=1 + len(left.mark(0, 12)) / 2)
     order = _order(scores, costs.worth(scores), room)
     limit = float(room.tokens)
     best = None
     for _ in range(_ATTEMPTS):
         kept = costs.fill(order, limit)
-        shown = _render(lines, kept, room, most, left)
+        shown = _render(lines, kept, room, left, line_at)
         size = room.count(shown)
         if size <= room.tokens:
             best = shown
@@ -108,13 +121,16 @@ def _order(scores: Sequence[float], worth: Callable[[int], tuple[float, int]], r
 class _Costs:
     """What it takes, in estimated tokens, to show each line, and marks where lines are missing."""
 
-    def __init__(self, lines: Sequence[str], chars_per_token: float, most: int, *, mark_tokens: float) -> None:
+    def __init__(
+        self, lines: Sequence[str], tails: Mapping[int, str], chars_per_token: float, most: int, *, mark_tokens: float
+    ) -> None:
         self._mark_tokens = mark_tokens
+        self._tails = tails
         self._lines, self._chars_per_token, self._most = lines, chars_per_token, most
 
     def of(self, at: int) -> float:
         chars = len(self._lines[at])
-        return min(chars, self._most + 24) / self._chars_per_token + 1
+        return (min(chars, self._most + CLIP_NOTE) + len(self._tails.get(at, ""))) / self._chars_per_token + 1
 
     def worth(self, scores: Sequence[float]) -> Callable[[int], tuple[float, int]]:
         """Score per token; of equals, the earlier."""
@@ -152,10 +168,13 @@ class _Left:
         return sum(self._stands[first:end]) if self._stands else end - first
 
     def mark(self, first: int, end: int) -> str:
-        return self._mark(first, end) if self._mark else f"[… {self.count(first, end):,} {self.of}]"
+        if self._mark:
+            return self._mark(first, end)
+        count = self.count(first, end)
+        return f"[… {count:,} {self.of.removesuffix('s') if count == 1 else self.of}]"
 
 
-def _render(lines: Sequence[str], kept: list[int], room: Room, most: int, left: _Left) -> str:
+def _render(lines: Sequence[str], kept: list[int], room: Room, left: _Left, line_at: Callable[[int], str]) -> str:
     body: list[str] = []
     missing, after = 0, 0
     for at in (*kept, len(lines)):
@@ -165,6 +184,6 @@ def _render(lines: Sequence[str], kept: list[int], room: Room, most: int, left: 
             if at - after > _BLANKS or any(line.strip() for line in lines[after:at]):
                 body.append(left.mark(after, at))
         if at < len(lines):
-            body.append(clip(lines[at], most, room.focus))
+            body.append(line_at(at))
         after = at + 1
     return "\n".join((note(missing, left.total, left.of, room), *body))

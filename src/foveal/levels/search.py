@@ -29,11 +29,11 @@ def fits(text: str, hint: str) -> bool:
 
 def shrink(text: str, room: Room) -> str | None:
     lines = clean_lines(text)
-    shown, stands, headers = _grouped(lines)
+    shown, stands, tails = _grouped(lines)
     new = novelty(shown)
     scores = [0.0] * len(shown)
     for at, line in enumerate(shown):
-        if at in headers:
+        if at in tails:
             scores[at] = 4.0 + new.get(at, 0.0)
         elif line.strip():
             scores[at] = (
@@ -41,7 +41,7 @@ def shrink(text: str, room: Room) -> str | None:
             )
     add(scores, edges(shown), 1.5)
     add(scores, focus_scores(shown, room.focus), 1.0)
-    return pick(text, shown, scores, room, stands=stands)
+    return pick(text, shown, scores, room, stands=stands, tails=tails)
 
 
 def _is_context(line: str) -> bool:
@@ -54,7 +54,7 @@ def _same(path: str, other: str) -> bool:
     return path == other or (bool(other) and (path.endswith(other) or other.endswith(path)))
 
 
-def _grouped(lines: Sequence[str]) -> tuple[list[str], list[int], set[int]]:
+def _grouped(lines: Sequence[str]) -> tuple[list[str], list[int], dict[int, str]]:
     """Lines of the form `path:12:text` as one line for the path and `12:text` below it, in the order of the source."""
     hits = [_HIT.match(line) for line in lines]
     counts: dict[str, int] = {}
@@ -63,14 +63,14 @@ def _grouped(lines: Sequence[str]) -> tuple[list[str], list[int], set[int]]:
             counts[hit["path"]] = counts.get(hit["path"], 0) + (hit["sign"] == ":")
     shown: list[str] = []
     stands: list[int] = []
-    headers: set[int] = set()
+    tails: dict[int, str] = {}
     current = ""
     for line, hit in zip(lines, hits, strict=True):
         if hit and not _same(hit["path"], current):
             current = hit["path"]
-            headers.add(len(shown))
-            shown.append(f"{current} [{counts[current]:,} hits]")
+            tails[len(shown)] = f"[{counts[current]:,} hits]"
+            shown.append(current)
             stands.append(0)
         shown.append(line[hit.start("rest") :] if hit else line)
         stands.append(1)
-    return shown, stands, headers
+    return shown, stands, tails

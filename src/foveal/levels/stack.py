@@ -48,7 +48,7 @@ def shrink(text: str, room: Room) -> str | None:
             scores[at] += 3.0 * outer + (0.2 if _LIBRARY.search(line[:1_000]) else 3.0)
         elif _RAISED.match(line[:1_000]):
             scores[at] += 12.0
-    return pick(text, lines, scores, room, stands=collapsed.stands)
+    return pick(text, lines, scores, room, stands=collapsed.stands, tails=collapsed.tails)
 
 
 def _near(frames: list[bool], at: int, step: int) -> bool:

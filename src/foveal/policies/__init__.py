@@ -2,26 +2,31 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 
 from foveal.core.budget import Budget, one_knob, sent_limit
 from foveal.core.errors import BadPolicy
 from foveal.policies.clear import Clear
+from foveal.policies.history import History
+from foveal.policies.images import Images
 from foveal.policies.oldest import Oldest
 from foveal.policies.repeats import Repeats
 from foveal.policies.shorten import Shorten
+from foveal.policies.superseded import Superseded
+from foveal.policies.thinking import ThinkingWindow
 
-BuiltIn: TypeAlias = Repeats | Shorten | Clear | Oldest
+BuiltIn: TypeAlias = Repeats | Superseded | ThinkingWindow | Images | History | Shorten | Clear | Oldest
 
 DEFAULT_STAGES: tuple[BuiltIn, ...] = (
     Repeats(),
     Shorten(),
+    # One huge result, even the newest, does not take the place of everything before it.
+    Shorten(over=0.25, to=0.2, keep=0.0),
     Clear(),
     Oldest(),
-    # One huge result, or a huge newest turn: the newest is cut as well, gently first.
-    Shorten(over=0.25, to=0.2, keep=0.0, last_resort=True),
+    # A huge newest turn: the newest is cut as well, gently first.
     Shorten(over=0.06, to=0.05, keep=0.0, last_resort=True),
     Shorten(keep=0.0, last_resort=True),
     Clear(keep=0.0, last_resort=True),
@@ -78,12 +83,24 @@ def policy_from(table: Mapping[str, Any], source: str = "policy") -> Policy:
 def _hint(message: str) -> str:
     if "unknown field" not in message:
         return ""
-    known = {
-        field for kind in (Policy, BudgetTable, Shorten, Clear, Oldest, Repeats) for field in kind.__struct_fields__
-    }
+    kinds: tuple[type[msgspec.Struct], ...] = (Policy, BudgetTable, *get_args(BuiltIn))
+    known = {field for kind in kinds for field in kind.__struct_fields__}
     wrong = message.split("`")[1]
     near = get_close_matches(wrong, known, n=1)
     return f". Did you mean `{near[0]}`?" if near else f". Known keys: {', '.join(sorted(known))}"
 
 
-__all__ = ["Budget", "BudgetTable", "Clear", "Oldest", "Policy", "Repeats", "Shorten", "policy_from"]
+__all__ = [
+    "Budget",
+    "BudgetTable",
+    "Clear",
+    "History",
+    "Images",
+    "Oldest",
+    "Policy",
+    "Repeats",
+    "Shorten",
+    "Superseded",
+    "ThinkingWindow",
+    "policy_from",
+]

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from foveal.core.atoms import calls_of
 from foveal.core.entry import File, Image, Opaque, PartFold, ToolCall, ToolResult
 from foveal.core.fit import Scene
-from foveal.core.project import calls_of
 from foveal.core.view import Atom, Item, Shown
 from foveal.levels.arguments import shorten_arguments
 from foveal.levels.reference import reference

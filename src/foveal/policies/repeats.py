@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from foveal.core.atoms import calls_of
 from foveal.core.entry import PartFold, ToolResult
 from foveal.core.fit import Scene
-from foveal.core.project import calls_of
 from foveal.core.view import Atom
 from foveal.levels.reference import reference
 from foveal.policies.clear import LEAST_TOKENS

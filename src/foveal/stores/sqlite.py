@@ -50,6 +50,11 @@ class SqliteStore:
         weakref.finalize(self, self._commits.stop)
 
     @property
+    def path(self) -> Path:
+        """The file, absolute."""
+        return self._path
+
+    @property
     def artifacts(self) -> FileArtifacts:
         return self._artifacts
 

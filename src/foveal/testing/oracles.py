@@ -10,7 +10,9 @@ from foveal.counters import encoding
 from foveal.dialects import anthropic_rules, gemini_rules, openai_chat_rules, openai_responses_rules
 from foveal.dialects.rules import Problem
 
-_SEALED = frozenset({"signature", "thought_signature", "encrypted_content", "data", "inline_data", "image_url", "source"})
+_SEALED = frozenset(
+    {"signature", "thought_signature", "encrypted_content", "data", "inline_data", "image_url", "source"}
+)
 """Keys of what is not text: signatures, encrypted thought, bytes and addresses of media."""
 
 _RULES: dict[str, Callable[[Mapping[str, Any]], list[Problem]]] = {
@@ -40,11 +42,15 @@ def recount(prompt: Prompt) -> int:
         case "openai_responses":
             return _tools(request) + _count(request.get("instructions") or "") + sum(map(_item, request["input"]))
         case "anthropic":
-            return _tools(request) + _texts(request.get("system") or []) + sum(map(_turn("content"), request["messages"]))
+            return (
+                _tools(request) + _texts(request.get("system") or []) + sum(map(_turn("content"), request["messages"]))
+            )
         case _:
             config = request["config"]
-            return _tools(config) + _count(config.get("system_instruction") or "") + sum(
-                map(_turn("parts"), request["contents"])
+            return (
+                _tools(config)
+                + _count(config.get("system_instruction") or "")
+                + sum(map(_turn("parts"), request["contents"]))
             )
 
 
@@ -65,9 +71,25 @@ def strings(value: object) -> Iterator[str]:
 
 def continues(before: Prompt, after: Prompt) -> bool:
     """Whether everything the provider may have cached of `before` is where it was."""
-    heads = [{k: v for k, v in p.request.items() if k not in ("messages", "input", "contents")} for p in (before, after)]
     old, new = list(_blocks(before)), list(_blocks(after))
-    return heads[0] == heads[1] and new[: len(old)] == old
+    prompts = _system(before), _system(after)
+    same_head = prompts[0] == prompts[1] if old else prompts[1].startswith(prompts[0])
+    return before.setup.tools == after.setup.tools and same_head and new[: len(old)] == old
+
+
+def _system(prompt: Prompt) -> str:
+    """The system prompt, wherever the dialect puts it."""
+    request = prompt.request
+    match prompt.setup.dialect:
+        case "openai_chat":
+            texts = request["messages"][: len(request["messages"]) - len(prompt.wires)]
+        case "openai_responses":
+            texts = request.get("instructions")
+        case "anthropic":
+            texts = [block["text"] for block in request.get("system") or ()]
+        case _:
+            texts = request["config"].get("system_instruction")
+    return "\n\n".join(strings(texts))
 
 
 def _blocks(prompt: Prompt) -> Iterator[tuple[str, object]]:

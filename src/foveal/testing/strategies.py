@@ -278,7 +278,7 @@ def histories(*, unsendable: bool = False, size: int = 12) -> st.SearchStrategy[
     """Moves of a whole session. `unsendable` adds media that no provider, or only some, will take."""
     systems = texts().map(lambda text: Message("system", (Text(text),)))
     asks: st.SearchStrategy[list[Move]] = st.just([Asks()])
-    chunk = st.one_of(
+    chunk: st.SearchStrategy[list[Move]] = st.one_of(
         requests(unsendable=unsendable).map(lambda message: [message]),
         turns(unsendable=unsendable),
         turns(unsendable=unsendable),
@@ -289,7 +289,8 @@ def histories(*, unsendable: bool = False, size: int = 12) -> st.SearchStrategy[
         systems.map(lambda message: [message]),
         results(call_ids()).map(lambda late: [Message("tool", (late,))]),
     )
-    start = st.sampled_from(([], [], [Message("system", (Text("You are careful."),))])).map(list)
+    instructed: list[Move] = [Message("system", (Text("You are careful."),))]
+    start: st.SearchStrategy[list[Move]] = st.sampled_from(([], [], instructed)).map(list)
     return st.tuples(start, st.lists(chunk, min_size=1, max_size=size)).map(_joined)
 
 

@@ -1,0 +1,39 @@
+"""Search everything that a session ever saw, and print the best places with their references.
+
+Any of the words will do, and rare ones count more. `foveal recall SESSION REF` gives the rest of a place.
+"""
+
+from argparse import ArgumentParser, Namespace
+
+import msgspec
+
+from foveal.cli.output import Output, add_json
+from foveal.cli.stored import add_store, existing_store, known_session
+from foveal.search import search
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument("words", metavar="WORDS", nargs="+")
+    parser.add_argument("--limit", metavar="N", type=int, default=10, help="print so many places at most (default: 10)")
+    add_store(parser)
+    add_json(parser)
+
+
+def run(args: Namespace, out: Output) -> int:
+    words = " ".join(args.words)
+    with existing_store(args.store) as store:
+        hits = search(store, known_session(store, args.session), words, limit=args.limit)
+    if out.is_json:
+        found = [msgspec.to_builtins(hit) for hit in hits]
+        out.document({"session": args.session, "query": words, "hits": found})
+        return 0
+    for hit in hits:
+        out.line(
+            f"{hit.ref}  {hit.kind}, entry {hit.seq:,}, line {hit.line:,} of {hit.characters:,} characters", "strong"
+        )
+        for line in hit.snippet.split("\n"):
+            out.line(f"    {line}")
+    if not hits:
+        out.line("nothing found")
+    return 0

@@ -1,0 +1,70 @@
+"""The atoms of a view: where each entry is, how large everything is, and what changed since it was last rendered."""
+
+from collections.abc import Iterator
+
+from foveal.core.entry import Opaque, ToolCall
+from foveal.core.lens import Lens
+from foveal.core.view import NOTHING, Atom, total
+
+
+class Atoms:
+    """A list of atoms that knows its own places and sizes."""
+
+    def __init__(self, lens: Lens) -> None:
+        self.lens = lens
+        self.atoms: list[Atom] = []
+        self.size = NOTHING
+        self.changed_from = 0
+        """The first atom that changed since somebody last set this to the number of atoms."""
+        self._place: dict[str, int] = {}
+        self._wire_ids: set[str] = set()
+        self._opaque: set[str] = set()
+        self._open: int | None = None
+        """The reply whose calls may still be answered."""
+
+    def place(self, entry_id: str) -> int | None:
+        """Which atom shows this entry; for a gap, only its first and last entry are known."""
+        return self._place.get(entry_id)
+
+    @property
+    def settled(self) -> int:
+        """How many leading atoms no further message can change."""
+        return len(self.atoms) - 1 if self._open is None else min(self._open, len(self.atoms) - 1)
+
+    def _push(self, atom: Atom) -> None:
+        for entry in _named(atom):
+            self._place[entry] = len(self.atoms)
+        self.atoms.append(atom)
+        self.size += atom.size
+
+    def _replace(self, index: int, atom: Atom) -> None:
+        self.size += atom.size - self.atoms[index].size
+        self.atoms[index] = atom
+        self.changed_from = min(self.changed_from, index)
+
+    def _recount(self) -> None:
+        """After atoms have moved: where everything is, how large it is, and which ids are taken."""
+        self._place = {entry: i for i, atom in enumerate(self.atoms) for entry in _named(atom)}
+        self._wire_ids = {wire_id for atom in self.atoms if atom.kind == "tools" for wire_id in atom.wire_ids}
+        shown = (s.part for atom in self.atoms for item in atom.items for s in item.shown)
+        self._opaque = {part.json for part in shown if isinstance(part, Opaque)}
+        self.size = total(atom.size for atom in self.atoms)
+        if self._open is not None:
+            replies = [i for i, atom in enumerate(self.atoms) if atom.kind in ("tools", "hidden", "assistant")]
+            self._open = replies[-1] if replies and self.atoms[replies[-1]].wire_ids else None
+
+
+def calls_of(atom: Atom) -> Iterator[ToolCall]:
+    """The calls of an atom in order, with the ids that they were recorded with."""
+    for item in atom.items:
+        if item.role == "assistant":
+            for shown in item.shown:
+                if isinstance(shown.part, ToolCall):
+                    yield shown.part
+
+
+def _named(atom: Atom) -> Iterator[str]:
+    if atom.gap:
+        yield from (atom.gap.first, atom.gap.last)
+    for item in atom.items:
+        yield item.id

@@ -1,0 +1,137 @@
+"""Showing parts and ranges by their stand-ins: what a fold does to the atoms of a view."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from foveal.core.atoms import Atoms
+from foveal.core.entry import FoldItem, Opaque, Part, PartFold, RangeFold, ToolCall, ToolResult
+from foveal.core.stand_in import replace_part
+from foveal.core.view import MESSAGE_TOKENS, NOTHING, Answer, Atom, Gap, Shown, Size, total
+
+SEAM = Size(MESSAGE_TOKENS + 4, 64)
+"""A turn of the user between two replies, which some providers want."""
+
+
+class Folding(Atoms):
+    """Atoms that can be folded."""
+
+    def apply(self, items: Iterable[FoldItem]) -> None:
+        """Show these parts and ranges by their stand-ins. Pinned entries stay as they are."""
+        for item in items:
+            match item:
+                case PartFold():
+                    self._fold_part(item)
+                case RangeFold():
+                    self._fold_range(item)
+
+    def shrinks(self, fold: FoldItem) -> bool:
+        """Whether the view would be smaller with this fold: a stand-in may be longer than what it stands for."""
+        if isinstance(fold, PartFold):
+            if (place := self._foldable_part(fold)) is None:
+                return False
+            index, at = place
+            before = self.atoms[index].items[at].shown[fold.part].size
+            return self._stand_in(index, at, fold).size.is_less_than(before)
+        first, last = self._place.get(fold.first), self._place.get(fold.last)
+        if first is None or last is None:
+            return False
+        before = total(atom.size for atom in self.atoms[first : last + 1] if not atom.pinned)
+        return self._gap_size(fold.text).is_less_than(before)
+
+    def _foldable_part(self, fold: PartFold) -> tuple[int, int] | None:
+        """The atom and the item of a part that can be folded; None if it is pinned, covered or not shown."""
+        index = self._place.get(fold.entry)
+        if index is None or fold.entry in self.lens.pins or self.atoms[index].gap is not None:
+            return None
+        items = self.atoms[index].items
+        at = next(i for i, item in enumerate(items) if item.id == fold.entry)
+        is_shown = 0 <= fold.part < len(items[at].shown) and items[at].shown[fold.part].part is not None
+        return (index, at) if is_shown else None
+
+    def _stand_in(self, index: int, at: int, fold: PartFold) -> Shown:
+        atom = self.atoms[index]
+        before = atom.items[at].shown[fold.part]
+        part = replace_part(before.part, fold.text)
+        sent = sent_as(part, _wire_id_at(atom, Answer(at, fold.part)))
+        size = self.lens.measure.part(sent) if sent else NOTHING
+        return Shown(part, size, before.raw_tokens, fold.level, fold.policy, fold.because)
+
+    def _fold_part(self, fold: PartFold) -> None:
+        place = self._foldable_part(fold)
+        if place is None:
+            return
+        index, at = place
+        atom = self.atoms[index]
+        item = atom.items[at]
+        shown = list(item.shown)
+        if isinstance(part := shown[fold.part].part, Opaque):
+            self._opaque.discard(part.json)
+        shown[fold.part] = self._stand_in(index, at, fold)
+        folded = msgspec.structs.replace(item, shown=tuple(shown))
+        items = (*atom.items[:at], folded, *atom.items[at + 1 :])
+        self._replace(index, msgspec.structs.replace(atom, items=items, size=atom.size - item.size + folded.size))
+
+    def _fold_range(self, fold: RangeFold) -> None:
+        first, last = self._place.get(fold.first), self._place.get(fold.last)
+        if first is None or last is None or first > last:
+            return
+        text, atoms, gaps = fold.text, self.atoms[first : last + 1], list[Atom]()
+        for pinned, run in _runs(atoms):
+            if pinned:
+                gaps.extend(run)
+            else:
+                gaps.append(self._gap(run, fold, text))
+                text = ""  # one stand-in for the range, even if a pin splits it
+        self.atoms[first : last + 1] = gaps
+        self.changed_from = min(self.changed_from, first)
+        self._recount()
+
+    def _gap(self, run: list[Atom], fold: RangeFold, text: str) -> Atom:
+        entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)
+        raw = sum(atom.raw_tokens for atom in run)
+        newest = max(atom.newest for atom in run)
+        gap = Gap(run[0].first, run[-1].last, newest, entries, raw, text, fold.level, fold.policy, fold.because)
+        return Atom("gap", (), self._gap_size(text), gap=gap)
+
+    def _gap_size(self, text: str) -> Size:
+        # Without a text, the pins on both sides of it stand next to each other: two replies in a row.
+        return self.lens.measure.text(text) + Size(MESSAGE_TOKENS, 32) if text.strip() else SEAM
+
+
+def sent_as(part: Part | None, wire_id: str | None) -> Part | None:
+    """The part with the id that ties a call to its result on the wire."""
+    match part:
+        case ToolCall(call_id) if wire_id is not None and call_id != wire_id:
+            return msgspec.structs.replace(part, id=wire_id)
+        case ToolResult(call) if wire_id is not None and call != wire_id:
+            return msgspec.structs.replace(part, call=wire_id)
+        case _:
+            return part
+
+
+def _wire_id_at(atom: Atom, place: Answer) -> str | None:
+    """The wire id of the call or the result at this place; None for other parts and other atoms."""
+    if atom.kind != "tools":
+        return None
+    if place in atom.answers:
+        return atom.wire_ids[atom.answers.index(place)]
+    calls = [
+        Answer(at, i)
+        for at, item in enumerate(atom.items)
+        for i, shown in enumerate(item.shown)
+        if isinstance(shown.part, ToolCall)
+    ]
+    return atom.wire_ids[calls.index(place)] if place in calls else None
+
+
+def _runs(atoms: list[Atom]) -> Iterator[tuple[bool, list[Atom]]]:
+    """The atoms as runs that are pinned or not."""
+    run: list[Atom] = []
+    for atom in atoms:
+        if run and run[-1].pinned != atom.pinned:
+            yield run[-1].pinned, run
+            run = []
+        run.append(atom)
+    if run:
+        yield run[-1].pinned, run

@@ -1,0 +1,108 @@
+"""Fetching a window of an original: some lines, some characters, or the lines that match a pattern.
+
+The whole original is read in any case, and nothing of it is kept: an artifact is known to be sound only at its end, and the
+total is part of the answer. Whatever is asked for, no more than `most` characters are given, and `next` is the fetch that
+goes on where this one ended; following it to its end gives the original again, to the last character.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from foveal.core.errors import BadInput
+from foveal.recall.matches import Wanted, matching_lines
+from foveal.recall.originals import blocks
+from foveal.recall.windows import character_window, line_window
+from foveal.stores.port import Store
+
+MOST_CHARACTERS = 20_000
+"""What one fetch gives: about five thousand tokens, a tenth of a small model's window."""
+MOST_CONTEXT = 1_000
+"""Lines around a match that are held while the text streams by."""
+
+
+class Fetch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is asked for. A line ends with "\\n" and nothing else; `offset` is how many lines (or characters) come before.
+
+    With a pattern, the lines after `offset` that match are given with `context` lines around each, `limit` lines in all.
+    """
+
+    ref: str
+    offset: int = 0
+    limit: int = 200
+    unit: Literal["lines", "characters"] = "lines"
+    pattern: str | None = None
+    context: int = 2
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    text: str
+    """Verbatim; for a pattern, numbered lines as `grep -n` shows them."""
+    unit: str
+    total: int
+    """Lines or characters of the whole original."""
+    first: int
+    last: int
+    """The numbers of the first and last line or character given, counted from 1; the last is one less if there is none."""
+    next: Fetch | None
+    """What gives the text after this. It counts in characters if this one ended within a line."""
+    matches: int | None = None
+    """Lines of the whole original that match the pattern, if one was asked for."""
+
+    @property
+    def more(self) -> bool:
+        """Whether something follows."""
+        return self.next is not None
+
+
+def fetch(store: Store, session: str, wanted: Fetch, *, most: int = MOST_CHARACTERS) -> Fetched:
+    """The window of the original. `NotFound` for any reference that is not one of this session."""
+    _check(wanted, most)
+    source = blocks(store, session, wanted.ref)
+    if wanted.pattern is not None:
+        return _matching(wanted, wanted.pattern, source, most)
+    offset = wanted.offset
+    if wanted.unit == "characters":
+        window = character_window(source, offset, min(wanted.limit, most))
+    else:
+        window = line_window(source, offset, wanted.limit, most)
+    _check_offset(wanted, window.total)
+    last = offset + window.count
+    following = msgspec.structs.replace(wanted, offset=last) if last < window.total else None
+    if window.cut_at is not None:
+        following = Fetch(wanted.ref, window.cut_at, most, "characters")
+    return Fetched(window.text, wanted.unit, window.total, offset + 1, last, following)
+
+
+def _matching(wanted: Fetch, pattern: str, source: Iterator[str], most: int) -> Fetched:
+    found = matching_lines(source, pattern, Wanted(wanted.offset, wanted.limit, wanted.context, most))
+    _check_offset(wanted, found.total)
+    following = msgspec.structs.replace(wanted, offset=found.last) if found.more else None
+    first, last = (found.first, found.last) if found.text else (wanted.offset + 1, wanted.offset)
+    return Fetched(found.text, "lines", found.total, first, last, following, found.matches)
+
+
+def _check(wanted: Fetch, most: int) -> None:
+    if wanted.unit not in ("lines", "characters"):
+        raise BadInput(f"the unit {wanted.unit!r} is not known; it is lines or characters")
+    numbers = (
+        ("limit", wanted.limit, 1),
+        ("offset", wanted.offset, 0),
+        ("context", wanted.context, 0),
+        ("most", most, 1),
+    )
+    for name, value, least in numbers:
+        if type(value) is not int or value < least:
+            raise BadInput(f"the {name} {value!r} cannot be used; it is a whole number, at least {least}")
+    if wanted.context > MOST_CONTEXT:
+        raise BadInput(f"the context of {wanted.context:,} lines is too large; {MOST_CONTEXT:,} is the most")
+    if wanted.pattern is not None and wanted.unit != "lines":
+        raise BadInput("a pattern is matched line by line: ask for it in lines, not in characters")
+
+
+def _check_offset(wanted: Fetch, total: int) -> None:
+    if wanted.offset and wanted.offset >= total:
+        raise BadInput(
+            f"the offset {wanted.offset:,} is beyond the end: {wanted.ref[:120]} has {total:,} {wanted.unit}"
+        )

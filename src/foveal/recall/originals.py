@@ -1,0 +1,181 @@
+"""The original behind a reference, as blocks of text: however large it is, one block of it is in memory.
+
+A reference names a part of an entry (`ID`, `ID.PART`) or a range of entries (`FIRST..LAST`), and it means something only in
+its own session: what is absent, malformed, ambiguous or another session's is `NotFound` with the same words.
+"""
+
+import codecs
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from foveal import log
+from foveal.core.entry import (
+    Content,
+    File,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    RedactedThinking,
+    Stored,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from foveal.core.errors import NotFound, StoreCorrupt
+from foveal.levels.reference import as_text
+from foveal.stores.port import Row, Store
+
+BLOCK_BYTES = 1 << 18
+"""What is decoded at a time; file artifacts are read in pieces of this size as well."""
+
+MOST_REF_CHARACTERS = 1_100
+"""An id has at most 512 bytes, and a range has two of them."""
+
+
+def read(store: Store, session: str, ref: str) -> str:
+    """The original behind a reference, whole."""
+    return "".join(blocks(store, session, ref))
+
+
+def blocks(store: Store, session: str, ref: str) -> Iterator[str]:
+    """The original behind a reference, piece by piece. `NotFound` comes from this call, not from the first piece."""
+    found = _range(store, session, ref) or _part(store, session, ref)
+    if found is None:
+        raise NotFound(f"session {session!r} has nothing under the reference {ref[:120]!r}")
+    return found
+
+
+def part_blocks(store: Store, part: Part, place: str) -> Iterator[str]:
+    """The text of one part; `place` is where it stands, for the error if its artifact is gone."""
+    match part:
+        case Text(text) | Thinking(text):
+            yield text
+        case ToolCall(_, name, arguments):
+            yield f"{name}({arguments})"
+        case ToolResult(_, content):
+            for number, item in enumerate(content):
+                if number:
+                    yield "\n"
+                yield from _content_blocks(store, item, place)
+        case Stored() | Image() | File():
+            yield from _content_blocks(store, part, place)
+        case Opaque(_, json):
+            yield json
+        case RedactedThinking(data):
+            yield data
+
+
+def place_of(session: str, row: Row) -> str:
+    return f"session {session!r}, entry {row.seq}"
+
+
+def _content_blocks(store: Store, item: Content, place: str) -> Iterator[str]:
+    if not isinstance(item, Stored):
+        yield as_text((item,))
+        return
+    try:
+        chunks = store.artifacts.read(item.sha256)
+    except NotFound:
+        raise StoreCorrupt(place, f"the artifact {item.sha256} that it names is gone") from None
+    yield from decoded(chunks)
+
+
+def decoded(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Text as it was kept, lone surrogates included; bytes that never were text come as U+FFFD.
+
+    A block that holds such bytes has its lone surrogates replaced as well. Blocks begin at the same places however the store
+    chunks its artifacts, so that the same bytes always give the same text.
+    """
+    carried = b""
+    for block in _even(chunks):
+        data = carried + block
+        try:
+            text, used = codecs.utf_8_decode(data, "surrogatepass", False)
+        except UnicodeDecodeError:
+            text, used = codecs.utf_8_decode(data, "replace", False)
+        carried = data[used:]
+        yield text
+    if carried:
+        yield carried.decode("utf-8", "replace")
+
+
+def _even(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in chunks:
+        data = rest + chunk if rest else chunk
+        whole = len(data) - len(data) % BLOCK_BYTES
+        for at in range(0, whole, BLOCK_BYTES):
+            yield data[at : at + BLOCK_BYTES]
+        rest = data[whole:]
+    if rest:
+        yield rest
+
+
+def _part(store: Store, session: str, ref: str) -> Iterator[str] | None:
+    for entry_ref, index in _part_places(ref):
+        row = _find(store, session, entry_ref)
+        body = log.to_entry(row, session).body if row else None
+        if row and isinstance(body, Message) and index < len(body.parts):
+            return part_blocks(store, body.parts[index], place_of(session, row))
+    return None
+
+
+def _range(store: Store, session: str, ref: str) -> Iterator[str] | None:
+    for first_ref, last_ref in _range_ends(ref):
+        first, last = _find(store, session, first_ref), _find(store, session, last_ref)
+        if first and last and first.seq <= last.seq:
+            return _transcript(store, session, _branch(store, session, first, last))
+    return None
+
+
+def _range_ends(ref: str) -> Iterator[tuple[str, str]]:
+    """The pairs of ids that `first..last` may mean; an id of a caller's own making may hold dots itself."""
+    at = ref.find("..")
+    while at >= 0 and len(ref) <= MOST_REF_CHARACTERS:
+        yield ref[:at], ref[at + 2 :]
+        at = ref.find("..", at + 1)
+
+
+def _part_places(ref: str) -> Iterator[tuple[str, int]]:
+    """The entry and part that `entry.part` may mean; the first part, if none is named."""
+    entry_ref, dot, part = ref.rpartition(".")
+    if dot and part.isascii() and part.isdecimal() and len(part) < 9:
+        yield entry_ref, int(part)
+    yield ref, 0
+
+
+def _branch(store: Store, session: str, first: Row, last: Row) -> Iterator[Row]:
+    """Of the rows from first to last, the last one with its ancestors: others may belong to a branch that was left."""
+
+    def rows() -> Iterator[Row]:
+        return store.rows(session, after=first.seq - 1, upto=last.seq)
+
+    # Nearly always there is no branch, and then nothing needs to be remembered while reading.
+    if all(after.parent == before.id for before, after in pairwise(rows())):
+        return rows()
+    wanted, seqs = last.id, set[int]()
+    for seq, entry, parent in reversed([(row.seq, row.id, row.parent) for row in rows()]):
+        if entry == wanted:
+            seqs.add(seq)
+            wanted = parent or ""
+    return (row for row in rows() if row.seq in seqs)
+
+
+def _transcript(store: Store, session: str, rows: Iterable[Row]) -> Iterator[str]:
+    gap = ""
+    for row in rows:
+        body = log.to_entry(row, session).body
+        if isinstance(body, Message):
+            yield f"{gap}[{body.role} {row.id[:10]}]\n"
+            gap = "\n\n"
+            for number, part in enumerate(body.parts):
+                if number:
+                    yield "\n"
+                yield from part_blocks(store, part, place_of(session, row))
+
+
+def _find(store: Store, session: str, prefix: str) -> Row | None:
+    found = store.find(session, prefix) if 0 < len(prefix) <= MOST_REF_CHARACTERS else []
+    return found[0] if len(found) == 1 else None
