@@ -122,7 +122,6 @@ def test_gemini_signature_without_text_goes_back(provider: "Provider", line: Lin
     assert provider.last["contents"][1]["parts"] == sent
 
 
-@pytest.mark.xfail(reason="a fold may take the reply that opened the running loop, with its thinking", strict=True)
 @pytest.mark.parametrize("line", ["anthropic"], indirect=True)
 def test_a_fold_leaves_the_thinking_that_opened_the_running_loop(
     provider: "Provider", line: Line, store: Store

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from foveal.core.entry import Opaque, ToolCall
+from foveal.core.entry import Opaque, RedactedThinking, Thinking, ToolCall
 from foveal.core.lens import Lens
 from foveal.core.view import NOTHING, Atom, total
 
@@ -16,6 +16,8 @@ class Atoms:
         self.size = NOTHING
         self.changed_from = 0
         """The first atom that changed since somebody last set this to the number of atoms."""
+        self.first_user: str | None = None
+        self.last_user: str | None = None
         self._place: dict[str, int] = {}
         self._wire_ids: set[str] = set()
         self._opaque: set[str] = set()
@@ -30,6 +32,17 @@ class Atoms:
     def settled(self) -> int:
         """How many leading atoms no further message can change."""
         return len(self.atoms) - 1 if self._open is None else min(self._open, len(self.atoms) - 1)
+
+    def loop_opener(self) -> int | None:
+        """The reply that opened the running tool loop, if it opened it with thinking: the provider wants to see it first."""
+        asked = self._place.get(self.last_user or "")
+        if asked is None:
+            return None
+        for index in range(asked + 1, len(self.atoms)):
+            if self.atoms[index].kind == "tools":
+                first = next((s.part for s in self.atoms[index].items[0].shown if s.part is not None), None)
+                return index if isinstance(first, Thinking | RedactedThinking) else None
+        return None
 
     def _push(self, atom: Atom) -> None:
         for entry in _named(atom):

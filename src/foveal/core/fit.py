@@ -14,7 +14,7 @@ from typing import Protocol
 from foveal.core.entry import Fold, FoldItem, PartFold, RedactedThinking, Thinking
 from foveal.core.errors import OverBudget
 from foveal.core.project import View
-from foveal.core.view import Atom, Size, range_ref, short_ref, total
+from foveal.core.view import Atom, Shown, Size, range_ref, short_ref, total
 
 
 class Stage(Protocol):
@@ -56,6 +56,16 @@ class Scene:
             left -= atoms[end].size.tokens
         yield from [atom for atom in atoms[:end] if not self.is_mandatory(atom)]
 
+    def coverable(self, keep: float) -> Iterator[Atom]:
+        """The atoms that may go as a whole: those that may be folded, without the one that a running loop began with.
+
+        As long as a tool loop runs, providers want back the thinking that opened it. Its results may be folded all the same.
+        """
+        start = _running_from(self.view.atoms)
+        opening = self.view.atoms[start] if start < len(self.view.atoms) else None
+        is_needed = opening is not None and any(map(_is_thinking, _shown_in(opening)))
+        yield from (atom for atom in self.foldable(keep) if not (is_needed and atom is opening))
+
     def fold(self, at: tuple[str, int], text: str, *, level: str, policy: str, because: str) -> PartFold:
         """The proposal to show the part at (entry, index) by this text."""
         return PartFold(*at, level, text, self.count(text), policy, because)
@@ -91,7 +101,7 @@ def fit(view: View, most: Size, aim: Size, stages: Sequence[Stage], *, tools_tok
             folds.extend(_until(scene, stage))
     if not work.size.within(most):
         raise _over_budget(scene, work.atoms, most, tools_tokens)
-    thinking = list(_old_thinking(work, view))
+    thinking = list(_old_thinking(work))
     work.apply(thinking)
     first = min(work.changed_from, len(view.atoms))
     rebilled = sum(atom.size.tokens for atom in work.atoms[first:])
@@ -118,15 +128,34 @@ def _is_covered(view: View, item: FoldItem) -> bool:
     return place is None or (isinstance(item, PartFold) and view.atoms[place].gap is not None)
 
 
-def _old_thinking(work: View, view: View) -> Iterator[PartFold]:
+def _old_thinking(work: View) -> Iterator[PartFold]:
     """Thinking of finished tool loops: its signatures may be bound to the prefix that this fold is about to move."""
-    latest = work.place(view.last_user) if view.last_user else None
-    for atom in work.atoms[:latest] if latest is not None else ():
+    for atom in work.atoms[: _running_from(work.atoms)]:
         for item in atom.items:
             for i, shown in enumerate(item.shown):
-                if isinstance(shown.part, Thinking | RedactedThinking) and not item.pinned:
+                if _is_thinking(shown) and not item.pinned:
                     because = "thinking of a finished loop goes when the prefix moves"
                     yield PartFold(item.id, i, "cleared", "", 0, "thinking", because)
+
+
+def _running_from(atoms: Sequence[Atom]) -> int:
+    """Where the running tool loop began: at the first call since the last reply without one, else at that reply.
+
+    A request in between does not end a loop: it goes to the provider together with the results before it.
+    """
+    last = max(
+        (i for i, atom in enumerate(atoms) if atom.kind == "assistant" and not atom.items[0].is_silent), default=0
+    )
+    return next((i for i in range(last, len(atoms)) if atoms[i].kind == "tools"), last)
+
+
+def _is_thinking(shown: Shown) -> bool:
+    return isinstance(shown.part, Thinking | RedactedThinking)
+
+
+def _shown_in(atom: Atom) -> Iterator[Shown]:
+    for item in atom.items:
+        yield from item.shown
 
 
 def _over_budget(scene: Scene, atoms: Sequence[Atom], most: Size, tools_tokens: int) -> OverBudget:

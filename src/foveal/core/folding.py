@@ -76,15 +76,20 @@ class Folding(Atoms):
         first, last = self._place.get(fold.first), self._place.get(fold.last)
         if first is None or last is None or first > last:
             return
-        text, atoms, gaps = fold.text, self.atoms[first : last + 1], list[Atom]()
-        for pinned, run in _runs(atoms):
+        text, kept, gaps = fold.text, list[Atom](), list[Atom]()
+        opener = self.loop_opener()
+        in_loop = opener is not None and opener < first
+        for pinned, run in _runs(self.atoms[first : last + 1]):
             if pinned:
-                gaps.extend(run)
+                kept.extend(run)
             else:
-                gaps.append(self._gap(run, fold, text))
+                # A word of the user inside a running loop would end it, so what is covered there is told before it.
+                (gaps if in_loop else kept).append(self._gap(run, fold, text))
                 text = ""  # one stand-in for the range, even if a pin splits it
-        self.atoms[first : last + 1] = gaps
-        self.changed_from = min(self.changed_from, first)
+        self.atoms[first : last + 1] = kept
+        if opener is not None and in_loop:
+            self.atoms[opener:opener] = gaps
+        self.changed_from = min(self.changed_from, opener if opener is not None and in_loop else first)
         self._recount()
 
     def _gap(self, run: list[Atom], fold: RangeFold, text: str) -> Atom:

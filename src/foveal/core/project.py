@@ -93,8 +93,6 @@ class View(Folding):
         self.head: str | None = None
         self.calls = 0
         self.folds = 0
-        self.first_user: str | None = None
-        self.last_user: str | None = None
         self.setup: Setup | None = None
         self.setup_seq = 0
         self.usage: tuple[tuple[int, int], ...] = ()

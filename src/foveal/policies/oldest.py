@@ -20,7 +20,7 @@ class Oldest(msgspec.Struct, frozen=True, tag="oldest", tag_field="fold", forbid
     last_resort: bool = False
 
     def __call__(self, scene: Scene) -> Iterator[RangeFold]:
-        for run in _runs(scene, _enough(scene, list(scene.foldable(self.keep)))):
+        for run in _runs(scene, _enough(scene, list(scene.coverable(self.keep)))):
             if any(atom.gap is None for atom in run):
                 yield _cover(scene, run)
 

@@ -118,7 +118,7 @@ def _empty(path: Path) -> None:
 
 def _is_empty(db: Database) -> bool:
     try:
-        return db.execute("SELECT count(*) FROM sqlite_schema").fetchall() == [(0,)]
+        return db.execute("SELECT count(*) FROM sqlite_schema").fetchall() == [(0,)] and not db.pragma("application_id")
     except DAMAGE:
         return False
 
