@@ -15,8 +15,8 @@ test: .venv/.dev check
 	$(BIN)/pytest -n $(JOBS)
 
 check: .venv/.dev
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
+	$(BIN)/ruff check src tests benchmarks scripts
+	$(BIN)/ruff format --check src tests benchmarks scripts
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/basedpyright
 
@@ -34,12 +34,10 @@ clean:
 .venv/.dev: EXTRA = dev
 .venv/.cli .venv/.dev: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Foveal needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 1; }
-	@if command -v uv >/dev/null 2>&1; then \
+	@{ command -v uv >/dev/null 2>&1 && \
 		{ test -x $(BIN)/python || uv venv -q --python "$(PYTHON)" .venv; } && \
-		uv pip install -q --compile-bytecode --python $(BIN)/python -c constraints.txt -e '.[$(EXTRA)]'; \
-	else \
-		{ test -x $(BIN)/pip || $(PYTHON) -m venv .venv || \
-			{ echo "no venv module: apt-get install python3-venv" >&2; exit 1; }; } && \
-		$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[$(EXTRA)]'; \
-	fi
+		uv pip install -q --compile-bytecode --python $(BIN)/python -c constraints.txt -e '.[$(EXTRA)]'; } || \
+	{ test -x $(BIN)/pip || $(PYTHON) -m venv --clear .venv || \
+		{ echo "no venv module: apt-get install python3-venv" >&2; exit 1; }; \
+		$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[$(EXTRA)]'; }
 	@touch $@

@@ -1,6 +1,9 @@
 """Which model, which dialect, which counter, which budget: the outside facts that a view and a plan depend on."""
 
+import os
 import warnings
+from collections.abc import Mapping
+from hashlib import sha256
 
 import msgspec
 
@@ -10,15 +13,26 @@ from foveal.core.entry import Image, Setup
 from foveal.core.lens import Lens
 from foveal.core.measure import Measure
 from foveal.core.project import View
+from foveal.core.retention import Rule
 from foveal.core.trace import PROMPT_TOKENS
 from foveal.core.view import Size
 from foveal.dialects import Dialect, find_dialect
 from foveal.dialects.port import Ask, ToolSpec
 from foveal.dialects.tools import tools_json
 from foveal.policies import Policy
+from foveal.policies.arrival import arrival
+from foveal.policies.retention import Layers
 
 REPLY_TOKENS = 4_096
 """What a request that must name a maximum asks for where the budget reserves nothing."""
+
+
+TOOL_TOKENS = 4
+"""What a format may add to a tool beyond the chat form that is counted: Responses says of each whether it is strict."""
+
+
+SCENARIO = "FOVEAL_SCENARIO"
+"""The environment variable that picks one of a policy's scenarios."""
 
 
 class UnknownModelWarning(UserWarning):
@@ -32,18 +46,22 @@ class Optics(msgspec.Struct, frozen=True):
     budget: Budget
     policy: Policy
     facts: prices.ModelFacts
+    layers: Layers = Layers()
 
     def lens(self, pins: frozenset[str] = frozenset()) -> Lens:
         dialect, model = self.dialect, self.model
         measure = Measure(self.counter.counter.count, self._image_tokens)
-        key = f"{model}|{dialect.name}|{self.counter.counter.name}"
-        return Lens(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins)
+        rules = sha256(self.layers.canonical().encode()).hexdigest()[:16] if self.layers.layers else ""
+        key = f"{model}|{dialect.name}|{self.counter.counter.name}|{rules}"
+        arrive = arrival(self.layers, measure.count)
+        return Lens(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins, arrive)
 
     def setup(self, tools: tuple[ToolSpec, ...]) -> Setup:
         text = tools_json(tools)
-        tokens = self.counter.counter.count(text) if tools else 0
+        tokens = self.counter.counter.count(text) + TOOL_TOKENS * len(tools) if tools else 0
         name, policy, limit = self.counter.counter.name, self.policy.canonical(), self.budget.sendable
-        return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit)
+        retention = self.layers.canonical()
+        return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit, retention)
 
     def limits(self, view: View, setup: Setup) -> tuple[Size, Size]:
         """What the messages may take, and what they should be folded down to, in our own count."""
@@ -65,15 +83,22 @@ class Optics(msgspec.Struct, frozen=True):
 
 
 def focus(
-    model: str, policy: Policy, dialect: str | None = None, counter: counters.ModelCounter | None = None
+    model: str,
+    policy: Policy,
+    dialect: str | None = None,
+    counter: counters.ModelCounter | None = None,
+    *,
+    declared: Mapping[str, Rule] | None = None,
 ) -> Optics:
     """Look up everything that follows from a model and a policy. Warns where the model is not known.
 
-    `counter` counts in place of the model's own, for budgets that are given in other tokens than the model's.
+    `counter` counts in place of the model's own, for budgets that are given in other tokens than the model's. `declared` is
+    the retention that tools were defined with.
     """
     facts = prices.find(model, policy.models)
     if not facts.known:
         warnings.warn(f"{model}: {' '.join(facts.notes)}", UnknownModelWarning, stacklevel=3)
     spoken = find_dialect(dialect or facts.dialect)
     counting = counter or counters.counter_for(model)
-    return Optics(model, spoken, counting, policy.budget_for(facts.window), policy, facts)
+    layers = policy.layers(os.environ.get(SCENARIO), declared)
+    return Optics(model, spoken, counting, policy.budget_for(facts.window), policy, facts, layers)

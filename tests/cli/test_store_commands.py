@@ -101,6 +101,8 @@ def test_rich_is_not_loaded_before_it_is_needed():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("command", ["sessions", "why", "show", "recall", "search", "models", "doctor", "replay", "demo"])
+@pytest.mark.parametrize(
+    "command", ["sessions", "why", "show", "recall", "search", "models", "doctor", "replay", "demo"]
+)
 def test_every_command_takes_json(run, command):
     assert "--json" in run(command, "--help").out

@@ -135,3 +135,14 @@ def test_a_reply_with_an_image_is_refused_where_replies_are_text(dialect: str) -
     said = Message("assistant", (Text("Here."), Image("image/png", tiny_png())), MODELS[dialect])
     player = Player(dialect=dialect).play([user("Draw."), said, Asks()])
     assert isinstance(player.refusals[0], Unrepresentable)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "tool", [{"name": "t"}, {"name": "t", "description": "Does it.", "input_schema": {"type": "object"}}]
+)
+def test_many_tools_are_counted_as_they_are_sent(dialect: str, tool: dict[str, Any]) -> None:
+    """A hundred tools take no more in any format than was counted for them."""
+    player = Player(dialect=dialect, tools=[tool | {"name": f"tool_{i}"} for i in range(100)])
+    player.play([user("Go."), Asks()])
+    assert oracles.recount(player.prompts[-1]) <= player.prompts[-1].tokens

@@ -113,3 +113,29 @@ def test_the_newest_result_is_cut_last_and_gently() -> None:
     lines = [line for line in session.prompt().trace.lines if line.kind == "tool"]
     assert lines[-1].tokens > 2_000
     assert all(line.tokens < 300 for line in lines[:-1])
+
+
+def test_the_thinking_that_opened_a_running_loop_stays_and_that_of_finished_ones_goes() -> None:
+    """A loop is over when the model answers without a call; a request in the middle of it does not end it."""
+    from foveal.core.entry import Thinking  # noqa: PLC0415 - nowhere else
+
+    session = open_session(dialect="anthropic", limit=4_000)
+
+    def step(i: int, thought: str = "") -> None:
+        call = ToolCall(f"c{i}", "read", f'{{"n": {i}}}')
+        parts = (Thinking(thought, "c2ln"), call) if thought else (call,)
+        session.append(Message("assistant", parts, MODELS["anthropic"]))
+        session.append(result(f"c{i}", "word " * 120))
+
+    session.append(user("First."))
+    step(0, "old thought")
+    session.append(Message("assistant", (Text("Done."),), MODELS["anthropic"]))
+    session.append(user("Second."))
+    step(1, "opening thought")
+    session.append(user("Faster!"))
+    for i in range(2, 30):
+        step(i)
+        prompt = session.prompt()
+        assert oracles.problems(prompt) == []
+    thoughts = [block["thinking"] for wire in prompt.wires for block in wire["content"] if block["type"] == "thinking"]
+    assert thoughts == ["opening thought"]

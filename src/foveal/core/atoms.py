@@ -33,16 +33,20 @@ class Atoms:
         """How many leading atoms no further message can change."""
         return len(self.atoms) - 1 if self._open is None else min(self._open, len(self.atoms) - 1)
 
+    def loop_start(self) -> int:
+        """Where the running tool loop began: at the first call since the last reply without one, else at that reply.
+
+        A request in between does not end a loop: it goes to the provider together with the results before it.
+        """
+        replies = (i for i, atom in enumerate(self.atoms) if atom.kind == "assistant" and not atom.items[0].is_silent)
+        last = max(replies, default=0)
+        return next((i for i in range(last, len(self.atoms)) if self.atoms[i].kind == "tools"), last)
+
     def loop_opener(self) -> int | None:
-        """The reply that opened the running tool loop, if it opened it with thinking: the provider wants to see it first."""
-        asked = self._place.get(self.last_user or "")
-        if asked is None:
-            return None
-        for index in range(asked + 1, len(self.atoms)):
-            if self.atoms[index].kind == "tools":
-                first = next((s.part for s in self.atoms[index].items[0].shown if s.part is not None), None)
-                return index if isinstance(first, Thinking | RedactedThinking) else None
-        return None
+        """The reply that opened the running tool loop, if it holds thinking: providers want it back while the loop runs."""
+        start = self.loop_start()
+        shown = [s for item in self.atoms[start].items for s in item.shown] if start < len(self.atoms) else []
+        return start if any(isinstance(s.part, Thinking | RedactedThinking) for s in shown) else None
 
     def _push(self, atom: Atom) -> None:
         for entry in _named(atom):

@@ -12,6 +12,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from foveal.core.retention import Rule
+
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Status: TypeAlias = Literal["ok", "error", "interrupted"]
 Stop: TypeAlias = Literal["done", "error", "aborted"]
@@ -84,6 +86,10 @@ class ToolResult(_Value, frozen=True, tag="result"):
     """The id of the call that this answers."""
     content: tuple[Content, ...]
     status: Status = "ok"
+    retention: Rule | None = None
+    """What this one call says of its result's retention, above all other rules."""
+    summary: str = ""
+    """What happened, in one line of the tool's own: stands beside the reference when the result is folded."""
 
 
 Part: TypeAlias = Text | Thinking | RedactedThinking | ToolCall | ToolResult | Image | File | Stored | Opaque
@@ -180,6 +186,8 @@ class Setup(_Value, frozen=True, tag="setup"):
     tools_tokens: int
     limit: int
     """The most that may be sent, in the model's tokens."""
+    retention: str = "[]"
+    """The retention of tools as canonical JSON: what the policy, the scenario and the tools' definitions came to."""
 
 
 Body: TypeAlias = Message | Fold | Pin | Unpin | Note | Usage | Rewind | Setup
@@ -209,7 +217,13 @@ def assistant(text: str, *calls: ToolCall, model: str | None = None) -> Message:
     return Message("assistant", parts, model=model)
 
 
-def result(call: str, *content: str | Text | Image | File | Stored, status: Status = "ok") -> Message:
+def result(
+    call: str,
+    *content: str | Text | Image | File | Stored,
+    status: Status = "ok",
+    retention: Rule | None = None,
+    summary: str = "",
+) -> Message:
     """What a tool returned for the call with this id."""
     items = tuple(Text(item) if isinstance(item, str) else item for item in content)
-    return Message("tool", (ToolResult(call, items, status),))
+    return Message("tool", (ToolResult(call, items, status, retention, summary),))

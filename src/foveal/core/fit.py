@@ -57,14 +57,13 @@ class Scene:
         yield from [atom for atom in atoms[:end] if not self.is_mandatory(atom)]
 
     def coverable(self, keep: float) -> Iterator[Atom]:
-        """The atoms that may go as a whole: those that may be folded, without the one that a running loop began with.
+        """The atoms that may go as a whole: without what retention holds and the one that a running loop began with.
 
         As long as a tool loop runs, providers want back the thinking that opened it. Its results may be folded all the same.
         """
-        start = _running_from(self.view.atoms)
-        opening = self.view.atoms[start] if start < len(self.view.atoms) else None
-        is_needed = opening is not None and any(map(_is_thinking, _shown_in(opening)))
-        yield from (atom for atom in self.foldable(keep) if not (is_needed and atom is opening))
+        opener = self.view.loop_opener()
+        kept = None if opener is None else self.view.atoms[opener]
+        yield from (atom for atom in self.foldable(keep) if atom is not kept and not atom.is_held)
 
     def fold(self, at: tuple[str, int], text: str, *, level: str, policy: str, because: str) -> PartFold:
         """The proposal to show the part at (entry, index) by this text."""
@@ -130,7 +129,7 @@ def _is_covered(view: View, item: FoldItem) -> bool:
 
 def _old_thinking(work: View) -> Iterator[PartFold]:
     """Thinking of finished tool loops: its signatures may be bound to the prefix that this fold is about to move."""
-    for atom in work.atoms[: _running_from(work.atoms)]:
+    for atom in work.atoms[: work.loop_start()]:
         for item in atom.items:
             for i, shown in enumerate(item.shown):
                 if _is_thinking(shown) and not item.pinned:
@@ -138,24 +137,8 @@ def _old_thinking(work: View) -> Iterator[PartFold]:
                     yield PartFold(item.id, i, "cleared", "", 0, "thinking", because)
 
 
-def _running_from(atoms: Sequence[Atom]) -> int:
-    """Where the running tool loop began: at the first call since the last reply without one, else at that reply.
-
-    A request in between does not end a loop: it goes to the provider together with the results before it.
-    """
-    last = max(
-        (i for i, atom in enumerate(atoms) if atom.kind == "assistant" and not atom.items[0].is_silent), default=0
-    )
-    return next((i for i in range(last, len(atoms)) if atoms[i].kind == "tools"), last)
-
-
 def _is_thinking(shown: Shown) -> bool:
     return isinstance(shown.part, Thinking | RedactedThinking)
-
-
-def _shown_in(atom: Atom) -> Iterator[Shown]:
-    for item in atom.items:
-        yield from item.shown
 
 
 def _over_budget(scene: Scene, atoms: Sequence[Atom], most: Size, tools_tokens: int) -> OverBudget:
@@ -173,6 +156,8 @@ def _part_name(scene: Scene, atom: Atom) -> str:
         return "system prompt"
     if atom.pinned:
         return "pinned entries"
+    if atom.is_held:
+        return "results that retention keeps"
     ids = {item.id for item in atom.items}
     if scene.view.last_user in ids:
         return "latest request"

@@ -6,6 +6,7 @@ import msgspec
 
 from foveal.core.atoms import Atoms
 from foveal.core.entry import FoldItem, Opaque, Part, PartFold, RangeFold, ToolCall, ToolResult
+from foveal.core.retention import is_below
 from foveal.core.stand_in import replace_part
 from foveal.core.view import MESSAGE_TOKENS, NOTHING, Answer, Atom, Gap, Shown, Size, total
 
@@ -36,18 +37,20 @@ class Folding(Atoms):
         first, last = self._place.get(fold.first), self._place.get(fold.last)
         if first is None or last is None:
             return False
-        before = total(atom.size for atom in self.atoms[first : last + 1] if not atom.pinned)
+        before = total(atom.size for atom in self.atoms[first : last + 1] if not atom.is_held)
         return self._gap_size(fold.text).is_less_than(before)
 
     def _foldable_part(self, fold: PartFold) -> tuple[int, int] | None:
-        """The atom and the item of a part that can be folded; None if it is pinned, covered or not shown."""
+        """The atom and the item of a part that can be folded; None if it is pinned, covered, not shown or at its floor."""
         index = self._place.get(fold.entry)
         if index is None or fold.entry in self.lens.pins or self.atoms[index].gap is not None:
             return None
         items = self.atoms[index].items
         at = next(i for i, item in enumerate(items) if item.id == fold.entry)
-        is_shown = 0 <= fold.part < len(items[at].shown) and items[at].shown[fold.part].part is not None
-        return (index, at) if is_shown else None
+        if not 0 <= fold.part < len(items[at].shown):
+            return None
+        shown = items[at].shown[fold.part]
+        return None if shown.part is None or is_below(fold.level, shown.floor) else (index, at)
 
     def _stand_in(self, index: int, at: int, fold: PartFold) -> Shown:
         atom = self.atoms[index]
@@ -55,7 +58,9 @@ class Folding(Atoms):
         part = replace_part(before.part, fold.text)
         sent = sent_as(part, _wire_id_at(atom, Answer(at, fold.part)))
         size = self.lens.measure.part(sent) if sent else NOTHING
-        return Shown(part, size, before.raw_tokens, fold.level, fold.policy, fold.because)
+        return Shown(
+            part, size, before.raw_tokens, fold.level, fold.policy, fold.because, before.floor, before.ttl_turns
+        )
 
     def _fold_part(self, fold: PartFold) -> None:
         place = self._foldable_part(fold)
@@ -79,8 +84,8 @@ class Folding(Atoms):
         text, kept, gaps = fold.text, list[Atom](), list[Atom]()
         opener = self.loop_opener()
         in_loop = opener is not None and opener < first
-        for pinned, run in _runs(self.atoms[first : last + 1]):
-            if pinned:
+        for held, run in _runs(self.atoms[first : last + 1]):
+            if held:
                 kept.extend(run)
             else:
                 # A word of the user inside a running loop would end it, so what is covered there is told before it.
@@ -131,12 +136,12 @@ def _wire_id_at(atom: Atom, place: Answer) -> str | None:
 
 
 def _runs(atoms: list[Atom]) -> Iterator[tuple[bool, list[Atom]]]:
-    """The atoms as runs that are pinned or not."""
+    """The atoms as runs that are held or not."""
     run: list[Atom] = []
     for atom in atoms:
-        if run and run[-1].pinned != atom.pinned:
-            yield run[-1].pinned, run
+        if run and run[-1].is_held != atom.is_held:
+            yield run[-1].is_held, run
             run = []
         run.append(atom)
     if run:
-        yield run[-1].pinned, run
+        yield run[-1].is_held, run

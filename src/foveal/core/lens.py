@@ -5,11 +5,31 @@ from typing import TypeAlias
 
 import msgspec
 
-from foveal.core.entry import Part
+from foveal.core.entry import Part, ToolCall, ToolResult
 from foveal.core.measure import Measure
 
 Hides: TypeAlias = Callable[[Part, str | None], str]
 """Why the dialect will not send this part, written by this model; empty if it will."""
+
+
+class Arrived(msgspec.Struct, frozen=True):
+    """What retention makes of a result when it comes: its stand-in (None if it is shown whole) and what holds later."""
+
+    text: str | None = None
+    level: str = "full"
+    because: str = ""
+    floor: str = "covered"
+    ttl_turns: int | None = None
+
+
+WHOLE = Arrived()
+
+Arrive: TypeAlias = Callable[[ToolResult, ToolCall | None, str], Arrived]
+"""Told the result, the call that it answers and its reference."""
+
+
+def _whole(_result: ToolResult, _call: ToolCall | None, _ref: str) -> Arrived:
+    return WHOLE
 
 
 class Lens(msgspec.Struct, frozen=True):
@@ -19,3 +39,4 @@ class Lens(msgspec.Struct, frozen=True):
     measure: Measure
     hides: Hides
     pins: frozenset[str] = frozenset()
+    arrive: Arrive = _whole

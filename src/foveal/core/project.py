@@ -36,7 +36,7 @@ from foveal.core.entry import (
 from foveal.core.folding import SEAM, Folding, sent_as
 from foveal.core.lens import Lens
 from foveal.core.repair import json_object, normal
-from foveal.core.stand_in import holds_artifact, stored_preview
+from foveal.core.stand_in import holds_artifact, replace_part, stored_preview
 from foveal.core.view import (
     MESSAGE_TOKENS,
     NOTHING,
@@ -172,6 +172,8 @@ class View(Folding):
 
     def _item(self, seq: int, entry_id: str, message: Message) -> Item:
         shown = tuple(self._show(part, message, short_ref(entry_id, i)) for i, part in enumerate(message.parts))
+        if message.role == "tool":
+            shown = tuple(self._retained(one, short_ref(entry_id, i)) for i, one in enumerate(shown))
         self.raw_tokens += sum(s.raw_tokens for s in shown) + MESSAGE_TOKENS * (message.role != "tool")
         repair = "" if shown else "the message is empty"
         return Item(seq, entry_id, message.role, shown, message.model, entry_id in self.lens.pins, repair)
@@ -199,6 +201,22 @@ class View(Folding):
         if wrong:
             return Shown(mended, measure.part(mended), raw.tokens, "full", "repair", wrong)
         return Shown(mended, raw, raw.tokens)
+
+    def _retained(self, shown: Shown, ref: str) -> Shown:
+        """A result as its retention has it start."""
+        if not isinstance(result := shown.part, ToolResult):
+            return shown
+        calls = calls_of(self.atoms[self._open]) if self._open is not None else ()
+        call = next((call for call in calls if call.id == result.call), None)
+        arrived = self.lens.arrive(result, call, ref)
+        kept = msgspec.structs.replace(shown, floor=arrived.floor, ttl_turns=arrived.ttl_turns)
+        if arrived.text is None or shown.level != "full":
+            return kept
+        part = replace_part(result, arrived.text)
+        size = self.lens.measure.part(part) if part else NOTHING
+        return msgspec.structs.replace(
+            kept, part=part, size=size, level=arrived.level, policy="retention", because=arrived.because
+        )
 
     def _assistant(self, item: Item, message: Message) -> None:
         calls = [(i, part) for i, part in enumerate(message.parts) if isinstance(part, ToolCall)]

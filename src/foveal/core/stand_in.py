@@ -1,5 +1,7 @@
 """Putting a stand-in where a part was, without breaking the part's role in its atom."""
 
+import msgspec
+
 from foveal.core.entry import Part, Stored, Text, ToolCall, ToolResult
 from foveal.core.repair import normal
 
@@ -9,8 +11,8 @@ def replace_part(part: Part | None, text: str) -> Part | None:
     match part:
         case ToolCall(call_id, name, _, signature):
             return normal(ToolCall(call_id, name, text, signature))[0]
-        case ToolResult(call, _, status):
-            return normal(ToolResult(call, (Text(text),), status))[0]
+        case ToolResult():
+            return normal(msgspec.structs.replace(part, content=(Text(text),)))[0]
         case _:
             return Text(text) if text.strip() else None
 
@@ -26,7 +28,7 @@ def stored_preview(part: Part, ref: str) -> Part:
     """A part whose text is an artifact, by its head and tail."""
     if isinstance(part, ToolResult):
         content = tuple(Text(_preview(item, ref)) if isinstance(item, Stored) else item for item in part.content)
-        return ToolResult(part.call, content, part.status)
+        return msgspec.structs.replace(part, content=content)
     return Text(_preview(part, ref)) if isinstance(part, Stored) else part
 
 

@@ -60,6 +60,10 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     level: str = "full"
     policy: str = ""
     because: str = ""
+    floor: str = "covered"
+    """The lowest level that retention lets it fall to."""
+    ttl_turns: int | None = None
+    """After so many user messages it is due to be folded."""
 
 
 class Item(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -119,6 +123,11 @@ class Atom(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def pinned(self) -> bool:
         return any(item.pinned for item in self.items)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it may not be covered: something in it is pinned, or has a floor above that."""
+        return self.pinned or any(shown.floor != "covered" for item in self.items for shown in item.shown)
 
     @property
     def raw_tokens(self) -> int:

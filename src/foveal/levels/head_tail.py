@@ -11,14 +11,16 @@ _SAMPLE_CHARS = 4_000
 _ATTEMPTS = 5
 
 
-def head_tail(text: str, tokens: int, count: Callable[[str], int], ref: str) -> str | None:
+def head_tail(
+    text: str, tokens: int, count: Callable[[str], int], ref: str, *, head_share: float = HEAD_SHARE
+) -> str | None:
     """At most `tokens` of head, note and tail; None if that is not possible or would not be shorter."""
     room = max(8, int(tokens * _chars_per_token(text, count)))
     lines = text.count("\n") + 1
     for _ in range(_ATTEMPTS):
         if room >= len(text):
             return None
-        shown = _cut(text, room, lines, ref)
+        shown = _cut(text, (int(room * head_share), room - int(room * head_share)), lines, ref)
         size = count(shown)
         if size <= tokens:
             return shown if len(shown) < len(text) else None
@@ -28,9 +30,9 @@ def head_tail(text: str, tokens: int, count: Callable[[str], int], ref: str) -> 
     return None
 
 
-def _cut(text: str, room: int, lines: int, ref: str) -> str:
-    head = _line_end(text, boundary(text, int(room * HEAD_SHARE)))
-    tail = _line_start(text, boundary(text, len(text) - (room - int(room * HEAD_SHARE))))
+def _cut(text: str, rooms: tuple[int, int], lines: int, ref: str) -> str:
+    head = _line_end(text, boundary(text, rooms[0]))
+    tail = _line_start(text, boundary(text, len(text) - rooms[1]))
     left_out = text.count("\n", head, tail)
     what = f"{left_out:,} of {lines:,} lines" if left_out > 1 else f"{tail - head:,} of {len(text):,} characters"
     return f"{text[:head]}\n[… {what} left out; ref {ref}]\n{text[tail:]}"

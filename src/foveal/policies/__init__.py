@@ -8,11 +8,13 @@ import msgspec
 
 from foveal.core.budget import Budget, one_knob, sent_limit
 from foveal.core.errors import BadPolicy
+from foveal.core.retention import Rule
 from foveal.policies.clear import Clear
 from foveal.policies.history import History
 from foveal.policies.images import Images
 from foveal.policies.oldest import Oldest
 from foveal.policies.repeats import Repeats
+from foveal.policies.retention import Layers, Scenario, Toolkit, layers_of
 from foveal.policies.shorten import Shorten
 from foveal.policies.superseded import Superseded
 from foveal.policies.thinking import ThinkingWindow
@@ -52,6 +54,15 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     budget: BudgetTable = BudgetTable()
     stages: tuple[BuiltIn, ...] = DEFAULT_STAGES
     models: dict[str, dict[str, Any]] = {}
+    tools: dict[str, Rule] = {}
+    """Retention by tool name or pattern."""
+    toolkits: dict[str, Toolkit] = {}
+    scenarios: dict[str, Scenario] = {}
+    """Retention that holds only where the environment picks it."""
+
+    def layers(self, scenario: str | None = None, declared: Mapping[str, Rule] | None = None) -> Layers:
+        """What is known of retention, with the rules that the tools' own definitions declare."""
+        return layers_of(Scenario(self.tools, self.toolkits), self.scenarios, scenario, declared or {})
 
     def budget_for(self, window: int) -> Budget:
         """The budget for a model with this window."""
@@ -76,14 +87,14 @@ def policy_from(table: Mapping[str, Any], source: str = "policy") -> Policy:
     """A policy from plain data. An unknown key is an error that names the nearest known one."""
     try:
         return msgspec.convert(dict(table), Policy)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, BadPolicy) as error:
         raise BadPolicy(f"{source}: {error}{_hint(str(error))}") from None
 
 
 def _hint(message: str) -> str:
     if "unknown field" not in message:
         return ""
-    kinds: tuple[type[msgspec.Struct], ...] = (Policy, BudgetTable, *get_args(BuiltIn))
+    kinds: tuple[type[msgspec.Struct], ...] = (Policy, BudgetTable, Toolkit, Scenario, *get_args(BuiltIn))
     known = {field for kind in kinds for field in kind.__struct_fields__}
     wrong = message.split("`")[1]
     near = get_close_matches(wrong, known, n=1)

@@ -1,0 +1,61 @@
+"""How a result is shown on arrival, before any cache has been paid for it: whole, shortened, or by its reference."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from foveal.core.entry import ToolCall, ToolResult
+from foveal.core.lens import Arrive, Arrived
+from foveal.core.retention import SUMMARY_TOKENS, Retention, overlay
+from foveal.levels.choose import trim
+from foveal.levels.head_tail import head_tail
+from foveal.levels.reference import as_text, reference
+from foveal.levels.room import Room
+from foveal.policies.retention import Layers
+
+
+def arrival(layers: Layers, count: Callable[[str], int]) -> Arrive:
+    """What a lens asks about every result that comes in."""
+
+    def arrive(result: ToolResult, call: ToolCall | None, ref: str) -> Arrived:
+        retention = layers.of(call.name if call else "")
+        if result.retention:
+            retention = overlay(retention, result.retention)
+        floor = "full" if retention.mode == "pin" else retention.floor
+        shown = _start(result, call, ref, retention, count)
+        return msgspec.structs.replace(shown, floor=floor, ttl_turns=retention.ttl_turns)
+
+    return arrive
+
+
+def _start(
+    result: ToolResult, call: ToolCall | None, ref: str, retention: Retention, count: Callable[[str], int]
+) -> Arrived:
+    tool = call.name if call else "the tool"
+    match retention.mode:
+        case "summary":
+            text = _summary(as_text(result.content), call, ref, retention, count)
+            return Arrived(text, "trimmed", f"{tool} keeps a summary") if text else Arrived()
+        case "reference":
+            whole = as_text(result.content)
+            line = " ".join(
+                filter(None, (reference(result.summary or f"{tool} result", count(whole), ref), retention.hint))
+            )
+            is_shorter = count(line) < count(whole)
+            return Arrived(line, "reference", f"{tool} keeps a reference") if is_shorter else Arrived()
+        case _:
+            return Arrived()
+
+
+def _summary(
+    text: str, call: ToolCall | None, ref: str, retention: Retention, count: Callable[[str], int]
+) -> str | None:
+    limit = retention.limit_tokens or SUMMARY_TOKENS
+    if retention.limit_characters is not None:
+        limit = max(1, count(text[: retention.limit_characters]))
+    if count(text) <= limit:
+        return None
+    if retention.head is not None:
+        return head_tail(text, limit, count, ref, head_share=retention.head)
+    found = trim(text, f"{call.name} {call.arguments}" if call else "", Room(limit, count, ref))
+    return found[1] if found else None
