@@ -50,10 +50,24 @@ from foveal.core.errors import (
     Unrepresentable,
 )
 from foveal.core.prompt import Prompt
+from foveal.core.retention import Rule
 from foveal.core.trace import Line, Trace
+from foveal.declare import retain, rules_of
 from foveal.offload import keep_stream
 from foveal.optics import UnknownModelWarning
-from foveal.policies import BudgetTable, Clear, Oldest, Policy, Repeats, Shorten
+from foveal.policies import (
+    BudgetTable,
+    Clear,
+    Expired,
+    History,
+    Images,
+    Oldest,
+    Policy,
+    Repeats,
+    Shorten,
+    Superseded,
+    ThinkingWindow,
+)
 from foveal.session import Session
 from foveal.stores import open_store
 
@@ -80,11 +94,14 @@ __all__ = [
     "BudgetTable",
     "Clear",
     "Entry",
+    "Expired",
     "Fenced",
     "File",
     "Fold",
     "FovealError",
+    "History",
     "Image",
+    "Images",
     "InvalidPrompt",
     "Line",
     "Message",
@@ -99,6 +116,7 @@ __all__ = [
     "Prompt",
     "RedactedThinking",
     "Repeats",
+    "Rule",
     "SchemaTooNew",
     "Session",
     "SessionHeld",
@@ -109,8 +127,10 @@ __all__ = [
     "StoreFailed",
     "StoreFull",
     "Stored",
+    "Superseded",
     "Text",
     "Thinking",
+    "ThinkingWindow",
     "ToolCall",
     "ToolResult",
     "Trace",
@@ -123,6 +143,8 @@ __all__ = [
     "open_store",
     "read_policy",
     "result",
+    "retain",
+    "rules_of",
     "system",
     "user",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from foveal.core.entry import Body, Entry
+from foveal.core.entry import Body, Entry, ToolCall
 from foveal.core.prompt import Prompt
 from foveal.core.trace import Trace
 from foveal.policies import Policy
@@ -38,6 +38,9 @@ class AsyncSession:
 
     async def prompt(self, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
         return await self._run(self._session.prompt, tools)
+
+    async def serve(self) -> list[ToolCall]:
+        return await self._run(self._session.serve)
 
     async def why(self, call: int | None = None) -> Trace:
         return await self._run(self._session.why, call)

@@ -102,3 +102,8 @@ def focus(
     counting = counter or counters.counter_for(model)
     layers = policy.layers(os.environ.get(SCENARIO), declared)
     return Optics(model, spoken, counting, policy.budget_for(facts.window), policy, facts, layers)
+
+
+def refocus(optics: Optics, declared: Mapping[str, Rule]) -> Optics:
+    """The same, with the retention that tools were defined with."""
+    return msgspec.structs.replace(optics, layers=optics.policy.layers(os.environ.get(SCENARIO), declared))

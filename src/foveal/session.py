@@ -10,30 +10,37 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from secrets import token_bytes
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from foveal import log, recall
+from foveal import log, recall, recall_tools
 from foveal.core import snapshot
-from foveal.core.entry import Body, Entry, Message, Rewind, Setup, Usage
-from foveal.core.errors import BadEntry, BadInput, InvalidPrompt, NotFound
+from foveal.core.atoms import calls_of
+from foveal.core.entry import Body, Entry, Fold, Message, Rewind, Setup, ToolCall, Usage
+from foveal.core.errors import BadEntry, BadInput, InvalidPrompt, NotFound, OverBudget
 from foveal.core.fit import fit
 from foveal.core.project import View, collect_pins
 from foveal.core.prompt import Prompt
+from foveal.core.retention import Rule
 from foveal.core.trace import PROMPT_TOKENS, Trace
 from foveal.counters import ModelCounter
+from foveal.declare import split_retention
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.render import Renderer
 from foveal.dialects.tools import read_tools
 from foveal.offload import offload
-from foveal.optics import Optics, focus
+from foveal.optics import Optics, focus, refocus
 from foveal.policies import Policy
 from foveal.stores.port import Row, Store
 
 SNAPSHOT_EVERY = 256
 """Entries between two snapshots, and as many as the view has atoms if those are more: opening reads at most as much again
 as it shows, and writing a snapshot is a small share of the appends in between, however large the view is."""
+
+
+Offer: TypeAlias = tuple[tuple[ToolSpec, ...], Setup]
+"""The tools of a prompt, and what it is built for."""
 
 
 def _now_ms() -> int:
@@ -56,6 +63,7 @@ class Session:
         policy: Policy | None = None,
         dialect: str | None = None,
         counter: ModelCounter | None = None,
+        retention: Mapping[str, Rule] | None = None,
         author: str = "agent",
         takeover: bool = False,
         new_id: Callable[[], str] = _random_id,
@@ -63,7 +71,8 @@ class Session:
     ) -> None:
         self.name, self.author = name, author
         self._store, self._new_id, self._clock_ms = store, new_id, clock_ms
-        self._optics = focus(model, policy or Policy(), dialect, counter)
+        self._declared = dict(retention or {})
+        self._optics = focus(model, policy or Policy(), dialect, counter, declared=self._declared)
         self._writer = store.hold(name, takeover=takeover)
         try:
             self._view = open_view(store, name, self._optics)
@@ -73,7 +82,7 @@ class Session:
         self._renderer = Renderer(self._optics.dialect)
         self._snapshot_due = self._view.seq + SNAPSHOT_EVERY
         self._estimated: int | None = None
-        self._offered: tuple[bytes, tuple[ToolSpec, ...], Setup] | None = None
+        self._offers: tuple[bytes | None, dict[bool, Offer]] = None, {}
 
     def append(self, item: Body | Mapping[str, Any] | object, *, id: str | None = None) -> Entry:  # noqa: A002 - the entry's id
         """Keep what happened: a message, a mark, or a provider's reply as its SDK returned it.
@@ -93,11 +102,12 @@ class Session:
 
     def prompt(self, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
         """The next request: within the budget, valid for the provider. `OverBudget` if that cannot be."""
-        specs, setup = self._offer(tools)
+        tools, declared = split_retention(tools)
+        if not declared.items() <= self._declared.items():
+            self._declare(self._declared | declared)
+        (specs, setup), fold = self._fitted(tools)
         if setup != self._view.setup:
             self._keep([setup], [self._new_id()])
-        most, aim = self._optics.limits(self._view, setup)
-        fold = fit(self._view, most, aim, self._optics.policy.stages, tools_tokens=setup.tools_tokens + PROMPT_TOKENS)
         if fold:
             self._keep([fold], [self._new_id()], with_snapshot=False)
             self._snapshot_due = 0  # the view is at its smallest now: write it with the next append
@@ -140,6 +150,39 @@ class Session:
     ) -> None:
         self.close()
 
+    def serve(self) -> list[ToolCall]:
+        """Answer the newest reply's calls to the recall tools, and return its calls that are left for the host to run."""
+        atom = next((atom for atom in reversed(self._view.atoms) if atom.kind == "tools"), None)
+        open_calls = zip(calls_of(atom), atom.answers, strict=False) if atom else ()
+        waiting = [call for call, answered in open_calls if answered is None]
+        self.extend(
+            recall_tools.answer(self._store, self.name, call) for call in waiting if call.name in recall_tools.NAMES
+        )
+        return [call for call in waiting if call.name not in recall_tools.NAMES]
+
+    def _declare(self, declared: Mapping[str, Rule]) -> None:
+        """Look at the log through the retention that tools were defined with."""
+        self._declared = dict(declared)
+        self._optics = refocus(self._optics, self._declared)
+        self._rebuild()
+
+    def _fitted(self, tools: Sequence[Mapping[str, Any]]) -> tuple[Offer, Fold | None]:
+        """The tools, with the recall tools where there is a use for them, and the fold that a prompt with them needs."""
+        offer = self._offer(tools)
+        most, _ = self._optics.limits(self._view, offer[1])
+        if self._optics.policy.recall and (self._view.is_reduced or not self._view.size.within(most)):
+            wider = self._offer(tools, with_recall=True)
+            try:
+                return wider, self._fit(wider[1])
+            except OverBudget:
+                pass  # better a prompt without a way back than none
+        return offer, self._fit(offer[1])
+
+    def _fit(self, setup: Setup) -> Fold | None:
+        most, aim = self._optics.limits(self._view, setup)
+        stages = self._optics.policy.stages
+        return fit(self._view, most, aim, stages, tools_tokens=setup.tools_tokens + PROMPT_TOKENS)
+
     def _known(self, bodies: list[Body], ids: list[str]) -> Entry | None:
         """The entry of an append that was made before: a retry comes from further on in the log than the first attempt."""
         row = next((row for row in self._store.find(self.name, ids[0]) if row.id == ids[0]), None)
@@ -153,15 +196,20 @@ class Session:
             )
         return entry
 
-    def _offer(self, tools: Sequence[Mapping[str, Any]]) -> tuple[tuple[ToolSpec, ...], Setup]:
+    def _offer(self, tools: Sequence[Mapping[str, Any]], *, with_recall: bool = False) -> Offer:
         """The tools, and what a prompt with them is built for: read and counted anew only when they are other tools."""
         key = _key_of(tools)
-        if key is not None and self._offered and self._offered[0] == key:
-            return self._offered[1:]
-        specs = read_tools(tools)
-        setup = self._optics.setup(specs)
-        self._offered = (key, specs, setup) if key is not None else None
-        return specs, setup
+        if key is None or self._offers[0] != key:
+            self._offers = key, {}
+        offers = self._offers[1]
+        if with_recall not in offers:
+            specs = read_tools(tools)
+            if with_recall:
+                names = {spec.name for spec in specs}  # a host that has a tool of the same name keeps it
+                ours = read_tools(tool for tool in recall_tools.TOOLS if tool["function"]["name"] not in names)
+                specs = tuple(sorted((*specs, *ours), key=lambda spec: spec.name))
+            offers[with_recall] = specs, self._optics.setup(specs)
+        return offers[with_recall]
 
     def _bodies(self, item: object) -> list[Body]:
         if isinstance(item, Message):
@@ -206,9 +254,13 @@ class Session:
     def _take(self, seq: int, entry: Entry) -> None:
         self._view.feed(seq, entry)
         if self._view.stale:
-            self._view = view_of(log.branch(self._store.rows(self.name)), self.name, self._optics)
-            self._renderer = Renderer(self._optics.dialect)
-            self._snapshot_due = 0
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        self._view = view_of(log.branch(self._store.rows(self.name)), self.name, self._optics)
+        self._renderer = Renderer(self._optics.dialect)
+        self._offers = None, {}
+        self._snapshot_due = 0
 
 
 def _key_of(tools: Sequence[Mapping[str, Any]]) -> bytes | None:

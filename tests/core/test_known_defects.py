@@ -182,7 +182,7 @@ def test_pain_1_what_can_never_fit_is_said_at_once_and_not_in_a_loop() -> None:
         assert refused.value.parts.keys() >= {"tools", "system prompt", "latest request"}
         assert refused.value.needed == sum(refused.value.parts.values()) > refused.value.limit
         sizes.append(session.view.seq)
-    assert sizes == [3, 3, 3], "two messages and what the prompt was asked for; no folds"
+    assert len(set(sizes)) == 1, "nothing is recorded for a refusal but what the prompt was asked for"
 
 
 def test_pain_1_a_narrow_margin_does_not_fold_at_every_call() -> None:

@@ -104,7 +104,8 @@ def test_shorten_keeps_both_ends() -> None:
 
 def test_the_newest_result_is_cut_last_and_gently() -> None:
     """A result that the model has just asked for keeps far more than the old ones, even if it is the largest of all."""
-    session = open_session(limit=16_000)
+    plain = [Shorten(plain=True), Shorten(over=0.25, to=0.2, keep=0.0, plain=True), Clear(), Oldest()]
+    session = open_session(policy=limited(16_000, *plain))
     session.append(user("Go."))
     sizes = [3_000] * 4 + [9_000]
     for i, size in enumerate(sizes):

@@ -18,7 +18,12 @@ _TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "n
 """Arguments that say what a call was about, in the order in which they are looked for."""
 
 _WHY = {
-    "shorten": "it is large: its beginning and its end stay, the middle can be recalled",
+    "shorten": "it is large: the lines that say most stay, the rest can be recalled",
+    "superseded": "something newer says the same: the same call made again, or a later look at the same file",
+    "expired": "its tool keeps results only for so many turns: one line stays, with the reference to recall it by",
+    "retention": "its tool asks for no more than this of it; the rest can be recalled",
+    "history": "it is from an earlier run of the tools: what stays can lead back to it",
+    "images": "only the newest images stay; older ones can be recalled",
     "clear": "it is no longer new: one line stays, with the reference to recall it by",
     "repeats": "the same call was made again later: the newer result is shown, and this one can be recalled",
     "oldest": "it is among the oldest messages: one line stands for all of them, and they can be recalled",

@@ -14,6 +14,8 @@ class Atoms:
         self.lens = lens
         self.atoms: list[Atom] = []
         self.size = NOTHING
+        self.is_reduced = False
+        """Whether anything is shown below full, so that a way back is worth offering."""
         self.changed_from = 0
         """The first atom that changed since somebody last set this to the number of atoms."""
         self.first_user: str | None = None

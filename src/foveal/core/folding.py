@@ -73,6 +73,7 @@ class Folding(Atoms):
         if isinstance(part := shown[fold.part].part, Opaque):
             self._opaque.discard(part.json)
         shown[fold.part] = self._stand_in(index, at, fold)
+        self.is_reduced = True
         folded = msgspec.structs.replace(item, shown=tuple(shown))
         items = (*atom.items[:at], folded, *atom.items[at + 1 :])
         self._replace(index, msgspec.structs.replace(atom, items=items, size=atom.size - item.size + folded.size))
@@ -91,6 +92,7 @@ class Folding(Atoms):
                 # A word of the user inside a running loop would end it, so what is covered there is told before it.
                 (gaps if in_loop else kept).append(self._gap(run, fold, text))
                 text = ""  # one stand-in for the range, even if a pin splits it
+        self.is_reduced = True
         self.atoms[first : last + 1] = kept
         if opener is not None and in_loop:
             self.atoms[opener:opener] = gaps

@@ -73,13 +73,26 @@ class Frozen(msgspec.Struct, frozen=True, omit_defaults=True):
     last_user: str | None
     setup_seq: int
     raw_tokens: int
+    is_reduced: bool
     usage: tuple[tuple[int, int], ...]
     size: Size
     open_atom: int | None
     atoms: tuple[Atom, ...]
 
 
-_KEPT = ("seq", "head", "calls", "folds", "first_user", "last_user", "setup_seq", "usage", "size", "raw_tokens")
+_KEPT = (
+    "seq",
+    "head",
+    "calls",
+    "folds",
+    "first_user",
+    "last_user",
+    "setup_seq",
+    "usage",
+    "size",
+    "raw_tokens",
+    "is_reduced",
+)
 
 
 class View(Folding):
@@ -195,6 +208,7 @@ class View(Folding):
         raw = measure.part(part)
         mended, wrong = normal(part)
         if holds_artifact(mended):
+            self.is_reduced = True
             small = stored_preview(mended, ref)
             because = "too large for the log; head and tail of the artifact"
             return Shown(small, measure.part(small), raw.tokens, "trimmed", "arrival", because)
@@ -212,6 +226,7 @@ class View(Folding):
         kept = msgspec.structs.replace(shown, floor=arrived.floor, ttl_turns=arrived.ttl_turns)
         if arrived.text is None or shown.level != "full":
             return kept
+        self.is_reduced = True
         part = replace_part(result, arrived.text)
         size = self.lens.measure.part(part) if part else NOTHING
         return msgspec.structs.replace(

@@ -1,6 +1,6 @@
 """Which level suits a text, and the stand-in that it makes. Registering a level is one line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -33,10 +33,15 @@ LEVELS: tuple[Level, ...] = (
 """In the order in which they are asked: what is told by its form first, what accepts almost anything last."""
 
 
-def trim(text: str, hint: str, room: Room) -> tuple[str, str] | None:
-    """The name of the level and the stand-in, from the first level that suits and has something to leave out."""
-    for level in LEVELS:
-        if level.fits(text, hint):
+def trim(
+    text: str, hint: str, room: Room, *, plain: bool = False, without: Collection[str] = ()
+) -> tuple[str, str] | None:
+    """The name of the level and the stand-in, from the first level that suits and has something to leave out.
+
+    `plain` is head and tail only; `without` names levels that are passed over.
+    """
+    for level in () if plain else LEVELS:
+        if level.name not in without and level.fits(text, hint):
             shown = level.shrink(text, room)
             if shown is not None:
                 return level.name, shown

@@ -2,7 +2,7 @@
 
 import re
 
-_HEAD, _MIDDLE, _TAIL = 4_000, 2_000, 2_000
+_HEAD, _MIDDLE, _TAIL = 2_000, 1_000, 1_000
 _LINE_CHARS = 400
 
 _EXTENSION = re.compile(r"[\w)\]]\.([A-Za-z][A-Za-z0-9+]{0,9})(?![\w.])")

@@ -10,6 +10,7 @@ from foveal.core.budget import Budget, one_knob, sent_limit
 from foveal.core.errors import BadPolicy
 from foveal.core.retention import Rule
 from foveal.policies.clear import Clear
+from foveal.policies.expired import Expired
 from foveal.policies.history import History
 from foveal.policies.images import Images
 from foveal.policies.oldest import Oldest
@@ -19,15 +20,17 @@ from foveal.policies.shorten import Shorten
 from foveal.policies.superseded import Superseded
 from foveal.policies.thinking import ThinkingWindow
 
-BuiltIn: TypeAlias = Repeats | Superseded | ThinkingWindow | Images | History | Shorten | Clear | Oldest
+BuiltIn: TypeAlias = Repeats | Superseded | Expired | ThinkingWindow | Images | History | Shorten | Clear | Oldest
 
 DEFAULT_STAGES: tuple[BuiltIn, ...] = (
-    Repeats(),
+    Superseded(),
+    Expired(),
     Shorten(),
     # One huge result, even the newest, does not take the place of everything before it.
     Shorten(over=0.25, to=0.2, keep=0.0),
-    Clear(),
+    # Before `clear`: the best lines of old results proved worth more than the oldest messages (benchmarks/README.md).
     Oldest(),
+    Clear(),
     # A huge newest turn: the newest is cut as well, gently first.
     Shorten(over=0.06, to=0.05, keep=0.0, last_resort=True),
     Shorten(keep=0.0, last_resort=True),
@@ -54,6 +57,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     budget: BudgetTable = BudgetTable()
     stages: tuple[BuiltIn, ...] = DEFAULT_STAGES
     models: dict[str, dict[str, Any]] = {}
+    recall: bool = True
+    """Whether the model is offered the recall tools while something is shown below full."""
     tools: dict[str, Rule] = {}
     """Retention by tool name or pattern."""
     toolkits: dict[str, Toolkit] = {}
@@ -105,6 +110,7 @@ __all__ = [
     "Budget",
     "BudgetTable",
     "Clear",
+    "Expired",
     "History",
     "Images",
     "Oldest",

@@ -1,46 +1,84 @@
-"""Large old results and arguments are shown by their head and tail."""
+"""Large old results and arguments keep the lines that say most, and a note of what was left out."""
 
+import re
 from collections.abc import Iterator
 
 import msgspec
 
-from foveal.core.entry import PartFold, ToolCall, ToolResult
+from foveal.core.atoms import calls_of
+from foveal.core.entry import PartFold, Text, ToolCall, ToolResult
 from foveal.core.fit import Scene
-from foveal.core.view import Item, Shown
+from foveal.core.view import Atom
 from foveal.levels.arguments import shorten_arguments
-from foveal.levels.head_tail import head_tail
+from foveal.levels.choose import trim
 from foveal.levels.reference import as_text
+from foveal.levels.room import Room
 
 LEAST_TOKENS = 60
-"""Below this, head, note and tail are hardly shorter than the text."""
+"""Below this, a stand-in is hardly shorter than the text."""
+
+_RECENT_ATOMS = 12
+"""How far back the agent's own words tell what it is looking for."""
+
+_TERM = re.compile(r"[\w./-]{4,80}")
 
 
 class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forbid_unknown_fields=True):
-    """Parts above `over` of the limit are cut to `to` of it, except in the newest `keep` of it."""
+    """Parts above `over` of the limit are cut to `to` of it, except in the newest `keep` of it.
+
+    `without` names levels that are not to be used (`json`, `logs`, `source`, …); `plain` uses none but head and tail.
+    """
 
     over: float = 0.02
     to: float = 0.01
     keep: float = 0.25
+    plain: bool = False
+    without: tuple[str, ...] = ()
     last_resort: bool = False
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         over, to = (max(LEAST_TOKENS, int(scene.limit * share)) for share in (self.over, self.to))
+        focus = frozenset[str]() if self.plain else _focus(scene)
         for atom in scene.foldable(self.keep):
-            for item in atom.items:
+            hints = dict(_hints(atom))
+            for at, item in enumerate(atom.items):
                 for i, shown in enumerate(item.shown):
                     if shown.level == "full" and shown.size.tokens > over:
-                        yield from _shorten(scene, item, i, shown, to)
+                        room = Room(to, scene.count, scene.ref(item.id, i), focus)
+                        text = self._shorter(shown.part, hints.get((at, i), ""), room)
+                        if text is not None:
+                            because = f"{shown.size.tokens:,} tokens, more than a part may keep once it is old"
+                            yield scene.fold((item.id, i), text, level="trimmed", policy="shorten", because=because)
+
+    def _shorter(self, part: object, hint: str, room: Room) -> str | None:
+        match part:
+            case ToolResult(_, content):
+                found = trim(as_text(content), hint, room, plain=self.plain, without=self.without)
+                return found[1] if found else None
+            case ToolCall(_, _, arguments):
+                return shorten_arguments(arguments, room.tokens, room.count, room.ref)
+            case _:
+                return None
 
 
-def _shorten(scene: Scene, item: Item, index: int, shown: Shown, to: int) -> Iterator[PartFold]:
-    ref = scene.ref(item.id, index)
-    match shown.part:
-        case ToolResult(_, content):
-            text = head_tail(as_text(content), to, scene.count, ref)
-        case ToolCall(_, _, arguments):
-            text = shorten_arguments(arguments, to, scene.count, ref)
-        case _:
-            return
-    if text is not None:
-        because = f"{shown.size.tokens:,} tokens, more than a part may keep once it is old"
-        yield scene.fold((item.id, index), text, level="trimmed", policy="shorten", because=because)
+def _hints(atom: Atom) -> Iterator[tuple[tuple[int, int], str]]:
+    """What the tool was asked, for each result."""
+    for call, answer in zip(calls_of(atom), atom.answers, strict=False):
+        if answer:
+            yield (answer.item, answer.part), f"{call.name} {call.arguments}"
+
+
+def _focus(scene: Scene) -> frozenset[str]:
+    """What the agent has been asking for of late, and what it was last asked: lines with such words are kept first."""
+    atoms = scene.view.atoms
+    words: set[str] = set()
+    for atom in atoms[-_RECENT_ATOMS:]:
+        for call in calls_of(atom):
+            words.update(_TERM.findall(call.arguments[:4_000]))
+    asked = scene.view.place(scene.view.last_user or "")
+    if asked is not None:
+        for item in atoms[asked].items:
+            for shown in item.shown:
+                if isinstance(shown.part, Text):
+                    words.update(_TERM.findall(shown.part.text[:4_000]))
+    return frozenset(words)

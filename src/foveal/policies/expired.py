@@ -1,0 +1,41 @@
+"""Results whose time has passed become references, wherever they stand."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from foveal.core.atoms import calls_of
+from foveal.core.entry import PartFold, ToolResult
+from foveal.core.fit import Scene
+from foveal.core.view import Atom
+from foveal.levels.reference import reference
+
+
+class Expired(msgspec.Struct, frozen=True, tag="expired", tag_field="fold", forbid_unknown_fields=True):
+    """Results that were kept for `ttl_turns` user messages, and have been through as many."""
+
+    last_resort: bool = False
+
+    def __call__(self, scene: Scene) -> Iterator[PartFold]:
+        turns = 0
+        found: list[PartFold] = []
+        for atom in reversed(scene.view.atoms):
+            found.extend(_due(scene, atom, turns))
+            turns += atom.kind == "user" and atom.items[0].role == "user"
+        yield from reversed(found)
+
+
+def _due(scene: Scene, atom: Atom, turns: int) -> Iterator[PartFold]:
+    for call, answer in zip(calls_of(atom), atom.answers, strict=False):
+        if answer is None:
+            continue
+        item = atom.items[answer.item]
+        shown = item.shown[answer.part]
+        if shown.ttl_turns is None or turns < shown.ttl_turns or not isinstance(shown.part, ToolResult):
+            continue
+        if shown.level == "reference":
+            continue
+        ref = scene.ref(item.id, answer.part)
+        text = reference(shown.part.summary or f"{call.name} result", shown.raw_tokens, ref)
+        because = f"kept for {shown.ttl_turns} turns, and {turns} have passed"
+        yield scene.fold((item.id, answer.part), text, level="reference", policy="expired", because=because)
