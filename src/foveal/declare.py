@@ -5,10 +5,12 @@ from typing import Any, TypeVar, cast
 
 from foveal.core.errors import BadPolicy
 from foveal.core.retention import Level, Mode, Rule
+from foveal.dialects.tools import DECLARATIONS
 from foveal.policies.retention import rule_from
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__foveal_retention__"
+_KEY = "retention"
 
 
 def retain(
@@ -22,10 +24,16 @@ def retain(
     floor: Level | None = None,
 ) -> Callable[[F], F]:
     """Declare the retention of a tool on its function. `rules_of` collects what was declared."""
-    try:
-        rule = Rule(mode, limit_tokens, limit_characters, head, hint, ttl_turns, floor)
-    except BadPolicy as error:
-        raise BadPolicy(f"retain: {error}") from None
+    said = {
+        "mode": mode,
+        "limit_tokens": limit_tokens,
+        "limit_characters": limit_characters,
+        "head": head,
+        "hint": hint,
+        "ttl_turns": ttl_turns,
+        "floor": floor,
+    }
+    rule = rule_from(said, "retain")
 
     def mark(function: F) -> F:
         setattr(function, _MARK, rule)
@@ -41,19 +49,31 @@ def rules_of(functions: Iterable[Callable[..., Any]]) -> dict[str, Rule]:
 
 def split_retention(tools: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], dict[str, Rule]]:
     """The tools as providers take them, and the rules that stood beside their definitions under `retention`."""
-    plain: list[Mapping[str, Any]] = []
     rules: dict[str, Rule] = {}
-    for tool in tools:
-        inner = tool.get("function")
+    return [_without_retention(tool, rules) for tool in tools], rules
+
+
+def _without_retention(tool: Mapping[str, Any], rules: dict[str, Rule]) -> Mapping[str, Any]:
+    """The tool, wherever its format puts the definition; what it says of retention is added to the rules."""
+    if not isinstance(tool, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return tool  # whoever reads the tools says what is wrong with it
+    plain = {key: value for key, value in tool.items() if key != _KEY}
+    inner = plain.get("function")
+    if isinstance(inner, Mapping):
+        plain["function"] = _without_retention(cast("Mapping[str, Any]", inner), rules)
+    for key in DECLARATIONS:
+        if isinstance(several := plain.get(key), list | tuple):
+            plain[key] = [_without_retention(one, rules) for one in cast("Sequence[Mapping[str, Any]]", several)]
+    if tool.get(_KEY) is not None:
         named = cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else tool
-        said = tool.get("retention") or named.get("retention")
-        if said is None:
-            plain.append(tool)
-            continue
         name = str(named.get("name"))
-        rules[name] = said if isinstance(said, Rule) else rule_from(said, f"the retention of the tool {name!r}")
-        rest = {key: value for key, value in tool.items() if key != "retention"}
-        if named is not tool:
-            rest["function"] = {key: value for key, value in named.items() if key != "retention"}
-        plain.append(rest)
-    return plain, rules
+        rules[name] = _rule(tool[_KEY], f"the retention of the tool {name!r}")
+    return plain
+
+
+def _rule(said: object, where: str) -> Rule:
+    if isinstance(said, Rule):
+        return said
+    if not isinstance(said, Mapping):
+        raise BadPolicy(f"{where}: it is a table of values such as {{'mode': 'summary'}}, not {said!r:.80}")
+    return rule_from(cast("Mapping[str, Any]", said), where)

@@ -10,8 +10,10 @@ import msgspec
 from foveal import counters, prices
 from foveal.core.budget import Budget
 from foveal.core.entry import Image, Setup
+from foveal.core.errors import BadPolicy
 from foveal.core.lens import Lens
 from foveal.core.measure import Measure
+from foveal.core.pins import NO_PINS, Pins
 from foveal.core.project import View
 from foveal.core.retention import Rule
 from foveal.core.trace import PROMPT_TOKENS
@@ -20,7 +22,7 @@ from foveal.dialects import Dialect, find_dialect
 from foveal.dialects.port import Ask, ToolSpec
 from foveal.dialects.tools import tools_json
 from foveal.policies import Policy
-from foveal.policies.arrival import arrival
+from foveal.policies.arrival import NO_RENDERERS, Renderers, arrival
 from foveal.policies.retention import Layers
 
 REPLY_TOKENS = 4_096
@@ -47,13 +49,14 @@ class Optics(msgspec.Struct, frozen=True):
     policy: Policy
     facts: prices.ModelFacts
     layers: Layers = Layers()
+    renderers: Renderers = NO_RENDERERS
 
-    def lens(self, pins: frozenset[str] = frozenset()) -> Lens:
+    def lens(self, pins: Pins = NO_PINS) -> Lens:
         dialect, model = self.dialect, self.model
         measure = Measure(self.counter.counter.count, self._image_tokens)
         rules = sha256(self.layers.canonical().encode()).hexdigest()[:16] if self.layers.layers else ""
         key = f"{model}|{dialect.name}|{self.counter.counter.name}|{rules}"
-        arrive = arrival(self.layers, measure.count)
+        arrive = arrival(self.layers, measure.count, self.renderers)
         return Lens(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins, arrive)
 
     def setup(self, tools: tuple[ToolSpec, ...]) -> Setup:
@@ -89,21 +92,30 @@ def focus(
     counter: counters.ModelCounter | None = None,
     *,
     declared: Mapping[str, Rule] | None = None,
+    layers: Layers | None = None,
+    renderers: Renderers = NO_RENDERERS,
 ) -> Optics:
     """Look up everything that follows from a model and a policy. Warns where the model is not known.
 
     `counter` counts in place of the model's own, for budgets that are given in other tokens than the model's. `declared` is
-    the retention that tools were defined with.
+    the retention that tools were defined with; `layers` is all of retention, for a prompt of the past.
     """
     facts = prices.find(model, policy.models)
     if not facts.known:
         warnings.warn(f"{model}: {' '.join(facts.notes)}", UnknownModelWarning, stacklevel=3)
     spoken = find_dialect(dialect or facts.dialect)
     counting = counter or counters.counter_for(model)
-    layers = policy.layers(os.environ.get(SCENARIO), declared)
-    return Optics(model, spoken, counting, policy.budget_for(facts.window), policy, facts, layers)
+    known = _layers(policy, declared or {}) if layers is None else layers
+    return Optics(model, spoken, counting, policy.budget_for(facts.window), policy, facts, known, renderers)
 
 
 def refocus(optics: Optics, declared: Mapping[str, Rule]) -> Optics:
     """The same, with the retention that tools were defined with."""
-    return msgspec.structs.replace(optics, layers=optics.policy.layers(os.environ.get(SCENARIO), declared))
+    return msgspec.structs.replace(optics, layers=_layers(optics.policy, declared))
+
+
+def _layers(policy: Policy, declared: Mapping[str, Rule]) -> Layers:
+    try:
+        return policy.layers(os.environ.get(SCENARIO), declared)
+    except BadPolicy as error:
+        raise BadPolicy(f"${SCENARIO}: {error}") from None

@@ -10,11 +10,12 @@ import msgspec
 
 from foveal.core.entry import Message, ToolCall, result
 from foveal.core.errors import FovealError
+from foveal.core.lens import RECALL_TOOL
 from foveal.recall import Fetch, fetch
 from foveal.search import search
 from foveal.stores.port import Store
 
-RECALL = "recall_context"
+RECALL = RECALL_TOOL
 SEARCH = "search_context"
 NAMES = frozenset({RECALL, SEARCH})
 
@@ -70,7 +71,7 @@ def answer(store: Store, session: str, call: ToolCall) -> Message:
     """The result of a call to one of the two tools."""
     try:
         text = _recall(store, session, call) if call.name == RECALL else _search(store, session, call)
-    except (FovealError, msgspec.MsgspecError) as error:
+    except (FovealError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         return result(call.id, f"{error}", status="error")
     return result(call.id, text)
 

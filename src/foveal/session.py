@@ -17,13 +17,15 @@ import msgspec
 from foveal import log, recall, recall_tools
 from foveal.core import snapshot
 from foveal.core.atoms import calls_of
-from foveal.core.entry import Body, Entry, Fold, Message, Rewind, Setup, ToolCall, Usage
+from foveal.core.entry import Body, Entry, Fold, Message, Pin, Rewind, Setup, ToolCall, ToolResult, Usage
 from foveal.core.errors import BadEntry, BadInput, InvalidPrompt, NotFound, OverBudget
 from foveal.core.fit import fit
-from foveal.core.project import View, collect_pins
+from foveal.core.pins import collect_pins
+from foveal.core.project import View
 from foveal.core.prompt import Prompt
 from foveal.core.retention import Rule
 from foveal.core.trace import PROMPT_TOKENS, Trace
+from foveal.core.view import short_ref
 from foveal.counters import ModelCounter
 from foveal.declare import split_retention
 from foveal.dialects.port import ToolSpec
@@ -32,7 +34,11 @@ from foveal.dialects.tools import read_tools
 from foveal.offload import offload
 from foveal.optics import Optics, focus, refocus
 from foveal.policies import Policy
+from foveal.policies.arrival import NO_RENDERERS, Renderers
 from foveal.stores.port import Row, Store
+
+RECALLED_OFTEN = 2
+"""Fetches after which a result is shown again, as far as there is room."""
 
 SNAPSHOT_EVERY = 256
 """Entries between two snapshots, and as many as the view has atoms if those are more: opening reads at most as much again
@@ -64,6 +70,7 @@ class Session:
         dialect: str | None = None,
         counter: ModelCounter | None = None,
         retention: Mapping[str, Rule] | None = None,
+        renderers: Renderers = NO_RENDERERS,
         author: str = "agent",
         takeover: bool = False,
         new_id: Callable[[], str] = _random_id,
@@ -72,7 +79,8 @@ class Session:
         self.name, self.author = name, author
         self._store, self._new_id, self._clock_ms = store, new_id, clock_ms
         self._declared = dict(retention or {})
-        self._optics = focus(model, policy or Policy(), dialect, counter, declared=self._declared)
+        policy = policy or Policy()
+        self._optics = focus(model, policy, dialect, counter, declared=self._declared, renderers=renderers)
         self._writer = store.hold(name, takeover=takeover)
         try:
             self._view = open_view(store, name, self._optics)
@@ -180,8 +188,22 @@ class Session:
 
     def _fit(self, setup: Setup) -> Fold | None:
         most, aim = self._optics.limits(self._view, setup)
-        stages = self._optics.policy.stages
-        return fit(self._view, most, aim, stages, tools_tokens=setup.tools_tokens + PROMPT_TOKENS)
+        if self._view.size.within(most):
+            return None
+        fixed = setup.tools_tokens + PROMPT_TOKENS
+        return fit(self._view, most, aim, self._optics.policy.stages, tools_tokens=fixed, wanted=self._wanted())
+
+    def _wanted(self) -> dict[tuple[str, int], str]:
+        """The originals of parts that the model has fetched again and again: showing them is cheaper than asking twice."""
+        often = {ref for ref, times in self._view.recalled.items() if times >= RECALLED_OFTEN}
+        parts = (
+            (item.id, i, shown)
+            for atom in self._view.atoms
+            for item in atom.items
+            for i, shown in enumerate(item.shown)
+            if often and shown.level != "full" and isinstance(shown.part, ToolResult)
+        )
+        return {(entry, i): self.recall(ref) for entry, i, _ in parts if (ref := short_ref(entry, i)) in often}
 
     def _known(self, bodies: list[Body], ids: list[str]) -> Entry | None:
         """The entry of an append that was made before: a retry comes from further on in the log than the first attempt."""
@@ -214,9 +236,18 @@ class Session:
     def _bodies(self, item: object) -> list[Body]:
         if isinstance(item, Message):
             return [offload(self._store, log.checked_message(item))]
+        if isinstance(item, Pin):
+            self._check_pin(item)
         if isinstance(item, Body.__args__):
             return [log.checked(cast("Body", item))]
         return self._parse(item)
+
+    def _check_pin(self, pin: Pin) -> None:
+        """A pin names something, and a pinned passage is one."""
+        if bool(pin.entry) == bool(pin.tool):
+            raise BadEntry("a pin names an entry or a tool, one of the two")
+        if pin.text and pin.text not in self.recall(f"{pin.entry}..{pin.entry}"):
+            raise BadEntry(f"the passage to pin, {pin.text[:40]!r}, does not stand in entry {pin.entry}")
 
     def _parse(self, reply: object) -> list[Body]:
         """A provider's reply: the message, and what it cost."""

@@ -11,7 +11,7 @@ from foveal import log
 from foveal.core.codec import sendable
 from foveal.core.entry import Entry, File, Image, Message, Part, Stored, Text, ToolCall, ToolResult
 from foveal.core.errors import BadInput, OverBudget, Unrepresentable
-from foveal.core.project import collect_pins
+from foveal.core.pins import collect_pins
 from foveal.core.prompt import Prompt
 from foveal.core.trace import Line
 from foveal.core.view import entry_ref
@@ -124,7 +124,7 @@ def test_the_mandatory_is_always_there_word_for_word(dialect: str, moves: list[M
 
 
 def _mandatory(entries: list[Entry]) -> Iterator[Entry]:
-    pins = collect_pins(entries)
+    pins = collect_pins(entries).entries
     messages = [(entry, entry.body) for entry in entries if isinstance(entry.body, Message)]
     asked = [entry for entry, body in messages if body.role == "user" and any(_speaks(part) for part in body.parts)]
     yield from (*asked[:1], *asked[-1:])

@@ -11,7 +11,10 @@ from typing import NoReturn
 from foveal.cli.output import Output, complain
 from foveal.core.errors import BadInput, FovealError
 
-COMMANDS = ("demo", "replay", "why", "show", "recall", "search", "sessions", "models", "doctor")
+COMMANDS = (
+    *("demo", "replay", "why", "show", "recall", "search"),
+    *("pin", "unpin", "policy", "sessions", "models", "doctor"),
+)
 _BAD = 2
 _INTERRUPTED = 130
 

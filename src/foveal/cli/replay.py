@@ -34,7 +34,9 @@ def configure(parser: ArgumentParser) -> None:
         "--budget", metavar="N", type=positive, help="the most that is sent, in o200k tokens or --model's"
     )
     parser.add_argument("--model", metavar="M", help="replay as this model (default: the recorded one)")
-    parser.add_argument("--policy", metavar="FILE", type=Path, help="a policy in TOML; --budget overrides its budget")
+    parser.add_argument(
+        "--policy", metavar="FILE", type=Path, help="a policy in TOML or YAML; --budget overrides its budget"
+    )
     parser.add_argument("--dialect", metavar="D", default="openai_chat", help="wire format (default: openai_chat)")
     parser.add_argument("--html", metavar="REPORT", type=Path, help="write a report with a chart for each session")
     parser.add_argument("--prompts", metavar="OUT", type=Path, help="write every prompt, one line of JSON a call")

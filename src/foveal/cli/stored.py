@@ -16,6 +16,7 @@ from foveal.core.prompt import Prompt
 from foveal.counters import counter_for, encoding
 from foveal.optics import Optics, UnknownModelWarning, focus
 from foveal.policies import policy_from
+from foveal.policies.retention import layers_from
 from foveal.session import prompt_at, setup_at
 from foveal.stores import open_store
 from foveal.stores.port import Draft, Store
@@ -57,7 +58,7 @@ def optics_of(setup: Setup) -> Optics:
         counter = msgspec.structs.replace(counter, counter=encoding(setup.counter))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownModelWarning)  # it was said when the session was made
-        return focus(setup.model, policy, setup.dialect, counter)
+        return focus(setup.model, policy, setup.dialect, counter, layers=layers_from(setup.retention))
 
 
 def stored_prompt(store: Store, name: str, call: int | None) -> tuple[Prompt, Optics]:

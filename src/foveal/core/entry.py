@@ -142,12 +142,20 @@ class Fold(_Value, frozen=True, tag="fold"):
 
 
 class Pin(_Value, frozen=True, tag="pin"):
-    entry: str
+    """An entry, a passage of it (`text`), or all results of a tool stay verbatim in every prompt."""
+
+    entry: str = ""
     reason: str = ""
+    tool: str = ""
+    text: str = ""
 
 
 class Unpin(_Value, frozen=True, tag="unpin"):
-    entry: str
+    """Takes back the pin with the same entry, tool and text."""
+
+    entry: str = ""
+    tool: str = ""
+    text: str = ""
 
 
 class Note(_Value, frozen=True, tag="note"):

@@ -8,13 +8,19 @@ between target and limit: a view that sits just under its limit would be folded 
 the prefix.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
 
 from foveal.core.entry import Fold, FoldItem, PartFold, RedactedThinking, Thinking
 from foveal.core.errors import OverBudget
 from foveal.core.project import View
 from foveal.core.view import Atom, Shown, Size, range_ref, short_ref, total
+
+Wanted: TypeAlias = Mapping[tuple[str, int], str]
+"""Originals, by entry and part, that are worth showing again."""
+
+NOTHING_WANTED: Wanted = MappingProxyType({})
 
 
 class Stage(Protocol):
@@ -29,10 +35,11 @@ class Stage(Protocol):
 class Scene:
     """What a stage sees: the view so far, what may be folded, and how to name and measure a stand-in."""
 
-    def __init__(self, view: View, limit: int, goal: Size) -> None:
+    def __init__(self, view: View, limit: int, goal: Size, wanted: frozenset[str] = frozenset()) -> None:
         self.view = view
         self.limit = limit
         self.goal = goal
+        self._wanted = wanted
 
     @property
     def count(self) -> Callable[[str], int]:
@@ -63,7 +70,10 @@ class Scene:
         """
         opener = self.view.loop_opener()
         kept = None if opener is None else self.view.atoms[opener]
-        yield from (atom for atom in self.foldable(keep) if atom is not kept and not atom.is_held)
+        wanted = self._wanted if keep > 0 else frozenset[str]()
+        for atom in self.foldable(keep):
+            if atom is not kept and not atom.is_held and wanted.isdisjoint(item.id for item in atom.items):
+                yield atom
 
     def fold(self, at: tuple[str, int], text: str, *, level: str, policy: str, because: str) -> PartFold:
         """The proposal to show the part at (entry, index) by this text."""
@@ -78,16 +88,25 @@ class Scene:
         return range_ref(first, last)
 
 
-def fit(view: View, most: Size, aim: Size, stages: Sequence[Stage], *, tools_tokens: int = 0) -> Fold | None:
+def fit(
+    view: View,
+    most: Size,
+    aim: Size,
+    stages: Sequence[Stage],
+    *,
+    tools_tokens: int = 0,
+    wanted: Wanted = NOTHING_WANTED,
+) -> Fold | None:
     """The folds that bring the view from above `most` to `aim`; None if it fits. `OverBudget` if nothing can.
 
-    `tools_tokens` are already taken from `most` and `aim`; they are named in the error.
+    `tools_tokens` are already taken from `most` and `aim`; they are named in the error. `wanted` is
+    shown again where the folds leave room.
     """
     if view.size.within(most):
         return None
     work = view.copy()
     work.changed_from = len(work.atoms)
-    scene = Scene(work, max(1, most.tokens), aim)
+    scene = Scene(work, max(1, most.tokens), aim, frozenset(entry for entry, _ in wanted))
     # Told at once where no fold can help: a session that is refused is asked again and again.
     mandatory = [atom for atom in work.atoms if scene.is_mandatory(atom)]
     if not total(atom.size for atom in mandatory).within(most):
@@ -102,10 +121,11 @@ def fit(view: View, most: Size, aim: Size, stages: Sequence[Stage], *, tools_tok
         raise _over_budget(scene, work.atoms, most, tools_tokens)
     thinking = list(_old_thinking(work))
     work.apply(thinking)
+    raised = list(_raised(scene, wanted, middle))
     first = min(work.changed_from, len(view.atoms))
     rebilled = sum(atom.size.tokens for atom in work.atoms[first:])
     kept = [item for item in folds if not _is_covered(work, item)]
-    return Fold((*kept, *thinking), _reason(view.size, most), view.size.tokens, work.size.tokens, rebilled)
+    return Fold((*kept, *thinking, *raised), _reason(view.size, most), view.size.tokens, work.size.tokens, rebilled)
 
 
 def _until(scene: Scene, stage: Stage) -> Iterator[FoldItem]:
@@ -119,6 +139,15 @@ def _until(scene: Scene, stage: Stage) -> Iterator[FoldItem]:
             scene.view.apply((item,))
             entry = of
             yield item
+
+
+def _raised(scene: Scene, wanted: Wanted, most: Size) -> Iterator[PartFold]:
+    """Folded results that were fetched again and again, shown once more as far as there is room."""
+    for at, text in wanted.items():
+        fold = scene.fold(at, text, level="recalled", policy="recall", because="the model fetched it again and again")
+        if scene.view.place(at[0]) is not None and scene.view.size.tokens + fold.tokens <= most.tokens:
+            scene.view.apply((fold,))
+            yield fold
 
 
 def _is_covered(view: View, item: FoldItem) -> bool:

@@ -6,8 +6,9 @@ import msgspec
 
 from foveal.core.atoms import Atoms
 from foveal.core.entry import FoldItem, Opaque, Part, PartFold, RangeFold, ToolCall, ToolResult
+from foveal.core.pins import with_quotes
 from foveal.core.retention import is_below
-from foveal.core.stand_in import replace_part
+from foveal.core.stand_in import replace_part, text_of
 from foveal.core.view import MESSAGE_TOKENS, NOTHING, Answer, Atom, Gap, Shown, Size, total
 
 SEAM = Size(MESSAGE_TOKENS + 4, 64)
@@ -37,13 +38,14 @@ class Folding(Atoms):
         first, last = self._place.get(fold.first), self._place.get(fold.last)
         if first is None or last is None:
             return False
-        before = total(atom.size for atom in self.atoms[first : last + 1] if not atom.is_held)
-        return self._gap_size(fold.text).is_less_than(before)
+        going = [atom for atom in self.atoms[first : last + 1] if not atom.is_held]
+        text = with_quotes(fold.text, self._quotes(going))
+        return self._gap_size(text).is_less_than(total(atom.size for atom in going))
 
     def _foldable_part(self, fold: PartFold) -> tuple[int, int] | None:
         """The atom and the item of a part that can be folded; None if it is pinned, covered, not shown or at its floor."""
         index = self._place.get(fold.entry)
-        if index is None or fold.entry in self.lens.pins or self.atoms[index].gap is not None:
+        if index is None or fold.entry in self.lens.pins.entries or self.atoms[index].gap is not None:
             return None
         items = self.atoms[index].items
         at = next(i for i, item in enumerate(items) if item.id == fold.entry)
@@ -55,7 +57,8 @@ class Folding(Atoms):
     def _stand_in(self, index: int, at: int, fold: PartFold) -> Shown:
         atom = self.atoms[index]
         before = atom.items[at].shown[fold.part]
-        part = replace_part(before.part, fold.text)
+        quotes = [quote for quote in self.lens.pins.quotes_of((fold.entry,)) if quote in text_of(before.part)]
+        part = replace_part(before.part, with_quotes(fold.text, quotes))
         sent = sent_as(part, _wire_id_at(atom, Answer(at, fold.part)))
         size = self.lens.measure.part(sent) if sent else NOTHING
         return Shown(
@@ -99,11 +102,20 @@ class Folding(Atoms):
         self.changed_from = min(self.changed_from, opener if opener is not None and in_loop else first)
         self._recount()
 
+    def _quotes(self, run: list[Atom]) -> list[str]:
+        """The pinned passages of these atoms, also of those that were covered before."""
+        ids = [item.id for atom in run for item in atom.items]
+        before = [quote for atom in run if atom.gap for quote in atom.gap.quotes]
+        return [*before, *self.lens.pins.quotes_of(ids)]
+
     def _gap(self, run: list[Atom], fold: RangeFold, text: str) -> Atom:
         entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)
         raw = sum(atom.raw_tokens for atom in run)
         newest = max(atom.newest for atom in run)
-        gap = Gap(run[0].first, run[-1].last, newest, entries, raw, text, fold.level, fold.policy, fold.because)
+        quotes = tuple(self._quotes(run))
+        text = with_quotes(text, quotes)
+        said = text, fold.level, fold.policy, fold.because
+        gap = Gap(run[0].first, run[-1].last, newest, entries, raw, *said, quotes)
         return Atom("gap", (), self._gap_size(text), gap=gap)
 
     def _gap_size(self, text: str) -> Size:

@@ -7,9 +7,14 @@ import msgspec
 
 from foveal.core.entry import Part, ToolCall, ToolResult
 from foveal.core.measure import Measure
+from foveal.core.pins import NO_PINS, Pins
 
 Hides: TypeAlias = Callable[[Part, str | None], str]
 """Why the dialect will not send this part, written by this model; empty if it will."""
+
+
+RECALL_TOOL = "recall_context"
+"""The tool by which the model fetches an original. The view counts what it asks for."""
 
 
 class Arrived(msgspec.Struct, frozen=True):
@@ -38,5 +43,5 @@ class Lens(msgspec.Struct, frozen=True):
     key: str
     measure: Measure
     hides: Hides
-    pins: frozenset[str] = frozenset()
+    pins: Pins = NO_PINS
     arrive: Arrive = _whole

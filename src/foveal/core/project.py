@@ -34,7 +34,8 @@ from foveal.core.entry import (
     Usage,
 )
 from foveal.core.folding import SEAM, Folding, sent_as
-from foveal.core.lens import Lens
+from foveal.core.lens import RECALL_TOOL, Lens
+from foveal.core.pins import Pins
 from foveal.core.repair import json_object, normal
 from foveal.core.stand_in import holds_artifact, replace_part, stored_preview
 from foveal.core.view import (
@@ -64,7 +65,7 @@ class Frozen(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything that a view is, in one value: what a snapshot holds."""
 
     key: str
-    pins: tuple[str, ...]
+    pins: Pins
     seq: int
     head: str | None
     calls: int
@@ -74,6 +75,7 @@ class Frozen(msgspec.Struct, frozen=True, omit_defaults=True):
     setup_seq: int
     raw_tokens: int
     is_reduced: bool
+    recalled: dict[str, int]
     usage: tuple[tuple[int, int], ...]
     size: Size
     open_atom: int | None
@@ -92,6 +94,7 @@ _KEPT = (
     "size",
     "raw_tokens",
     "is_reduced",
+    "recalled",
 )
 
 
@@ -109,6 +112,8 @@ class View(Folding):
         self.setup: Setup | None = None
         self.setup_seq = 0
         self.usage: tuple[tuple[int, int], ...] = ()
+        self.recalled: dict[str, int] = {}
+        """How often each reference was fetched since the last fold."""
 
     def copy(self) -> "View":
         """A view that can be folded further without touching this one."""
@@ -122,7 +127,7 @@ class View(Folding):
         """Everything that this view is, with these atoms for its own."""
         return Frozen(
             key=self.lens.key,
-            pins=tuple(sorted(self.lens.pins)),
+            pins=self.lens.pins,
             open_atom=self._open,
             atoms=atoms,
             **{name: getattr(self, name) for name in _KEPT},
@@ -146,10 +151,9 @@ class View(Folding):
             case Fold(items):
                 self.apply(items)
                 self.folds += 1
-            case Pin(target):
-                self.stale |= target not in self.lens.pins
-            case Unpin(target):
-                self.stale |= target in self.lens.pins
+                self.recalled = {}
+            case Pin() | Unpin() as mark:
+                self.stale |= self.lens.pins.after(mark) != self.lens.pins
             case Rewind():
                 self.stale |= entry.parent != self.head
             case Usage() as usage if usage.estimated:
@@ -189,7 +193,7 @@ class View(Folding):
             shown = tuple(self._retained(one, short_ref(entry_id, i)) for i, one in enumerate(shown))
         self.raw_tokens += sum(s.raw_tokens for s in shown) + MESSAGE_TOKENS * (message.role != "tool")
         repair = "" if shown else "the message is empty"
-        return Item(seq, entry_id, message.role, shown, message.model, entry_id in self.lens.pins, repair)
+        return Item(seq, entry_id, message.role, shown, message.model, entry_id in self.lens.pins.entries, repair)
 
     def _show(self, part: Part, message: Message, ref: str) -> Shown:
         """A part as it is shown on arrival."""
@@ -223,6 +227,8 @@ class View(Folding):
         calls = calls_of(self.atoms[self._open]) if self._open is not None else ()
         call = next((call for call in calls if call.id == result.call), None)
         arrived = self.lens.arrive(result, call, ref)
+        if call and call.name in self.lens.pins.tools:
+            return msgspec.structs.replace(shown, floor="full")
         kept = msgspec.structs.replace(shown, floor=arrived.floor, ttl_turns=arrived.ttl_turns)
         if arrived.text is None or shown.level != "full":
             return kept
@@ -241,6 +247,7 @@ class View(Folding):
             self._push(Atom("hidden", (hidden,), NOTHING, tuple(c.id for _, c in calls), (None,) * len(calls)))
             self._open = len(self.atoms) - 1 if calls else None
             return
+        self._note_recalls(call for _, call in calls)
         wire_ids = tuple(self._wire_id(call.id, item.id, i) for i, call in calls)
         item = self._with_wire_ids(item, [i for i, _ in calls], wire_ids)
         if self._is_split_reply(message.model):
@@ -253,6 +260,12 @@ class View(Folding):
         size = total((item.size, self._seam(), *map(self._missing, wire_ids)))
         self._push(Atom("tools", (item,), size, wire_ids, (None,) * len(calls)))
         self._open = len(self.atoms) - 1
+
+    def _note_recalls(self, calls: Iterable[ToolCall]) -> None:
+        for call in calls:
+            if call.name == RECALL_TOOL and (asked := json_object(call.arguments)):
+                ref = str(asked.get("ref", ""))
+                self.recalled = {**self.recalled, ref: self.recalled.get(ref, 0) + 1}
 
     def _missing(self, wire_id: str) -> Size:
         """What the result takes that has to be made up for a call."""
@@ -339,20 +352,6 @@ class View(Folding):
         self._replace(index, Atom(atom.kind, (*atom.items, item), size, atom.wire_ids, tuple(answers)))
         self._place[item.id] = index
         return True
-
-
-def collect_pins(entries: Iterable[Entry]) -> frozenset[str]:
-    """Which entries are pinned at the end of this branch."""
-    pins = set[str]()
-    for entry in entries:
-        match entry.body:
-            case Pin(target):
-                pins.add(target)
-            case Unpin(target):
-                pins.discard(target)
-            case _:
-                pass
-    return frozenset(pins)
 
 
 def _hide(item: Item, because: str) -> Item:

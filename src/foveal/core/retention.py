@@ -34,6 +34,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """After so many user messages the result is among the first to be folded."""
     floor: Level | None = None
     """The lowest level that it may fall to."""
+    renderer: str | None = None
+    """The name of a function of the host's that shows the result to the model."""
 
     def __post_init__(self) -> None:
         for name in ("limit_tokens", "limit_characters", "ttl_turns"):
@@ -58,6 +60,7 @@ class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
     hint: str = ""
     ttl_turns: int | None = None
     floor: Level = "covered"
+    renderer: str | None = None
 
 
 FULL = Retention()

@@ -11,6 +11,7 @@ import msgspec
 
 from foveal.core.entry import Entry, Message, Part, Setup
 from foveal.core.lens import Lens
+from foveal.core.pins import NO_PINS, Pins
 from foveal.core.project import Frozen, View
 from foveal.core.repair import normal
 from foveal.core.view import Item, Shown
@@ -36,7 +37,7 @@ def load(data: bytes, lens: Lens, fetch: Fetch) -> View | None:
         frozen = _decoder.decode(data)
     except msgspec.DecodeError:
         return None
-    if frozen.key != lens.key or frozenset(frozen.pins) != lens.pins:
+    if frozen.key != lens.key or frozen.pins != lens.pins:
         return None
     wanted = [item.seq for atom in frozen.atoms for item in atom.items if any(map(_is_missing, item.shown))]
     rows = fetch([*wanted, frozen.setup_seq] if frozen.setup_seq else wanted)
@@ -49,12 +50,12 @@ def load(data: bytes, lens: Lens, fetch: Fetch) -> View | None:
     return View.thawed(lens, frozen, atoms, setup if isinstance(setup, Setup) else None)
 
 
-def pins_in(data: bytes) -> frozenset[str]:
+def pins_in(data: bytes) -> Pins:
     """The pins that a snapshot was made with."""
     try:
-        return frozenset(_decoder.decode(data).pins)
+        return _decoder.decode(data).pins
     except msgspec.DecodeError:
-        return frozenset()
+        return NO_PINS
 
 
 def _is_missing(shown: Shown) -> bool:

@@ -17,6 +17,17 @@ def replace_part(part: Part | None, text: str) -> Part | None:
             return Text(text) if text.strip() else None
 
 
+def text_of(part: Part | None) -> str:
+    """The words of a part that a passage could be pinned in."""
+    match part:
+        case Text(text):
+            return text
+        case ToolResult(_, content):
+            return "\n".join(item.text for item in content if isinstance(item, Text))
+        case _:
+            return ""
+
+
 def holds_artifact(part: Part) -> bool:
     """Whether some of its text lives beside the log."""
     return isinstance(part, Stored) or (

@@ -146,6 +146,8 @@ class Gap(msgspec.Struct, frozen=True):
     level: str
     policy: str
     because: str
+    quotes: tuple[str, ...] = ()
+    """Pinned passages of what it covers; they are part of `text`."""
 
 
 _FRAME = Size(MESSAGE_TOKENS, 24, 0)

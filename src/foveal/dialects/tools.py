@@ -16,7 +16,7 @@ from foveal.dialects.port import ToolSpec
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 _SCHEMAS = ("parameters", "input_schema", "parameters_json_schema", "parametersJsonSchema")
-_DECLARATIONS = ("function_declarations", "functionDeclarations")
+DECLARATIONS = ("function_declarations", "functionDeclarations")
 
 # Gemini's tools have no type: the key that is set says which it is. Compared without case and underscores.
 _GEMINI_HOSTED = frozenset(
@@ -76,7 +76,7 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolSpec]:
     if not isinstance(tool, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise BadInput(f"a tool definition is a mapping, not {type(tool).__name__}")
     plain = _plain(tool)
-    for key in _DECLARATIONS:
+    for key in DECLARATIONS:
         yield from (_declared(declaration) for declaration in plain.pop(key, None) or ())
     if not plain:
         return

@@ -1,8 +1,8 @@
 """What to fold, in which order, under which budget. A policy is data: it can be read from a file and kept in a log."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias, cast, get_args
 
 import msgspec
 
@@ -93,7 +93,26 @@ def policy_from(table: Mapping[str, Any], source: str = "policy") -> Policy:
     try:
         return msgspec.convert(dict(table), Policy)
     except (msgspec.ValidationError, BadPolicy) as error:
-        raise BadPolicy(f"{source}: {error}{_hint(str(error))}") from None
+        said = next(_wrong_rules(table), str(error))
+        raise BadPolicy(f"{source}: {said}{_hint(said)}") from None
+
+
+def _wrong_rules(table: Mapping[str, Any], under: str = "") -> Iterator[str]:
+    """What is wrong with single rules, by their keys: the error of a whole policy does not tell the tool."""
+    for key, kind in (("tools", Rule), ("toolkits", Toolkit), ("scenarios", Scenario)):
+        for name, rule in _named(table, key):
+            place = f"{under}{key}.{name}"
+            if kind is Scenario and isinstance(rule, Mapping):
+                yield from _wrong_rules(cast("Mapping[str, Any]", rule), f"{place}.")
+            try:
+                msgspec.convert(rule, kind)
+            except (msgspec.ValidationError, BadPolicy) as error:
+                yield f"{place}: {error}"
+
+
+def _named(table: Mapping[str, Any], key: str) -> list[tuple[str, Any]]:
+    found = table.get(key)
+    return list(cast("Mapping[str, Any]", found).items()) if isinstance(found, Mapping) else []
 
 
 def _hint(message: str) -> str:

@@ -1,10 +1,13 @@
 """How a result is shown on arrival, before any cache has been paid for it: whole, shortened, or by its reference."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
 
 import msgspec
 
 from foveal.core.entry import ToolCall, ToolResult
+from foveal.core.errors import BadPolicy
 from foveal.core.lens import Arrive, Arrived
 from foveal.core.retention import SUMMARY_TOKENS, Retention, overlay
 from foveal.levels.choose import trim
@@ -13,8 +16,13 @@ from foveal.levels.reference import as_text, reference
 from foveal.levels.room import Room
 from foveal.policies.retention import Layers
 
+Renderers: TypeAlias = Mapping[str, Callable[[str], str]]
+"""The host's own ways to show a result to the model, by name."""
 
-def arrival(layers: Layers, count: Callable[[str], int]) -> Arrive:
+NO_RENDERERS: Renderers = MappingProxyType({})
+
+
+def arrival(layers: Layers, count: Callable[[str], int], renderers: Renderers) -> Arrive:
     """What a lens asks about every result that comes in."""
 
     def arrive(result: ToolResult, call: ToolCall | None, ref: str) -> Arrived:
@@ -22,7 +30,10 @@ def arrival(layers: Layers, count: Callable[[str], int]) -> Arrive:
         if result.retention:
             retention = overlay(retention, result.retention)
         floor = "full" if retention.mode == "pin" else retention.floor
-        shown = _start(result, call, ref, retention, count)
+        if retention.renderer:
+            shown = _rendered(result, ref, renderers, retention.renderer, count)
+        else:
+            shown = _start(result, call, ref, retention, count)
         return msgspec.structs.replace(shown, floor=floor, ttl_turns=retention.ttl_turns)
 
     return arrive
@@ -45,6 +56,16 @@ def _start(
             return Arrived(line, "reference", f"{tool} keeps a reference") if is_shorter else Arrived()
         case _:
             return Arrived()
+
+
+def _rendered(result: ToolResult, ref: str, renderers: Renderers, name: str, count: Callable[[str], int]) -> Arrived:
+    if name not in renderers:
+        known = ", ".join(sorted(renderers)) or "none"
+        raise BadPolicy(f"there is no renderer {name!r}; known: {known}. Give it to the session with renderers=…")
+    whole = as_text(result.content)
+    text = f"{renderers[name](whole)}\n[shown by {name}; ref {ref}]"
+    # What is longer than the original helps nobody.
+    return Arrived(text, "trimmed", f"shown by the renderer {name}") if count(text) < count(whole) else Arrived()
 
 
 def _summary(

@@ -14,6 +14,8 @@ import msgspec
 from foveal.core.errors import BadPolicy
 from foveal.core.retention import FULL, Retention, Rule, overlay
 
+_LIMITS = frozenset({"limit_tokens", "limit_characters"})
+
 
 class Toolkit(Rule, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A rule for several tools, named one by one or by patterns (`git_*`)."""
@@ -50,7 +52,9 @@ class Layers(msgspec.Struct, frozen=True):
         """Which layer each value of a tool's retention comes from."""
         said: dict[str, str] = {}
         for layer in self._about(tool):
-            named = [name for name in Rule.__struct_fields__ if getattr(layer.rule, name) is not None]
+            named = {name for name in Rule.__struct_fields__ if getattr(layer.rule, name) is not None}
+            if named & _LIMITS:  # who sets one limit takes the other away
+                named |= _LIMITS
             said.update(dict.fromkeys(named, layer.source))
         return {name: said.get(name, "built in") for name in Retention.__struct_fields__}
 
@@ -93,7 +97,6 @@ def _table(source: str, scenario: Scenario) -> Iterator[Layer]:
         rule = Rule(**{field: getattr(kit, field) for field in Rule.__struct_fields__})
         yield from (Layer(f"{source}, toolkit {name}", pattern, rule) for pattern in kit.tools)
     names = sorted(scenario.tools, key=lambda name: (not _is_pattern(name), name))  # patterns first, exact names last
-
     yield from (Layer(f"{source}, {name}", name, scenario.tools[name]) for name in names)
 
 

@@ -2,5 +2,6 @@
 
 from foveal.recall.fetching import MOST_CHARACTERS, Fetch, Fetched, fetch
 from foveal.recall.originals import blocks, read
+from foveal.recall.pages import Page, page, preview
 
-__all__ = ["MOST_CHARACTERS", "Fetch", "Fetched", "blocks", "fetch", "read"]
+__all__ = ["MOST_CHARACTERS", "Fetch", "Fetched", "Page", "blocks", "fetch", "page", "preview", "read"]

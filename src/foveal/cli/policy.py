@@ -1,0 +1,134 @@
+"""Show the policy that holds: budget, stages, recall, and each tool's retention with the layer it comes from.
+
+`foveal policy show [TOOL…]`. Layers, the lowest first: built in, toolkit, pattern, exact name, scenario, definition, call. The
+last two are said in code, so that no file shows them.
+"""
+
+import os
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from foveal.bench.replay import DEFAULT_MODEL
+from foveal.cli.output import Output, add_json
+from foveal.config import read_policy
+from foveal.core.budget import Budget
+from foveal.core.errors import BadPolicy
+from foveal.core.retention import Retention
+from foveal.optics import SCENARIO
+from foveal.policies import Policy
+from foveal.policies.retention import Layers
+from foveal.prices import ModelFacts, find
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """One value of a tool's retention, and the layer that it comes from."""
+
+    tool: str
+    name: str
+    value: Any
+    source: str
+
+
+def configure(parser: ArgumentParser) -> None:
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    show = commands.add_parser("show", help="print the effective policy", description=__doc__, allow_abbrev=False)
+    show.add_argument("tools", metavar="TOOL", nargs="*", help="beside the tools that the policy names")
+    show.add_argument(
+        "--policy", metavar="FILE", type=Path, help="a policy in TOML or YAML (default: the built-in one)"
+    )
+    show.add_argument("--scenario", metavar="NAME", help=f"one of the policy's scenarios (default: ${SCENARIO})")
+    show.add_argument("--model", metavar="M", default=DEFAULT_MODEL, help=f"(default: {DEFAULT_MODEL})")
+    add_json(show)
+
+
+def run(args: Namespace, out: Output) -> int:
+    policy = read_policy(args.policy) if args.policy else Policy()
+    source = str(args.policy) if args.policy else "the built-in policy"
+    scenario = args.scenario or os.environ.get(SCENARIO) or None
+    try:
+        layers = policy.layers(scenario)
+        facts = find(args.model, policy.models)
+        budget = policy.budget_for(facts.window)
+    except BadPolicy as error:
+        raise BadPolicy(f"{source}: {error}") from None
+    tools = dict.fromkeys((*args.tools, *(layer.pattern for layer in layers.layers)))
+    shown = [one for tool in tools for one in _retention(layers, tool)]
+    if out.is_json:
+        out.document(_document(policy, facts, budget, shown) | {"policy": source, "scenario": scenario})
+        return 0
+    out.line(f"{source}{f', scenario {scenario}' if scenario else ''}", "strong")
+    _print_budget(facts, budget, out)
+    _print_stages(policy, out)
+    out.line()
+    out.line(f"recall tools: {'offered while something is shown below full' if policy.recall else 'not offered'}")
+    out.line()
+    if shown:
+        out.table(("tool", "retention", "value", "from"), _rows(shown), "llll")
+    else:
+        out.wrapped("No tool is named: every result starts full and may be covered. Name a TOOL to see its values.")
+    return 0
+
+
+def _retention(layers: Layers, tool: str) -> list[Shown]:
+    # A pattern need not match its own text (`[ab]*`), but what stands under it is what it says.
+    own = (msgspec.structs.replace(one, pattern="*") if one.pattern == tool else one for one in layers.layers)
+    about = Layers(tuple(own))
+    retention, sources = about.of(tool), about.sources(tool)
+    return [Shown(tool, name, getattr(retention, name), sources[name]) for name in Retention.__struct_fields__]
+
+
+def _rows(shown: list[Shown]) -> list[tuple[str, ...]]:
+    """Each tool's name once."""
+    first = Retention.__struct_fields__[0]
+    return [(one.tool if one.name == first else "", one.name, _plain(one.value), one.source) for one in shown]
+
+
+def _plain(value: object) -> str:
+    match value:
+        case None | "" | ():
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case tuple():
+            return ", ".join(map(str, cast("tuple[object, ...]", value)))
+        case _:
+            return str(value)
+
+
+def _print_budget(facts: ModelFacts, budget: Budget, out: Output) -> None:
+    out.line()
+    out.line(f"budget for {facts.id}, whose window is {facts.window:,} tokens")
+    names = [*Budget.__struct_fields__, "sendable"]
+    out.table(("", ""), [(f"  {name}", f"{getattr(budget, name):,}") for name in names], "lr")
+    for note in facts.notes:
+        out.wrapped(note, "  ")
+
+
+def _print_stages(policy: Policy, out: Output) -> None:
+    out.line()
+    out.line("stages, in order")
+    rows: list[tuple[str, str]] = []
+    for number, stage in enumerate(policy.stages, 1):
+        options = ((name, getattr(stage, name)) for name in stage.__struct_fields__)
+        said = (f"{name} {_plain(value)}" for name, value in options)
+        rows.append((f"  {number}. {stage.__struct_config__.tag}", "; ".join(said)))
+    out.table(("", ""), rows, "ll")
+
+
+def _document(policy: Policy, facts: ModelFacts, budget: Budget, shown: list[Shown]) -> dict[str, Any]:
+    tools: dict[str, dict[str, Any]] = {}
+    for one in shown:
+        tools.setdefault(one.tool, {})[one.name] = {"value": one.value, "from": one.source}
+    return {
+        "model": facts.id,
+        "window": facts.window,
+        "budget": msgspec.to_builtins(budget) | {"sendable": budget.sendable},
+        "stages": msgspec.to_builtins(policy.stages),
+        "recall": policy.recall,
+        "tools": tools,
+    }
