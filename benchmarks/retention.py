@@ -14,6 +14,7 @@ import argparse
 import functools
 import hashlib
 import json
+import random
 import re
 import sys
 import time
@@ -60,6 +61,9 @@ COMMON_SESSIONS = 30
 WRITE_DEARER = 1.25
 """Anthropic-like: writing the cache costs more than plain input; reading it a tenth."""
 
+RESAMPLED = 1_000
+"""Times that the sessions are drawn anew, to see how far a difference depends on which they are."""
+
 Figures = Counter[str]
 """Sums over calls, actions and parts; shares are made of them at the end."""
 
@@ -81,7 +85,8 @@ PLAIN = tuple(Repeats() if isinstance(stage, Superseded) else stage for stage in
 OFF: dict[str, tuple[Any, ...]] = {
     **{level.name: changed(without=(level.name,)) for level in LEVELS},
     "superseded": with_superseded(),
-    "superseded (identical calls kept)": with_superseded(Repeats()),
+    "superseded, but for identical calls": with_superseded(Repeats()),
+    "superseded by an edit": with_superseded(Superseded(edited=False)),
     "all levels": changed(plain=True),
 }
 
@@ -293,17 +298,34 @@ class Way:
             for i, one in enumerate(item.shown)
             if one.policy == "dialect" and one.part is None
         }
+        respaced = {
+            (item.id, i)
+            for atom in self.prompt.atoms
+            for item in atom.items
+            for i, one in enumerate(item.shown)
+            if isinstance(one.part, ToolCall) and self.is_same_json(item.id, i, one.part)
+        }
         for entry, message in self.messages:
             for i, part in enumerate(message.parts):
                 size = len(original(part).encode("utf-8", "surrogatepass"))
                 if (entry, i) in hidden:
                     self.figures["hidden_bytes"] += size
                 elif (entry, i) not in shown:
+                    if (entry, i) not in back and (entry, i) in respaced:
+                        self.figures["respaced"] += 1
+                        self.figures["respaced_bytes"] += size
                     self.figures["folded_parts"] += 1
                     self.figures["folded_bytes"] += size
                     self.figures["back_bytes"] += size * ((entry, i) in back)
                     self.figures["back_parts"] += (entry, i) in back
         return self.figures
+
+    def is_same_json(self, entry: str, part: int, shown: ToolCall) -> bool:
+        recorded = self.messages[self.place[entry_ref(entry)]][1].parts[part]
+        try:
+            return isinstance(recorded, ToolCall) and json.loads(recorded.arguments) == json.loads(shown.arguments)
+        except ValueError:
+            return False
 
     def named(self) -> set[tuple[str, str, int]]:
         """First entry, last entry (empty for a part), part: what any stand-in of the prompt names."""
@@ -355,10 +377,10 @@ class Way:
 
 class Findings(msgspec.Struct):
     samples: dict[str, dict[str, int]] = {}
-    compared: dict[str, dict[str, Figures]] = {}
-    """By `set budget`, then before and after."""
-    off: dict[str, dict[str, Figures]] = {}
-    """By set, then what was off; `on` is the default."""
+    compared: dict[str, dict[str, list[Figures]]] = {}
+    """By `set budget`, then before and after, session by session."""
+    off: dict[str, dict[str, list[Figures]]] = {}
+    """By set, then what was off, session by session; `on` is the default."""
     touched: Counter[str] = msgspec.field(default_factory=Counter)
     touched_in: Counter[str] = msgspec.field(default_factory=Counter)
     reach: dict[str, Figures] = {}
@@ -367,17 +389,17 @@ class Findings(msgspec.Struct):
 
 
 def measure(sample: Sample, budgets: Sequence[int], common: frozenset[str], levels: int, found: Findings) -> None:
-    compared = {budget: {"before": Figures(), "after": Figures()} for budget in budgets}
-    off: dict[str, Figures] = defaultdict(Figures)
+    compared = {budget: {"before": list[Figures](), "after": list[Figures]()} for budget in budgets}
+    off: dict[str, list[Figures]] = defaultdict(list)
     reach = Figures()
     for number, recording in enumerate(sample.recordings):
         start = time.monotonic()
         with patch.object(grounding, "clues", functools.cache(grounding.clues)):
             for budget in budgets:
-                compared[budget]["before"].update(run(recording, PLAIN, budget, common, MemoryStore()).figures)
+                compared[budget]["before"].append(run(recording, PLAIN, budget, common, MemoryStore()).figures)
                 store = MemoryStore()
                 after = run(recording, DEFAULT_STAGES, budget, common, store)
-                compared[budget]["after"].update(after.figures)
+                compared[budget]["after"].append(after.figures)
                 if budget != min(budgets):
                     continue
                 found.touched.update(after.levels)
@@ -394,13 +416,23 @@ def measure(sample: Sample, budgets: Sequence[int], common: frozenset[str], leve
     found.reach[sample.name] = reach
 
 
-def switch_off(recording: Recording, budget: int, common: frozenset[str], on: Run, off: dict[str, Figures]) -> None:
-    off["on"].update(on.figures)
+def switch_off(
+    recording: Recording, budget: int, common: frozenset[str], on: Run, off: dict[str, list[Figures]]
+) -> None:
+    off["on"].append(on.figures)
     for name, stages in OFF.items():
         # A level that made nothing in this session changes nothing by its absence: the replay would be the same.
         needed = name not in {level.name for level in LEVELS} or on.levels[name]
         figures = run(recording, stages, budget, common, MemoryStore()).figures if needed else on.figures
-        off[name].update(figures)
+        off[name].append(figures)
+
+
+def joined(rows: Iterable[dict[str, list[Figures]]]) -> dict[str, list[Figures]]:
+    found: dict[str, list[Figures]] = defaultdict(list)
+    for row in rows:
+        for kind, sessions in row.items():
+            found[kind].extend(sessions)
+    return found
 
 
 def pooled(figures: Iterable[Figures]) -> Figures:
@@ -408,6 +440,24 @@ def pooled(figures: Iterable[Figures]) -> Figures:
     for one in figures:
         found.update(one)
     return found
+
+
+def interval(on: Sequence[Figures], off: Sequence[Figures]) -> tuple[float, float]:
+    """Of the difference in far grounding, the middle 95 % when the sessions are drawn anew."""
+    pairs = [(a["far_shown"], b["far_shown"], a["far"]) for a, b in zip(on, off, strict=True)]
+    draw, differences = random.Random(7), list[float]()
+    for _ in range(RESAMPLED):
+        drawn = draw.choices(pairs, k=len(pairs))
+        differences.append(
+            (sum(a for a, _, _ in drawn) - sum(b for _, b, _ in drawn)) / max(1, sum(n for *_, n in drawn))
+        )
+    differences.sort()
+    return differences[RESAMPLED // 40], differences[-RESAMPLED // 40 - 1]
+
+
+def gains(on: Sequence[Figures], off: Sequence[Figures]) -> list[float]:
+    """The difference in far grounding, session by session, where there is something to ground."""
+    return [(a["far_shown"] - b["far_shown"]) / a["far"] for a, b in zip(on, off, strict=True) if a["far"]]
 
 
 # Words
@@ -443,9 +493,9 @@ def _compared(found: Findings, budgets: Sequence[int]) -> Iterator[str]:
     )
     for budget in budgets:
         rows = {name: found.compared[f"{name} {budget}"] for name in found.samples}
-        every = {kind: pooled(row[kind] for row in rows.values()) for kind in ("before", "after")}
-        for name, row in (*rows.items(), ("*pooled*", every)):
-            for kind, figures in row.items():
+        for name, row in (*rows.items(), ("*pooled*", joined(rows.values()))):
+            for kind, sessions in row.items():
+                figures = pooled(sessions)
                 s = shares(figures)
                 yield (
                     f"| {name} | {budget // 1000}k | {kind} | {s['raw_result_share']:.2f} → {s['sent_result_share']:.2f}"
@@ -454,14 +504,23 @@ def _compared(found: Findings, budgets: Sequence[int]) -> Iterator[str]:
                     f" | {figures['far']:,} |"
                 )
     worse = list(_worse(found, budgets))
-    yield f"\nCalls over the limit: {sum(row[k]['over'] for row in found.compared.values() for k in row)}."
+    over = sum(one["over"] for row in found.compared.values() for sessions in row.values() for one in sessions)
+    yield f"\nCalls over the limit: {over}."
+    for budget in budgets:
+        every = joined(found.compared[f"{name} {budget}"] for name in found.samples)
+        (low, high), each = interval(every["after"], every["before"]), gains(every["after"], every["before"])
+        yield (
+            f"\nAfter less before at {budget // 1000}k, far grounding: pooled between {low:+.4f} and {high:+.4f} (95 %, sessions "
+            f"drawn anew); mean over sessions {sum(each) / max(1, len(each)):+.4f}; better in {sum(one > 0 for one in each)} "
+            f"sessions, worse in {sum(one < 0 for one in each)}, of {len(each)}."
+        )
     yield "\nWhere plain is better: " + ("; ".join(worse) if worse else "nowhere in this sample") + "."
 
 
 def _worse(found: Findings, budgets: Sequence[int]) -> Iterator[str]:
     for budget in budgets:
         for name in found.samples:
-            before, after = (shares(found.compared[f"{name} {budget}"][kind]) for kind in ("before", "after"))
+            before, after = (shares(pooled(found.compared[f"{name} {budget}"][kind])) for kind in ("before", "after"))
             for key, sign in (("far_grounding", 1), ("complete", 1), ("short_range", 1), ("cost", -1)):
                 if sign * (after[key] - before[key]) < -0.0005:
                     words = key.replace("_", " ")
@@ -474,27 +533,24 @@ def _off(found: Findings, budgets: Sequence[int]) -> Iterator[str]:
         f"The default stages less one level, over {found.off_sessions} of the sampled sessions: what is lost without it (on less "
         "off, so that a positive grounding and a negative cost are to the level's credit). *Touched*: results whose stand-in it "
         "made with everything on, in how many of all sampled sessions. Where a level is off, the next that suits takes its "
-        "place, often prose or head and tail. *Sets*: in how many its far grounding is better, and worse, with the level on.\n"
+        "place, often prose or head and tail. *95 %*: of the pooled difference, sessions drawn anew. *Mean*: over sessions, each "
+        "counting once. *Sessions*: in how many far grounding is better, and worse, with the level on.\n"
     )
     yield (
-        "| off | results touched | in sessions | far grounding | complete | cost | sets better / worse |"
-        "\n|---|---|---|---|---|---|---|"
+        "| off | results touched | in sessions | far grounding | 95 % | mean | complete | cost | sessions better / worse |"
+        "\n|---|---|---|---|---|---|---|---|---|"
     )
-    on = pooled(figures["on"] for figures in found.off.values() if figures)
+    every = joined(found.off.values())
+    on = pooled(every["on"])
     for name in OFF:
-        figures = pooled(row[name] for row in found.off.values() if row)
-        a, b = shares(on), shares(figures)
-        per_set = [
-            shares(row["on"])["far_grounding"] - shares(row[name])["far_grounding"]
-            for row in found.off.values()
-            if row and row["on"]["far"]
-        ]
-        better, worse = sum(one > 0.0005 for one in per_set), sum(one < -0.0005 for one in per_set)
+        a, b = shares(on), shares(pooled(every[name]))
+        (low, high), each = interval(every["on"], every[name]), gains(every["on"], every[name])
         is_counted = name in found.touched or name in {level.name for level in LEVELS}
         touched = f"{found.touched[name]:,} | {found.touched_in[name]}" if is_counted else "– | –"
         yield (
-            f"| {name} | {touched} | {a['far_grounding'] - b['far_grounding']:+.4f} | {a['complete'] - b['complete']:+.4f}"
-            f" | {a['cost'] - b['cost']:+.4f} | {better} / {worse} |"
+            f"| {name} | {touched} | {a['far_grounding'] - b['far_grounding']:+.4f} | {low:+.4f} to {high:+.4f}"
+            f" | {sum(each) / max(1, len(each)):+.4f} | {a['complete'] - b['complete']:+.4f} | {a['cost'] - b['cost']:+.4f}"
+            f" | {sum(one > 0 for one in each)} / {sum(one < 0 for one in each)} |"
         )
     rest = {name: number for name, number in found.touched.most_common() if name not in OFF}
     yield (
@@ -519,21 +575,38 @@ def _reach(found: Findings) -> Iterator[str]:
     for name, f in (*found.reach.items(), ("*all*", pooled(found.reach.values()))):
         yield (
             f"| {name} | {f['sessions']} | {f['folded_parts']:,} | {f['folded_bytes']:,} | {f['back_bytes']:,}"
-            f" | {share(f, 'back_bytes', 'folded_bytes'):.2%} | {f['references']:,} | {f['same']:,} | {f['calls']:,}"
+            f" | {floored(share(f, 'back_bytes', 'folded_bytes'))} | {f['references']:,} | {f['same']:,} | {f['calls']:,}"
             f" | {f['one_call']:,} |"
         )
     every = pooled(found.reach.values())
+    parts, size = (every[f"folded_{what}"] - every[f"back_{what}"] for what in ("parts", "bytes"))
     yield (
-        f"\nErrors: {every['errors']}. Parts that did not come back: {every['folded_parts'] - every['back_parts']:,}. Bytes that "
-        f"the dialect hides and no reference names (another model's thinking): {every['hidden_bytes']:,}. References with images "
-        f"or files behind them, of which only the words in brackets come back: {every['with_images']}."
+        f"\nErrors: {every['errors']}. Parts that did not come back: {parts:,} ({size:,} bytes), {every['respaced']} of them "
+        f"({every['respaced_bytes']:,} bytes) calls that are shown as the same JSON without its spaces, for which no reference "
+        f"is named. Bytes that the dialect hides and no reference names (another model's thinking): {every['hidden_bytes']:,}. "
+        f"References with images or files behind them, of which only words in brackets come back: {every['with_images']}."
     )
 
 
+def floored(share: float) -> str:
+    """Never 100 % for less."""
+    return "100 %" if share == 1 else f"{int(share * 100_000) / 1_000:.3f} %"
+
+
 def as_json(found: Findings, budgets: Sequence[int]) -> str:
-    table = msgspec.to_builtins(found)
-    table["budgets"], table["model"] = list(budgets), MODEL
-    table["shares"] = {key: {kind: shares(one) for kind, one in row.items()} for key, row in found.compared.items()}
+    sums = {
+        part: {key: {kind: pooled(one) for kind, one in row.items()} for key, row in rows.items()}
+        for part, rows in (("compared", found.compared), ("off", found.off))
+    }
+    every = joined(found.off.values())
+    table = {
+        **msgspec.to_builtins(found),
+        **sums,
+        "shares": {key: {kind: shares(one) for kind, one in row.items()} for key, row in sums["compared"].items()},
+        "gains": {name: [round(one, 4) for one in gains(every["on"], every[name])] for name in OFF},
+        "budgets": list(budgets),
+        "model": MODEL,
+    }
     return json.dumps(table, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -48,6 +48,7 @@ PUBLIC_NAMES = [
     "Note",
     "Oldest",
     "Opaque",
+    "Outline",
     "OverBudget",
     "Pin",
     "Policy",

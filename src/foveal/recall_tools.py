@@ -11,8 +11,6 @@ import msgspec
 from foveal.core.entry import Message, ToolCall, result
 from foveal.core.errors import FovealError
 from foveal.core.lens import RECALL_TOOL
-from foveal.recall import Fetch, fetch
-from foveal.search import search
 from foveal.stores.port import Store
 
 RECALL = RECALL_TOOL
@@ -77,6 +75,8 @@ def answer(store: Store, session: str, call: ToolCall) -> Message:
 
 
 def _recall(store: Store, session: str, call: ToolCall) -> str:
+    from foveal.recall import Fetch, fetch  # noqa: PLC0415 - loaded by the first call
+
     asked = msgspec.json.decode(call.arguments, type=_Recall)
     wanted = Fetch(asked.ref.removeprefix("ref "), asked.offset, asked.limit, pattern=asked.pattern)
     found = fetch(store, session, wanted, most=MOST_CHARACTERS)
@@ -86,6 +86,8 @@ def _recall(store: Store, session: str, call: ToolCall) -> str:
 
 
 def _search(store: Store, session: str, call: ToolCall) -> str:
+    from foveal.search import search  # noqa: PLC0415 - loaded by the first call
+
     asked = msgspec.json.decode(call.arguments, type=_Search)
     hits = search(store, session, asked.query, limit=asked.limit, without=NAMES)
     if not hits:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from foveal import log, recall, recall_tools
+from foveal import log, recall_tools
 from foveal.core import snapshot
 from foveal.core.atoms import calls_of
 from foveal.core.entry import Body, Entry, Fold, Message, Pin, Rewind, Setup, ToolCall, ToolResult, Usage
@@ -129,7 +129,9 @@ class Session:
 
     def recall(self, ref: str) -> str:
         """The original behind a reference, whole."""
-        return recall.read(self._store, self.name, ref)
+        from foveal.recall import read  # noqa: PLC0415 - loaded by the first call
+
+        return read(self._store, self.name, ref)
 
     def rewind(self, entry_id: str, reason: str = "") -> Entry:
         """Go on from an earlier entry. What came after it stays in the log, as a branch of its own."""

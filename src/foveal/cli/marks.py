@@ -32,7 +32,7 @@ def set_pin(args: Namespace, out: Output, *, pinned: bool, reason: str = "") -> 
         out.document({"session": name, "entry": entry, "pinned": pinned, "changed": is_pinned != pinned})
         return 0
     state = "pinned" if pinned else "not pinned"
-    out.line(f"{entry} {'was' if is_pinned == pinned else 'is now'} {state}{' already' * (is_pinned == pinned)}")
+    out.line(f"{entry} is now {state}" if is_pinned != pinned else f"{entry} was {state}")
     return 0
 
 

@@ -47,3 +47,8 @@ def trim(
                 return level.name, shown
     shown = finish(text, head_tail(text, room.tokens, room.count, room.ref), room)
     return None if shown is None else ("head_tail", shown)
+
+
+def kind_of(text: str, hint: str) -> str:
+    """The name of the level that suits the text."""
+    return next((level.name for level in LEVELS if level.fits(text, hint)), "text")

@@ -14,13 +14,16 @@ from foveal.policies.expired import Expired
 from foveal.policies.history import History
 from foveal.policies.images import Images
 from foveal.policies.oldest import Oldest
+from foveal.policies.outline import Outline
 from foveal.policies.repeats import Repeats
 from foveal.policies.retention import Layers, Scenario, Toolkit, layers_of
 from foveal.policies.shorten import Shorten
 from foveal.policies.superseded import Superseded
 from foveal.policies.thinking import ThinkingWindow
 
-BuiltIn: TypeAlias = Repeats | Superseded | Expired | ThinkingWindow | Images | History | Shorten | Clear | Oldest
+BuiltIn: TypeAlias = (
+    Repeats | Superseded | Expired | ThinkingWindow | Images | History | Shorten | Outline | Clear | Oldest
+)
 
 DEFAULT_STAGES: tuple[BuiltIn, ...] = (
     Superseded(),
@@ -133,6 +136,7 @@ __all__ = [
     "History",
     "Images",
     "Oldest",
+    "Outline",
     "Policy",
     "Repeats",
     "Shorten",

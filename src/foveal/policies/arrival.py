@@ -10,7 +10,6 @@ from foveal.core.entry import ToolCall, ToolResult
 from foveal.core.errors import BadPolicy
 from foveal.core.lens import Arrive, Arrived
 from foveal.core.retention import SUMMARY_TOKENS, Retention, overlay
-from foveal.levels.choose import trim
 from foveal.levels.head_tail import head_tail
 from foveal.levels.reference import as_text, reference
 from foveal.levels.room import Room
@@ -78,5 +77,7 @@ def _summary(
         return None
     if retention.head is not None:
         return head_tail(text, limit, count, ref, head_share=retention.head)
+    from foveal.levels.choose import trim  # noqa: PLC0415 - its patterns are compiled when something is first shortened
+
     found = trim(text, f"{call.name} {call.arguments}" if call else "", Room(limit, count, ref))
     return found[1] if found else None

@@ -85,3 +85,10 @@ def cover(scene: Scene, run: list[Atom], policy: str, because: str) -> RangeFold
     _, newest = max(atom.newest for atom in run)
     text = gap_line(entries, sum(atom.raw_tokens for atom in run), scene.range_ref(run[0].first, newest))
     return RangeFold(run[0].first, run[-1].last, "covered", text, scene.count(text), policy, because)
+
+
+def hints_of(atom: Atom) -> Iterator[tuple[tuple[int, int], str]]:
+    """What the tool was asked, for each result."""
+    for call, answer in zip(calls_of(atom), atom.answers, strict=False):
+        if answer:
+            yield (answer.item, answer.part), f"{call.name} {call.arguments}"

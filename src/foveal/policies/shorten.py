@@ -8,11 +8,10 @@ import msgspec
 from foveal.core.atoms import calls_of
 from foveal.core.entry import PartFold, Text, ToolCall, ToolResult
 from foveal.core.fit import Scene
-from foveal.core.view import Atom
 from foveal.levels.arguments import shorten_arguments
-from foveal.levels.choose import trim
 from foveal.levels.reference import as_text
 from foveal.levels.room import Room
+from foveal.policies.pairs import hints_of
 
 LEAST_TOKENS = 60
 """Below this, a stand-in is hardly shorter than the text."""
@@ -40,7 +39,7 @@ class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forb
         over, to = (max(LEAST_TOKENS, int(scene.limit * share)) for share in (self.over, self.to))
         focus = frozenset[str]() if self.plain else _focus(scene)
         for atom in scene.foldable(self.keep):
-            hints = dict(_hints(atom))
+            hints = dict(hints_of(atom))
             for at, item in enumerate(atom.items):
                 for i, shown in enumerate(item.shown):
                     if shown.level == "full" and shown.size.tokens > over:
@@ -53,19 +52,14 @@ class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forb
     def _shorter(self, part: object, hint: str, room: Room) -> str | None:
         match part:
             case ToolResult(_, content):
+                from foveal.levels.choose import trim  # noqa: PLC0415 - its patterns are compiled when something is first shortened
+
                 found = trim(as_text(content), hint, room, plain=self.plain, without=self.without)
                 return found[1] if found else None
             case ToolCall(_, _, arguments):
                 return shorten_arguments(arguments, room.tokens, room.count, room.ref)
             case _:
                 return None
-
-
-def _hints(atom: Atom) -> Iterator[tuple[tuple[int, int], str]]:
-    """What the tool was asked, for each result."""
-    for call, answer in zip(calls_of(atom), atom.answers, strict=False):
-        if answer:
-            yield (answer.item, answer.part), f"{call.name} {call.arguments}"
 
 
 def _focus(scene: Scene) -> frozenset[str]:
