@@ -35,8 +35,9 @@ from foveal.core.prompt import Prompt
 from foveal.core.view import entry_ref
 from foveal.counters import counter_for
 from foveal.formats import Recording, read
+from foveal.levels import choose
 from foveal.levels.choose import LEVELS, trim
-from foveal.policies import DEFAULT_STAGES, Policy, Repeats, Shorten, Superseded, shorten
+from foveal.policies import DEFAULT_STAGES, Policy, Repeats, Shorten, Superseded
 from foveal.recall import Fetch, fetch
 from foveal.session import Session
 from foveal.stores.memory import MemoryStore
@@ -169,7 +170,7 @@ def run(recording: Recording, stages: tuple[Any, ...], budget: int, common: froz
 
         kept.append(replay(recording, on_prompt=both, store=store, **options))
 
-    with patch.object(grounding, "replay", watched), patch.object(shorten, "trim", noting):
+    with patch.object(grounding, "replay", watched), patch.object(choose, "trim", noting):
         grounding.ground(recording, policy, model=MODEL, common=common, tally=tally)
     figures.update(msgspec.structs.asdict(tally))
     figures.update(billed(kept[0]))

@@ -121,7 +121,9 @@ def test_a_store_that_is_none_is_said_first(run, recorded, tmp_path):
     assert not (tmp_path / "new.db").exists()
 
 
-@pytest.mark.parametrize("words", [("sessions",), ("why", "alpha"), ("show", "alpha"), ("recall", "alpha", "x")])
+@pytest.mark.parametrize(
+    "words", [("sessions",), ("why", "alpha"), ("show", "alpha"), ("recall", "alpha", "x"), ("pin", "alpha", "x")]
+)
 def test_reading_does_not_make_a_store(run, tmp_path, monkeypatch, words):
     """A store that is not there is said to be not there, and is not there afterwards either."""
     monkeypatch.chdir(tmp_path)

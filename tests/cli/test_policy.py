@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from foveal import open_store, user
+from foveal import Policy, Rule, ToolCall, assistant, open_store, result, user
 from foveal.core.retention import Retention
 from foveal.policies import DEFAULT_STAGES
+from foveal.policies.retention import Scenario
 from foveal.session import Session
 
 POLICY = """
@@ -116,6 +117,22 @@ def test_what_cannot_be_shown_is_one_line(run, policy, words, said):
 
 def test_a_command_is_asked_for(run):
     assert "--help" in run("policy").err
+
+
+def test_a_past_prompt_is_explained_by_the_retention_that_it_had(run, tmp_path, monkeypatch):
+    """Rules of a scenario and of a tool list hold for `foveal why` where neither is at hand any more."""
+    monkeypatch.setenv("FOVEAL_SCENARIO", "ci")
+    policy = Policy(scenarios={"ci": Scenario(tools={"list": Rule("reference")})})
+    store = open_store(tmp_path / "agent.db")
+    with Session(store, "s", model="gpt-5", policy=policy) as session:
+        calls = [ToolCall(name, name, "{}") for name in ("list", "read")]
+        session.extend((user("Go."), assistant("", *calls), *(result(call.id, "word\n" * 500) for call in calls)))
+        session.prompt([{"name": "read", "input_schema": {"type": "object"}, "retention": {"mode": "reference"}}])
+    store.close()
+    for scenario in ("", "nightly"):
+        monkeypatch.setenv("FOVEAL_SCENARIO", scenario)
+        lines = run("why", "s", "--store", tmp_path / "agent.db", "--json").json["lines"]
+        assert [line["shown"] for line in lines if line["kind"] == "tool"] == ["reference", "reference"]
 
 
 def folded(run, store):
