@@ -4,17 +4,17 @@ They are offered only while something is shown below full, and answered by `Sess
 reference, pattern or number is answered with a sentence that says so, and the session goes on.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from foveal.core.entry import Message, ToolCall, result
 from foveal.core.errors import FovealError
-from foveal.core.lens import RECALL_TOOL
+from foveal.core.lens import RECALL_TOOL, SEARCH_TOOL
 from foveal.stores.port import Store
 
 RECALL = RECALL_TOOL
-SEARCH = "search_context"
+SEARCH = SEARCH_TOOL
 NAMES = frozenset({RECALL, SEARCH})
 
 MOST_CHARACTERS = 12_000
@@ -32,6 +32,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
                     "ref": {"type": "string"},
                     "offset": {"type": "integer", "description": "first line, from 0"},
                     "limit": {"type": "integer", "description": "number of lines"},
+                    "unit": {"type": "string", "enum": ["lines", "characters"]},
                     "pattern": {"type": "string", "description": "regular expression: only matching lines"},
                 },
                 "required": ["ref"],
@@ -58,11 +59,19 @@ class _Recall(msgspec.Struct, frozen=True):
     offset: int = 0
     limit: int = 200
     pattern: str | None = None
+    unit: Literal["lines", "characters"] = "lines"
 
 
 class _Search(msgspec.Struct, frozen=True):
     query: str
     limit: int = 8
+
+
+def ours(tools: str) -> frozenset[str]:
+    """Which of the two names are not a host's own, by the tools that the log says were offered."""
+    own = msgspec.json.decode(tools, type=list[dict[str, Any]])
+    foreign = {tool.get("function", tool).get("name") for tool in own if tool not in TOOLS}
+    return NAMES - foreign
 
 
 def answer(store: Store, session: str, call: ToolCall) -> Message:
@@ -78,10 +87,10 @@ def _recall(store: Store, session: str, call: ToolCall) -> str:
     from foveal.recall import Fetch, fetch  # noqa: PLC0415 - loaded by the first call
 
     asked = msgspec.json.decode(call.arguments, type=_Recall)
-    wanted = Fetch(asked.ref.removeprefix("ref "), asked.offset, asked.limit, pattern=asked.pattern)
+    wanted = Fetch(asked.ref.removeprefix("ref "), asked.offset, asked.limit, asked.unit, asked.pattern)
     found = fetch(store, session, wanted, most=MOST_CHARACTERS)
     matches = f", {found.matches} matching" if found.matches is not None else ""
-    more = f"; go on with offset {found.next.offset}" if found.next and found.next.unit == "lines" else ""
+    more = f"; go on with offset {found.next.offset}, unit {found.next.unit}" if found.next else ""
     return f"[{asked.ref}: {found.unit} {found.first}-{found.last} of {found.total}{matches}{more}]\n{found.text}"
 
 

@@ -35,6 +35,7 @@ from foveal.offload import offload
 from foveal.optics import Optics, focus, refocus
 from foveal.policies import Policy
 from foveal.policies.arrival import NO_RENDERERS, Renderers
+from foveal.policies.retention import declared_in
 from foveal.stores.port import Row, Store
 
 RECALLED_OFTEN = 2
@@ -78,7 +79,8 @@ class Session:
     ) -> None:
         self.name, self.author = name, author
         self._store, self._new_id, self._clock_ms = store, new_id, clock_ms
-        self._declared = dict(retention or {})
+        # What tools' definitions said before the session was closed still holds.
+        self._declared = dict(retention or _told(store, name))
         policy = policy or Policy()
         self._optics = focus(model, policy, dialect, counter, declared=self._declared, renderers=renderers)
         self._writer = store.hold(name, takeover=takeover)
@@ -91,6 +93,9 @@ class Session:
         self._snapshot_due = self._view.seq + SNAPSHOT_EVERY
         self._estimated: int | None = None
         self._offers: tuple[bytes | None, dict[bool, Offer]] = None, {}
+        setup = self._view.setup
+        if not retention and setup and (told := declared_in(setup.retention)) != self._declared:
+            self._declare(told)  # what a tool list said since the last snapshot
 
     def append(self, item: Body | Mapping[str, Any] | object, *, id: str | None = None) -> Entry:  # noqa: A002 - the entry's id
         """Keep what happened: a message, a mark, or a provider's reply as its SDK returned it.
@@ -165,10 +170,9 @@ class Session:
         atom = next((atom for atom in reversed(self._view.atoms) if atom.kind == "tools"), None)
         open_calls = zip(calls_of(atom), atom.answers, strict=False) if atom else ()
         waiting = [call for call, answered in open_calls if answered is None]
-        self.extend(
-            recall_tools.answer(self._store, self.name, call) for call in waiting if call.name in recall_tools.NAMES
-        )
-        return [call for call in waiting if call.name not in recall_tools.NAMES]
+        ours = recall_tools.ours(self._view.setup.tools if self._view.setup else "[]")
+        self.extend(recall_tools.answer(self._store, self.name, call) for call in waiting if call.name in ours)
+        return [call for call in waiting if call.name not in ours]
 
     def _declare(self, declared: Mapping[str, Rule]) -> None:
         """Look at the log through the retention that tools were defined with."""
@@ -316,6 +320,16 @@ def _plain(reply: object) -> Mapping[str, Any] | None:
     dump: Callable[..., Mapping[str, Any]] | None = getattr(reply, "model_dump", None)
     # What the provider did not send stays unsaid, and what its SDK does not know yet is no reason to warn.
     return dump(exclude_unset=True, warnings=False) if dump else None
+
+
+def _told(store: Store, name: str) -> dict[str, Rule]:
+    """The retention that the tools of a stored session declared, as far as its snapshot knows."""
+    frozen = store.snapshot(name) if store.cards(name) else None
+    seq = snapshot.setup_seq_in(frozen.payload) if frozen else 0
+    if not seq:
+        return {}
+    setup = _entries_at(store, name, [seq])[seq].body
+    return declared_in(setup.retention) if isinstance(setup, Setup) else {}
 
 
 def open_view(store: Store, name: str, optics: Optics) -> View:

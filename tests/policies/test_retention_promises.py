@@ -1,7 +1,6 @@
-"""What retention promises and does not keep yet. Whoever mends one takes its mark away."""
+"""What retention promises, where layers, pins, artifacts and recalls meet."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,10 +12,6 @@ from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
 
 TEXT = "\n".join(f"line {n} of the file" for n in range(400))
-
-
-def broken(reason: str) -> Callable[[Any], Any]:
-    return pytest.mark.xfail(strict=True, reason=reason)
 
 
 def opened(store: MemoryStore | None = None, **tools: Rule) -> Session:
@@ -40,7 +35,6 @@ def newest(session: Session) -> str:
     return session.why().lines[-1].shown
 
 
-@broken("`serve` goes by the name alone")
 def test_a_call_of_a_hosts_own_tool_is_left_to_the_host() -> None:
     """Where a host offers a tool named like ours, its calls are the host's to run."""
     session = opened(read=Rule("reference"))
@@ -51,14 +45,12 @@ def test_a_call_of_a_hosts_own_tool_is_left_to_the_host() -> None:
     assert session.serve() == [call]
 
 
-@broken("retention is asked for recalled text as for any other")
 def test_recalled_text_is_not_put_away_again() -> None:
     """A rule for all tools does not answer a recall by another reference."""
     session = opened(**{"*": Rule("reference")})
     assert "line 17 of the file" in recalled(session, read(session))
 
 
-@broken("what retention does on arrival does not ask for pins")
 def test_a_pin_is_verbatim_whatever_the_tools_mode() -> None:
     """An entry that is pinned is shown whole although its tool keeps references only."""
     session = opened(read=Rule("reference"))
@@ -67,7 +59,6 @@ def test_a_pin_is_verbatim_whatever_the_tools_mode() -> None:
 
 
 @pytest.mark.parametrize("rule", [Rule("reference"), Rule("summary", limit_tokens=100)], ids=["reference", "summary"])
-@broken("an artifact's head and tail come before its retention")
 def test_a_huge_result_obeys_its_mode(rule: Rule) -> None:
     """What is too large for the log takes no more room than what is not."""
     session = opened(read=rule)
@@ -76,14 +67,12 @@ def test_a_huge_result_obeys_its_mode(rule: Rule) -> None:
     assert session.why().lines[-1].tokens < 200
 
 
-@broken("a line longer than one answer goes on in characters, which the tool cannot ask for")
 def test_the_rest_of_a_long_line_can_be_recalled() -> None:
     """The answer says how to go on."""
     session = opened(read=Rule("reference"))
     assert "go on with" in recalled(session, read(session, "x" * 15_000 + " END\nnext"))
 
 
-@broken("characters are turned into the tokens of the text's beginning")
 def test_a_limit_in_characters_is_one() -> None:
     """A text whose beginning is dense keeps no more characters than were allowed, and a note."""
     session = opened(read=Rule("summary", limit_characters=1_000, head=0.0))
@@ -92,14 +81,12 @@ def test_a_limit_in_characters_is_one() -> None:
 
 
 @pytest.mark.parametrize("said", [{"mode": "summary", "floor": "full"}, {"mode": "pin", "floor": "reference"}])
-@broken("only `reference` is compared with the floor")
 def test_a_rule_that_contradicts_itself_is_an_error(said: dict[str, Any]) -> None:
     """A result cannot start below its floor, and what is pinned has none."""
     with pytest.raises(BadPolicy, match="floor"):
         Rule(**said)
 
 
-@broken("a floor and a mode of different layers are not compared")
 def test_a_result_does_not_start_below_a_floor_of_another_layer() -> None:
     """A floor for all tools holds for one whose own rule says `reference`."""
     session = opened(**{"*": Rule(floor="outline"), "read": Rule("reference")})
@@ -108,7 +95,6 @@ def test_a_result_does_not_start_below_a_floor_of_another_layer() -> None:
     assert newest(session) != "reference"
 
 
-@broken("values of a rule made in Python are not checked")
 @pytest.mark.parametrize("said", [{"mode": "sumary"}, {"floor": "flor"}])
 def test_an_unknown_word_is_an_error_in_python_too(said: dict[str, Any]) -> None:
     """A rule with a mode that nobody knows does not quietly mean `full`."""
@@ -116,7 +102,6 @@ def test_an_unknown_word_is_an_error_in_python_too(said: dict[str, Any]) -> None
         Rule(**said)
 
 
-@broken("a session forgets what tool lists declared until it sees them again")
 def test_a_session_that_is_opened_again_shows_what_was_sent() -> None:
     """The log knows the retention of the last prompt."""
     store = MemoryStore()
@@ -129,7 +114,6 @@ def test_a_session_that_is_opened_again_shows_what_was_sent() -> None:
         assert newest(session) == before == "reference"
 
 
-@broken("the stage makes its reference without it")
 def test_a_hint_stays_beside_the_reference_of_an_expired_result() -> None:
     """What the host tells the model holds for every reference to the result."""
     tools = {"peek": Rule(ttl_turns=1, hint="Peek again.")}

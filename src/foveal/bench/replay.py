@@ -130,7 +130,7 @@ class _Run:
         self.tools, self.notes = _usable_tools(recording)
         self.savings = Savings(session.view.measure)
         self._before: Prompt | None = None
-        self._raw_before = self._unsendable = self._framing = 0
+        self._raw_before = self._unsendable = self._framing = self._tools_tokens = 0
         self._has_folded = False
 
     def calls(self) -> Iterator[Call]:
@@ -164,11 +164,12 @@ class _Run:
 
     def _raw_bill(self, sent: int = 0) -> Bill:
         view = self.session.view
-        tools_tokens = view.setup.tools_tokens if view.setup else 0
+        # Whoever sends everything has no use for the recall tools.
+        self._tools_tokens = self._tools_tokens or (view.setup.tools_tokens if view.setup else 0)
+        tools_tokens = self._tools_tokens
         tokens = view.raw_tokens - self._unsendable + tools_tokens + PROMPT_TOKENS
-        if (
-            not self._has_folded
-        ):  # words between replies and results that never came: whoever sends everything needs them too
+        if not self._has_folded:
+            # Words between replies and results that never came: whoever sends everything needs them too.
             self._framing = max(self._framing, sent - tokens)
         tokens += self._framing
         raw = bill(self.facts, tokens, self._raw_before)

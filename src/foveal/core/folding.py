@@ -62,7 +62,15 @@ class Folding(Atoms):
         sent = sent_as(part, _wire_id_at(atom, Answer(at, fold.part)))
         size = self.lens.measure.part(sent) if sent else NOTHING
         return Shown(
-            part, size, before.raw_tokens, fold.level, fold.policy, fold.because, before.floor, before.ttl_turns
+            part,
+            size,
+            before.raw_tokens,
+            fold.level,
+            fold.policy,
+            fold.because,
+            before.floor,
+            before.ttl_turns,
+            before.hint,
         )
 
     def _fold_part(self, fold: PartFold) -> None:

@@ -14,7 +14,8 @@ Hides: TypeAlias = Callable[[Part, str | None], str]
 
 
 RECALL_TOOL = "recall_context"
-"""The tool by which the model fetches an original. The view counts what it asks for."""
+SEARCH_TOOL = "search_context"
+"""The tools by which the model looks again. The view counts what is fetched, and shows what they return as it is."""
 
 
 class Arrived(msgspec.Struct, frozen=True):
@@ -25,6 +26,7 @@ class Arrived(msgspec.Struct, frozen=True):
     because: str = ""
     floor: str = "covered"
     ttl_turns: int | None = None
+    hint: str = ""
 
 
 WHOLE = Arrived()

@@ -34,7 +34,7 @@ from foveal.core.entry import (
     Usage,
 )
 from foveal.core.folding import SEAM, Folding, sent_as
-from foveal.core.lens import RECALL_TOOL, Lens
+from foveal.core.lens import RECALL_TOOL, SEARCH_TOOL, Lens
 from foveal.core.pins import Pins
 from foveal.core.repair import json_object, normal
 from foveal.core.stand_in import holds_artifact, replace_part, stored_preview
@@ -190,7 +190,10 @@ class View(Folding):
     def _item(self, seq: int, entry_id: str, message: Message) -> Item:
         shown = tuple(self._show(part, message, short_ref(entry_id, i)) for i, part in enumerate(message.parts))
         if message.role == "tool":
-            shown = tuple(self._retained(one, short_ref(entry_id, i)) for i, one in enumerate(shown))
+            is_pinned = entry_id in self.lens.pins.entries
+            shown = tuple(
+                one if is_pinned else self._retained(one, short_ref(entry_id, i)) for i, one in enumerate(shown)
+            )
         self.raw_tokens += sum(s.raw_tokens for s in shown) + MESSAGE_TOKENS * (message.role != "tool")
         repair = "" if shown else "the message is empty"
         return Item(seq, entry_id, message.role, shown, message.model, entry_id in self.lens.pins.entries, repair)
@@ -226,11 +229,13 @@ class View(Folding):
             return shown
         calls = calls_of(self.atoms[self._open]) if self._open is not None else ()
         call = next((call for call in calls if call.id == result.call), None)
+        if call and call.name in (RECALL_TOOL, SEARCH_TOOL):
+            return shown  # what was fetched is not taken away again on arrival
         arrived = self.lens.arrive(result, call, ref)
         if call and call.name in self.lens.pins.tools:
             return msgspec.structs.replace(shown, floor="full")
-        kept = msgspec.structs.replace(shown, floor=arrived.floor, ttl_turns=arrived.ttl_turns)
-        if arrived.text is None or shown.level != "full":
+        kept = msgspec.structs.replace(shown, floor=arrived.floor, ttl_turns=arrived.ttl_turns, hint=arrived.hint)
+        if arrived.text is None:
             return kept
         self.is_reduced = True
         part = replace_part(result, arrived.text)

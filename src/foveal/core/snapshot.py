@@ -58,6 +58,14 @@ def pins_in(data: bytes) -> Pins:
         return NO_PINS
 
 
+def setup_seq_in(data: bytes) -> int:
+    """Where the log says what the snapshot's prompts were built for; 0 if it does not."""
+    try:
+        return _decoder.decode(data).setup_seq
+    except msgspec.DecodeError:
+        return 0
+
+
 def _is_missing(shown: Shown) -> bool:
     return shown.level == "full" and shown.part is None
 

@@ -64,6 +64,8 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     """The lowest level that retention lets it fall to."""
     ttl_turns: int | None = None
     """After so many user messages it is due to be folded."""
+    hint: str = ""
+    """What the model is told beside the reference."""
 
 
 class Item(msgspec.Struct, frozen=True, omit_defaults=True):

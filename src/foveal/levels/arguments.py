@@ -20,7 +20,8 @@ def shorten_arguments(arguments: str, tokens: int, count: Callable[[str], int], 
     while each >= _LEAST:
         text = msgspec.json.encode(_shortened(value, each, count, ref)).decode()
         if count(text) <= tokens:
-            return text if len(text) < len(arguments) else None
+            # Without a reference in it, nothing was left out but white space: that is no stand-in.
+            return text if len(text) < len(arguments) and ref in text else None
         each //= 2
     text = msgspec.json.encode({"folded": f"[arguments not shown; ref {ref}]"}).decode()
     return text if len(text) < len(arguments) and count(text) <= tokens else None

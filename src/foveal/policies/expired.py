@@ -36,6 +36,7 @@ def _due(scene: Scene, atom: Atom, turns: int) -> Iterator[PartFold]:
         if shown.level == "reference":
             continue
         ref = scene.ref(item.id, answer.part)
-        text = reference(shown.part.summary or f"{call.name} result", shown.raw_tokens, ref)
+        line = reference(shown.part.summary or f"{call.name} result", shown.raw_tokens, ref)
+        text = f"{line} {shown.hint}" if shown.hint else line
         because = f"kept for {shown.ttl_turns} turns, and {turns} have passed"
         yield scene.fold((item.id, answer.part), text, level="reference", policy="expired", because=because)

@@ -84,6 +84,11 @@ def layers_from(canonical: str) -> Layers:
     return Layers(msgspec.json.decode(canonical, type=tuple[Layer, ...]))
 
 
+def declared_in(canonical: str) -> dict[str, Rule]:
+    """What tools' own definitions said, of layers that were kept in a log."""
+    return {layer.pattern: layer.rule for layer in layers_from(canonical).layers if layer.source == "definition"}
+
+
 def rule_from(table: Mapping[str, Any], where: str) -> Rule:
     """A rule from plain data, as it stands in a tool list."""
     try:
