@@ -156,9 +156,22 @@ def test_a_pin_brings_an_entry_back_and_an_unpin_lets_it_go(run, kept):
     assert run("pin", "alpha", entry, "--store", kept).out == f"{entry} was pinned\n"
     assert run("sessions", "--store", kept, "--json").json["sessions"] == [card]
     done = run("unpin", "alpha", entry, "--store", kept, "--json").json
-    assert done == {"session": "alpha", "entry": entry, "pinned": False, "changed": True}
+    said = {"session": "alpha", "entry": entry, "tool": "", "text": ""}
+    assert done == {**said, "pinned": False, "changed": True}
     assert shown(run, kept, entry) == before
     assert run("unpin", "alpha", entry, "--store", kept).out == f"{entry} was not pinned\n"
+
+
+def test_a_passage_and_a_tool_can_be_pinned(run, kept):
+    """A passage that stands in the entry, and all results of a tool; what is not there is an error."""
+    entry = folded(run, kept)
+    text = run("recall", "alpha", entry[:10], "--store", kept).out.splitlines()[0]
+    assert run("pin", "alpha", entry, "--text", text, "--store", kept).out == f"{entry} is now pinned\n"
+    assert text in run("show", "alpha", "--store", kept).out
+    assert "does not stand in entry" in run("pin", "alpha", entry, "--text", "nowhere", "--store", kept).err
+    assert run("pin", "alpha", "--tool", "read", "--store", kept).out == "read: its results are now pinned\n"
+    assert run("unpin", "alpha", "--tool", "read", "--store", kept, "--json").json["changed"]
+    assert "one of the two" in run("pin", "alpha", "--store", kept).err
 
 
 @pytest.mark.parametrize("command", ["pin", "unpin"])

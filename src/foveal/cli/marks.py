@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from foveal import log
 from foveal.cli.output import Output, add_json
 from foveal.cli.stored import add_store, existing_store, known_session, optics_of
-from foveal.core.entry import Message, Pin, Unpin
+from foveal.core.entry import Entry, Message, Pin, Unpin
 from foveal.core.errors import BadInput, NotFound, SessionHeld
 from foveal.core.pins import collect_pins
 from foveal.optics import UnknownModelWarning
@@ -16,39 +16,49 @@ from foveal.stores.port import Store
 
 def add_entry(parser: ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION")
-    parser.add_argument("entry", metavar="ENTRY", help="the beginning of its id, as `foveal why` lists it")
+    parser.add_argument("entry", metavar="ENTRY", nargs="?", help="the beginning of its id, as `foveal why` lists it")
+    parser.add_argument("--text", metavar="PASSAGE", default="", help="only this passage of the entry")
+    parser.add_argument("--tool", metavar="NAME", default="", help="all results of this tool, in place of an entry")
     add_store(parser)
     add_json(parser)
 
 
 def set_pin(args: Namespace, out: Output, *, pinned: bool, reason: str = "") -> int:
-    """Have the entry pinned, or not. Where it is so already, nothing is written."""
+    """Have it pinned, or not. Where it is so already, nothing is written."""
+    if bool(args.entry) == bool(args.tool):
+        raise BadInput("name an entry or --tool, one of the two")
     with existing_store(args.store) as store:
         name = known_session(store, args.session)
-        entry, is_pinned = _found(store, name, args.entry)
-        if is_pinned != pinned:
-            _append(store, name, Pin(entry, reason) if pinned else Unpin(entry))
+        branch = [log.to_entry(row, name) for row in log.branch(store.rows(name))]
+        entry = _found(store, name, args.entry, branch) if args.entry else ""
+        pin, unpin = Pin(entry, reason, args.tool, args.text), Unpin(entry, args.tool, args.text)
+        pins = collect_pins(branch)
+        changed = pins.after(pin if pinned else unpin) != pins
+        if changed:
+            _append(store, name, pin if pinned else unpin)
     if out.is_json:
-        out.document({"session": name, "entry": entry, "pinned": pinned, "changed": is_pinned != pinned})
+        said = {"session": name, "entry": entry, "tool": args.tool, "text": args.text}
+        out.document({**said, "pinned": pinned, "changed": changed})
         return 0
     state = "pinned" if pinned else "not pinned"
-    out.line(f"{entry} is now {state}" if is_pinned != pinned else f"{entry} was {state}")
+    now, before = ("is now", "was") if entry else ("its results are now", "its results were")
+    what = entry or f"{args.tool}:"
+    out.line(f"{what} {now if changed else before} {state}")
     return 0
 
 
-def _found(store: Store, name: str, prefix: str) -> tuple[str, bool]:
-    """The message whose id begins like this, and whether it is pinned."""
+def _found(store: Store, name: str, prefix: str, branch: list[Entry]) -> str:
+    """The message whose id begins like this."""
     found = store.find(name, prefix)
     if len(found) != 1:
         many = "several entries begin" if found else "no entry begins"
         raise NotFound(f"{many} with {prefix!r} in session {name!r}; `foveal why` lists them")
-    branch = [log.to_entry(row, name) for row in log.branch(store.rows(name))]
     entry = next((entry for entry in branch if entry.id == found[0].id), None)
     if entry is None:
         raise NotFound(f"entry {found[0].id} is on a branch of session {name!r} that was left; no prompt shows it")
     if not isinstance(entry.body, Message):
         raise BadInput(f"entry {entry.id} is a {type(entry.body).__name__.lower()}; only messages are pinned")
-    return entry.id, entry.id in collect_pins(branch).entries
+    return entry.id
 
 
 def _append(store: Store, name: str, mark: Pin | Unpin) -> None:
