@@ -29,11 +29,8 @@ from foveal.dialects.opaque import opaque, verbatim
 from foveal.dialects.port import Ask, CannotSay, ToolSpec, Wire
 from foveal.dialects.rules import Problem
 from foveal.dialects.tools import hosted_by
+from foveal.dialects.turns import BEGIN, CONTINUE, join_turns
 
-CONTINUE = "Please continue."
-"""Stands between two replies in a row: the provider wants roles to alternate and the list to end with the user."""
-
-BEGIN = "[The conversation begins with the assistant's message below.]"
 _BREAKPOINT = {"type": "ephemeral"}
 
 
@@ -78,14 +75,7 @@ class Anthropic:
         return wires
 
     def join(self, wires: list[Wire], chunk: Sequence[Wire]) -> None:
-        for wire in chunk:
-            last = wires[-1]["role"] if wires else None
-            if wire["role"] == "assistant" and last != "user":
-                wires.append(_user_text(CONTINUE if last else BEGIN))
-            if wire["role"] == "user" and last == "user":
-                wires[-1] = {"role": "user", "content": wires[-1]["content"] + wire["content"]}
-            else:
-                wires.append(wire)
+        join_turns(wires, chunk, "content", begin=_user_text(BEGIN), go_on=_user_text(CONTINUE))
 
     def request(self, ask: Ask, lead: Sequence[Message], wires: list[Wire]) -> dict[str, Any]:
         messages = list(wires)

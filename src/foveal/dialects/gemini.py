@@ -25,9 +25,8 @@ from foveal.dialects.opaque import opaque, verbatim
 from foveal.dialects.port import Ask, CannotSay, ToolSpec, Wire
 from foveal.dialects.rules import Problem
 from foveal.dialects.tools import hosted_by
+from foveal.dialects.turns import BEGIN, CONTINUE, join_turns
 
-CONTINUE = "Please continue."
-BEGIN = "[The conversation begins with the model's message below.]"
 NO_SIGNATURE = b"skip_thought_signature_validator"
 """What Gemini 3 takes in place of a signature for calls that it did not make itself."""
 
@@ -79,14 +78,7 @@ class Gemini:
         return wires
 
     def join(self, wires: list[Wire], chunk: Sequence[Wire]) -> None:
-        for wire in chunk:
-            last = wires[-1]["role"] if wires else None
-            if wire["role"] == "model" and last != "user":
-                wires.append(_user_text(CONTINUE if last else BEGIN))
-            if wire["role"] == "user" and last == "user":
-                wires[-1] = {"role": "user", "parts": wires[-1]["parts"] + wire["parts"]}
-            else:
-                wires.append(wire)
+        join_turns(wires, chunk, "parts", begin=_user_text(BEGIN), go_on=_user_text(CONTINUE))
 
     def request(self, ask: Ask, lead: Sequence[Message], wires: list[Wire]) -> dict[str, Any]:
         contents = list(wires)
