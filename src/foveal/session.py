@@ -203,13 +203,13 @@ class Session:
         """The originals of parts that the model has fetched again and again: showing them is cheaper than asking twice."""
         often = {ref for ref, times in self._view.recalled.items() if times >= RECALLED_OFTEN}
         parts = (
-            (item.id, i, shown)
+            (item.id, i)
             for atom in self._view.atoms
             for item in atom.items
             for i, shown in enumerate(item.shown)
             if often and shown.level != "full" and isinstance(shown.part, ToolResult)
         )
-        return {(entry, i): self.recall(ref) for entry, i, _ in parts if (ref := short_ref(entry, i)) in often}
+        return {(entry, i): self.recall(ref) for entry, i in parts if (ref := short_ref(entry, i)) in often}
 
     def _known(self, bodies: list[Body], ids: list[str]) -> Entry | None:
         """The entry of an append that was made before: a retry comes from further on in the log than the first attempt."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from foveal.core.entry import Opaque, RedactedThinking, Thinking, ToolCall
 from foveal.core.lens import Lens
-from foveal.core.view import NOTHING, Atom, total
+from foveal.core.view import NOTHING, Answer, Atom, total
 
 
 class Atoms:
@@ -80,6 +80,13 @@ def calls_of(atom: Atom) -> Iterator[ToolCall]:
             for shown in item.shown:
                 if isinstance(shown.part, ToolCall):
                     yield shown.part
+
+
+def answered(atom: Atom) -> Iterator[tuple[ToolCall, Answer]]:
+    """The calls of an atom that have a result, and where it is."""
+    for call, answer in zip(calls_of(atom), atom.answers, strict=False):
+        if answer is not None:
+            yield call, answer
 
 
 def _named(atom: Atom) -> Iterator[str]:

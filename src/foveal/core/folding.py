@@ -61,16 +61,8 @@ class Folding(Atoms):
         part = replace_part(before.part, with_quotes(fold.text, quotes))
         sent = sent_as(part, _wire_id_at(atom, Answer(at, fold.part)))
         size = self.lens.measure.part(sent) if sent else NOTHING
-        return Shown(
-            part,
-            size,
-            before.raw_tokens,
-            fold.level,
-            fold.policy,
-            fold.because,
-            before.floor,
-            before.ttl_turns,
-            before.hint,
+        return msgspec.structs.replace(
+            before, part=part, size=size, level=fold.level, policy=fold.policy, because=fold.because
         )
 
     def _fold_part(self, fold: PartFold) -> None:

@@ -3,10 +3,11 @@
 from foveal.core.entry import Content, File, Image, Stored, Text
 
 
-def reference(what: str, tokens: int, ref: str, newer: str = "") -> str:
-    """The one-line stand-in. `newer` is the reference of what made this one stale."""
+def reference(what: str, tokens: int, ref: str, newer: str = "", *, hint: str = "") -> str:
+    """The one-line stand-in. `newer` is the reference of what made this one stale, `hint` what the tool says beside it."""
     pointer = f"; newer: {newer}" if newer else ""
-    return f"[{what}: {tokens:,} tokens not shown; ref {ref}{pointer}]"
+    line = f"[{what}: {tokens:,} tokens not shown; ref {ref}{pointer}]"
+    return f"{line} {hint}" if hint else line
 
 
 def gap_line(entries: int, tokens: int, ref: str) -> str:

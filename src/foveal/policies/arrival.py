@@ -51,9 +51,7 @@ def _start(
             return Arrived(text, "trimmed", f"{tool} keeps a summary") if text else Arrived()
         case "reference":
             whole = as_text(result.content)
-            line = " ".join(
-                filter(None, (reference(result.summary or f"{tool} result", count(whole), ref), retention.hint))
-            )
+            line = reference(result.summary or f"{tool} result", count(whole), ref, hint=retention.hint)
             is_shorter = count(line) < count(whole)
             return Arrived(line, "reference", f"{tool} keeps a reference") if is_shorter else Arrived()
         case _:

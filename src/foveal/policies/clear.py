@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.core.atoms import calls_of
+from foveal.core.atoms import answered
 from foveal.core.entry import File, Image, Opaque, PartFold, ToolCall, ToolResult
 from foveal.core.fit import Scene
 from foveal.core.view import Atom, Item, Shown
@@ -30,9 +30,8 @@ class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="fold", forbid_u
 
 
 def _names(atom: Atom) -> Iterator[tuple[tuple[int, int], str]]:
-    for call, answer in zip(calls_of(atom), atom.answers, strict=False):
-        if answer:
-            yield (answer.item, answer.part), f"{call.name} result"
+    for call, answer in answered(atom):
+        yield (answer.item, answer.part), f"{call.name} result"
 
 
 def _clear(scene: Scene, item: Item, index: int, shown: Shown, name: str) -> Iterator[PartFold]:

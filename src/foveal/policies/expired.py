@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.core.atoms import calls_of
+from foveal.core.atoms import answered
 from foveal.core.entry import PartFold, ToolResult
 from foveal.core.fit import Scene
 from foveal.core.view import Atom
@@ -26,9 +26,7 @@ class Expired(msgspec.Struct, frozen=True, tag="expired", tag_field="fold", forb
 
 
 def _due(scene: Scene, atom: Atom, turns: int) -> Iterator[PartFold]:
-    for call, answer in zip(calls_of(atom), atom.answers, strict=False):
-        if answer is None:
-            continue
+    for call, answer in answered(atom):
         item = atom.items[answer.item]
         shown = item.shown[answer.part]
         if shown.ttl_turns is None or turns < shown.ttl_turns or not isinstance(shown.part, ToolResult):
@@ -36,7 +34,6 @@ def _due(scene: Scene, atom: Atom, turns: int) -> Iterator[PartFold]:
         if shown.level == "reference":
             continue
         ref = scene.ref(item.id, answer.part)
-        line = reference(shown.part.summary or f"{call.name} result", shown.raw_tokens, ref)
-        text = f"{line} {shown.hint}" if shown.hint else line
+        text = reference(shown.part.summary or f"{call.name} result", shown.raw_tokens, ref, hint=shown.hint)
         because = f"kept for {shown.ttl_turns} turns, and {turns} have passed"
         yield scene.fold((item.id, answer.part), text, level="reference", policy="expired", because=because)

@@ -7,10 +7,10 @@ import msgspec
 from foveal.core.entry import RangeFold
 from foveal.core.fit import Scene
 from foveal.core.view import Atom
-from foveal.levels.reference import gap_line
+from foveal.policies.pairs import cover, neighbours
 
 _LINE_TOKENS = 40
-"""More than `gap_line` ever takes."""
+"""More than the line that covers them ever takes."""
 
 
 class Oldest(msgspec.Struct, frozen=True, tag="oldest", tag_field="fold", forbid_unknown_fields=True):
@@ -20,9 +20,9 @@ class Oldest(msgspec.Struct, frozen=True, tag="oldest", tag_field="fold", forbid
     last_resort: bool = False
 
     def __call__(self, scene: Scene) -> Iterator[RangeFold]:
-        for run in _runs(scene, _enough(scene, list(scene.coverable(self.keep)))):
+        for run in neighbours(scene, _enough(scene, list(scene.coverable(self.keep)))):
             if any(atom.gap is None for atom in run):
-                yield _cover(scene, run)
+                yield cover(scene, run, "oldest", "the oldest that may go, to reach the target")
 
 
 def _enough(scene: Scene, atoms: list[Atom]) -> list[Atom]:
@@ -34,28 +34,3 @@ def _enough(scene: Scene, atoms: list[Atom]) -> list[Atom]:
         left -= atom.size
         taken.append(atom)
     return taken
-
-
-def _runs(scene: Scene, atoms: list[Atom]) -> Iterator[list[Atom]]:
-    """The atoms in runs without a hole: what is never folded stays where it is."""
-    run: list[Atom] = []
-    at = -1
-    for atom in atoms:
-        place = scene.view.place(atom.first)
-        if run and place != at + 1:
-            yield run
-            run = []
-        run.append(atom)
-        at = place if place is not None else at
-    if run:
-        yield run
-
-
-def _cover(scene: Scene, run: list[Atom]) -> RangeFold:
-    entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)
-    raw = sum(atom.raw_tokens for atom in run)
-    first, last = run[0].first, run[-1].last
-    _, newest = max(atom.newest for atom in run)
-    text = gap_line(entries, raw, scene.range_ref(first, newest))
-    because = "the oldest that may go, to reach the target"
-    return RangeFold(first, last, "covered", text, scene.count(text), "oldest", because)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from foveal.core.atoms import calls_of
+from foveal.core.atoms import answered
 from foveal.core.entry import PartFold, RangeFold, ToolCall, ToolResult
 from foveal.core.fit import Scene
 from foveal.core.view import Atom, Item, Shown
@@ -39,11 +39,7 @@ def steps(scene: Scene) -> Iterator[Step]:
 
 def parts_of(atom: Atom) -> Iterator[tuple[Item, int, Shown, str]]:
     """The calls and results of a pair, each with where it stands and the name of its tool."""
-    names = {
-        (answer.item, answer.part): call.name
-        for call, answer in zip(calls_of(atom), atom.answers, strict=False)
-        if answer is not None
-    }
+    names = {(answer.item, answer.part): call.name for call, answer in answered(atom)}
     for at, item in enumerate(atom.items):
         for i, shown in enumerate(item.shown):
             if isinstance(shown.part, ToolCall | ToolResult):
@@ -89,6 +85,5 @@ def cover(scene: Scene, run: list[Atom], policy: str, because: str) -> RangeFold
 
 def hints_of(atom: Atom) -> Iterator[tuple[tuple[int, int], str]]:
     """What the tool was asked, for each result."""
-    for call, answer in zip(calls_of(atom), atom.answers, strict=False):
-        if answer:
-            yield (answer.item, answer.part), f"{call.name} {call.arguments}"
+    for call, answer in answered(atom):
+        yield (answer.item, answer.part), f"{call.name} {call.arguments}"

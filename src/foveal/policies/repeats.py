@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.core.atoms import calls_of
+from foveal.core.atoms import answered
 from foveal.core.entry import PartFold, ToolResult
 from foveal.core.fit import Scene
 from foveal.core.view import Atom
@@ -27,9 +27,7 @@ class Repeats(msgspec.Struct, frozen=True, tag="repeats", tag_field="fold", forb
 
 
 def _stale(scene: Scene, atom: Atom, newest: dict[tuple[str, str], str]) -> Iterator[PartFold]:
-    for call, answer in reversed(list(zip(calls_of(atom), atom.answers, strict=False))):
-        if answer is None:
-            continue
+    for call, answer in reversed(list(answered(atom))):
         item = atom.items[answer.item]
         shown, ref = item.shown[answer.part], scene.ref(item.id, answer.part)
         key = call.name, call.arguments
