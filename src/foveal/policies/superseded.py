@@ -15,15 +15,15 @@ from collections.abc import Iterator
 
 import msgspec
 
+from foveal.calls.access import Access
+from foveal.calls.coverage import END, Span, asked_lines, covers, lines_needed, lines_shown, succeeded
+from foveal.calls.reads import is_shell, located
 from foveal.core.entry import PartFold
 from foveal.core.fit import Scene
 from foveal.levels.arguments import shorten_arguments
 from foveal.levels.reference import reference
-from foveal.policies.access import Access
 from foveal.policies.clear import LEAST_TOKENS
-from foveal.policies.coverage import END, Span, asked_lines, covers, lines_needed, lines_shown, succeeded
 from foveal.policies.pairs import Step, steps
-from foveal.policies.reads import is_shell, located
 
 _POLLING = frozenset(("write_stdin", "wait", "BashOutput", "TaskOutput", "wait_agent", "read_output", "get_output"))
 """Called again with the same arguments, these give what came since: the earlier result is no older version of it."""

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foveal.calls.access import clean_path
+from foveal.calls.reads import accesses, located
+from foveal.calls.shell_words import pipelines
 from foveal.core.entry import ToolCall
-from foveal.policies.access import clean_path
-from foveal.policies.reads import accesses, located
-from foveal.policies.shell_words import pipelines
 
 
 def call(tool: str, **arguments: object) -> ToolCall:

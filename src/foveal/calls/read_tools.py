@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
+from foveal.calls.access import Kind, is_whole
 from foveal.core.entry import ToolCall
 from foveal.core.repair import json_object
-from foveal.policies.access import Kind, is_whole
 
 Fields: TypeAlias = Mapping[str, Any]
 

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from foveal.policies.access import Access, Kind, clean_path, is_absolute, is_whole
-from foveal.policies.shell_command import Command, Pipeline, Word
-from foveal.policies.shell_shown import prints
-from foveal.policies.shell_words import pipelines
+from foveal.calls.access import Access, Kind, clean_path, is_absolute, is_whole
+from foveal.calls.shell_command import Command, Pipeline, Word
+from foveal.calls.shell_shown import prints
+from foveal.calls.shell_words import pipelines
 
 _PATCHED = re.compile(r"^\*\*\* (?P<how>Update File|Add File|Delete File|Move to): (?P<path>.+?)\s*$", re.MULTILINE)
 _FORMATTERS = {"gofmt": "-w", "goimports": "-w", "gofumpt": "-w", "prettier": "--write", "rustfmt": "", "black": ""}

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from foveal.calls.access import Access
 from foveal.core.entry import Text, ToolResult
-from foveal.policies.access import Access
 
 Span: TypeAlias = tuple[int, int]
 """First and last line, counted from 1."""

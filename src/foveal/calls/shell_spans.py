@@ -3,7 +3,7 @@
 import re
 from typing import TypeAlias
 
-from foveal.policies.shell_command import Command
+from foveal.calls.shell_command import Command
 
 Span: TypeAlias = tuple[int, int | None]
 """First and last line, counted from 1; None is the end of the file."""

@@ -7,7 +7,7 @@ a shell could tell (subshells, substitutions, background jobs, a quote that neve
 import re
 from collections.abc import Iterator
 
-from foveal.policies.shell_command import Command, Pipeline, Word
+from foveal.calls.shell_command import Command, Pipeline, Word
 
 MOST_CHARS = 50_000
 """Longer commands carry programs or data; looking at them is not worth the time."""

@@ -6,11 +6,11 @@ What is unclear is no access: staleness is never guessed. The tables are in `rea
 from collections.abc import Iterator, Sequence
 from typing import cast
 
+from foveal.calls import read_tools as tools
+from foveal.calls.access import Access, clean_path, is_absolute, lines
+from foveal.calls.read_tools import Fields
+from foveal.calls.shell_reads import Understood, patch_accesses, shell_accesses
 from foveal.core.entry import ToolCall
-from foveal.policies import read_tools as tools
-from foveal.policies.access import Access, clean_path, is_absolute, lines
-from foveal.policies.read_tools import Fields
-from foveal.policies.shell_reads import Understood, patch_accesses, shell_accesses
 
 _SHELLS = frozenset(("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash"))
 

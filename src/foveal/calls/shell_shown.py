@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from foveal.policies.access import Access, Kind
-from foveal.policies.shell_command import Command, Pipeline, Word
-from foveal.policies.shell_spans import count_span, filter_span, sed_spans
+from foveal.calls.access import Access, Kind
+from foveal.calls.shell_command import Command, Pipeline, Word
+from foveal.calls.shell_spans import count_span, filter_span, sed_spans
 
 Prints: TypeAlias = tuple[Access, ...] | None
 

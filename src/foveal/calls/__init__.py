@@ -1,0 +1,1 @@
+"""What a tool call did: which files it read or wrote, which lines of them, which command it ran. Pure."""
