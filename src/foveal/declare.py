@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+import msgspec
+
 from foveal.core.errors import BadPolicy
 from foveal.core.retention import Level, Mode, Rule
 from foveal.dialects.tools import DECLARATIONS
@@ -10,7 +12,19 @@ from foveal.policies.retention import rule_from
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__foveal_retention__"
+_RENDERER = "__foveal_renderer__"
 _KEY = "retention"
+
+
+class Rules(dict[str, Rule]):
+    """What functions declare, by the names of their tools."""
+
+    renderers: dict[str, Callable[[str], str]]
+    """Their renderers, under the names that the rules call them by: those of the tools."""
+
+    def __init__(self, rules: Mapping[str, Rule], renderers: Mapping[str, Callable[[str], str]]) -> None:
+        super().__init__(rules)
+        self.renderers = dict(renderers)
 
 
 def retain(
@@ -22,8 +36,14 @@ def retain(
     hint: str | None = None,
     ttl_turns: int | None = None,
     floor: Level | None = None,
+    renderer: Callable[[str], str] | None = None,
 ) -> Callable[[F], F]:
-    """Declare the retention of a tool on its function. `rules_of` collects what was declared."""
+    """Declare the retention of a tool on its function. `rules_of` collects what was declared.
+
+    `renderer` is a function from a result's text to what the model is shown of it.
+    """
+    if renderer is not None and not callable(renderer):
+        raise BadPolicy(f"retain: the renderer is {renderer!r:.80}; it is a function from text to text")
     said = {
         "mode": mode,
         "limit_tokens": limit_tokens,
@@ -36,15 +56,21 @@ def retain(
     rule = rule_from(said, "retain")
 
     def mark(function: F) -> F:
-        setattr(function, _MARK, rule)
+        # The log names the renderer, and a tool's name is known wherever the session is opened again.
+        named = msgspec.structs.replace(rule, renderer=function.__name__) if renderer else rule
+        setattr(function, _MARK, named)
+        setattr(function, _RENDERER, renderer)
         return function
 
     return mark
 
 
-def rules_of(functions: Iterable[Callable[..., Any]]) -> dict[str, Rule]:
+def rules_of(functions: Iterable[Callable[..., Any]]) -> Rules:
     """The retention that these functions declare, by name; functions without one are left out."""
-    return {function.__name__: rule for function in functions if (rule := getattr(function, _MARK, None)) is not None}
+    marked = {function.__name__: function for function in functions if getattr(function, _MARK, None) is not None}
+    renderers = {name: getattr(function, _RENDERER) for name, function in marked.items()}
+    rules = {name: getattr(function, _MARK) for name, function in marked.items()}
+    return Rules(rules, {name: renderer for name, renderer in renderers.items() if renderer})
 
 
 def split_retention(tools: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], dict[str, Rule]]:

@@ -4,14 +4,24 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import cast
 
+import msgspec
+
 from foveal.core import codec
-from foveal.core.entry import Body, Entry, File, Image, Message, Role, ToolResult
+from foveal.core.entry import Body, Entry, File, Fold, Image, Message, RangeFold, Role, ToolResult
 from foveal.core.errors import BadEntry, NotFound, StoreCorrupt
 from foveal.stores.port import Draft, Row, Store
 
 
 def to_draft(entry: Entry) -> Draft:
-    return Draft(entry.id, entry.parent, entry.time_ms, entry.author, codec.encode(entry.body))
+    return Draft(entry.id, entry.parent, entry.time_ms, entry.author, codec.encode(_lean(entry.body)))
+
+
+def _lean(body: Body) -> Body:
+    """The body without what can be made again from the log."""
+    if not isinstance(body, Fold) or not any(isinstance(item, RangeFold) and item.state for item in body.items):
+        return body
+    items = (msgspec.structs.replace(item, state="") if isinstance(item, RangeFold) else item for item in body.items)
+    return msgspec.structs.replace(body, items=tuple(items))
 
 
 def to_entry(row: Row, session: str) -> Entry:

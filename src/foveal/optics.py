@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from hashlib import sha256
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,7 +15,7 @@ from foveal.core.errors import BadPolicy
 from foveal.core.lens import Lens
 from foveal.core.measure import Measure
 from foveal.core.pins import NO_PINS, Pins
-from foveal.core.project import View
+from foveal.core.project import PROJECTION, View
 from foveal.core.retention import Rule
 from foveal.core.trace import PROMPT_TOKENS
 from foveal.core.view import Size
@@ -41,6 +42,14 @@ class UnknownModelWarning(UserWarning):
     """The model is not in the price table; its window is an assumption."""
 
 
+class Limits(NamedTuple):
+    """Sizes of the messages, tools and framing taken off."""
+
+    most: Size
+    due: Size
+    aim: Size
+
+
 class Optics(msgspec.Struct, frozen=True):
     model: str
     dialect: Dialect
@@ -55,7 +64,7 @@ class Optics(msgspec.Struct, frozen=True):
         dialect, model = self.dialect, self.model
         measure = Measure(self.counter.counter.count, self._image_tokens)
         rules = sha256(self.layers.canonical().encode()).hexdigest()[:16] if self.layers.layers else ""
-        key = f"{model}|{dialect.name}|{self.counter.counter.name}|{rules}"
+        key = f"{PROJECTION}|{model}|{dialect.name}|{self.counter.counter.name}|{rules}"
         arrive = arrival(self.layers, measure.count, self.renderers)
         return Lens(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins, arrive)
 
@@ -66,14 +75,15 @@ class Optics(msgspec.Struct, frozen=True):
         retention = self.layers.canonical()
         return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit, retention)
 
-    def limits(self, view: View, setup: Setup) -> tuple[Size, Size]:
-        """What the messages may take, and what they should be folded down to, in our own count."""
+    def limits(self, view: View, setup: Setup) -> "Limits":
+        """What the messages may take, when a fold is due, and what it goes down to, in our own count."""
         calibration = counters.Calibration()
         for estimated, actual in view.usage:
             calibration = calibration.observe(estimated, actual)
         # Never below one: usage that leaves something out (a proxy, a cache) must not raise what we count as the limit.
         factor, fixed = max(1.0, calibration.factor(self.counter.factor)), setup.tools_tokens + PROMPT_TOKENS
-        return self.budget.most(factor, fixed), self.budget.aim(factor, fixed)
+        budget = self.budget.below(view.ceilings.get(self.model, self.budget.limit))
+        return Limits(budget.most(factor, fixed), budget.due(factor, fixed), budget.aim(factor, fixed))
 
     def ask(self, tools: tuple[ToolSpec, ...], cache_key: str) -> Ask:
         reply = self.budget.reserve or min(REPLY_TOKENS, self.facts.max_output or REPLY_TOKENS)

@@ -67,13 +67,6 @@ class _Search(msgspec.Struct, frozen=True):
     limit: int = 8
 
 
-def ours(tools: str) -> frozenset[str]:
-    """Which of the two names are not a host's own, by the tools that the log says were offered."""
-    own = msgspec.json.decode(tools, type=list[dict[str, Any]])
-    foreign = {tool.get("function", tool).get("name") for tool in own if tool not in TOOLS}
-    return NAMES - foreign
-
-
 def answer(store: Store, session: str, call: ToolCall) -> Message:
     """The result of a call to one of the two tools."""
     try:

@@ -7,47 +7,43 @@ fold is durable before a prompt is built with it. Whatever fails in between leav
 import time
 from base64 import b32encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from secrets import token_bytes
 from types import TracebackType
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 import msgspec
 
-from foveal import log, recall_tools
+from foveal import checkpoint_tool, log, own_tools
+from foveal.building import build, open_view, prompt_at, told_retention, view_of
 from foveal.core import snapshot
 from foveal.core.atoms import calls_of
-from foveal.core.entry import Body, Entry, Fold, Message, Pin, Rewind, Setup, ToolCall, ToolResult, Usage
-from foveal.core.errors import BadEntry, BadInput, InvalidPrompt, NotFound, OverBudget
-from foveal.core.fit import fit
-from foveal.core.pins import collect_pins
+from foveal.core.entry import Body, Entry, Fold, Rewind, Setup, ToolCall
+from foveal.core.errors import BadEntry, BadInput, ContextOverflow, NotFound, OverBudget
 from foveal.core.project import View
 from foveal.core.prompt import Prompt
 from foveal.core.retention import Rule
-from foveal.core.trace import PROMPT_TOKENS, Trace
-from foveal.core.view import short_ref
+from foveal.core.trace import Trace
 from foveal.counters import ModelCounter
 from foveal.declare import split_retention
-from foveal.dialects.port import ToolSpec
 from foveal.dialects.render import Renderer
-from foveal.dialects.tools import read_tools
-from foveal.offload import offload
-from foveal.optics import Optics, focus, refocus
+from foveal.events import Listener, Pressure, ignore
+from foveal.intake import bodies
+from foveal.optics import focus, refocus
+from foveal.overflow import learned, refusal_in
+from foveal.planning import Planner
 from foveal.policies import Policy
 from foveal.policies.arrival import NO_RENDERERS, Renderers
 from foveal.policies.retention import declared_in
-from foveal.stores.port import Row, Store
-
-RECALLED_OFTEN = 2
-"""Fetches after which a result is shown again, as far as there is room."""
+from foveal.policies.summarise import shown_beside
+from foveal.scribe import Scribe
+from foveal.stores.port import Store
+from foveal.summarisers.port import Summariser
 
 SNAPSHOT_EVERY = 256
 """Entries between two snapshots, and as many as the view has atoms if those are more: opening reads at most as much again
 as it shows, and writing a snapshot is a small share of the appends in between, however large the view is."""
-
-
-Offer: TypeAlias = tuple[tuple[ToolSpec, ...], Setup]
-"""The tools of a prompt, and what it is built for."""
 
 
 def _now_ms() -> int:
@@ -72,6 +68,8 @@ class Session:
         counter: ModelCounter | None = None,
         retention: Mapping[str, Rule] | None = None,
         renderers: Renderers = NO_RENDERERS,
+        summariser: Summariser | None = None,
+        on_event: Listener = ignore,
         author: str = "agent",
         takeover: bool = False,
         new_id: Callable[[], str] = _random_id,
@@ -80,9 +78,10 @@ class Session:
         self.name, self.author = name, author
         self._store, self._new_id, self._clock_ms = store, new_id, clock_ms
         # What tools' definitions said before the session was closed still holds.
-        self._declared = dict(retention or _told(store, name))
+        self._declared = dict(retention or told_retention(store, name))
         policy = policy or Policy()
         self._optics = focus(model, policy, dialect, counter, declared=self._declared, renderers=renderers)
+        self._scribe = Scribe(name, policy.compact, summariser, on_event)
         self._writer = store.hold(name, takeover=takeover)
         try:
             self._view = open_view(store, name, self._optics)
@@ -92,7 +91,7 @@ class Session:
         self._renderer = Renderer(self._optics.dialect)
         self._snapshot_due = self._view.seq + SNAPSHOT_EVERY
         self._estimated: int | None = None
-        self._offers: tuple[bytes | None, dict[bool, Offer]] = None, {}
+        self._planner = Planner(store, name, self._optics)
         setup = self._view.setup
         if not retention and setup and (told := declared_in(setup.retention)) != self._declared:
             self._declare(told)  # what a tool list said since the last snapshot
@@ -118,15 +117,49 @@ class Session:
         tools, declared = split_retention(tools)
         if not declared.items() <= self._declared.items():
             self._declare(self._declared | declared)
-        (specs, setup), fold = self._fitted(tools)
-        if setup != self._view.setup:
-            self._keep([setup], [self._new_id()])
+        offer, fold = self._planner.plan(self._view, tools)
         if fold:
-            self._keep([fold], [self._new_id()], with_snapshot=False)
-            self._snapshot_due = 0  # the view is at its smallest now: write it with the next append
-        prompt = build(self.name, self._view, self._optics, specs, self._renderer)
+            fold = self._written(fold)
+        elif self._scribe.is_wanted:
+            self._ask_ahead(offer.setup)
+        if offer.setup != self._view.setup:
+            self._keep([offer.setup], [self._new_id()])
+        if fold:
+            self._fold(fold)
+        prompt = build(self.name, self._view, self._optics, offer.specs, self._renderer)
         self._estimated = prompt.tokens
         return msgspec.structs.replace(prompt, fold=fold)
+
+    def compact(self, instructions: str = "") -> Fold | None:
+        """Fold now, down to half of what the prompt takes; None if nothing of it can be folded.
+
+        `instructions` tell the summariser what to look at above all; without a summariser they have no reader.
+        """
+        fold = self._planner.by_hand(self._view)
+        if fold:
+            fold = self._written(fold, instructions)
+            self._fold(fold)
+        return fold
+
+    def recover(self, error: object, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
+        """A smaller prompt, after the provider refused the last one for its length with this error.
+
+        What it takes is learned for all later prompts. No model is asked. An error that says something else is raised
+        again; `ContextOverflow` after `compact.recoveries` refusals in a row.
+        """
+        refusal = refusal_in(error)
+        if refusal is None:
+            raise error if isinstance(error, BaseException) else BadInput(f"this tells of no overflow: {error!r}")
+        sent = self._estimated or self.pressure.tokens
+        if self._view.overflows >= self._optics.policy.compact.recoveries:
+            raise ContextOverflow(self._optics.model, self._view.overflows + 1, sent, refusal.said)
+        self._keep([learned(self._optics.model, refusal, sent)], [self._new_id()])
+        return self.prompt(tools)
+
+    @property
+    def pressure(self) -> Pressure:
+        """How full the next prompt is."""
+        return self._planner.pressure(self._view)
 
     def why(self, call: int | None = None) -> Trace:
         """What the next prompt would show and why; or what a past call's prompt showed."""
@@ -155,6 +188,7 @@ class Session:
 
     def close(self) -> None:
         """Give the session up for others to hold."""
+        self._scribe.close()
         self._writer.release()
 
     def __enter__(self) -> "Session":
@@ -166,50 +200,42 @@ class Session:
         self.close()
 
     def serve(self) -> list[ToolCall]:
-        """Answer the newest reply's calls to the recall tools, and return its calls that are left for the host to run."""
+        """Answer the newest reply's calls to our own tools, and return its calls that are left for the host to run."""
         atom = next((atom for atom in reversed(self._view.atoms) if atom.kind == "tools"), None)
         open_calls = zip(calls_of(atom), atom.answers, strict=False) if atom else ()
         waiting = [call for call, answered in open_calls if answered is None]
-        ours = recall_tools.ours(self._view.setup.tools if self._view.setup else "[]")
-        self.extend(recall_tools.answer(self._store, self.name, call) for call in waiting if call.name in ours)
+        ours = own_tools.ours(self._view.setup.tools if self._view.setup else "[]")
+        self.extend(own_tools.answer(self._store, self.name, call) for call in waiting if call.name in ours)
         return [call for call in waiting if call.name not in ours]
 
     def _declare(self, declared: Mapping[str, Rule]) -> None:
         """Look at the log through the retention that tools were defined with."""
         self._declared = dict(declared)
-        self._optics = refocus(self._optics, self._declared)
+        self._optics = self._planner.optics = refocus(self._optics, self._declared)
         self._rebuild()
 
-    def _fitted(self, tools: Sequence[Mapping[str, Any]]) -> tuple[Offer, Fold | None]:
-        """The tools, with the recall tools where there is a use for them, and the fold that a prompt with them needs."""
-        offer = self._offer(tools)
-        most, _ = self._optics.limits(self._view, offer[1])
-        if self._optics.policy.recall and (self._view.is_reduced or not self._view.size.within(most)):
-            wider = self._offer(tools, with_recall=True)
-            try:
-                return wider, self._fit(wider[1])
-            except OverBudget:
-                pass  # better a prompt without a way back than none
-        return offer, self._fit(offer[1])
-
-    def _fit(self, setup: Setup) -> Fold | None:
-        most, aim = self._optics.limits(self._view, setup)
-        if self._view.size.within(most):
-            return None
-        fixed = setup.tools_tokens + PROMPT_TOKENS
-        return fit(self._view, most, aim, self._optics.policy.stages, tools_tokens=fixed, wanted=self._wanted())
-
-    def _wanted(self) -> dict[tuple[str, int], str]:
-        """The originals of parts that the model has fetched again and again: showing them is cheaper than asking twice."""
-        often = {ref for ref, times in self._view.recalled.items() if times >= RECALLED_OFTEN}
-        parts = (
-            (item.id, i)
-            for atom in self._view.atoms
-            for item in atom.items
-            for i, shown in enumerate(item.shown)
-            if often and shown.level != "full" and isinstance(shown.part, ToolResult)
+    def _written(self, fold: Fold, instructions: str = "") -> Fold:
+        """The fold, with the prose of whoever writes summaries."""
+        return self._scribe.write(
+            fold,
+            self._planner.steps(self._view, fold),
+            count=self._view.lens.measure.count,
+            shown=lambda: shown_beside(self._view, fold),
+            instructions=instructions,
+            checkpoint=checkpoint_tool.prose(self._view.checkpoint) if self._view.checkpoint else "",
         )
-        return {(entry, i): self.recall(ref) for entry, i in parts if (ref := short_ref(entry, i)) in often}
+
+    def _ask_ahead(self, setup: Setup) -> None:
+        """At the soft trigger the summary that will be due is asked for, so that nobody has to wait for it."""
+        if not self._scribe.is_asked_ahead and self.pressure.share >= self._optics.policy.compact.soft:
+            with suppress(OverBudget):
+                if fold := self._planner.ahead(self._view, setup):
+                    steps = self._planner.steps(self._view, fold)
+                    self._scribe.ask_ahead(fold, steps, self._view.lens.measure.count)
+
+    def _fold(self, fold: Fold) -> None:
+        self._keep([fold], [self._new_id()], with_snapshot=False)
+        self._snapshot_due = 0  # the view is at its smallest now: write it with the next append
 
     def _known(self, bodies: list[Body], ids: list[str]) -> Entry | None:
         """The entry of an append that was made before: a retry comes from further on in the log than the first attempt."""
@@ -224,53 +250,8 @@ class Session:
             )
         return entry
 
-    def _offer(self, tools: Sequence[Mapping[str, Any]], *, with_recall: bool = False) -> Offer:
-        """The tools, and what a prompt with them is built for: read and counted anew only when they are other tools."""
-        key = _key_of(tools)
-        if key is None or self._offers[0] != key:
-            self._offers = key, {}
-        offers = self._offers[1]
-        if with_recall not in offers:
-            specs = read_tools(tools)
-            if with_recall:
-                names = {spec.name for spec in specs}  # a host that has a tool of the same name keeps it
-                ours = read_tools(tool for tool in recall_tools.TOOLS if tool["function"]["name"] not in names)
-                specs = tuple(sorted((*specs, *ours), key=lambda spec: spec.name))
-            offers[with_recall] = specs, self._optics.setup(specs)
-        return offers[with_recall]
-
     def _bodies(self, item: object) -> list[Body]:
-        if isinstance(item, Message):
-            return [offload(self._store, log.checked_message(item))]
-        if isinstance(item, Pin):
-            self._check_pin(item)
-        if isinstance(item, Body.__args__):
-            return [log.checked(cast("Body", item))]
-        return self._parse(item)
-
-    def _check_pin(self, pin: Pin) -> None:
-        """A pin names something, and a pinned passage is one."""
-        if bool(pin.entry) == bool(pin.tool):
-            raise BadEntry("a pin names an entry or a tool, one of the two")
-        if pin.text and pin.text not in self.recall(f"{pin.entry}..{pin.entry}"):
-            raise BadEntry(f"the passage to pin, {pin.text[:40]!r}, does not stand in entry {pin.entry}")
-
-    def _parse(self, reply: object) -> list[Body]:
-        """A provider's reply: the message, and what it cost."""
-        plain = _plain(reply)
-        if plain is None:
-            raise BadInput(f"a {type(reply).__name__} is neither an entry nor a reply of a provider's SDK")
-        try:
-            message, usage = self._optics.dialect.parse(plain)
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-            what = f"this is not a reply of the {self._optics.dialect.name} dialect ({type(error).__name__}: {error})"
-            raise BadInput(f"{what}; was it made with another model's SDK?") from error
-        # Providers answer with a dated name; what counts for signatures is the model that was asked.
-        message = msgspec.structs.replace(message, model=self._optics.model)
-        message = log.checked_message(message)
-        if usage is None:
-            return [message]
-        return [message, msgspec.structs.replace(usage, model=self._optics.model, estimated=self._estimated)]
+        return bodies(item, self._store, self.name, self._optics, estimated=self._estimated)
 
     def _keep(self, bodies: list[Body], ids: list[str], *, with_snapshot: bool = True) -> list[Entry]:
         entries: list[Entry] = []
@@ -296,117 +277,10 @@ class Session:
     def _rebuild(self) -> None:
         self._view = view_of(log.branch(self._store.rows(self.name)), self.name, self._optics)
         self._renderer = Renderer(self._optics.dialect)
-        self._offers = None, {}
+        self._planner.forget()
         self._snapshot_due = 0
-
-
-def _key_of(tools: Sequence[Mapping[str, Any]]) -> bytes | None:
-    """What two lists of the same tools have in common; None for what is no plain JSON."""
-    try:
-        return msgspec.json.encode(tools)
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-        return None
 
 
 def _derived_id(first: str, number: int) -> str:
     """The id of a further entry of the same append: the same in a retry, and nothing like the first."""
     return b32encode(sha256(f"{first}/{number}".encode()).digest())[:26].decode().lower()
-
-
-def _plain(reply: object) -> Mapping[str, Any] | None:
-    """A reply as a mapping, if it is one or can say so."""
-    if isinstance(reply, Mapping):
-        return cast("Mapping[str, Any]", reply)
-    dump: Callable[..., Mapping[str, Any]] | None = getattr(reply, "model_dump", None)
-    # What the provider did not send stays unsaid, and what its SDK does not know yet is no reason to warn.
-    return dump(exclude_unset=True, warnings=False) if dump else None
-
-
-def _told(store: Store, name: str) -> dict[str, Rule]:
-    """The retention that the tools of a stored session declared, as far as its snapshot knows."""
-    frozen = store.snapshot(name) if store.cards(name) else None
-    seq = snapshot.setup_seq_in(frozen.payload) if frozen else 0
-    if not seq:
-        return {}
-    setup = _entries_at(store, name, [seq])[seq].body
-    return declared_in(setup.retention) if isinstance(setup, Setup) else {}
-
-
-def open_view(store: Store, name: str, optics: Optics) -> View:
-    """The view of a stored session, from its snapshot where there is one."""
-    frozen = store.snapshot(name)
-    if frozen:
-        lens = optics.lens(snapshot.pins_in(frozen.payload))
-        view = snapshot.load(frozen.payload, lens, lambda seqs: _entries_at(store, name, seqs))
-        if view:
-            for row in store.rows(name, after=view.seq):
-                view.feed(row.seq, log.to_entry(row, name))
-            if not view.stale:
-                return view
-    return view_of(log.branch(store.rows(name)), name, optics)
-
-
-def view_of(rows: Iterable[Row], name: str, optics: Optics) -> View:
-    """The view of these rows, which are one branch."""
-    pairs = [(row.seq, log.to_entry(row, name)) for row in rows]
-    view = View(optics.lens(collect_pins(entry for _, entry in pairs)))
-    for seq, entry in pairs:
-        view.feed(seq, entry)
-    view.stale = False
-    return view
-
-
-def build(name: str, view: View, optics: Optics, specs: tuple[ToolSpec, ...], renderer: Renderer) -> Prompt:
-    """The prompt of a view that fits. Validated before anybody sees it."""
-    setup = view.setup or optics.setup(specs)
-    lead, wires, since = renderer.render(view)
-    if not wires and not lead:
-        raise BadInput(f"session {name!r} has nothing to send yet; append a message first")
-    request = optics.dialect.request(optics.ask(specs, name[:64]), lead, wires)
-    if problems := optics.dialect.problems(request, since):
-        renderer.forget()  # else the next prompt would be checked from here on only
-        raise InvalidPrompt(optics.dialect.name, problems)
-    tokens = view.size.tokens + setup.tools_tokens + PROMPT_TOKENS
-    return Prompt(name, view.calls + 1, request, wires, tokens, None, setup, tuple(view.atoms))
-
-
-def prompt_at(store: Store, name: str, optics: Optics, call: int | None, now: View | None = None) -> Prompt:
-    """The prompt of a call: of the next one, or of a past one as it was sent, built again from the log."""
-    view = now.copy() if now else None  # the renderer below is not the one that follows the changes of `now`
-    if call is not None or view is None:
-        rows = log.branch(store.rows(name))
-        if call is not None:
-            rows = rows[: _place_of_call(rows, name, call)]
-        view = view_of(rows, name, optics)
-    specs = read_tools(msgspec.json.decode(view.setup.tools)) if view.setup else ()
-    return build(name, view, optics, specs, Renderer(optics.dialect))
-
-
-def setup_at(store: Store, name: str, call: int | None = None) -> Setup:
-    """What the prompts of a stored session were last built for (at this call)."""
-    rows = log.branch(store.rows(name))
-    rows = rows[: _place_of_call(rows, name, call)] if call is not None else rows
-    for row in reversed(rows):
-        if row.payload.startswith(b'={"is":"setup"'):
-            return cast("Setup", log.to_entry(row, name).body)
-    raise NotFound(f"session {name!r} has no prompt yet: nothing says which model it is for")
-
-
-def _place_of_call(rows: list[Row], name: str, call: int) -> int:
-    places = [
-        i
-        for i, row in enumerate(rows)
-        if row.payload.startswith((b'={"is":"message","role":"assistant"', b'~{"is":"message","role":"assistant"'))
-    ]
-    if 1 <= call <= len(places):
-        return places[call - 1]
-    if call == len(places) + 1:
-        return len(rows)
-    raise NotFound(f"session {name!r} has {len(places)} calls; there is no call {call}")
-
-
-def _entries_at(store: Store, name: str, seqs: Iterable[int]) -> dict[int, Entry]:
-    return {seq: log.to_entry(row, name) for seq, row in store.rows_at(name, seqs).items()}
-
-
-__all__ = ["BadEntry", "Session", "Usage", "build", "open_view", "prompt_at", "setup_at", "view_of"]

@@ -75,7 +75,8 @@ def test_the_budget_is_the_models(run, policy):
         "limit": 80_000,
         "reserve": 8_000,
         "sendable": 72_000,
-        "target": 36_000,
+        "target": 43_200,
+        "trigger": None,
         "max_bytes": 20_000_000,
         "max_images": 100,
     }
@@ -210,4 +211,39 @@ def test_a_session_that_somebody_writes_is_left_alone(run, tmp_path):
         assert "nothing was written" in done.err
         session.append(user("Still mine."))
         assert session.view.seq == seq + 1
+    store.close()
+
+
+def test_a_session_without_a_prompt_can_be_pinned(run, tmp_path):
+    """A pin needs no model; the first prompt keeps to it."""
+    path = tmp_path / "agent.db"
+    store = open_store(path)
+    with Session(store, "s", model="gpt-5") as session:
+        first = session.append(user("one"))
+        session.append(user("two"))
+    store.close()
+    assert run("pin", "s", first.id[:10], "--store", path).out == f"{first.id} is now pinned\n"
+    store = open_store(path)
+    with Session(store, "s", model="gpt-5") as session:
+        session.append(user("three"))
+        session.prompt()
+        assert session.view.atoms[0].pinned
+    store.close()
+    assert run("unpin", "s", first.id, "--store", path).out == f"{first.id} is now not pinned\n"
+
+
+def test_a_pin_after_a_rewind_stays_on_the_branch(run, tmp_path):
+    """The mark follows the newest entry; what was left behind is left alone."""
+    path = tmp_path / "agent.db"
+    store = open_store(path)
+    with Session(store, "s", model="gpt-5") as session:
+        first = session.append(user("one"))
+        session.append(user("two"))
+        session.rewind(first.id)
+    store.close()
+    assert run("pin", "s", first.id, "--store", path).code == 0
+    store = open_store(path)
+    with Session(store, "s", model="gpt-5") as session:
+        assert [item.id for atom in session.view.atoms for item in atom.items] == [first.id]
+        assert session.view.atoms[0].pinned
     store.close()

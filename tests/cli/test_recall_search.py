@@ -1,8 +1,11 @@
 """`foveal recall` with a window, and `foveal search`."""
 
+import sys
+
 import pytest
 
 from foveal import open_store, user
+from foveal.search import Embedder, local_embedder
 from foveal.testing.builders import open_session
 
 
@@ -116,3 +119,23 @@ def test_search_says_that_nothing_was_found(run, kept):
 def test_a_search_that_makes_no_sense_is_refused(run, kept, words):
     done = run("search", *words, "--store", kept)
     assert (done.code, done.out) == (2, "")
+
+
+def test_search_by_meaning_finds_what_has_none_of_the_words(run, kept, monkeypatch):
+    """`--like` asks the embedder of the extra as well."""
+    near = Embedder(
+        "fake", lambda texts: [[1.0, float("That was all" in text or text == "finished")] for text in texts]
+    )
+    monkeypatch.setattr("foveal.cli.search.local_embedder", lambda: near)
+    assert run("search", "alpha", "finished", "--store", kept).out == "nothing found\n"
+    found = run("search", "alpha", "finished", "--like", "--limit", 1, "--store", kept)
+    assert "That was all." in found.out
+
+
+def test_search_by_meaning_without_the_extra_names_the_command(run, kept, monkeypatch):
+    """What to install, and exit code 2."""
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    local_embedder.cache_clear()
+    refused = run("search", "alpha", "x", "--like", "--store", kept)
+    assert refused.code == 2
+    assert "pip install 'foveal[embed]'" in refused.err

@@ -7,7 +7,9 @@ import apsw
 import pytest
 
 from foveal import open_store, user
+from foveal.search.shelf import index_file
 from foveal.session import Session
+from foveal.stores.artifacts import artifacts_folder
 
 HEADINGS = ["model", "window", "output", "input", "$", "output", "$", "cache", "read", "$", "write", "$"]
 
@@ -106,3 +108,43 @@ def test_rich_is_not_loaded_before_it_is_needed():
 )
 def test_every_command_takes_json(run, command):
     assert "--json" in run(command, "--help").out
+
+
+def test_doctor_knows_the_indexes_of_search(run, kept):
+    """Their size, and those of sessions that are not there; a sound store with such leftovers is no damaged one."""
+    assert run("doctor", kept, "--json").json["indexes"] == {
+        "files": 0,
+        "size_bytes": 0,
+        "orphans": [],
+        "orphan_bytes": 0,
+    }
+    run("search", "alpha", "line", "--store", kept)
+    own = index_file(kept, "alpha")
+    orphan = index_file(kept, "gone")
+    orphan.write_bytes(b"x" * 100)
+    stranger = own.with_name("notes.txt")
+    stranger.write_text("not ours")
+    done = run("doctor", kept)
+    assert done.code == 0
+    assert f"search indexes: 2 files, {own.stat().st_size + 100:,} bytes" in done.out
+    assert "1 of them, 100 bytes, are of sessions that are not there" in done.out
+    assert f"foveal doctor {kept} --sweep" in done.out
+    assert run("doctor", kept, "--json").json["indexes"]["orphans"] == [str(orphan)]
+
+
+def test_doctor_sweeps_what_nobody_needs(run, kept):
+    """Indexes of sessions that are not there and the temporary files of dead writers; everything else stays."""
+    run("search", "alpha", "line", "--store", kept)
+    own, orphan = index_file(kept, "alpha"), index_file(kept, "gone")
+    orphan.write_bytes(b"x")
+    stranger = own.with_name("notes.txt")
+    stranger.write_text("not ours")
+    folder = artifacts_folder(kept)
+    folder.mkdir()
+    stray = folder / "tmp-1-dead"
+    stray.write_bytes(b"half an artifact")
+    assert run("doctor", kept).code == 1
+    done = run("doctor", kept, "--sweep")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "removed 2 files that nobody needs")
+    assert [path.exists() for path in (own, stranger, orphan, stray)] == [True, True, False, False]
+    assert run("search", "alpha", "line", "--store", kept).code == 0

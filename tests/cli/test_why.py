@@ -2,7 +2,7 @@
 
 import json
 
-from foveal import ToolCall, open_store
+from foveal import Rule, ToolCall, open_store
 from foveal.cli.why import PREVIEW_CHARS
 from foveal.core.entry import assistant, result, user
 from foveal.session import Session
@@ -57,7 +57,8 @@ def test_one_entry_with_its_original_and_its_folds(run, kept):
     assert f"foveal recall alpha {folded['entry'][:10]}" in done.out
     detail = run("why", "alpha", "--call", 7, "--entry", folded["entry"], "--store", kept, "--json").json["entry"]
     assert detail["line"] == folded
-    assert len(detail["original"]) > PREVIEW_CHARS > len(detail["stand_in"])
+    assert len(detail["original"]) >= PREVIEW_CHARS  # cut for the page
+    assert detail["stand_in"].startswith("[")
     assert detail["folds"][-1]["policy"] == folded["policy"]
 
 
@@ -70,7 +71,7 @@ def test_an_entry_inside_a_range_is_explained_by_the_range(run, recorded, tmp_pa
     early = run("why", "alpha", "--call", 3, "--store", store, "--json").json["lines"][-1]
     detail = run("why", "alpha", "--call", 31, "--entry", early["entry"], "--store", store, "--json").json["entry"]
     assert detail["line"] == gap
-    assert detail["folds"][-1]["policy"] == "oldest"
+    assert detail["folds"][-1]["policy"] == "summarise"
     assert f"{gap['entries']} earlier messages" in detail["stand_in"]
 
 
@@ -118,3 +119,22 @@ def test_show_reads_like_a_transcript(run, kept):
     ]
     assert places == sorted(places)
     assert "of 8,000 tokens; tools read_file" in done
+
+
+def test_a_session_with_a_renderer_of_the_hosts_is_explained_without_it(run, tmp_path):
+    """The renderer is code and not in the log: its results are shown whole, and a note says so."""
+    store = open_store(tmp_path / "agent.db")
+    rules, renderers = {"run": Rule(renderer="count")}, {"count": lambda text: f"{len(text)} characters"}
+    with Session(store, "s", model="gpt-5", retention=rules, renderers=renderers) as session:
+        session.extend([user("Go."), assistant("", ToolCall("c", "run", "{}"))])
+        entry = session.append(result("c", "word " * 500))
+        session.prompt()
+    store.close()
+    for words in (["why", "s"], ["why", "s", "--entry", entry.id[:10]], ["show", "s"], ["why", "s", "--json"]):
+        done = run(*words, "--store", tmp_path / "agent.db")
+        assert done.code == 0
+        assert "renderers that are not known here (count)" in done.err
+        assert done.err.count("\n") == 1
+    lines = run("why", "s", "--store", tmp_path / "agent.db", "--json").json["lines"]
+    assert next(line["shown"] for line in lines if line["kind"] == "tool") == "full"
+    assert run("pin", "s", entry.id, "--store", tmp_path / "agent.db").code == 0

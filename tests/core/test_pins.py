@@ -33,12 +33,13 @@ def test_a_pinned_passage_outlives_its_entry(dialect):
         work(session, 1, tool=f"run{i}")
         shown = " ".join(_strings(session.prompt().request))
         assert RULE in shown
-    assert any(line.shown == "covered" for line in session.why().lines)
+    assert any(line.shown == "summary" for line in session.why().lines)
 
 
 def test_an_unpinned_passage_goes_with_its_entry():
     """Unpinning takes back exactly that passage."""
-    session = opened()
+    policy = foveal.Policy(budget=BudgetTable(limit=2_000, reserve=0), stages=(foveal.Oldest(),))
+    session = foveal.Session(foveal.open_store(), "s", model="gpt-5", policy=policy)
     session.append(foveal.user("Begin."))
     session.append(foveal.assistant("", foveal.ToolCall("r", "read_rules", "{}")))
     rules = session.append(foveal.result("r", "preamble\n" * 100 + RULE))
@@ -86,8 +87,7 @@ def test_a_result_that_is_fetched_twice_is_shown_again_after_the_next_fold():
     wanted = session.append(foveal.result("r", "\n".join(f"key {i} = {i * 7919}" for i in range(40))))
     while "recall_context" not in str(session.prompt().request.get("tools")):
         work(session, 1, tool=f"run{session.view.calls}")
-    trace = {line.entry: line for line in session.why().lines}
-    assert trace[wanted.id].shown != "full"
+    assert all(line.entry != wanted.id or line.shown != "full" for line in session.why().lines)
     ref = wanted.id[:10]
     for i in range(2):
         session.append(foveal.assistant("", foveal.ToolCall(f"fetch{i}", "recall_context", f'{{"ref": "{ref}"}}')))
@@ -96,8 +96,7 @@ def test_a_result_that_is_fetched_twice_is_shown_again_after_the_next_fold():
     while session.view.folds == folds:
         work(session, 1, tool=f"on{session.view.calls}")
         session.prompt()
-    line = next(line for line in session.why().lines if line.entry == wanted.id)
-    assert (line.shown, line.policy) == ("recalled", "recall")
+    assert "\n".join(f"key {i} = {i * 7919}" for i in range(40)) in " ".join(_strings(session.prompt().request))
 
 
 def test_a_renderer_of_the_hosts_shows_the_result():

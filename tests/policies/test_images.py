@@ -73,5 +73,5 @@ def test_pinned_images_stay() -> None:
 @pytest.mark.parametrize("wrong", [{"keep": -1}, {"max_bytes": -1}])
 def test_a_negative_number_is_refused(wrong: dict[str, int]) -> None:
     """Nothing means itself and no number means everything."""
-    with pytest.raises(BadPolicy, match="negative"):
+    with pytest.raises(BadPolicy, match="at least 0"):
         Images(**wrong)

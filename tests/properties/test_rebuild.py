@@ -14,7 +14,7 @@ from foveal.core.errors import BadInput, OverBudget, Unrepresentable
 from foveal.core.prompt import Prompt
 from foveal.core.trace import Trace
 from foveal.optics import focus
-from foveal.session import prompt_at
+from foveal.building import prompt_at
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
 from foveal.stores.sqlite import SqliteStore

@@ -8,7 +8,7 @@ import pytest
 
 from foveal import BadInput, Policy, user
 from foveal.optics import focus
-from foveal.session import prompt_at
+from foveal.building import prompt_at
 from foveal.stores import Store
 
 from .conftest import DIALECTS

@@ -1,32 +1,52 @@
 """Look for damage in a store; save what is whole into a new one.
 
-Exit code 1 if there is damage, salvaged or not. The damaged file itself is never changed.
+Exit code 1 if there is damage, salvaged or not. The damaged file itself is never changed. Beside it, --sweep removes what nobody
+needs: temporary files of dead writers, and search indexes of sessions that are not there.
 """
 
 import shlex
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 import msgspec
 
 from foveal.cli.output import Output, add_json
-from foveal.stores.doctor import Report, examine, salvage
+from foveal.search.shelf import Indexes, indexes
+from foveal.stores.doctor import Report, examine, salvage, sweep
 
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the store to examine")
     parser.add_argument("--salvage", metavar="OUT", help="write everything that is whole to a new store")
+    parser.add_argument("--sweep", action="store_true", help="remove leftovers beside the store")
     add_json(parser)
 
 
 def run(args: Namespace, out: Output) -> int:
     found = examine(args.file)
+    shelf = indexes(Path(found.path), found.names)
+    swept = None
+    if args.sweep:
+        swept = sweep(args.file) + _remove(shelf)
+        found, shelf = examine(args.file), indexes(Path(found.path), found.names)
     kept = salvage(args.file, args.salvage) if args.salvage else None
     if out.is_json:
-        salvaged = None if kept is None else msgspec.to_builtins(kept)
-        out.document({**msgspec.to_builtins(found), "salvaged": salvaged})
+        salvaged = None if kept is None else _plain(kept)
+        out.document({**_plain(found), "indexes": msgspec.to_builtins(shelf), "swept": swept, "salvaged": salvaged})
     else:
         _print(found, kept, out)
+        _print_indexes(found, shelf, swept, out=out)
     return 1 if found.damage else 0
+
+
+def _remove(shelf: Indexes) -> int:
+    for orphan in shelf.orphans:
+        Path(orphan).unlink(missing_ok=True)
+    return len(shelf.orphans)
+
+
+def _plain(report: Report) -> dict[str, object]:
+    return {key: value for key, value in msgspec.to_builtins(report).items() if key != "names"}
 
 
 def _print(found: Report, kept: Report | None, out: Output) -> None:
@@ -38,6 +58,16 @@ def _print(found: Report, kept: Report | None, out: Output) -> None:
         out.line(f"{kept.path}: salvaged {_sizes(kept)}")
     elif found.damage:
         out.line(f"Save what is whole with: {shlex.join(['foveal', 'doctor', found.path, '--salvage', 'NEW.db'])}")
+
+
+def _print_indexes(found: Report, shelf: Indexes, swept: int | None, *, out: Output) -> None:
+    if shelf.files:
+        out.line(f"search indexes: {shelf.files:,} files, {shelf.size_bytes:,} bytes; made again when they are gone")
+    if shelf.orphans:
+        out.line(f"{len(shelf.orphans):,} of them, {shelf.orphan_bytes:,} bytes, are of sessions that are not there")
+        out.line(f"Remove them with: {shlex.join(['foveal', 'doctor', found.path, '--sweep'])}")
+    if swept is not None:
+        out.line(f"removed {swept:,} files that nobody needs")
 
 
 def _sizes(report: Report) -> str:

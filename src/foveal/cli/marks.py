@@ -1,16 +1,16 @@
 """Marking entries of a stored session: what `foveal pin` and `foveal unpin` have in common."""
 
-import warnings
+import time
 from argparse import ArgumentParser, Namespace
+from base64 import b32encode
+from secrets import token_bytes
 
-from foveal import log
+from foveal import log, recall
 from foveal.cli.output import Output, add_json
-from foveal.cli.stored import add_store, existing_store, known_session, optics_of
+from foveal.cli.stored import add_store, existing_store, known_session
 from foveal.core.entry import Entry, Message, Pin, Unpin
-from foveal.core.errors import BadInput, NotFound, SessionHeld
+from foveal.core.errors import BadEntry, BadInput, NotFound, SessionHeld
 from foveal.core.pins import collect_pins
-from foveal.optics import UnknownModelWarning
-from foveal.session import Session, setup_at
 from foveal.stores.port import Store
 
 
@@ -62,21 +62,18 @@ def _found(store: Store, name: str, prefix: str, branch: list[Entry]) -> str:
 
 
 def _append(store: Store, name: str, mark: Pin | Unpin) -> None:
-    optics = optics_of(setup_at(store, name))
+    """Write the mark at the end of the log. It needs no model, and so none is asked for."""
+    if isinstance(mark, Pin) and mark.text and mark.text not in recall.read(store, name, f"{mark.entry}..{mark.entry}"):
+        raise BadEntry(f"the passage to pin, {mark.text[:40]!r}, does not stand in entry {mark.entry}")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnknownModelWarning)  # it was said when the session was made
-            session = Session(
-                store,
-                name,
-                model=optics.model,
-                policy=optics.policy,
-                dialect=optics.dialect.name,
-                counter=optics.counter,
-                author="cli",
-            )
+        writer = store.hold(name)
     except SessionHeld as error:
         what = str(error).partition(". ")[0]
         raise SessionHeld(f"{what}; nothing was written. Close it there, or pin from there") from None
-    with session:
-        session.append(mark)
+    try:
+        head = store.cards(name)[0].head  # read while nobody else can write
+        entry_id = b32encode(token_bytes(16))[:26].decode().lower()
+        entry = Entry(entry_id, head, time.time_ns() // 1_000_000, "cli", log.checked(mark))
+        writer.append([log.to_draft(entry)])
+    finally:
+        writer.release()

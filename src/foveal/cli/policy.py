@@ -104,7 +104,8 @@ def _print_budget(facts: ModelFacts, budget: Budget, out: Output) -> None:
     out.line()
     out.line(f"budget for {facts.id}, whose window is {facts.window:,} tokens")
     names = [*Budget.__struct_fields__, "sendable"]
-    out.table(("", ""), [(f"  {name}", f"{getattr(budget, name):,}") for name in names], "lr")
+    given = [(name, value) for name in names if (value := getattr(budget, name)) is not None]
+    out.table(("", ""), [(f"  {name}", f"{value:,}") for name, value in given], "lr")
     for note in facts.notes:
         out.wrapped(note, "  ")
 

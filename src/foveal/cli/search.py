@@ -1,6 +1,7 @@
 """Search everything that a session ever saw, and print the best places with their references.
 
-Any of the words will do, and rare ones count more. `foveal recall SESSION REF` gives the rest of a place.
+Any of the words will do, and rare ones count more. With --like, what means nearly the same is found as well.
+`foveal recall SESSION REF` gives the rest of a place.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -9,21 +10,25 @@ import msgspec
 
 from foveal.cli.output import Output, add_json
 from foveal.cli.stored import add_store, existing_store, known_session
-from foveal.search import search
+from foveal.search import local_embedder, search
 
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION")
     parser.add_argument("words", metavar="WORDS", nargs="+")
     parser.add_argument("--limit", metavar="N", type=int, default=10, help="print so many places at most (default: 10)")
+    parser.add_argument(
+        "--like", action="store_true", help="find what is near in meaning, too (needs the extra `embed`)"
+    )
     add_store(parser)
     add_json(parser)
 
 
 def run(args: Namespace, out: Output) -> int:
     words = " ".join(args.words)
+    embedder = local_embedder() if args.like else None
     with existing_store(args.store) as store:
-        hits = search(store, known_session(store, args.session), words, limit=args.limit)
+        hits = search(store, known_session(store, args.session), words, limit=args.limit, embedder=embedder)
     if out.is_json:
         found = [msgspec.to_builtins(hit) for hit in hits]
         out.document({"session": args.session, "query": words, "hits": found})

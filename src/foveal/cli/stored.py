@@ -3,13 +3,15 @@
 import os
 import warnings
 from argparse import ArgumentParser
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from foveal import log
+from foveal.building import prompt_at, setup_at
+from foveal.cli.output import complain
 from foveal.core.entry import Body, Message, Setup, Stored, ToolResult
 from foveal.core.errors import BadInput, NotFound
 from foveal.core.prompt import Prompt
@@ -17,7 +19,6 @@ from foveal.counters import counter_for, encoding
 from foveal.optics import Optics, UnknownModelWarning, focus
 from foveal.policies import policy_from
 from foveal.policies.retention import layers_from
-from foveal.session import prompt_at, setup_at
 from foveal.stores import open_store
 from foveal.stores.port import Draft, Store
 
@@ -50,21 +51,46 @@ def known_session(store: Store, name: str) -> str:
     raise NotFound(f"there is no session {name!r} in this store; it has {', '.join(near) or 'none'}")
 
 
+class AbsentRenderers(Mapping[str, Callable[[str], str]]):
+    """In the place of a host's renderers, which are code and not in the log: each shows the whole result."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> Callable[[str], str]:
+        self.asked.add(name)
+        return str
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self.asked))
+
+    def __len__(self) -> int:
+        return len(self.asked)
+
+
 def optics_of(setup: Setup) -> Optics:
-    """What the prompts of a stored session were built with."""
+    """What the prompts of a stored session were built with, as far as the log knows."""
     policy = policy_from(msgspec.json.decode(setup.policy), "the stored policy")
     counter = counter_for(setup.model)
     if counter.counter.name != setup.counter:
         counter = msgspec.structs.replace(counter, counter=encoding(setup.counter))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownModelWarning)  # it was said when the session was made
-        return focus(setup.model, policy, setup.dialect, counter, layers=layers_from(setup.retention))
+        layers = layers_from(setup.retention)
+        return focus(setup.model, policy, setup.dialect, counter, layers=layers, renderers=AbsentRenderers())
 
 
 def stored_prompt(store: Store, name: str, call: int | None) -> tuple[Prompt, Optics]:
     """The prompt of a call, built again from the log; of the next one, if none is named."""
     optics = optics_of(setup_at(store, known_session(store, name), call))
-    return prompt_at(store, name, optics, call), optics
+    prompt = prompt_at(store, name, optics, call)
+    if optics.renderers:
+        what = f"the host shows some results by renderers that are not known here ({', '.join(optics.renderers)})"
+        complain(f"{what}; such results are shown and counted whole")
+    return prompt, optics
 
 
 def copy_session(source: Store, target: Store, name: str) -> None:

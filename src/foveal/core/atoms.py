@@ -18,6 +18,10 @@ class Atoms:
         """Whether anything is shown below full, so that a way back is worth offering."""
         self.changed_from = 0
         """The first atom that changed since somebody last set this to the number of atoms."""
+        self.carried = ""
+        """The state of the newest summary."""
+        self.owed: tuple[tuple[int, ...], ...] = ()
+        """Places of messages that later summaries cover and the state does not know, fold by fold."""
         self.first_user: str | None = None
         self.last_user: str | None = None
         self._place: dict[str, int] = {}

@@ -5,8 +5,8 @@ import msgspec
 from foveal.core.errors import BadPolicy
 from foveal.core.view import Size
 
-TARGET_SHARE = 0.5
-"""Fold down to half of the limit: in replays of long coding sessions, cost is flat between 0.35 and 0.5 and rises above."""
+TARGET_SHARE = 0.6
+"""Fold down to so much of the limit: in replays of long coding sessions, cost rises slowly up to here and fast above."""
 
 RESERVE_SHARE = 0.1
 RESERVE_MOST = 8_192
@@ -20,11 +20,15 @@ MAX_IMAGES = 100
 
 
 class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is sent, plus `reserve` for the reply, stays within `limit`. A fold goes down to `target`."""
+    """What is sent, plus `reserve` for the reply, stays within `limit`. A fold goes down to `target`.
+
+    Above `trigger` a fold is due; without one, when the limit would be crossed.
+    """
 
     limit: int
     target: int
     reserve: int = 0
+    trigger: int | None = None
     max_bytes: int = MAX_BYTES
     max_images: int = MAX_IMAGES
 
@@ -41,10 +45,31 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadPolicy(
                 f"budget.target is {self.target:,}; it must not be above limit - reserve = {self.sendable:,}"
             )
+        if self.trigger is not None and not self.target < self.trigger <= self.sendable:
+            raise BadPolicy(
+                f"budget.trigger is {self.trigger:,}; it must be above the target {self.target:,} "
+                f"and not above limit - reserve = {self.sendable:,}"
+            )
 
     @property
     def sendable(self) -> int:
         return self.limit - self.reserve
+
+    def below(self, ceiling: int) -> "Budget":
+        """The same budget for a provider that turned out to take no more than this, the reply included."""
+        room = max(1, ceiling - self.reserve if ceiling > 2 * self.reserve else ceiling // 2)
+        if room >= self.sendable:
+            return self
+        share = room / self.sendable
+        trigger = None if self.trigger is None else max(2, int(self.trigger * share))
+        target = max(1, min(int(self.target * share), (trigger or room + 1) - 1))
+        return msgspec.structs.replace(self, limit=room + self.reserve, target=target, trigger=trigger)
+
+    def due(self, factor: float, fixed_tokens: int) -> Size:
+        """What the messages may take before a fold is due."""
+        if self.trigger is None:
+            return self.most(factor, fixed_tokens)
+        return Size(int(self.trigger / factor) - fixed_tokens, self.max_bytes, self.max_images)
 
     def most(self, factor: float, fixed_tokens: int) -> Size:
         """What the messages may take, in our own count, when the provider counts `factor` times as much as we do."""

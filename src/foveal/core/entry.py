@@ -125,6 +125,12 @@ class RangeFold(_Value, frozen=True, tag="range"):
     tokens: int
     policy: str
     because: str
+    prose: str = ""
+    """What a model, or the agent itself, wrote of `text`; code made the rest."""
+    author: str = ""
+    """Who wrote the prose."""
+    state: str = ""
+    """What the next summary is made from. Not kept in the log: it follows from the messages that are covered."""
 
 
 FoldItem: TypeAlias = PartFold | RangeFold
@@ -175,6 +181,15 @@ class Usage(_Value, frozen=True, tag="usage"):
     estimated: int | None = None
 
 
+class Overflow(_Value, frozen=True, tag="overflow"):
+    """The provider refused a prompt for its length, or cut it silently: it takes less than was thought."""
+
+    model: str
+    limit: int
+    """What it takes, in its own tokens: as it said, or a guess below what was sent."""
+    because: str
+
+
 class Rewind(_Value, frozen=True, tag="rewind"):
     """The branch goes on from this mark's parent; what came after that stays in the log."""
 
@@ -198,7 +213,7 @@ class Setup(_Value, frozen=True, tag="setup"):
     """The retention of tools as canonical JSON: what the policy, the scenario and the tools' definitions came to."""
 
 
-Body: TypeAlias = Message | Fold | Pin | Unpin | Note | Usage | Rewind | Setup
+Body: TypeAlias = Message | Fold | Pin | Unpin | Note | Usage | Overflow | Rewind | Setup
 
 
 class Entry(msgspec.Struct, frozen=True):

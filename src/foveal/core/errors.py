@@ -7,6 +7,8 @@
     │   ├── BadRecording        a recorded session that is not understood (file and line)
     │   └── NotFound            no such session, entry, call or reference
     ├── OverBudget              the mandatory content alone does not fit
+    ├── ContextOverflow         the provider refuses even what was folded further, again and again
+    ├── SummaryFailed           the summariser failed, and the policy does not let code stand in
     ├── Unrepresentable         the log holds something that the dialect cannot say
     ├── InvalidPrompt           our own doing: a rendered prompt broke a provider's rule
     ├── MissingExtra            an optional dependency is not installed
@@ -66,6 +68,29 @@ class OverBudget(FovealError):
         sizes = ", ".join(f"{name} {size:,}" for name, size in self.parts.items() if size)
         hint = advice or "Raise the limit, unpin entries, shorten the system prompt or offer fewer tools."
         super().__init__(f"{self.needed:,} {unit} are mandatory ({sizes}); the limit is {limit:,}. {hint}")
+
+
+class ContextOverflow(FovealError):
+    """The provider refused prompts of falling size for their length."""
+
+    def __init__(self, model: str, attempts: int, tokens: int, said: str) -> None:
+        self.model, self.attempts, self.tokens = model, attempts, tokens
+        super().__init__(
+            f"{model} refused {attempts} prompts in a row for their length, the last of {tokens:,} tokens by our count "
+            f"({said}). Its real window may be smaller than the table says: set max_context_tokens, "
+            "or compact.recoveries to try further."
+        )
+
+
+class SummaryFailed(FovealError):
+    """The summariser failed and `compact.on_failure` is `raise`. Nothing was folded; the log is as it was."""
+
+    def __init__(self, author: str, reason: str, detail: str) -> None:
+        self.author, self.reason, self.detail = author, reason, detail
+        super().__init__(
+            f"the summariser {author} failed ({reason}): {detail} Nothing was folded. "
+            'With compact.on_failure = "code" the engine\'s own summary takes its place.'
+        )
 
 
 class Unrepresentable(FovealError):

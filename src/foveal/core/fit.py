@@ -12,33 +12,58 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
-from foveal.core.entry import Fold, FoldItem, PartFold, RedactedThinking, Thinking
+from foveal.core.cuts import KeptTokens
+from foveal.core.entry import Entry, Fold, FoldItem, PartFold, RedactedThinking, Thinking
 from foveal.core.errors import OverBudget
 from foveal.core.project import View
-from foveal.core.view import Atom, Shown, Size, range_ref, short_ref, total
+from foveal.core.view import Atom, Item, Shown, Size, range_ref, short_ref, total
 
 Wanted: TypeAlias = Mapping[tuple[str, int], str]
 """Originals, by entry and part, that are worth showing again."""
 
 NOTHING_WANTED: Wanted = MappingProxyType({})
 
+Originals: TypeAlias = Callable[[Sequence[int]], Mapping[int, Entry]]
+"""Entries as they were recorded, by their places in the log: a summary is made from these and never from stand-ins."""
+
+
+def _no_originals(_places: Sequence[int]) -> Mapping[int, Entry]:
+    return {}
+
 
 class Stage(Protocol):
-    """One step of a policy: proposes folds, oldest first. The caller stops asking when the goal is reached."""
+    """One step of a policy: proposes folds, oldest first. The caller stops asking when the goal is reached.
+
+    Folds that only make sense together are proposed as a tuple.
+    """
 
     @property
     def last_resort(self) -> bool: ...
 
-    def __call__(self, scene: "Scene") -> Iterable[FoldItem]: ...
+    def __call__(self, scene: "Scene") -> Iterable[FoldItem | tuple[FoldItem, ...]]: ...
 
 
 class Scene:
     """What a stage sees: the view so far, what may be folded, and how to name and measure a stand-in."""
 
-    def __init__(self, view: View, limit: int, goal: Size, wanted: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        view: View,
+        limit: int,
+        goal: Size,
+        *,
+        wanted: frozenset[str] = frozenset(),
+        originals: Originals = _no_originals,
+        fetched: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.view = view
         self.limit = limit
         self.goal = goal
+        self.originals = originals
+        self.fetched = fetched
+        self.carried, self.owed = view.carried, view.owed
+        self.summarised: list[Item] = []
+        """What the summary of this batch covers beyond the one before."""
         self._wanted = wanted
 
     @property
@@ -55,12 +80,8 @@ class Scene:
 
         The very newest is kept however large it is: the model has not seen it yet. Only `keep=0.0` gives it up.
         """
-        atoms, left = self.view.atoms, int(self.limit * keep)
-        end = len(atoms) - 1 if keep > 0 and atoms else len(atoms)
-        left -= sum(atom.size.tokens for atom in atoms[end:])
-        while end and left >= atoms[end - 1].size.tokens:
-            end -= 1
-            left -= atoms[end].size.tokens
+        atoms = self.view.atoms
+        end = max(KeptTokens(int(self.limit * keep))(self.view)) if keep > 0 else len(atoms)
         yield from [atom for atom in atoms[:end] if not self.is_mandatory(atom)]
 
     def coverable(self, keep: float) -> Iterator[Atom]:
@@ -96,17 +117,22 @@ def fit(
     *,
     tools_tokens: int = 0,
     wanted: Wanted = NOTHING_WANTED,
+    fetched: Mapping[str, str] = MappingProxyType({}),
+    originals: Originals = _no_originals,
+    trigger: Size | None = None,
 ) -> Fold | None:
-    """The folds that bring the view from above `most` to `aim`; None if it fits. `OverBudget` if nothing can.
+    """The folds that bring the view from above `trigger` (`most`, if not given) to `aim`. `OverBudget` if nothing can.
 
-    `tools_tokens` are already taken from `most` and `aim`; they are named in the error. `wanted` is
-    shown again where the folds leave room.
+    None if it is small enough already, or cannot be made smaller and still fits. `tools_tokens` are already taken from the
+    sizes; they are named in the error. `wanted` is shown again where the folds leave room, `fetched` (what stands behind
+    references of covered entries) in the summary.
     """
-    if view.size.within(most):
+    if view.size.within(trigger or most):
         return None
     work = view.copy()
     work.changed_from = len(work.atoms)
-    scene = Scene(work, max(1, most.tokens), aim, frozenset(entry for entry, _ in wanted))
+    held = frozenset(entry for entry, _ in wanted)
+    scene = Scene(work, max(1, most.tokens), aim, wanted=held, originals=originals, fetched=fetched)
     # Told at once where no fold can help: a session that is refused is asked again and again.
     mandatory = [atom for atom in work.atoms if scene.is_mandatory(atom)]
     if not total(atom.size for atom in mandatory).within(most):
@@ -119,26 +145,31 @@ def fit(
             folds.extend(_until(scene, stage))
     if not work.size.within(most):
         raise _over_budget(scene, work.atoms, most, tools_tokens)
+    if not folds:
+        return None  # nothing can go: to try again at every call would change nothing
     thinking = list(_old_thinking(work))
     work.apply(thinking)
     raised = list(_raised(scene, wanted, middle))
     first = min(work.changed_from, len(view.atoms))
     rebilled = sum(atom.size.tokens for atom in work.atoms[first:])
     kept = [item for item in folds if not _is_covered(work, item)]
-    return Fold((*kept, *thinking, *raised), _reason(view.size, most), view.size.tokens, work.size.tokens, rebilled)
+    reason = _reason(view.size, trigger or most)
+    return Fold((*kept, *thinking, *raised), reason, view.size.tokens, work.size.tokens, rebilled)
 
 
 def _until(scene: Scene, stage: Stage) -> Iterator[FoldItem]:
     """The folds that make the view smaller, until it is small enough. What is proposed for one entry goes together."""
     entry: str | None = None
-    for item in stage(scene):
-        of = item.entry if isinstance(item, PartFold) else None
+    for proposed in stage(scene):
+        batch = proposed if isinstance(proposed, tuple) else (proposed,)
+        of = batch[0].entry if isinstance(batch[0], PartFold) else None
         if scene.view.size.within(scene.goal) and (of is None or of != entry):
             return
-        if scene.view.shrinks(item):
-            scene.view.apply((item,))
-            entry = of
-            yield item
+        for item in batch:
+            if scene.view.shrinks(item):
+                scene.view.apply((item,))
+                entry = of
+                yield item
 
 
 def _raised(scene: Scene, wanted: Wanted, most: Size) -> Iterator[PartFold]:

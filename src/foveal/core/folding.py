@@ -11,6 +11,9 @@ from foveal.core.retention import is_below
 from foveal.core.stand_in import replace_part, text_of
 from foveal.core.view import MESSAGE_TOKENS, NOTHING, Answer, Atom, Gap, Shown, Size, total
 
+SUMMARISED = "summarise"
+"""The policy whose folds share one summary."""
+
 SEAM = Size(MESSAGE_TOKENS + 4, 64)
 """A turn of the user between two replies, which some providers want."""
 
@@ -20,12 +23,25 @@ class Folding(Atoms):
 
     def apply(self, items: Iterable[FoldItem]) -> None:
         """Show these parts and ranges by their stand-ins. Pinned entries stay as they are."""
+        items = list(items)
+        summaries = [item for item in items if isinstance(item, RangeFold) and item.policy == SUMMARISED]
+        if known := next((item.state for item in reversed(summaries) if item.state), ""):
+            self.carried, self.owed = known, ()
+        elif places := tuple(sorted(place for item in summaries for place in self.places(item))):
+            self.owed = (*self.owed, places)
         for item in items:
             match item:
                 case PartFold():
                     self._fold_part(item)
                 case RangeFold():
                     self._fold_range(item)
+
+    def places(self, fold: RangeFold) -> Iterator[int]:
+        """Where the messages are that this fold covers and no fold before it did."""
+        first, last = self._place.get(fold.first), self._place.get(fold.last)
+        if first is not None and last is not None:
+            for atom in self.atoms[first : last + 1]:
+                yield from (item.seq for item in atom.items if not atom.is_held)
 
     def shrinks(self, fold: FoldItem) -> bool:
         """Whether the view would be smaller with this fold: a stand-in may be longer than what it stands for."""

@@ -17,6 +17,9 @@ RECALL_TOOL = "recall_context"
 SEARCH_TOOL = "search_context"
 """The tools by which the model looks again. The view counts what is fetched, and shows what they return as it is."""
 
+CHECKPOINT_TOOL = "checkpoint_context"
+"""The tool by which the agent writes the summary itself."""
+
 
 class Arrived(msgspec.Struct, frozen=True):
     """What retention makes of a result when it comes: its stand-in (None if it is shown whole) and what holds later."""

@@ -23,6 +23,7 @@ from foveal.core.entry import (
     Fold,
     Message,
     Opaque,
+    Overflow,
     Part,
     Pin,
     Rewind,
@@ -34,7 +35,7 @@ from foveal.core.entry import (
     Usage,
 )
 from foveal.core.folding import SEAM, Folding, sent_as
-from foveal.core.lens import RECALL_TOOL, SEARCH_TOOL, Lens
+from foveal.core.lens import CHECKPOINT_TOOL, RECALL_TOOL, SEARCH_TOOL, Lens
 from foveal.core.pins import Pins
 from foveal.core.repair import json_object, normal
 from foveal.core.stand_in import holds_artifact, replace_part, stored_preview
@@ -50,6 +51,9 @@ from foveal.core.view import (
     short_ref,
     total,
 )
+
+PROJECTION = 2
+"""Raised whenever the same log gives another view: snapshots of an older one are not read."""
 
 # 40 characters: the shortest limit that a provider was seen to enforce on call ids.
 _USABLE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}\Z")
@@ -75,7 +79,12 @@ class Frozen(msgspec.Struct, frozen=True, omit_defaults=True):
     setup_seq: int
     raw_tokens: int
     is_reduced: bool
+    carried: str
+    owed: tuple[tuple[int, ...], ...]
     recalled: dict[str, int]
+    ceilings: dict[str, int]
+    overflows: int
+    checkpoint: str
     usage: tuple[tuple[int, int], ...]
     size: Size
     open_atom: int | None
@@ -94,7 +103,12 @@ _KEPT = (
     "size",
     "raw_tokens",
     "is_reduced",
+    "carried",
+    "owed",
     "recalled",
+    "ceilings",
+    "overflows",
+    "checkpoint",
 )
 
 
@@ -114,6 +128,12 @@ class View(Folding):
         self.usage: tuple[tuple[int, int], ...] = ()
         self.recalled: dict[str, int] = {}
         """How often each reference was fetched since the last fold."""
+        self.ceilings: dict[str, int] = {}
+        """What providers were found to take, by model, where that is less than they say."""
+        self.checkpoint = ""
+        """What the agent wrote at its last checkpoint, as it wrote it, until the next fold."""
+        self.overflows = 0
+        """How often the provider refused a prompt for its length since its last reply."""
 
     def copy(self) -> "View":
         """A view that can be folded further without touching this one."""
@@ -151,13 +171,16 @@ class View(Folding):
             case Fold(items):
                 self.apply(items)
                 self.folds += 1
-                self.recalled = {}
+                self.recalled, self.checkpoint = {}, ""
             case Pin() | Unpin() as mark:
                 self.stale |= self.lens.pins.after(mark) != self.lens.pins
             case Rewind():
                 self.stale |= entry.parent != self.head
             case Usage() as usage if usage.estimated:
                 self.usage = (*self.usage, (usage.estimated, usage.input_tokens))[-_USAGE_KEPT:]
+            case Overflow(model, limit):
+                self.ceilings = {**self.ceilings, model: min(limit, self.ceilings.get(model, limit))}
+                self.overflows += 1
             case Setup() as setup:
                 self.setup, self.setup_seq = setup, seq
             case _:
@@ -169,7 +192,9 @@ class View(Folding):
         return MESSAGE_TOKENS * (message.role != "tool") + sum(self.lens.measure.part(p).tokens for p in message.parts)
 
     def _message(self, seq: int, entry_id: str, message: Message) -> None:
-        self.calls += message.role == "assistant"
+        if message.role == "assistant":
+            self.calls += 1
+            self.overflows = 0
         if message.role == "tool":
             return self._results(seq, entry_id, message)
         item = self._item(seq, entry_id, message)
@@ -272,6 +297,12 @@ class View(Folding):
                 ref = str(asked.get("ref", ""))
                 self.recalled = {**self.recalled, ref: self.recalled.get(ref, 0) + 1}
 
+    def _note_checkpoint(self, atom: Atom, index: int, part: Part) -> None:
+        """A checkpoint counts when it was answered: before that the host may still refuse it."""
+        calls = list(calls_of(atom))
+        if index < len(calls) and calls[index].name == CHECKPOINT_TOOL:
+            self.checkpoint = calls[index].arguments if isinstance(part, ToolResult) and part.status == "ok" else ""
+
     def _missing(self, wire_id: str) -> Size:
         """What the result takes that has to be made up for a call."""
         return self.lens.measure.part(ToolResult(wire_id, (Text(SYNTHETIC_RESULT),)))
@@ -346,6 +377,7 @@ class View(Folding):
                 shown[i] = Shown(None, NOTHING, shown[i].raw_tokens, "hidden", "repair", because)
                 continue
             answers[free] = Answer(len(atom.items), i)
+            self._note_checkpoint(atom, free, part)
             shown[i] = self._with_wire_id(shown[i], atom.wire_ids[free])
             size -= self._missing(atom.wire_ids[free])
         if not known:

@@ -32,10 +32,12 @@ def arrival(layers: Layers, count: Callable[[str], int], renderers: Renderers) -
             mode = "full" if retention.floor == "full" else "summary"
             retention = msgspec.structs.replace(retention, mode=mode)
         floor = "full" if retention.mode == "pin" else retention.floor
-        if retention.renderer:
-            shown = _rendered(result, ref, renderers, retention.renderer, count)
-        else:
+        shown, failed = None, ""
+        if retention.renderer and not is_below("trimmed", floor):  # what must stay whole is not rendered
+            shown, failed = _rendered(result, ref, renderers, retention.renderer, count)
+        if shown is None:
             shown = _start(result, call, ref, retention, count)
+            shown = msgspec.structs.replace(shown, because="; ".join(filter(None, (shown.because, failed))))
         return msgspec.structs.replace(shown, floor=floor, ttl_turns=retention.ttl_turns, hint=retention.hint)
 
     return arrive
@@ -58,14 +60,24 @@ def _start(
             return Arrived()
 
 
-def _rendered(result: ToolResult, ref: str, renderers: Renderers, name: str, count: Callable[[str], int]) -> Arrived:
+def _rendered(
+    result: ToolResult, ref: str, renderers: Renderers, name: str, count: Callable[[str], int]
+) -> tuple[Arrived | None, str]:
+    """The result as the host's renderer shows it; or why it could not: the session goes on with what else holds."""
     if name not in renderers:
         known = ", ".join(sorted(renderers)) or "none"
         raise BadPolicy(f"there is no renderer {name!r}; known: {known}. Give it to the session with renderers=…")
     whole = as_text(result.content)
-    text = f"{renderers[name](whole)}\n[shown by {name}; ref {ref}]"
+    try:
+        made = renderers[name](whole)
+    except Exception as error:  # the result is in the log already, whatever the host's function makes of it
+        return None, f"the renderer {name} failed ({type(error).__name__}: {error})"
+    if not isinstance(made, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return None, f"the renderer {name} gave {type(made).__name__} where text belongs"
+    text = f"{made}\n[shown by {name}; ref {ref}]"
     # What is longer than the original helps nobody.
-    return Arrived(text, "trimmed", f"shown by the renderer {name}") if count(text) < count(whole) else Arrived()
+    is_shorter = count(text) < count(whole)
+    return Arrived(text, "trimmed", f"shown by the renderer {name}") if is_shorter else Arrived(), ""
 
 
 def _summary(

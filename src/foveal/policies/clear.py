@@ -10,6 +10,7 @@ from foveal.core.fit import Scene
 from foveal.core.view import Atom, Item, Shown
 from foveal.levels.arguments import shorten_arguments
 from foveal.levels.reference import reference
+from foveal.policies.ranges import check_shares
 
 LEAST_TOKENS = 40
 """A reference is about 20 tokens; a result of twice that is not worth moving."""
@@ -20,6 +21,9 @@ class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="fold", forbid_u
 
     keep: float = 0.25
     last_resort: bool = False
+
+    def __post_init__(self) -> None:
+        check_shares(self, "keep")
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         for atom in scene.foldable(self.keep):

@@ -20,6 +20,7 @@ from foveal.levels.arguments import shorten_arguments
 from foveal.levels.head_tail import head_tail
 from foveal.levels.reference import as_text
 from foveal.policies.pairs import compress, cover, neighbours, parts_of
+from foveal.policies.ranges import check_count
 
 _FRAME_TOKENS = 24
 """Ids and framing of a call or a result; what is cut is the text inside."""
@@ -42,9 +43,7 @@ class History(msgspec.Struct, frozen=True, tag="history", tag_field="fold", forb
 
     def __post_init__(self) -> None:
         for name, least in (("keep", 0), ("max_pair_tokens", 1), ("max_pairs", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise BadPolicy(f"history: {name} is {value}; it must be at least {least}")
+            check_count(self, name, least=least)
 
     def __call__(self, scene: Scene) -> Iterator[FoldItem]:
         runs = _runs(scene)
@@ -82,7 +81,7 @@ class History(msgspec.Struct, frozen=True, tag="history", tag_field="fold", forb
             for atom in outside:
                 yield from compress(scene, atom, "history", because)
             return
-        for run in list(neighbours(scene, outside)):
+        for run in neighbours(scene, outside):
             yield cover(scene, run, "history", because)
 
 

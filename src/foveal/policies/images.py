@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import msgspec
 
 from foveal.core.entry import Image, Part, PartFold, ToolResult
-from foveal.core.errors import BadPolicy
 from foveal.core.fit import Scene
 from foveal.core.view import Atom, Item, Shown
 from foveal.levels.reference import as_text, reference
+from foveal.policies.ranges import check_count
 
 
 class Images(msgspec.Struct, frozen=True, tag="images", tag_field="fold", forbid_unknown_fields=True):
@@ -23,8 +23,8 @@ class Images(msgspec.Struct, frozen=True, tag="images", tag_field="fold", forbid
     last_resort: bool = False
 
     def __post_init__(self) -> None:
-        if self.keep < 0 or self.max_bytes < 0:
-            raise BadPolicy(f"images: keep is {self.keep} and max_bytes is {self.max_bytes}; neither may be negative")
+        check_count(self, "keep", least=0)
+        check_count(self, "max_bytes", least=0)
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         number = size = 0

@@ -8,6 +8,7 @@ from foveal.core.entry import RangeFold
 from foveal.core.fit import Scene
 from foveal.core.view import Atom
 from foveal.policies.pairs import cover, neighbours
+from foveal.policies.ranges import check_shares
 
 _LINE_TOKENS = 40
 """More than the line that covers them ever takes."""
@@ -18,6 +19,9 @@ class Oldest(msgspec.Struct, frozen=True, tag="oldest", tag_field="fold", forbid
 
     keep: float = 0.25
     last_resort: bool = False
+
+    def __post_init__(self) -> None:
+        check_shares(self, "keep")
 
     def __call__(self, scene: Scene) -> Iterator[RangeFold]:
         for run in neighbours(scene, _enough(scene, list(scene.coverable(self.keep)))):

@@ -9,6 +9,7 @@ from foveal.core.fit import Scene
 from foveal.levels.reference import as_text
 from foveal.levels.room import Room
 from foveal.policies.pairs import hints_of
+from foveal.policies.ranges import check_shortens
 from foveal.policies.shorten import LEAST_TOKENS
 
 
@@ -19,6 +20,9 @@ class Outline(msgspec.Struct, frozen=True, tag="outline", tag_field="fold", forb
     to: float = 0.002
     keep: float = 0.25
     last_resort: bool = False
+
+    def __post_init__(self) -> None:
+        check_shortens(self)
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         from foveal.levels.choose import kind_of  # noqa: PLC0415 - its patterns are compiled when first needed

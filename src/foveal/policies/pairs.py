@@ -62,10 +62,11 @@ def compress(scene: Scene, atom: Atom, policy: str, because: str) -> Iterator[Pa
 
 def neighbours(scene: Scene, atoms: Iterable[Atom]) -> Iterator[list[Atom]]:
     """The atoms in runs that stand next to each other."""
+    # All places first: whoever asks may fold a run before it asks for the next, and what comes after moves up.
+    places = [(atom, scene.view.place(atom.first)) for atom in atoms]
     run: list[Atom] = []
     at: int | None = None
-    for atom in atoms:
-        place = scene.view.place(atom.first)
+    for atom, place in places:
         if run and (place is None or at is None or place != at + 1):
             yield run
             run = []

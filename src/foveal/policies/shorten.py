@@ -12,6 +12,7 @@ from foveal.levels.arguments import shorten_arguments
 from foveal.levels.reference import as_text
 from foveal.levels.room import Room
 from foveal.policies.pairs import hints_of
+from foveal.policies.ranges import check_shortens
 
 LEAST_TOKENS = 60
 """Below this, a stand-in is hardly shorter than the text."""
@@ -34,6 +35,9 @@ class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forb
     plain: bool = False
     without: tuple[str, ...] = ()
     last_resort: bool = False
+
+    def __post_init__(self) -> None:
+        check_shortens(self)
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         over, to = (max(LEAST_TOKENS, int(scene.limit * share)) for share in (self.over, self.to))

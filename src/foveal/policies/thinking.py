@@ -12,6 +12,7 @@ from foveal.core.entry import PartFold, RedactedThinking, Thinking
 from foveal.core.errors import BadPolicy
 from foveal.core.fit import Scene
 from foveal.core.view import Item
+from foveal.policies.ranges import check_count
 
 
 class ThinkingWindow(msgspec.Struct, frozen=True, tag="thinking", tag_field="fold", forbid_unknown_fields=True):
@@ -19,7 +20,7 @@ class ThinkingWindow(msgspec.Struct, frozen=True, tag="thinking", tag_field="fol
     until they hold that many parts of it.
 
     It says what goes first. When folds of this or another stage move the prefix, `fit` removes the rest of the finished
-    loops' thinking as well: signatures may be bound to what stood before them.
+    loops' thinking as well, from before `thinking_from`: signatures may be bound to what stood before them.
     """
 
     keep_loops: int = 1
@@ -27,12 +28,22 @@ class ThinkingWindow(msgspec.Struct, frozen=True, tag="thinking", tag_field="fol
     last_resort: bool = False
 
     def __post_init__(self) -> None:
-        if self.keep_loops < 1 or (self.keep is not None and self.keep < 0):
-            raise BadPolicy(
-                "thinking: keep_loops must be at least 1 (the running loop is never touched), keep at least 0"
-            )
+        check_count(self, "keep_loops", least=1)  # the running loop is never touched
+        check_count(self, "keep", least=0)
         if self.keep is not None and self.keep_loops != 1:
             raise BadPolicy("thinking: keep counts parts and keep_loops counts loops; set one of them")
+
+    def thinking_from(self, scene: Scene) -> int:
+        """Where thinking stays when the prefix moves: with no wider window than the default, from the running loop on.
+
+        A wider one is the word of somebody who knows that the model's signatures are not bound to what stands before them.
+        """
+        running = scene.view.loop_start()
+        if self.keep_loops == 1 and not self.keep:
+            return running
+        loops = _loops(scene)
+        kept = [item for loop in loops[len(loops) - self._kept(loops) :] for item, _ in loop]
+        return min((place for item in kept if (place := scene.view.place(item.id)) is not None), default=running)
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         loops = _loops(scene)

@@ -1,0 +1,112 @@
+"""List the workspaces of sessions, or remove those that have not been used for long.
+
+`foveal workspace clean` shows what it would remove; only with --apply does it remove it.
+"""
+
+import os
+import re
+from argparse import ArgumentParser, Namespace
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from foveal.cli.output import Output, add_json
+from foveal.core.errors import BadInput
+from foveal.workspace import Cleaned, Plan, SessionFolder, clean, folders
+
+ROOT = "FOVEAL_WORKSPACES"
+_AGE = re.compile(r"(\d{1,6})([mhdw])\Z")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def configure(parser: ArgumentParser) -> None:
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    listing = commands.add_parser("list", help="the workspaces, the longest unused first", allow_abbrev=False)
+    listing.set_defaults(work=_list)
+    cleaning = commands.add_parser("clean", help="what is old: show it, or remove it", allow_abbrev=False)
+    cleaning.add_argument("--older-than", metavar="AGE", default="7d", help="90m, 12h, 7d, 4w (default: 7d)")
+    cleaning.add_argument("--apply", action="store_true", help="remove what is shown without it")
+    cleaning.set_defaults(work=_clean)
+    for command in (listing, cleaning):
+        command.add_argument("--root", metavar="DIR", help=f"(default: ${ROOT}, else ./foveal.workspaces)")
+        add_json(command)
+
+
+def run(args: Namespace, out: Output) -> int:
+    root = args.root or os.environ.get(ROOT) or "foveal.workspaces"
+    code: int = args.work(args, root, out)
+    return code
+
+
+def _list(_args: Namespace, root: str, out: Output) -> int:
+    found = folders(root)
+    if out.is_json:
+        out.document({"root": root, "workspaces": [_plain(one) for one in found]})
+    elif found:
+        _table(found, out)
+    else:
+        out.line(f"no workspaces in {root}")
+    return 0
+
+
+def _clean(args: Namespace, root: str, out: Output) -> int:
+    plan = clean(root, _age(args.older_than))
+    cleaned = plan.apply() if args.apply and plan.remove else None
+    if out.is_json:
+        out.document(_document(plan, cleaned))
+    else:
+        _print(plan, cleaned, out)
+    return 1 if cleaned and cleaned.kept else 0
+
+
+def _print(plan: Plan, cleaned: Cleaned | None, out: Output) -> None:
+    kept = f"newer ones, which stay: {len(plan.keep):,}"
+    if not plan.remove:
+        out.line(f"nothing to remove in {plan.root}; {kept}")
+        return
+    _table(plan.remove if cleaned is None else cleaned.removed, out)
+    if cleaned is None:
+        out.line(f"would be removed: {len(plan.remove):,}, with {plan.size_bytes:,} bytes; {kept}", "strong")
+        out.line("Nothing has been removed. Say --apply to remove them.")
+        return
+    for folder, why in cleaned.kept:
+        out.line(f"{folder.folder} stays: {why}", "bad")
+    size = sum(folder.size_bytes for folder in cleaned.removed)
+    out.line(f"removed: {len(cleaned.removed):,}, with {size:,} bytes; {kept}", "strong")
+
+
+def _table(found: tuple[SessionFolder, ...], out: Output) -> None:
+    rows = [(f"{one.files:,}", f"{one.size_bytes:,}", _time(one.used_s), one.folder, _name(one)) for one in found]
+    out.table(("files", "bytes", "last used", "folder", "session"), rows, "rrlll")
+
+
+def _name(folder: SessionFolder) -> str:
+    return "(left by an interrupted cleaning)" if folder.session is None else folder.session
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _age(text: str) -> timedelta:
+    found = _AGE.match(text)
+    if not found:
+        raise BadInput(f"{text!r:.40} is not an age; write 90m, 12h, 7d or 4w")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _plain(folder: SessionFolder) -> dict[str, object]:
+    return msgspec.to_builtins(folder)
+
+
+def _document(plan: Plan, cleaned: Cleaned | None) -> dict[str, object]:
+    removed = None if cleaned is None else [_plain(folder) for folder in cleaned.removed]
+    kept = [] if cleaned is None else [_plain(folder) | {"why": why} for folder, why in cleaned.kept]
+    return {
+        "root": str(plan.root),
+        "older_than_s": plan.older_than.total_seconds(),
+        "would_remove": [_plain(folder) for folder in plan.remove],
+        "newer": len(plan.keep),
+        "removed": removed,
+        "not_removed": kept,
+    }

@@ -1,0 +1,58 @@
+"""Names in a text: paths, dotted names, identifiers, numbers. What an agent takes over letter by letter."""
+
+import re
+from functools import lru_cache
+
+PIECE_CHARS = 240
+"""A line is looked at in pieces of this length at most: it bounds the work of the pattern below and what one line may take."""
+
+_NAME = re.compile(
+    r"[\w.-]*/[\w./-]{3,}"  # a path
+    r"|\w+(?:\.\w+)+"  # a dotted name or a file
+    r"|[A-Za-z]\w*_\w+|[A-Za-z]+\d\w*|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+"  # an identifier that is no plain word
+    r"|\d{4,}|\d+\.\d{2,}"
+)
+_LEAST_CHARS = 4
+_RUN = re.compile(r"[\w./-]{4,}")
+"""Every name lies within such a run, and the same runs come again and again: each is looked at once."""
+_BREAK = re.compile(r"[\s,;(){}\[\]\"'|]")
+
+PATH, DOTTED, IDENTIFIER, NUMBER = range(4)
+
+
+def names(piece: str) -> list[str]:
+    """The names in a piece of a line, each once, in order."""
+    found: dict[str, None] = {}
+    for run in _RUN.findall(piece):
+        for name in _in_run(run):
+            found[name] = None
+    return list(found)
+
+
+@lru_cache(16_384)
+def _in_run(run: str) -> tuple[str, ...]:
+    found = [name.strip("./-") for name in _NAME.findall(run)]
+    return tuple(name for name in found if len(name) >= _LEAST_CHARS)
+
+
+def kind(name: str) -> int:
+    if "/" in name:
+        return PATH
+    if name[0].isdecimal() and name.replace(".", "").isdecimal():
+        return NUMBER
+    return DOTTED if "." in name else IDENTIFIER
+
+
+def pieces(line: str, most: int) -> list[str]:
+    """A line as it is, or the first `most` pieces of it if it is long, cut where no name is cut if possible."""
+    if len(line) <= PIECE_CHARS:
+        return [line]
+    found, at = list[str](), 0
+    while at < len(line) and len(found) < most:
+        end = at + PIECE_CHARS
+        if end < len(line):
+            breaks = [cut.end() for cut in _BREAK.finditer(line, at + PIECE_CHARS // 2, end)]
+            end = breaks[-1] if breaks else end
+        found.append(line[at:end])
+        at = end
+    return found

@@ -1,0 +1,136 @@
+"""The texts of a message that lines are taken from, with what is known of where they come from."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple, cast
+
+from foveal.calls.read_tools import fields_of, kind_of
+from foveal.calls.reads import accesses
+from foveal.core.entry import Message, Stored, Text, ToolCall, ToolResult
+from foveal.digest.names import pieces
+from foveal.digest.state import Block, Source
+from foveal.ledger.events import Step
+
+_MOST_LINES = 1_200
+_MOST_CHARS = 200_000
+_MOST_PIECES = 12
+_TITLE_CHARS = 80
+
+_NUMBERED = re.compile(r" {0,8}(\d{1,6})(?:→|\t|: |\| ?)")
+"""How tools number the lines of a file."""
+
+
+class Call(NamedTuple):
+    """What is known of a call when its result comes."""
+
+    name: str
+    kind: str
+    title: str
+    path: str
+    first: int
+    """The first line that it asked for."""
+    changes: tuple[str, ...]
+    """Files that it writes."""
+
+
+class Candidate(NamedTuple):
+    text: str
+    at: int
+    number: int
+
+
+UNKNOWN = Call("", "", "", "", 1, ())
+
+
+def called(call: ToolCall) -> Call:
+    found = accesses(call)
+    changes = tuple(access.path for access in found if access.kind in ("write", "edit"))
+    only = found[0] if len({access.path for access in found}) == 1 else None
+    path = only.path if only and only.kind in ("read", "write", "edit") else ""
+    first = only.first or 1 if only else 1
+    title = path or next((line for text in _strings(fields_of(call)) if (line := text.strip().split("\n")[0])), "")
+    return Call(call.name, kind_of(call), _cut(f"{call.name} {title}".strip()), path, first, changes)
+
+
+def blocks(step: Step, calls: dict[str, Call]) -> Iterator[tuple[Block, str, int]]:
+    """The texts of a message, each with its block and the number of its first line. `calls` are those met so far, by id."""
+    for i, part in enumerate(step.message.parts):
+        ref = f"{step.ref}.{i}" if i else step.ref
+        match part:
+            case Text(text):
+                source = _speaker(step.message)
+                yield Block(ref, step.number, source, title=source if source == "user" else "assistant"), text, 0
+            case ToolCall(id_, _, arguments):
+                call = calls.get(id_, UNKNOWN)
+                for source, text in _arguments(part) or [("arguments", arguments)]:
+                    yield Block(ref, step.number, source, call.kind, call.title, call.path), text, 0
+            case ToolResult(id_, content):
+                call = calls.get(id_, UNKNOWN)
+                first = call.first if call.path and call.kind in ("read", "shell", "editor") else 0
+                text = "\n".join(text for item in content for text in _content(item))
+                yield Block(ref, step.number, "result", call.kind, call.title or "result", call.path), text, first
+            case _:
+                pass
+
+
+def candidates(text: str, first: int) -> list[Candidate]:
+    """The lines of a text that are not empty; of very long texts, the beginning and the end."""
+    if len(text) > _MOST_CHARS:
+        text = text[: _MOST_CHARS * 3 // 4] + "\n" + text[-_MOST_CHARS // 4 :]
+    lines = text.split("\n")
+    places = range(len(lines))
+    if len(lines) > _MOST_LINES:
+        places = (*places[: _MOST_LINES * 3 // 4], *places[-_MOST_LINES // 4 :])
+    found = list[Candidate]()
+    for at in places:
+        line = lines[at].rstrip()
+        if len(line) < 4:
+            continue
+        number = first + at if first else 0
+        if line[0] in " 0123456789" and (numbered := _NUMBERED.match(line)):
+            line, number = line[numbered.end() :], int(numbered[1])
+        found.extend([Candidate(piece, at, number) for piece in pieces(line, _MOST_PIECES)])
+    return found
+
+
+def _speaker(message: Message) -> Source:
+    return "text" if message.role == "assistant" else "user"
+
+
+def _arguments(call: ToolCall) -> list[tuple[Source, str]]:
+    """The texts in the arguments; what an edit takes out is told apart."""
+    found = list[tuple[Source, str]]()
+    for key, value in fields_of(call).items():
+        source: Source = "replaced" if key.startswith("old") else "arguments"
+        text = "\n".join(_strings(value))
+        if text:
+            found.append((source, text))
+    return found
+
+
+def _strings(value: object, depth: int = 0) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict() if depth < 8:
+            for item in cast("dict[str, object]", value).values():
+                yield from _strings(item, depth + 1)
+        case list() if depth < 8:
+            for item in cast("list[object]", value):
+                yield from _strings(item, depth + 1)
+        case _:
+            pass
+
+
+def _content(item: object) -> Iterator[str]:
+    match item:
+        case Text(text):
+            yield text
+        case Stored(_, _, _, head, tail):
+            yield from (head, tail)
+        case _:
+            pass
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TITLE_CHARS else text[: _TITLE_CHARS - 1] + "…"

@@ -1,0 +1,76 @@
+"""What hosts can watch: compactions as they happen, and how full the prompt is."""
+
+import warnings
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Level: TypeAlias = Literal["none", "info", "warning", "critical"]
+
+_LEVELS: tuple[tuple[float, Level], ...] = ((0.95, "critical"), (0.8, "warning"), (0.6, "info"))
+"""Shares of what may be sent before a fold is due."""
+
+
+class Pressure(msgspec.Struct, frozen=True):
+    """How full the next prompt is."""
+
+    tokens: int
+    limit: int
+    """Above this a fold is due."""
+
+    @property
+    def share(self) -> float:
+        return self.tokens / self.limit if self.limit > 0 else 1.0
+
+    @property
+    def level(self) -> Level:
+        levels: list[Level] = [level for least, level in _LEVELS if self.share >= least]
+        return levels[0] if levels else "none"
+
+
+class CompactionStarted(msgspec.Struct, frozen=True):
+    session: str
+    reason: str
+    before: int
+
+
+class CompactionEnded(msgspec.Struct, frozen=True):
+    session: str
+    reason: str
+    before: int
+    after: int
+    rebilled: int
+    """Tokens that the provider's cache no longer serves because the prefix moved."""
+    author: str
+    """Who wrote the prose of the summary; `code` if nobody but the engine did."""
+    duration_ms: int
+    cost_usd: float | None = None
+    """What the summariser's own call cost; None if nobody was asked or it did not say."""
+
+
+class SummaryRefused(msgspec.Struct, frozen=True):
+    """A summariser's answer was not taken; the engine's own summary stands."""
+
+    session: str
+    author: str
+    why: str
+    detail: str
+    duration_ms: int
+
+
+Event: TypeAlias = CompactionStarted | CompactionEnded | SummaryRefused
+
+Listener: TypeAlias = Callable[[Event], None]
+
+
+def tell(listener: Listener, event: Event) -> None:
+    """A watcher that fails must not take the session with it."""
+    try:
+        listener(event)
+    except Exception as error:
+        warnings.warn(f"on_event raised {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2)
+
+
+def ignore(_event: Event) -> None:
+    """Nobody watches."""

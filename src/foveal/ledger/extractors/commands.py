@@ -1,0 +1,26 @@
+"""Commands and how they ended."""
+
+from collections.abc import Iterator
+
+from foveal.ledger.events import Ended, Event, Fact, Finished
+from foveal.ledger.items import Command
+from foveal.ledger.outcome import CONTINUES, error_line, exit_code, handle_of, only_looks, outcome_of, trimmed
+
+_HANDLE = ("sessionid", "bashid", "shellid", "taskid", "cellid", "id")
+
+
+def commands(event: Event) -> Iterator[Fact]:
+    """A command that only looks is no news: what it showed is listed with the files and the names."""
+    if not isinstance(event, Ended):
+        return
+    if event.command:
+        outcome = outcome_of(event)
+        if not only_looks(event):
+            error = error_line(event.text) if outcome == "failed" else ""
+            handle = handle_of(event.text) if outcome == "running" else ""
+            yield Command(
+                text=trimmed(event.command), outcome=outcome, exit=exit_code(event.text), error=error, handle=handle
+            )
+    elif event.tool in CONTINUES and (code := exit_code(event.text)) is not None:
+        handle = next((str(event.fields[key]) for key in _HANDLE if key in event.fields), "")
+        yield Finished(handle, "failed" if code else "ok", code, error_line(event.text) if code else "")

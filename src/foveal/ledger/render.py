@@ -1,0 +1,148 @@
+"""The ledger as text: compact lines, what matters most first, within a number of tokens, and saying what was left out."""
+
+import posixpath
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from foveal.calls.coverage import END
+from foveal.ledger.items import Command, Failure, File, Kept, Ledger, Name, Quote, Todo
+from foveal.ledger.sections import rank_file, rank_name
+
+Count = Callable[[str], int]
+
+
+class Block(NamedTuple):
+    """A section: its heading, its lines from the best on, what they are called, and its share of the room that is left."""
+
+    title: str
+    lines: tuple[str, ...]
+    called: str
+    share: float = 1.0
+
+
+def render(ledger: Ledger, tokens: int, count: Count) -> str:
+    """Never more than `tokens` by this counter. Sections come in order of worth; each takes at most its share of what is left."""
+    written: list[str] = []
+    left = tokens
+    for block in _blocks(ledger):
+        text = _fitted(_without(block, "\n".join(written)), int(left * block.share), count)
+        if text:
+            written.append(text)
+            left = tokens - count("\n".join(written)) - 1
+    return "\n".join(written)
+
+
+def _without(block: Block, written: str) -> Block:
+    """Names that stand above already are not said twice."""
+    if block.title != "Names":
+        return block
+    return block._replace(lines=tuple(line for line in block.lines if line not in written))
+
+
+def _fitted(block: Block, tokens: int, count: Count) -> str:
+    """As many lines as fit, by halving; empty if not even one does."""
+    low, high, best = 0, len(block.lines), ""
+    while low < high:
+        middle = (low + high + 1) // 2
+        text = _written(block, middle)
+        if count(text) <= tokens:
+            low, best = middle, text
+        else:
+            high = middle - 1
+    return best
+
+
+def _written(block: Block, most: int) -> str:
+    rest = len(block.lines) - most
+    more = f"… and {rest} more {block.called}" if rest else ""
+    if block.title == "Names":
+        return f"## {block.title}\n" + ", ".join((*block.lines[:most], *([more] if more else [])))
+    lines = grouped(block.lines[:most]) if block.called == "files" else block.lines[:most]
+    return "\n".join((f"## {block.title}", *lines, *([more] if more else [])))
+
+
+def _blocks(ledger: Ledger) -> Iterator[Block]:
+    quotes = sorted(ledger.quotes, key=lambda one: (one.why == "said", -one.seq, one.text))
+    yield Block("User said", tuple(map(_quote, quotes)), "messages", 0.35)
+    yield Block("Todos", tuple(map(_todo, ledger.todos)), "todos", 0.6)
+    if ledger.plan:
+        yield Block("Plan", tuple(ledger.plan.text.split("\n")), "lines", 0.2)
+    broken = sorted((one for one in ledger.failures if not one.resolved), key=_newest)
+    yield Block("Open failures", tuple(map(_failure, broken)), "failures", 0.3)
+    files = sorted(ledger.files, key=lambda one: (*(-x for x in rank_file(one)), one.path))
+    yield Block("Files changed", tuple(_file(one) for one in files if one.change), "files", 0.4)
+    yield Block("Files read", tuple(_file(one) for one in files if not one.change), "files", 0.35)
+    told = {one.command for one in broken}
+    commands = sorted(ledger.commands, key=_newest)
+    yield Block("Commands", tuple(_command(one, is_told=one.text in told) for one in commands), "commands", 0.25)
+    yield Block("Open questions", tuple(f"- {one.text}" for one in sorted(ledger.questions, key=_newest)), "questions")
+    yield Block("Running", tuple(f"- {one.id}: {one.text}" for one in sorted(ledger.children, key=_newest)), "children")
+    for section in dict.fromkeys(note.section for note in ledger.notes):
+        notes = sorted((note for note in ledger.notes if note.section == section), key=_newest)
+        yield Block(section, tuple(f"- {note.text}" for note in notes), "notes", 0.5)
+    names = sorted(ledger.names, key=lambda one: (*(-x for x in rank_name(one)), one.value))
+    yield Block("Names", tuple(map(_name, names)), "names")
+
+
+def _newest(item: Kept) -> tuple[int, str]:
+    return -item.seq, str(item)
+
+
+_REQUEST_CHARS = 400
+"""Of a long message: the summary quotes the first and the latest request by itself."""
+
+
+def _quote(quote: Quote) -> str:
+    about = f" (asked: {quote.about})" if quote.about else ""
+    text = quote.text[:_REQUEST_CHARS] if quote.why == "request" else quote.text
+    cut = "" if quote.whole and text == quote.text else " …"
+    return f"- “{text}”{cut}{about} [{quote.ref}]"
+
+
+_NAME_CHARS = 140
+_BOXES = {"completed": "x", "done": "x", "pending": " ", "in_progress": "~"}
+
+
+def _todo(todo: Todo) -> str:
+    box = _BOXES.get(todo.status)
+    return f"- [{box}] {todo.text}" if box else f"- [{todo.status}] {todo.text}"
+
+
+def _failure(failure: Failure) -> str:
+    said = f": {failure.line}" if failure.line and failure.line != failure.name else ""
+    return f"- {failure.name[:_NAME_CHARS]}{said} [{failure.ref}]"
+
+
+def _command(command: Command, *, is_told: bool) -> str:
+    end = f"exit {command.exit}" if command.outcome == "failed" and command.exit else command.outcome
+    times = f" ×{command.uses}" if command.uses > 1 else ""
+    error = f": {command.error}" if command.error and not is_told else ""
+    return f"- `{command.text}` {end}{times}{error}"
+
+
+def _file(file: File) -> str:
+    spans = ",".join(
+        f"{first}-{'' if last >= END else last}" for first, last in file.spans if (first, last) != (1, END)
+    )
+    how = "" if file.change in ("", "edited") else f" ({file.change})"
+    return f"{file.path}{':' if spans else ''}{spans}{how}"
+
+
+def _name(name: Name) -> str:
+    return f"{name.label}: {name.value}" if name.label else name.value
+
+
+def grouped(paths: Iterable[str]) -> list[str]:
+    """One line a directory: `src/: a.py, b.py`; alone in its directory, a path stays whole."""
+    directories: dict[str, list[str]] = {}
+    for path in paths:
+        directory, name = posixpath.split(path)
+        directories.setdefault(directory, []).append(name)
+    return [
+        f"- {directory}/: {', '.join(names)}"
+        if directory and names[1:]
+        else f"- {posixpath.join(directory, names[0])}"
+        if directory
+        else f"- {', '.join(names)}"
+        for directory, names in directories.items()
+    ]

@@ -1,0 +1,104 @@
+"""Bounded sections: what is used least goes first, the same whatever came in one update or in two.
+
+Sizes are those of the encoded JSON. A section is cut back only when a whole message has been taken in, and then to some way
+below its bound, so that it is not sorted again for every message.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from foveal.ledger.items import Command, Failure, File, Name, Quote
+
+K = TypeVar("K", bound=msgspec.Struct)
+
+
+class Bound(NamedTuple):
+    most: int
+    size_bytes: int
+
+
+FILES = Bound(160, 9_500)
+COMMANDS = Bound(50, 5_000)
+FAILURES = Bound(50, 5_000)
+TODOS = Bound(100, 5_500)
+QUOTES = Bound(80, 9_500)
+QUESTIONS = Bound(6, 1_500)
+CHILDREN = Bound(24, 2_000)
+NOTES = Bound(60, 2_500)
+NAMES = Bound(400, 16_000)
+PENDING = Bound(64, 4_500)
+"""Together, with a plan of 1,200 characters of three bytes each, below 65,536 bytes."""
+
+_CUT_TO = 0.8
+
+
+class Section(Generic[K]):
+    """Items by key, and how much they come to."""
+
+    def __init__(self, items: Iterable[tuple[str, K]], bound: Bound, rank: Callable[[K], tuple[Any, ...]]) -> None:
+        self.items: dict[str, K] = dict(items)
+        self._bound, self._rank = bound, rank
+        self._sizes = {key: _size(item) for key, item in self.items.items()}
+        self._total = sum(self._sizes.values())
+
+    def put(self, key: str, item: K) -> None:
+        self.items[key] = item
+        size = _size(item)
+        self._total += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
+
+    def drop(self, key: str) -> None:
+        if self.items.pop(key, None) is not None:
+            self._total -= self._sizes.pop(key)
+
+    def cut(self) -> None:
+        """Back below the bound, if it is passed."""
+        most, size = self._bound
+        if len(self.items) <= most and self._total <= size:
+            return
+        for key in sorted(self.items, key=lambda key: (*self._rank(self.items[key]), key)):
+            self.drop(key)
+            if len(self.items) <= most * _CUT_TO and self._total <= size * _CUT_TO:
+                return
+
+
+def _size(item: msgspec.Struct) -> int:
+    return len(msgspec.json.encode(item)) + 1
+
+
+def by_use(item: Any) -> tuple[float, ...]:
+    """Each use is worth some messages of age."""
+    return (item.seq + _USE_WORTH * min(item.uses, _MOST_USES),)
+
+
+_USE_WORTH, _MOST_USES = 8, 40
+
+
+def rank_file(file: File) -> tuple[float, ...]:
+    return (file.seq + _USE_WORTH * min(file.uses, _MOST_USES) + (100 if file.change else 0),)
+
+
+def rank_command(command: Command) -> tuple[float, ...]:
+    return (command.outcome == "running", *by_use(command))
+
+
+def rank_failure(failure: Failure) -> tuple[float, ...]:
+    return (not failure.resolved, *by_use(failure))
+
+
+def rank_quote(quote: Quote) -> tuple[float, ...]:
+    return (_QUOTE_WORTH[quote.why], quote.seq)
+
+
+_QUOTE_WORTH = {"said": 0, "decision": 1, "request": 1, "rule": 2}
+
+
+def rank_name(name: Name) -> tuple[float, ...]:
+    return (name.seq + _NAME_USE_WORTH * min(name.uses, _MOST_USES) + _ACT_WORTH * min(name.acts, _MOST_ACTS),)
+
+
+_NAME_USE_WORTH, _ACT_WORTH, _MOST_ACTS = 25, 200, 8
+"""In messages of age. Of eight settings tried on half of the recorded sessions (all within 0.04), the best there; no better
+than the first on the other half."""

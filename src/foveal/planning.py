@@ -1,0 +1,179 @@
+"""Which tools the next prompt offers, and which fold it needs to fit."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+
+from foveal import checkpoint_tool, recall_tools
+from foveal.building import entries_at
+from foveal.core.entry import Entry, Fold, Message, RangeFold, Setup, ToolResult
+from foveal.core.errors import NotFound, OverBudget
+from foveal.core.fit import fit
+from foveal.core.folding import SUMMARISED
+from foveal.core.lens import CHECKPOINT_TOOL
+from foveal.core.project import View
+from foveal.core.trace import PROMPT_TOKENS
+from foveal.core.view import Size, entry_ref, short_ref
+from foveal.dialects.port import ToolSpec
+from foveal.dialects.tools import read_tools
+from foveal.events import Pressure
+from foveal.ledger import Step
+from foveal.optics import Limits, Optics
+from foveal.stores.port import Store
+
+RECALLED_OFTEN = 2
+"""Fetches after which a result is shown again, as far as there is room."""
+
+BY_HAND = "asked for by hand"
+
+
+class Offer(NamedTuple):
+    """The tools of a prompt, and what it is built for."""
+
+    specs: tuple[ToolSpec, ...]
+    setup: Setup
+
+
+class Planner:
+    """Plans the prompts of one session. Reads the log; writes nothing."""
+
+    def __init__(self, store: Store, session: str, optics: Optics) -> None:
+        self.optics = optics
+        self._store, self._session = store, session
+        self._offers: tuple[bytes | None, dict[frozenset[str], Offer]] = None, {}
+
+    def plan(self, view: View, tools: Sequence[Mapping[str, Any]], *, taken: int = 0) -> tuple[Offer, Fold | None]:
+        """The tools, with our own where there is a use for them, and the fold that a prompt with them needs.
+
+        `taken` are the tokens of what is put beside the conversation.
+        """
+        offer = self._offer(tools, self._checkpoint(view))
+        limits = self._limits(view, offer.setup, taken)
+        if self.optics.policy.recall and (view.is_reduced or not view.size.within(limits.due)):
+            wider = self._offer(tools, (*self._checkpoint(view), *recall_tools.TOOLS))
+            try:
+                return wider, self._fit(view, wider.setup, self._limits(view, wider.setup, taken))
+            except OverBudget:
+                pass  # better a prompt without a way back than none
+        return offer, self._fit(view, offer.setup, limits)
+
+    def ahead(self, view: View, setup: Setup) -> Fold | None:
+        """The fold that would be made if one were due now."""
+        limits = self._limits(view, setup, 0)
+        return self._fit(view, setup, limits._replace(due=Size(tokens=view.size.tokens - 1)))
+
+    def by_hand(self, view: View) -> Fold | None:
+        """The fold of a view that fits: down to half of what it takes, kept shares counted from that."""
+        setup = view.setup or self._offer((), ()).setup
+        limits = self._limits(view, setup, 0)
+        half = msgspec.structs.replace(view.size, tokens=min(view.size.tokens // 2, max(1, limits.aim.tokens)))
+        most = msgspec.structs.replace(limits.most, tokens=min(view.size.tokens, limits.most.tokens))
+        fold = self._fit(view, setup, Limits(most, Size(), half))
+        return fold and msgspec.structs.replace(fold, reason=BY_HAND)
+
+    def pressure(self, view: View, taken: int = 0) -> Pressure:
+        setup = view.setup or self._offer((), ()).setup
+        fixed = setup.tools_tokens + PROMPT_TOKENS + taken
+        return Pressure(view.size.tokens + fixed, self._limits(view, setup, taken).due.tokens + fixed)
+
+    def steps(self, view: View, fold: Fold) -> list[Step]:
+        """The messages that the summary of this fold covers and no summary before it did, as they were recorded."""
+        items = [item for item in fold.items if isinstance(item, RangeFold) and item.policy == SUMMARISED]
+        places = sorted({place for item in items for place in view.places(item)})
+        found = self._originals(places)
+        entries = [(place, found[place]) for place in places if place in found]
+        return [Step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
+
+    def forget(self) -> None:
+        """Read and count the tools anew."""
+        self._offers = None, {}
+
+    def _limits(self, view: View, setup: Setup, taken: int) -> Limits:
+        limits = self.optics.limits(view, setup)
+        if not taken:
+            return limits
+        return Limits(*(msgspec.structs.replace(size, tokens=size.tokens - taken) for size in limits))
+
+    def _fit(self, view: View, setup: Setup, limits: Limits) -> Fold | None:
+        if view.checkpoint:  # the agent has finished a part and said so: as good a moment as there will be
+            half = msgspec.structs.replace(limits.aim, tokens=min(limits.aim.tokens, view.size.tokens // 2))
+            limits = limits._replace(due=Size(), aim=half)
+        if view.size.within(limits.due):
+            return None
+        return fit(
+            view,
+            limits.most,
+            limits.aim,
+            self.optics.policy.stages,
+            trigger=limits.due,
+            tools_tokens=setup.tools_tokens + PROMPT_TOKENS,
+            wanted=self._wanted(view),
+            fetched=self._fetched(view),
+            originals=self._originals,
+        )
+
+    def _originals(self, places: Sequence[int]) -> dict[int, Entry]:
+        return entries_at(self._store, self._session, places)
+
+    def _wanted(self, view: View) -> dict[tuple[str, int], str]:
+        """The originals of parts that the model has fetched again and again: showing them is cheaper than asking twice."""
+        often = _often(view)
+        parts = (
+            (item.id, i)
+            for atom in view.atoms
+            for item in atom.items
+            for i, shown in enumerate(item.shown)
+            if often and shown.level != "full" and isinstance(shown.part, ToolResult)
+        )
+        return {(entry, i): self._recall(ref) for entry, i in parts if (ref := short_ref(entry, i)) in often}
+
+    def _fetched(self, view: View) -> dict[str, str]:
+        """The same for what is covered, whose entries the view no longer names."""
+        often = _often(view)
+        named = (short_ref(item.id, i) for atom in view.atoms for item in atom.items for i in range(len(item.shown)))
+        found: dict[str, str] = {}
+        for ref in sorted(often.difference(named) if often else ()):
+            with suppress(NotFound):
+                found[ref] = self._recall(ref)
+        return found
+
+    def _recall(self, ref: str) -> str:
+        from foveal.recall import read  # noqa: PLC0415 - loaded by the first call
+
+        return read(self._store, self._session, ref)
+
+    def _checkpoint(self, view: View) -> tuple[dict[str, Any], ...]:
+        """Once offered it stays: another list of tools moves the whole prefix."""
+        if not self.optics.policy.compact.checkpoint:
+            return ()
+        offered = view.setup is not None and f'"{CHECKPOINT_TOOL}"' in view.setup.tools
+        return (checkpoint_tool.TOOL,) if offered or self.pressure(view).level in ("warning", "critical") else ()
+
+    def _offer(self, tools: Sequence[Mapping[str, Any]], own: Sequence[dict[str, Any]]) -> Offer:
+        """The tools, and what a prompt with them is built for: read and counted anew only when they are other tools."""
+        key = _key_of(tools)
+        if key is None or self._offers[0] != key:
+            self._offers = key, {}
+        offers = self._offers[1]
+        named = frozenset(tool["function"]["name"] for tool in own)
+        if named not in offers:
+            specs = read_tools(tools)
+            theirs = {spec.name for spec in specs}  # a host that has a tool of the same name keeps it
+            ours = read_tools(tool for tool in own if tool["function"]["name"] not in theirs)
+            specs = tuple(sorted((*specs, *ours), key=lambda spec: spec.name)) if ours else specs
+            offers[named] = Offer(specs, self.optics.setup(specs))
+        return offers[named]
+
+
+def _often(view: View) -> set[str]:
+    return {ref for ref, times in view.recalled.items() if times >= RECALLED_OFTEN}
+
+
+def _key_of(tools: Sequence[Mapping[str, Any]]) -> bytes | None:
+    """What two lists of the same tools have in common; None for what is no plain JSON."""
+    try:
+        return msgspec.json.encode(tools)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return None

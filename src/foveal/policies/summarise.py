@@ -1,0 +1,144 @@
+"""The oldest atoms are covered by a summary that code writes: state, the user's words, the lines that will be needed.
+
+There is one summary of a session. Its state travels in the fold that shows it, so that the next one is made from that state and
+the originals that are newly covered, never from a summary's text. Where pins or requests split what is covered, the text
+stands in the newest gap and one line in each older one.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from foveal.core.cuts import AnsweredCalls, KeptMessages, KeptTokens, KeptTurns, Rule, WorthIt, legal
+from foveal.core.entry import Fold, Message, RangeFold
+from foveal.core.errors import BadPolicy
+from foveal.core.fit import Scene
+from foveal.core.folding import SUMMARISED
+from foveal.core.project import View
+from foveal.core.stand_in import text_of
+from foveal.core.view import Atom, Item, entry_ref
+from foveal.ledger import Step
+from foveal.policies.pairs import cover, neighbours
+from foveal.summary.compose import compose
+from foveal.summary.state import Covered, Summary, decode, encode, extend
+
+BECAUSE = "the oldest that may go, to reach the target; the summary holds their state"
+
+_SEAM_TOKENS = 16
+"""What a gap takes beyond its text, and a little more: a fold must make the view smaller."""
+
+
+class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", forbid_unknown_fields=True):
+    """As many of the oldest atoms as needed are covered by a summary of at most `share` of the limit."""
+
+    share: float = 0.25
+    keep: float = 0.25
+    """Of the limit: the newest atoms that stay."""
+    keep_turns: int = 0
+    keep_messages: int = 0
+    last_resort: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("share", "keep"):
+            if not 0 <= getattr(self, name) < 1:
+                raise BadPolicy(f"summarise.{name} is {getattr(self, name)}; it must be at least 0 and below 1")
+        for name in ("keep_turns", "keep_messages"):
+            if getattr(self, name) < 0:
+                raise BadPolicy(f"summarise.{name} is {getattr(self, name)}; it cannot be negative")
+
+    def __call__(self, scene: Scene) -> Iterator[tuple[RangeFold, ...]]:
+        allowance = int(scene.limit * self.share)
+        going = self._going(scene, allowance)
+        if any(atom.gap is None for atom in going) and (folds := _folds(scene, going, allowance)):
+            yield folds
+
+    def _going(self, scene: Scene, allowance: int) -> list[Atom]:
+        """What is covered: up to the first legal cut that brings the view to the goal, or the last one there is."""
+        cuts = set(legal(scene.view, self._rules(scene, allowance)))
+        coverable = {id(atom) for atom in scene.coverable(self.keep)}
+        left, going, taken = scene.view.size, list[Atom](), 0
+        for i, atom in enumerate((*scene.view.atoms, None)):
+            if i in cuts:
+                taken = len(going)
+                if left.tokens + allowance <= scene.goal.tokens and left.within(scene.goal):
+                    break
+            if atom is not None and id(atom) in coverable:
+                going.append(atom)
+                left -= atom.size
+        return going[:taken]
+
+    def _rules(self, scene: Scene, allowance: int) -> tuple[Rule, ...]:
+        tail = KeptTokens(int(scene.limit * self.keep)) if self.keep else None, KeptTurns(self.keep_turns)
+        rules = (*tail, AnsweredCalls(), KeptMessages(self.keep_messages), WorthIt(allowance if self.keep else 0))
+        return tuple(rule for rule in rules if rule)
+
+
+def _folds(scene: Scene, going: list[Atom], allowance: int) -> tuple[RangeFold, ...]:
+    """The summary for the largest run, one line for each other."""
+    runs = list(neighbours(scene, going))
+    largest = max(runs, key=_tokens)
+    # Never more than half of what goes: a summary that saves nothing moves the prefix for nothing.
+    allowance = min(allowance, sum(map(_tokens, runs)) // 2, _tokens(largest) - _SEAM_TOKENS)
+    items = [*scene.summarised, *(item for atom in going for item in atom.items)]
+    summary = extend(_before(scene), _steps(scene, items), _covered(scene, going))
+    text = compose(summary, tokens=allowance, count=scene.count, shown=_shown(scene, going), fetched=scene.fetched)
+    ends = largest[0].first, largest[-1].last
+    fold = RangeFold(*ends, "summary", text, scene.count(text), SUMMARISED, BECAUSE, summary.prose, summary.author)
+    if not scene.view.shrinks(fold):
+        return ()
+    scene.summarised = items
+    lines = (cover(scene, run, SUMMARISED, BECAUSE) for run in runs if run is not largest and not _is_one_line(run))
+    return *lines, msgspec.structs.replace(fold, state=encode(summary))
+
+
+def _tokens(run: list[Atom]) -> int:
+    return sum(atom.size.tokens for atom in run)
+
+
+def _is_one_line(run: list[Atom]) -> bool:
+    return len(run) == 1 and run[0].gap is not None and run[0].gap.level != "summary"
+
+
+def _covered(scene: Scene, going: list[Atom]) -> Covered:
+    return Covered(
+        entries=sum(atom.gap.entries if atom.gap else len(atom.items) for atom in going),
+        tokens=sum(atom.raw_tokens for atom in going),
+        ref=scene.range_ref(going[0].first, max(atom.newest for atom in going)[1]),
+    )
+
+
+def _before(scene: Scene) -> Summary:
+    """The summary so far. Where its state is not at hand, it is made again, fold by fold as it was made the first time."""
+    summary = decode(scene.carried)
+    for places in scene.owed:
+        summary = extend(summary, _read(scene, places), summary.covered)
+    return summary
+
+
+def _steps(scene: Scene, items: list[Item]) -> list[Step]:
+    return _read(scene, sorted(item.seq for item in items))
+
+
+def _read(scene: Scene, places: Sequence[int]) -> list[Step]:
+    """The messages at these places as they were recorded."""
+    found = scene.originals(places)
+    entries = ((at, found[at]) for at in places if at in found)
+    return [Step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
+
+
+def _shown(scene: Scene, going: list[Atom]) -> Iterator[str]:
+    """What the prompt shows beside the summary: saying it twice would be a waste."""
+    gone = {id(atom) for atom in going}
+    return _texts(atom for atom in scene.view.atoms if id(atom) not in gone)
+
+
+def shown_beside(view: View, fold: Fold) -> Iterator[str]:
+    """What the prompt will show beside the summary of this fold, which is not applied yet."""
+    folded = view.copy()
+    folded.apply(fold.items)
+    return _texts(folded.atoms)
+
+
+def _texts(atoms: Iterable[Atom]) -> Iterator[str]:
+    for atom in atoms:
+        yield from (text_of(shown.part) for item in atom.items for shown in item.shown)

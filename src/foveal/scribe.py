@@ -1,0 +1,134 @@
+"""Has somebody write the prose of summaries, and decides whether it is taken.
+
+Every planned fold has a summary that code made; prose may replace some of its lines. A summariser is asked within a
+deadline; what it answers is accepted or refused, and whatever it does, the fold stands. It is asked ahead at the soft trigger,
+so that at the hard one its answer is there: an answer about the older part of what is folded is still true of it, and code
+knows the rest.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from foveal import summarisers
+from foveal.core.entry import Fold
+from foveal.core.errors import SummaryFailed
+from foveal.events import CompactionEnded, CompactionStarted, Listener, SummaryRefused, tell
+from foveal.policies.compact import Compact
+from foveal.summarisers import Answered, Breaker, Failed, Judge, Outcome, Speculation, Summariser
+from foveal.summary.accept import Accepted, Refused, accept
+from foveal.summary.question import Question, Step
+from foveal.summary.written import Count, question_for, summary_in, with_prose
+
+CODE = "code"
+AGENT = "agent"
+
+
+class Scribe:
+    """One session's summariser, with what is known of its reliability."""
+
+    def __init__(self, session: str, compact: Compact, summariser: Summariser | None, listener: Listener) -> None:
+        self._session, self._compact, self._listener = session, compact, listener
+        self._summariser = summariser or (summarisers.find(compact.summariser) if compact.summariser else None)
+        self._author = compact.summariser or getattr(summariser, "__name__", type(summariser).__name__)
+        self._breaker = Breaker()
+        self._ahead = self._speculation()
+        self._asked: tuple[int, ...] = ()
+        """Places of the messages that the question under way is about."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is somebody to ask, who has not failed too often."""
+        return self._summariser is not None and not self._breaker.is_open
+
+    @property
+    def is_asked_ahead(self) -> bool:
+        return self._ahead is not None and (self._ahead.question is not None or self._ahead.is_running)
+
+    def ask_ahead(self, fold: Fold, steps: Sequence[Step], count: Count) -> None:
+        """Have the summary of this plan written in the background, for when it is due."""
+        if self._ahead is not None and (item := summary_in(fold)) and steps:
+            self._asked = tuple(step.number for step in steps)
+            self._ahead.start(question_for(item, steps, count), _judge(count, fold.before))
+
+    def write(
+        self,
+        fold: Fold,
+        steps: Sequence[Step],
+        *,
+        count: Count,
+        shown: Callable[[], Iterable[str]],
+        instructions: str = "",
+        checkpoint: str = "",
+    ) -> Fold:
+        """The fold with the best prose that can be had for its summary; as it is, if there is none."""
+        start = time.monotonic()
+        tell(self._listener, CompactionStarted(self._session, fold.reason, fold.before))
+        author, cost_usd = CODE, None
+        item = summary_in(fold)
+        if item and checkpoint:
+            fold, author = with_prose(fold, checkpoint, AGENT, count=count, shown=shown()), AGENT
+        elif item and steps and self._summariser is not None:
+            outcome = self._outcome(question_for(item, steps, count, instructions=instructions), steps, fold, count)
+            if isinstance(outcome, Answered):
+                fold = with_prose(fold, outcome.text, self._author, count=count, shown=shown())
+                author, cost_usd = self._author, outcome.spent.cost_usd
+            elif outcome is not None:
+                self._refuse(outcome)
+        took_ms = int((time.monotonic() - start) * 1_000)
+        sizes = fold.before, fold.after, fold.rebilled
+        tell(self._listener, CompactionEnded(self._session, fold.reason, *sizes, author, took_ms, cost_usd))
+        return fold
+
+    def close(self) -> None:
+        """Nobody waits for an answer any more."""
+        if self._ahead is not None:
+            self._ahead.drop()
+
+    def _outcome(self, question: Question, steps: Sequence[Step], fold: Fold, count: Count) -> Outcome | None:
+        """What was answered ahead if it is about the same messages, else what is answered now; None while it rests."""
+        by_hand = bool(question.instructions)
+        ahead = self._taken(steps) if not by_hand else None
+        if ahead is None and self._breaker.is_open and not by_hand:
+            self._breaker = self._breaker.skipped()
+            return None
+        if ahead is None and self._summariser is not None:
+            ahead = summarisers.ask(
+                self._summariser,
+                question,
+                deadline_s=self._compact.deadline_s,
+                retries=self._compact.retries,
+                judge=_judge(count, fold.before),
+            )
+        if ahead is not None:
+            self._breaker = self._breaker.heard(ahead)
+        return ahead
+
+    def _taken(self, steps: Sequence[Step]) -> Outcome | None:
+        """The answer that was asked for ahead, if all that it speaks of is folded now."""
+        if self._ahead is None or (question := self._ahead.question) is None:
+            return None
+        if not set(self._asked) <= {step.number for step in steps}:
+            self._ahead.drop()
+            return None
+        outcome = self._ahead.take(question)
+        if outcome is None:
+            self._ahead.drop()  # late: what is asked now knows more
+        return outcome if isinstance(outcome, Answered) else None
+
+    def _refuse(self, failed: Failed) -> None:
+        took_ms = int(failed.spent.duration_s * 1_000)
+        tell(self._listener, SummaryRefused(self._session, self._author, failed.reason, failed.detail, took_ms))
+        if self._compact.on_failure == "raise":
+            raise SummaryFailed(self._author, failed.reason, failed.detail)
+
+    def _speculation(self) -> Speculation | None:
+        if self._summariser is None:
+            return None
+        return Speculation(self._summariser, deadline_s=self._compact.deadline_s, retries=self._compact.retries)
+
+
+def _judge(count: Count, smaller_than: int) -> Judge:
+    def judge(answer: str, question: Question) -> Accepted | Refused:
+        return accept(answer, question, count=count, smaller_than=smaller_than)
+
+    return judge

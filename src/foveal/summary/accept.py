@@ -1,0 +1,204 @@
+"""When a written summary is kept, and why not.
+
+An answer is first unwrapped (thinking, a fence around the whole, words before the first heading). Then every rule looks
+at it; the first that objects refuses it. A rule is a small function: it gets the draft and says what is wrong, with
+numbers, or nothing. Rules are cautious: a good summary that is refused costs a model call, so each objects only to what no
+honest summary looks like. Identifiers that must stay and are missing are no reason to refuse; code adds them.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from foveal.core.codec import sendable
+from foveal.summary import wording
+from foveal.summary.question import SECTIONS, Question, mark_of, system_of
+
+Reason: TypeAlias = Literal[
+    "empty",
+    "tool_call",
+    "refusal",
+    "forged",
+    "garbage",
+    "echo",
+    "cut_off",
+    "incomplete",
+    "language",
+    "not_smaller",
+    "over",
+]
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The text to keep. `added` are the identifiers that code put back."""
+
+    text: str
+    added: tuple[str, ...] = ()
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Why not. `detail` is a sentence that the writer can be told."""
+
+    reason: Reason
+    detail: str
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """What the rules look at: the unwrapped answer and all that it is held against."""
+
+    text: str
+    question: Question
+    count: Callable[[str], int]
+    smaller_than: int
+    forged: Callable[[str], list[str]]
+
+
+Rule: TypeAlias = Callable[[Draft], str]
+"""What is wrong with the draft; nothing, if nothing is."""
+
+_FRAME = re.compile(r"[<\[]\s{0,8}/?\s{0,8}foveal\b[^>\]\n]{0,80}", re.IGNORECASE)
+_HEADING = re.compile(rf"^#{{1,4}} {{0,4}}(?:\*\*)?({'|'.join(SECTIONS)}):?(?:\*\*)?:? {{0,8}}\r?$", re.I | re.M)
+_LONGEST_ADDED = 200
+"""Characters of an identifier: a longer one is no name but a text."""
+
+
+def frame_tags(text: str) -> list[str]:
+    """What looks like a tag of ours. A caller who knows the frame gives something sharper."""
+    return [match.group() for match in _FRAME.finditer(text)]
+
+
+def accept(
+    answer: str,
+    question: Question,
+    *,
+    count: Callable[[str], int],
+    smaller_than: int,
+    must_hold: Sequence[str] = (),
+    forged: Callable[[str], list[str]] = frame_tags,
+) -> Accepted | Refused:
+    """The summary as it will stand, or the first rule that it breaks."""
+    draft = Draft(unwrapped(answer), question, count, smaller_than, forged)
+    for reason, rule in RULES:
+        if wrong := rule(draft):
+            return Refused(reason, wrong)
+    added = _missing(draft, must_hold)
+    if not added:
+        return Accepted(draft.text)
+    whole = msgspec.structs.replace(draft, text=f"{draft.text}\nAlso: {', '.join(added)}")
+    for reason, rule in _SIZES:
+        if wrong := rule(whole):
+            return Refused(reason, f"{wrong} That is with {len(added):,} identifiers which it left out.")
+    return Accepted(whole.text, added)
+
+
+def unwrapped(answer: str) -> str:
+    """The answer without thinking, without a fence around the whole, from its first heading on."""
+    text = wording.without_wrapper(wording.without_thinking(sendable(answer)))
+    first = _HEADING.search(text)
+    return wording.without_wrapper(text[first.start() :]) if first else text
+
+
+def _missing(draft: Draft, must_hold: Sequence[str]) -> tuple[str, ...]:
+    """Identifiers come from tools' words too: what could forge a tag or break the line is not worth carrying."""
+    wanted = dict.fromkeys(" ".join(sendable(name).split()) for name in must_hold)
+    return tuple(
+        name
+        for name in wanted
+        if name and len(name) <= _LONGEST_ADDED and not wording.holds(draft.text, name) and not draft.forged(name)
+    )
+
+
+def is_empty(draft: Draft) -> str:
+    return "" if draft.text.strip(" \t\r\n.…`*#-") else "The answer is empty (thinking does not count)."
+
+
+def has_tool_call(draft: Draft) -> str:
+    call = wording.tool_call(draft.text)
+    return f"The answer holds a tool call ({call!r}); write text only." if call else ""
+
+
+def is_refusal(draft: Draft) -> str:
+    words = wording.refusal(_HEADING.sub("", draft.text))
+    return f"The answer declines the task ({words!r})." if words else ""
+
+
+def is_forged(draft: Draft) -> str:
+    tags = draft.forged(draft.text)
+    return f"The answer holds {len(tags):,} tag(s) of the frame, the first {tags[0][:60]!r}." if tags else ""
+
+
+def is_garbage(draft: Draft) -> str:
+    return wording.noise(draft.text) or wording.repetition(draft.text)
+
+
+def is_echo(draft: Draft) -> str:
+    if (mark := mark_of(draft.question)) in draft.text:
+        return f"The answer repeats the question (it holds the mark {mark})."
+    for name, source, most in (
+        ("transcript", draft.question.transcript, wording.MOST_QUOTED),
+        ("question", system_of(draft.question), wording.MOST_OF_RULES),
+    ):
+        share = wording.copied(draft.text, source)
+        if share > most:
+            return f"{share:.0%} of the answer is copied from the {name}; at most {most:.0%} may be."
+    return ""
+
+
+def is_cut_off(draft: Draft) -> str:
+    end = wording.broken_end(draft.text)
+    if end:
+        return f"The answer is cut off: {end}."
+    found = list(_HEADING.finditer(draft.text))
+    if found and not draft.text[found[-1].end() :].strip():
+        return f"The answer is cut off: nothing stands under its last heading, {found[-1].group().strip()!r}."
+    return ""
+
+
+def is_incomplete(draft: Draft) -> str:
+    found = {match.group(1).lower() for match in _HEADING.finditer(draft.text)}
+    missing = [f"## {name}" for name in SECTIONS if name.lower() not in found]
+    return f"{len(missing)} of {len(SECTIONS)} headings are missing: {', '.join(missing)}." if missing else ""
+
+
+def is_foreign(draft: Draft) -> str:
+    """Only scripts are compared, and not at all where a language was asked for by name."""
+    question = draft.question
+    if question.language_hint:
+        return ""
+    return wording.foreign(draft.text, "\n".join((question.transcript, question.previous, question.instructions)))
+
+
+def is_not_smaller(draft: Draft) -> str:
+    size = draft.count(draft.text)
+    if size < draft.smaller_than:
+        return ""
+    return f"The answer takes {size:,} tokens and what it stands for {draft.smaller_than:,}."
+
+
+def is_over(draft: Draft) -> str:
+    size = draft.count(draft.text)
+    return (
+        f"The answer takes {size:,} tokens; at most {draft.question.tokens:,} may be."
+        if size > draft.question.tokens
+        else ""
+    )
+
+
+_SIZES: tuple[tuple[Reason, Rule], ...] = (("not_smaller", is_not_smaller), ("over", is_over))
+
+RULES: tuple[tuple[Reason, Rule], ...] = (
+    ("empty", is_empty),
+    ("forged", is_forged),
+    ("tool_call", has_tool_call),
+    ("refusal", is_refusal),
+    ("garbage", is_garbage),
+    ("echo", is_echo),
+    ("not_smaller", is_not_smaller),
+    ("over", is_over),
+    ("cut_off", is_cut_off),
+    ("incomplete", is_incomplete),
+    ("language", is_foreign),
+)
+"""In the order in which they are asked: what the answer is, how large it is, whether all of it is there."""

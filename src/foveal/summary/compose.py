@@ -1,0 +1,45 @@
+"""A summary as text: what it stands for, the prose, the ledger, the lines that will be needed."""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from foveal import digest, ledger
+from foveal.summary.state import Summary
+
+LEDGER_SHARE = 0.35
+"""Of the allowance: what the ledger takes at most, so that there is room for lines. It seldom needs as much."""
+
+FETCHED_SHARE = 0.5
+"""Of the allowance: what is shown again because it was fetched more than once."""
+
+NOTHING_FETCHED: Mapping[str, str] = MappingProxyType({})
+
+
+def compose(
+    summary: Summary,
+    *,
+    tokens: int,
+    count: Callable[[str], int],
+    shown: Iterable[str] = (),
+    fetched: Mapping[str, str] = NOTHING_FETCHED,
+) -> str:
+    """The text that stands for what is covered, in at most `tokens`. `shown` stands in the prompt beside it.
+
+    What was `fetched` again and again, by its reference, is part of it as far as there is room.
+    """
+    covered = summary.covered
+    head = f"[Summary of {covered.entries:,} earlier messages ({covered.tokens:,} tokens); ref {covered.ref}]"
+    prose = f"{head}\n{summary.prose}" if summary.prose else head
+    text = prose if count(prose) <= tokens else head
+    for ref, original in fetched.items():
+        longer = f"{text}\n\n[ref {ref}, fetched again and again]\n{original}"
+        text = longer if count(longer) <= tokens * FETCHED_SHARE else text
+    facts = ledger.render(summary.ledger, max(0, int((tokens - count(text)) * LEDGER_SHARE)), count)
+    text = "\n\n".join(filter(None, (text, facts)))
+    room = tokens - count(text) - 4
+    lines = (
+        digest.choose(summary.digest, tokens=room, count=count, now=summary.now, shown=(*shown, text))
+        if room > 0
+        else ""
+    )
+    return "\n\n".join(filter(None, (text, lines)))

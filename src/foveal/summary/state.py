@@ -1,0 +1,55 @@
+"""What a summary knows: the ledger, the lines worth keeping, and the prose that somebody wrote. Carried from fold to fold."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from foveal import digest as digests
+from foveal import ledger as ledgers
+
+
+class Covered(msgspec.Struct, frozen=True, array_like=True):
+    """What a summary stands for."""
+
+    entries: int = 0
+    tokens: int = 0
+    ref: str = ""
+
+
+class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
+    ledger: ledgers.Ledger = ledgers.EMPTY
+    digest: digests.Digest = digests.Digest()
+    covered: Covered = Covered()
+    now: int = 0
+    """The place in the log of the newest message that it covers."""
+    prose: str = ""
+    """Written by a model, or by the agent itself at a checkpoint; accepted, and replaced by the next."""
+    author: str = ""
+    """Who wrote the prose."""
+
+
+_decoder = msgspec.json.Decoder(Summary)
+
+
+def decode(state: str) -> Summary:
+    """The summary that a fold carries; a new one if it carries none, or one of another shape than ours."""
+    try:
+        return _decoder.decode(state) if state else Summary()
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return Summary()
+
+
+def encode(summary: Summary) -> str:
+    return msgspec.json.encode(summary).decode()
+
+
+def extend(summary: Summary, steps: Iterable[ledgers.Step], covered: Covered) -> Summary:
+    """The summary with these messages folded into it."""
+    listed = list(steps)
+    return msgspec.structs.replace(
+        summary,
+        ledger=ledgers.update(summary.ledger, listed),
+        digest=digests.update(summary.digest, listed),
+        covered=covered,
+        now=max((step.number for step in listed), default=summary.now),
+    )

@@ -1,0 +1,204 @@
+"""What can be seen in the wording of an answer without understanding it.
+
+Every function is linear in the text, whatever the text is: an answer may be hostile, and ten megabytes long.
+"""
+
+import re
+import unicodedata
+import zlib
+from collections import Counter
+from itertools import islice
+
+import msgspec
+
+MOST_QUOTED = 0.6
+"""Share of a summary that may stand verbatim in the transcript: constraints are quoted on purpose, paths occur by nature."""
+
+MOST_OF_RULES = 0.3
+"""Share that may stand verbatim in the rules of the task: its headings do, and little else."""
+
+_THINKING = re.compile(r"\s{0,100}<(think|thinking|analysis|reasoning|scratchpad)>", re.I)
+_CALL_TAG = re.compile(
+    r"^[ \t]{0,16}(?:<\|?(?:tool_calls?|function_calls?|tool_use|invoke|python_tag)\b|<function=|<｜tool|\[TOOL_CALLS\]"
+    r"|functions\.\w{1,64}\()",
+    re.I | re.M,
+)
+_JSON_LINE = re.compile(r"^[ \t]{0,16}[\[{]", re.M)
+_CALL_TYPE = re.compile(
+    r'"type"\s{0,4}:\s{0,4}"(?:tool_use|tool_call|function|function_call)"|"(?:tool_calls|function_call)"\s{0,4}:'
+)
+_CALL_KEYS = (re.compile(r'"name"\s{0,4}:'), re.compile(r'"(?:arguments|parameters|input)"\s{0,4}:'))
+_LOOK_AHEAD = 2_000
+_LINES_LOOKED_AT = 50
+_REFUSAL = re.compile(
+    r"(?:(?:i['’]m|i am)[^\n.]{0,12} sorry|sorry|unfortunately,? i|i apologi[sz]e)[^\n]{0,60}"
+    r"(?:can(?:no|['’])t|cannot|unable|not able|won['’]t)"
+    r"|i (?:can(?:no|['’])t|cannot|won['’]t|will not|am unable to|must decline to|['’]m unable to) "
+    r"(?:help|assist|comply|do|provide|continue|summari[sz]e|fulfill?|process|create|write|share|engage)"
+    r"|as an ai\b"
+    r"|(?:很?抱歉|对不起|不好意思)[^\n]{0,30}(?:无法|不能)|我(?:无法|不能)(?:协助|帮助|提供|总结|完成|满足)"
+    r"|申し訳[^\n]{0,40}(?:できません|できかねます)|죄송[^\n]{0,40}(?:없습니다|어렵습니다)"
+    r"|lo siento[^\n]{0,60}no puedo|(?:je suis )?désolée?[^\n]{0,60}ne (?:peux|puis)"
+    r"|(?:es )?tut mir leid[^\n]{0,60}kann|(?:извините|к сожалению)[^\n]{0,60}не могу",
+    re.I,
+)
+_UNFINISHED = frozenset(
+    ["a", "an", "and", "because", "but", "for", "from", "in", "of", "or", "that", "the", "to", "with"]
+)
+_OPEN_ENDS = ",;:([{<—，、；：（"
+_EMPTY_BULLET = re.compile(r"(?:[-*+]|\d{1,3}[.)])\Z")
+
+_MOST_ODD = 0.02
+_FEWEST_WORDS = 0.5
+"""Of recorded prose with code in it, four fifths are letters, digits and spaces."""
+_MOST_UNBROKEN = 0.3
+_UNBROKEN_CHARS = 80
+_REPEATS_FROM = 400
+_MOST_REPETITIVE = 0.12
+"""Compressed size over size. Prose comes to 0.35 and more, lists of paths to 0.2, one sentence again and again to 0.09."""
+_TAIL = 1_000
+
+_WINDOW, _WINDOWS, _FEWEST_WINDOWS = 40, 200, 5
+_FOREIGN_FROM, _ABSENT_BELOW = 0.3, 8
+_RULES_FROM, _LOST_BELOW = 0.6, 0.05
+
+
+def without_thinking(text: str) -> str:
+    """The text after what a model said to itself; nothing, if it never stopped."""
+    at = 0
+    while opened := _THINKING.match(text, at):
+        closed = re.compile(f"</{opened.group(1)}>", re.I).search(text, opened.end())
+        at = closed.end() if closed else len(text)
+    text = text[at:]
+    if "<think>" not in text and (end := text.find("</think>\n")) >= 0:  # templates that open it in the prompt
+        text = text[end + len("</think>\n") :]
+    return text.strip()
+
+
+def without_wrapper(text: str) -> str:
+    """The text without a code fence or a tag around the whole, or the end of one whose beginning is gone."""
+    text = text.strip()
+    if text.startswith("<summary>"):
+        text = text.removeprefix("<summary>").strip()
+    text = text.removesuffix("</summary>").strip()
+    if text.startswith("```") and text.endswith("```") and "\n" in text:
+        inner = text[text.index("\n") + 1 : -3]
+        return inner.strip() if _fences(inner) % 2 == 0 else text
+    if text.endswith("\n```") and _fences(text) % 2:
+        return text[:-3].strip()
+    return text
+
+
+def _fences(text: str) -> int:
+    return text.startswith("```") + text.count("\n```")
+
+
+def tool_call(text: str) -> str:
+    """The beginning of a tool call that stands at the start of a line; what is quoted within a line is talk about one."""
+    if tag := _CALL_TAG.search(text):
+        return tag.group().strip()[:40]
+    for line in islice(_JSON_LINE.finditer(text), _LINES_LOOKED_AT):
+        ahead = text[line.start() : line.start() + _LOOK_AHEAD]
+        if _CALL_TYPE.search(ahead) or all(key.search(ahead) for key in _CALL_KEYS):
+            return ahead.strip()[:40]
+    return ""
+
+
+def refusal(text: str) -> str:
+    """The words with which the text declines, if it begins with any."""
+    found = _REFUSAL.match(text.lstrip(" \t\r\n-*#>\"'"))
+    return found.group()[:60] if found else ""
+
+
+def noise(text: str) -> str:
+    """What makes it no text that anybody would read."""
+    chars = Counter(text)
+    total = max(1, len(text))
+    odd = sum(n for char, n in chars.items() if char in "\ufffd\u2400" or _unprintable(char)) / total
+    if odd > _MOST_ODD:
+        return f"{odd:.0%} of the answer's characters cannot be read."
+    wordy = sum(n for char, n in chars.items() if char.isalnum() or char.isspace()) / total
+    if wordy < _FEWEST_WORDS:
+        return f"Only {wordy:.0%} of the answer are words."
+    unbroken = sum(len(word) for word in text.split() if len(word) > _UNBROKEN_CHARS and _is_blob(word)) / total
+    return f"{unbroken:.0%} of the answer is data without words." if unbroken > _MOST_UNBROKEN else ""
+
+
+def _unprintable(char: str) -> bool:
+    return unicodedata.category(char) in ("Cc", "Cn", "Co", "Cs") and char not in "\n\r\t"
+
+
+def _is_blob(word: str) -> bool:
+    """Paths and addresses are long too, and some scripts write without spaces."""
+    return word.isascii() and word.count("/") * 40 < len(word) and "://" not in word
+
+
+def repetition(text: str) -> str:
+    """Whether it says one thing again and again, as a whole or at its end, where models that loop do."""
+    for part in (text, text[-_TAIL:]):
+        data = part.encode("utf-8", "replace")
+        if len(data) >= _REPEATS_FROM and (ratio := len(zlib.compress(data)) / len(data)) < _MOST_REPETITIVE:
+            return f"The answer repeats itself (it compresses to {ratio:.0%})."
+    return ""
+
+
+def copied(text: str, source: str) -> float:
+    """The share of evenly spaced windows of the text that stand verbatim in the source."""
+    text, source = (" ".join(side.casefold().split()) for side in (text, source))
+    places = range(0, len(text) - _WINDOW + 1, max(_WINDOW // 2, len(text) // _WINDOWS))
+    if len(places) < _FEWEST_WINDOWS:
+        return 0.0
+    return sum(text[at : at + _WINDOW] in source for at in places) / len(places)
+
+
+def broken_end(text: str) -> str:
+    """What shows that the text stops before its end."""
+    if text.startswith(("{", "[")):
+        try:
+            msgspec.json.decode(text.encode("utf-8", "replace"))
+        except (msgspec.DecodeError, RecursionError):
+            return "it is JSON that does not end"
+        return ""
+    if _fences(text) % 2:
+        return "a code block is not closed"
+    tail = text[max(text.rfind("\n{"), text.rfind("\n[")) :] if "\n{" in text or "\n[" in text else ""
+    if tail.count("{") > tail.count("}") or tail.count("[") > tail.count("]"):
+        return "it ends in JSON that is not closed"
+    last = text[text.rfind("\n") + 1 :].strip()
+    if last and last[-1] in _OPEN_ENDS:
+        return f"it ends in {last[-1]!r}"
+    if last.replace("```", "").count("`") % 2:
+        return "a quotation is not closed in its last line"
+    if _EMPTY_BULLET.match(last):
+        return f"it ends in an empty item {last!r}"
+    word = last[-40:].split()[-1:]
+    return f"it ends in {word[0]!r}" if word and word[0].lower() in _UNFINISHED else ""
+
+
+def foreign(text: str, source: str) -> str:
+    """A script that the source does not use at all, or none of the one that rules the source."""
+    said, heard = _scripts(text), _scripts(source)
+    letters, known = max(1, said.total()), heard.total()
+    for script, number in said.items():
+        if number / letters >= _FOREIGN_FROM and heard[script] < _ABSENT_BELOW <= known:
+            return f"{number / letters:.0%} of the answer's letters are {script}; the conversation has none."
+    for script, number in heard.items():
+        if script != "LATIN" and number / known >= _RULES_FROM and said[script] / letters < _LOST_BELOW:
+            return f"{number / known:.0%} of the conversation's letters are {script}; the answer has hardly any."
+    return ""
+
+
+def _scripts(text: str) -> Counter[str]:
+    """How many letters of each script: the first word of a letter's Unicode name."""
+    found: Counter[str] = Counter()
+    for char, number in Counter(text).items():
+        if char.isalpha():
+            found[unicodedata.name(char, "OTHER").split(" ", 1)[0].split("-", 1)[0]] += number
+    return found
+
+
+def holds(text: str, name: str) -> bool:
+    """Whether the name stands in the text, and not as a part of a longer one."""
+    before = r"(?<!\w)" if name[0].isalnum() else ""
+    after = r"(?!\w)" if name[-1].isalnum() else ""
+    return re.search(f"{before}{re.escape(name)}{after}", text) is not None

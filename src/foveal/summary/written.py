@@ -1,0 +1,51 @@
+"""A planned summary and the prose that somebody writes for it: what is asked, and the fold with the answer in it."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from foveal import ledger
+from foveal.core.entry import Fold, RangeFold
+from foveal.summary.compose import compose
+from foveal.summary.question import Question, Step, transcript_of
+from foveal.summary.state import Summary, decode, encode
+
+Count = Callable[[str], int]
+
+PROSE_SHARE = 0.3
+"""Of the summary's tokens: what prose may take of the room for lines."""
+
+TRANSCRIPT_TOKENS = 24_000
+"""What a summariser is given to read at most: small models have small windows, and long texts lose their middle."""
+
+
+def summary_in(fold: Fold) -> RangeFold | None:
+    """The fold's summary, if it has one."""
+    return next((item for item in fold.items if isinstance(item, RangeFold) and item.level == "summary"), None)
+
+
+def question_for(item: RangeFold, steps: Sequence[Step], count: Count, *, instructions: str = "") -> Question:
+    """What a summariser is asked about this summary: the new messages, with what is known already."""
+    summary = decode(item.state)
+    tokens = max(64, int(item.tokens * PROSE_SHARE))
+    return Question(
+        transcript=transcript_of(steps, TRANSCRIPT_TOKENS, count),
+        tokens=tokens,
+        instructions=instructions,
+        previous=summary.prose,
+        facts=ledger.render(summary.ledger, tokens, count),
+    )
+
+
+def with_prose(fold: Fold, prose: str, author: str, *, count: Count, shown: Iterable[str]) -> Fold:
+    """The fold with this prose in its summary, no larger than it was."""
+    item = summary_in(fold)
+    if item is None:
+        return fold
+    summary: Summary = msgspec.structs.replace(decode(item.state), prose=prose, author=author)
+    text = compose(summary, tokens=item.tokens, count=count, shown=shown)
+    written = msgspec.structs.replace(
+        item, text=text, tokens=count(text), prose=prose, author=author, state=encode(summary)
+    )
+    items = tuple(written if one is item else one for one in fold.items)
+    return msgspec.structs.replace(fold, items=items, after=fold.after - item.tokens + written.tokens)
