@@ -22,6 +22,7 @@ from foveal.events import Pressure
 from foveal.ledger import Step
 from foveal.optics import Limits, Optics
 from foveal.stores.port import Store
+from foveal.summary.state import step
 
 RECALLED_OFTEN = 2
 """Fetches after which a result is shown again, as far as there is room."""
@@ -84,7 +85,7 @@ class Planner:
         places = sorted({place for item in items for place in view.places(item)})
         found = self._originals(places)
         entries = [(place, found[place]) for place in places if place in found]
-        return [Step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
+        return [step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
 
     def forget(self) -> None:
         """Read and count the tools anew."""

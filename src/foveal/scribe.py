@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from foveal import summarisers
-from foveal.core.entry import Fold
+from foveal.core.entry import Fold, RangeFold
 from foveal.core.errors import SummaryFailed
 from foveal.events import CompactionEnded, CompactionStarted, Listener, SummaryRefused, tell
 from foveal.policies.compact import Compact
 from foveal.summarisers import Answered, Breaker, Failed, Judge, Outcome, Speculation, Summariser
 from foveal.summary.accept import Accepted, Refused, accept
 from foveal.summary.question import Question, Step
+from foveal.summary.state import decode
 from foveal.summary.written import Count, question_for, summary_in, with_prose
 
 CODE = "code"
@@ -48,7 +49,7 @@ class Scribe:
         """Have the summary of this plan written in the background, for when it is due."""
         if self._ahead is not None and (item := summary_in(fold)) and steps:
             self._asked = tuple(step.number for step in steps)
-            self._ahead.start(question_for(item, steps, count), _judge(count, fold.before))
+            self._ahead.start(question_for(item, steps, count), _judge(count, item))
 
     def write(
         self,
@@ -58,9 +59,13 @@ class Scribe:
         count: Count,
         shown: Callable[[], Iterable[str]],
         instructions: str = "",
+        by_hand: bool = False,
         checkpoint: str = "",
     ) -> Fold:
-        """The fold with the best prose that can be had for its summary; as it is, if there is none."""
+        """The fold with the best prose that can be had for its summary; as it is, if there is none.
+
+        Asked `by_hand`, the summariser gets its chance however often it failed.
+        """
         start = time.monotonic()
         tell(self._listener, CompactionStarted(self._session, fold.reason, fold.before))
         author, cost_usd = CODE, None
@@ -68,7 +73,8 @@ class Scribe:
         if item and checkpoint:
             fold, author = with_prose(fold, checkpoint, AGENT, count=count, shown=shown()), AGENT
         elif item and steps and self._summariser is not None:
-            outcome = self._outcome(question_for(item, steps, count, instructions=instructions), steps, fold, count)
+            question = question_for(item, steps, count, instructions=instructions)
+            outcome = self._outcome(question, steps, _judge(count, item), by_hand=by_hand)
             if isinstance(outcome, Answered):
                 fold = with_prose(fold, outcome.text, self._author, count=count, shown=shown())
                 author, cost_usd = self._author, outcome.spent.cost_usd
@@ -84,36 +90,35 @@ class Scribe:
         if self._ahead is not None:
             self._ahead.drop()
 
-    def _outcome(self, question: Question, steps: Sequence[Step], fold: Fold, count: Count) -> Outcome | None:
+    def _outcome(self, question: Question, steps: Sequence[Step], judge: Judge, *, by_hand: bool) -> Outcome | None:
         """What was answered ahead if it is about the same messages, else what is answered now; None while it rests."""
-        by_hand = bool(question.instructions)
-        ahead = self._taken(steps) if not by_hand else None
-        if ahead is None and self._breaker.is_open and not by_hand:
+        outcome = None if by_hand else self._taken(steps)
+        if outcome is not None:
+            self._breaker = self._breaker.heard(outcome)
+            if isinstance(outcome, Answered):
+                return outcome
+        if self._summariser is None or (self._breaker.is_open and not by_hand):
             self._breaker = self._breaker.skipped()
-            return None
-        if ahead is None and self._summariser is not None:
-            ahead = summarisers.ask(
-                self._summariser,
-                question,
-                deadline_s=self._compact.deadline_s,
-                retries=self._compact.retries,
-                judge=_judge(count, fold.before),
-            )
-        if ahead is not None:
-            self._breaker = self._breaker.heard(ahead)
-        return ahead
+            return outcome
+        outcome = summarisers.ask(
+            self._summariser,
+            question,
+            deadline_s=self._compact.deadline_s,
+            retries=self._compact.retries,
+            judge=judge,
+        )
+        self._breaker = self._breaker.heard(outcome)
+        return outcome
 
     def _taken(self, steps: Sequence[Step]) -> Outcome | None:
         """The answer that was asked for ahead, if all that it speaks of is folded now."""
         if self._ahead is None or (question := self._ahead.question) is None:
             return None
-        if not set(self._asked) <= {step.number for step in steps}:
-            self._ahead.drop()
-            return None
-        outcome = self._ahead.take(question)
+        known = set(self._asked) <= {step.number for step in steps}
+        outcome = self._ahead.take(question) if known else None
         if outcome is None:
-            self._ahead.drop()  # late: what is asked now knows more
-        return outcome if isinstance(outcome, Answered) else None
+            self._ahead.drop()  # late, or about something else: what is asked now knows more
+        return outcome
 
     def _refuse(self, failed: Failed) -> None:
         took_ms = int(failed.spent.duration_s * 1_000)
@@ -127,8 +132,11 @@ class Scribe:
         return Speculation(self._summariser, deadline_s=self._compact.deadline_s, retries=self._compact.retries)
 
 
-def _judge(count: Count, smaller_than: int) -> Judge:
+def _judge(count: Count, item: RangeFold) -> Judge:
+    """What is accepted for this summary: prose that is smaller than what it speaks of, and cannot pose as our frame."""
+    covered = decode(item.state).covered.tokens
+
     def judge(answer: str, question: Question) -> Accepted | Refused:
-        return accept(answer, question, count=count, smaller_than=smaller_than)
+        return accept(answer, question, count=count, smaller_than=covered)
 
     return judge

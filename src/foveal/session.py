@@ -137,7 +137,7 @@ class Session:
         """
         fold = self._planner.by_hand(self._view)
         if fold:
-            fold = self._written(fold, instructions)
+            fold = self._written(fold, instructions, by_hand=True)
             self._fold(fold)
         return fold
 
@@ -214,7 +214,7 @@ class Session:
         self._optics = self._planner.optics = refocus(self._optics, self._declared)
         self._rebuild()
 
-    def _written(self, fold: Fold, instructions: str = "") -> Fold:
+    def _written(self, fold: Fold, instructions: str = "", *, by_hand: bool = False) -> Fold:
         """The fold, with the prose of whoever writes summaries."""
         return self._scribe.write(
             fold,
@@ -222,6 +222,7 @@ class Session:
             count=self._view.lens.measure.count,
             shown=lambda: shown_beside(self._view, fold),
             instructions=instructions,
+            by_hand=by_hand,
             checkpoint=checkpoint_tool.prose(self._view.checkpoint) if self._view.checkpoint else "",
         )
 

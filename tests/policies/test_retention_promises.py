@@ -7,6 +7,7 @@ import pytest
 
 from foveal import BadPolicy, Policy, Rule, Session
 from foveal.core.entry import Message, Pin, ToolCall, assistant, result, user
+from foveal.policies import Clear, Expired
 from foveal.recall_tools import RECALL
 from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
@@ -117,7 +118,8 @@ def test_a_session_that_is_opened_again_shows_what_was_sent() -> None:
 def test_a_hint_stays_beside_the_reference_of_an_expired_result() -> None:
     """What the host tells the model holds for every reference to the result."""
     tools = {"peek": Rule(ttl_turns=1, hint="Peek again.")}
-    session = Session(MemoryStore(), "s", model="gpt-5", policy=Policy(max_context_tokens=4_000, tools=tools))
+    policy = Policy(max_context_tokens=4_000, tools=tools, stages=(Expired(), Clear()))
+    session = Session(MemoryStore(), "s", model="gpt-5", policy=policy)
     session.append(user("Go."))
     messages: list[Message] = []
     for number in range(4):

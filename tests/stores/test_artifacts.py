@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.core.errors import StoreCorrupt, StoreFailed, StoreFull
+from foveal.core.errors import BadInput, StoreCorrupt, StoreFailed, StoreFull
 from foveal.stores.artifacts import FileArtifacts
 from foveal.stores.tally import EDGE_BYTES, Tally
 
@@ -38,6 +38,45 @@ def test_an_artifact_lies_under_its_hash(folder: Path) -> None:
     card = FileArtifacts(folder).put([b"one ", b"two"])
     assert files(folder) == [f"{card.sha256[:2]}/{card.sha256}"]
     assert (folder / card.sha256[:2] / card.sha256).read_bytes() == b"one two"
+
+
+@pytest.mark.parametrize("name", ["../../secret", "A" * 64, "a" * 63, "", "a" * 64 + "/x"])
+def test_nothing_outside_the_folder_can_be_named(folder: Path, name: str) -> None:
+    """Not to be read, not in pieces, and nothing is written or read beside it."""
+    artifacts = FileArtifacts(folder)
+    artifacts.put([b"content"])
+    acts = (
+        lambda: artifacts.read(name),
+        lambda: artifacts.span(name, 0, 1),
+        lambda: artifacts.beside(name),
+        lambda: artifacts.keep_beside(name, b"x"),
+    )
+    for act in acts:
+        with pytest.raises(BadInput, match="is not an artifact"):
+            act()
+    assert len(files(folder)) == 1
+
+
+def test_what_lies_beside_an_artifact_can_be_replaced(folder: Path) -> None:
+    """It is no artifact itself, and leaves nothing else behind."""
+    artifacts = FileArtifacts(folder)
+    name = artifacts.put([b"content"]).sha256
+    assert artifacts.beside(name) is None
+    for data in (b"one", b"two"):
+        artifacts.keep_beside(name, data)
+    assert artifacts.beside(name) == b"two"
+    assert files(folder) == [f"{name[:2]}/{name}", f"{name[:2]}/{name}.offsets"]
+    assert b"".join(artifacts.read(name)) == b"content"
+
+
+def test_a_span_is_what_lies_there(folder: Path) -> None:
+    """Shorter at the end, empty after it; an artifact that is gone is an error."""
+    artifacts = FileArtifacts(folder)
+    name = artifacts.put([b"0123456789"]).sha256
+    assert [artifacts.span(name, start, 4) for start in (0, 3, 8, 20)] == [b"0123", b"3456", b"89", b""]
+    (folder / name[:2] / name).unlink()
+    with pytest.raises(StoreFailed):
+        artifacts.span(name, 0, 1)
 
 
 def test_putting_again_repairs_a_damaged_artifact(folder: Path) -> None:

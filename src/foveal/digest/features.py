@@ -61,7 +61,6 @@ class Facts:
         self.said = [names(line.text) for line in digest.lines]
         self.files = {file.path: file for file in digest.files}
         self._digest = digest
-        self.names_of = {line.text: said for line, said in zip(digest.lines, self.said, strict=True)}
         self.holders: dict[str, list[int]] = {}
         self._near_shown = list[int]()
         self._forms = [form(line.text.lstrip()) for line in digest.lines]

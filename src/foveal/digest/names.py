@@ -3,6 +3,8 @@
 import re
 from functools import lru_cache
 
+from foveal.levels.cut import boundary
+
 PIECE_CHARS = 240
 """A line is looked at in pieces of this length at most: it bounds the work of the pattern below and what one line may take."""
 
@@ -44,7 +46,7 @@ def kind(name: str) -> int:
 
 
 def pieces(line: str, most: int) -> list[str]:
-    """A line as it is, or the first `most` pieces of it if it is long, cut where no name is cut if possible."""
+    """The line, or its first `most` pieces if it is long, cut where no name is cut if there is such a place."""
     if len(line) <= PIECE_CHARS:
         return [line]
     found, at = list[str](), 0
@@ -52,7 +54,7 @@ def pieces(line: str, most: int) -> list[str]:
         end = at + PIECE_CHARS
         if end < len(line):
             breaks = [cut.end() for cut in _BREAK.finditer(line, at + PIECE_CHARS // 2, end)]
-            end = breaks[-1] if breaks else end
+            end = breaks[-1] if breaks else max(boundary(line, end), at + 1)
         found.append(line[at:end])
         at = end
     return found

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 from foveal.calls.read_tools import fields_of, kind_of
 from foveal.calls.reads import accesses
 from foveal.core.entry import Message, Stored, Text, ToolCall, ToolResult
-from foveal.digest.names import pieces
+from foveal.digest.names import PIECE_CHARS, pieces
 from foveal.digest.state import Block, Source
 from foveal.ledger.events import Step
 
@@ -34,9 +34,16 @@ class Call(NamedTuple):
 
 
 class Candidate(NamedTuple):
+    """A line of a text, or a piece of it."""
+
     text: str
     at: int
+    """Which line, from 0."""
     number: int
+    """Which line of the file, from 1; 0 is not known."""
+    before: bool = False
+    after: bool = False
+    """Whether the line goes on before and after it."""
 
 
 UNKNOWN = Call("", "", "", "", 1, ())
@@ -89,7 +96,13 @@ def candidates(text: str, first: int) -> list[Candidate]:
         number = first + at if first else 0
         if line[0] in " 0123456789" and (numbered := _NUMBERED.match(line)):
             line, number = line[numbered.end() :], int(numbered[1])
-        found.extend([Candidate(piece, at, number) for piece in pieces(line, _MOST_PIECES)])
+        if len(line) <= PIECE_CHARS:
+            found.append(Candidate(line, at, number))
+            continue
+        start = 0
+        for piece in pieces(line, _MOST_PIECES):
+            found.append(Candidate(piece, at, number, start > 0, start + len(piece) < len(line)))
+            start += len(piece)
     return found
 
 

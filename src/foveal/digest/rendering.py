@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from foveal.digest.names import PIECE_CHARS
 from foveal.digest.state import Block, Digest, Line
 
 INDEX = "Also named: "
@@ -13,26 +12,36 @@ def header(block: Block) -> str:
     return f"{block.title} (ref {block.ref}):"
 
 
+def is_in_title(line: Line, block: Block) -> bool:
+    """Whether the header says it all: a path, a short command."""
+    return line.text.strip() in block.title
+
+
 def render(digest: Digest, chosen: Iterable[int], index: Sequence[str]) -> str:
-    lines = [digest.lines[i] for i in chosen]
-    out = list[str]()
-    for place, group in groupby(lines, key=lambda line: line.block):
+    """Lines under what they come from; then, on one line, names whose lines are not shown."""
+    rows = list[str]()
+    for place, lines in groupby((digest.lines[i] for i in chosen), key=lambda line: line.block):
         block = digest.blocks[place]
-        out.append(header(block))
-        out.extend(_rows(list(group)))
+        rows.append(header(block))
+        rows.extend(_rows([line for line in lines if not is_in_title(line, block)]))
     if index:
-        out.append(INDEX + " ".join(index))
-    return "\n".join(out)
+        rows.append(INDEX + " ".join(index))
+    return "\n".join(rows)
 
 
 def _rows(lines: list[Line]) -> Iterator[str]:
-    """The lines of one block without the indentation that all of them share. A number or a mark stands where a run begins."""
-    shared = min(len(line.text) - len(line.text.lstrip()) for line in lines)
-    before = -1
+    """The lines of one block without the indentation that all of them share. Where a run of neighbours begins stands the
+    number of its first line, or a mark."""
+    shared = min((_indent(line) for line in lines), default=0)
+    expected = -1 if lines and lines[0].number else 0
     for line in lines:
-        text = line.text[shared:]
-        if len(line.text) >= PIECE_CHARS // 2 and not line.text.rstrip() == line.text:
-            text += "…"
-        is_next = line.at in (before, before + 1)
-        before = line.at
-        yield text if is_next else f"{line.number}: {text}" if line.number else f"… {text}" if before else text
+        text = f"{'…' * line.before}{line.text[shared:]}{'…' * line.after}"
+        if expected >= 0 and line.at in (expected, expected - 1):
+            yield text
+        else:
+            yield f"{line.number}: {text}" if line.number else f"… {text}"
+        expected = line.at + 1
+
+
+def _indent(line: Line) -> int:
+    return len(line.text) - len(line.text.lstrip())

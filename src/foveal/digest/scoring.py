@@ -22,14 +22,15 @@ class Score(NamedTuple):
 
 
 def scored(digest: Digest, facts: Facts, how: Scoring) -> Score:
-    """What is shown already is worth nothing."""
-    of_names, of_lines = (_recency, _recency) if how == "recency" else _learned()
-    shown = facts.shown
-    names = {name: of_names(facts.of_name(name)) for name in facts.all_names() if name not in shown.names}
-    lines = [
-        0.0 if line.text.strip() in shown.lines else of_lines(facts.of_line(i)) for i, line in enumerate(digest.lines)
-    ]
-    return Score(names, lines)
+    """The chance of everything that is not shown already; what is shown is worth nothing."""
+    of_name = _recency if how == "recency" else _learned()[0]
+    names = {name: of_name(facts.of_name(name)) for name in facts.all_names() if name not in facts.shown.names}
+    return Score(names, of_lines(digest, facts, how))
+
+
+def of_lines(digest: Digest, facts: Facts, how: Scoring) -> list[float]:
+    of_line, shown = _recency if how == "recency" else _learned()[1], facts.shown.lines
+    return [0.0 if line.text.strip() in shown else of_line(facts.of_line(i)) for i, line in enumerate(digest.lines)]
 
 
 def _recency(row: tuple[float, ...]) -> float:

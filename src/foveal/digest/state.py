@@ -39,6 +39,9 @@ class Line(msgspec.Struct, frozen=True, array_like=True):
     """Calls in whose arguments it stood."""
     used: int = -1
     """The last of them."""
+    before: bool = False
+    after: bool = False
+    """Whether its long line goes on before and after it."""
 
 
 class Name(msgspec.Struct, frozen=True, array_like=True):

@@ -10,25 +10,26 @@ from foveal.digest.scoring import Scoring
 from foveal.digest.state import Block, Digest, Line, Name, Touched
 from foveal.ledger.events import Step
 
-_MOST_SCORED = 2_500
+_MOST_SCORED = 1_500
 """Lines that are scored: scoring takes longer than everything else."""
 _MOST_FILES = 200
 _LEAST_LINE = 12
 """Shorter lines without a name are not worth their place."""
 
 
-def update(digest: Digest, steps: Iterable[Step], *, score: Scoring = "learned") -> Digest:
-    """The digest of everything so far and these steps, which follow it."""
-    memory = _Memory(digest)
+def update(digest: Digest, steps: Iterable[Step], *, score: Scoring = "learned", room: float = 1.0) -> Digest:
+    """The digest of everything so far and these steps, which follow it. `room` times as much as usual is kept."""
+    memory = _Memory(digest, room)
     for step in steps:
         memory.take(step)
-    return pruned(memory.digest(), memory.now, score)
+    return pruned(memory.digest(), memory.now, score=score, room=room)
 
 
 class _Memory:
     """The digest while it is being changed."""
 
-    def __init__(self, digest: Digest) -> None:
+    def __init__(self, digest: Digest, room: float) -> None:
+        self._room = room
         self.blocks = list(digest.blocks)
         self.lines = {line.text.strip(): line for line in digest.lines}
         self.names = {name.text: name for name in digest.names}
@@ -84,7 +85,8 @@ class _Memory:
         uses, used = (old.uses, old.used) if old else (0, -1)
         if is_use and used != self.now:
             uses, used = uses + 1, self.now
-        self.lines[key] = Line(candidate.text, block, candidate.at, candidate.number, again, uses, used)
+        text, at, number, before, after = candidate
+        self.lines[key] = Line(text, block, at, number, again, uses, used, before, after)
 
     def _meet(self, name: str, number: int, *, is_use: bool, asked: bool) -> None:
         old = self.names.pop(name, None)
@@ -99,7 +101,7 @@ class _Memory:
 
     def digest(self) -> Digest:
         """Everything that is known, but for lines of which a first guess says that there are thousands of better ones."""
-        keys = sorted(self.lines, key=self._guess)[-_MOST_SCORED:]
+        keys = sorted(self.lines, key=self._guess)[-int(_MOST_SCORED * self._room) :]
         lines = sorted((self.lines[key] for key in keys), key=lambda line: (line.block, line.at))
         return Digest(
             tuple(self.blocks),

@@ -20,7 +20,7 @@ from foveal.core.view import Atom, Item, entry_ref
 from foveal.ledger import Step
 from foveal.policies.pairs import cover, neighbours
 from foveal.summary.compose import compose
-from foveal.summary.state import Covered, Summary, decode, encode, extend
+from foveal.summary.state import Covered, Summary, decode, encode, extend, step
 
 BECAUSE = "the oldest that may go, to reach the target; the summary holds their state"
 
@@ -123,7 +123,7 @@ def _read(scene: Scene, places: Sequence[int]) -> list[Step]:
     """The messages at these places as they were recorded."""
     found = scene.originals(places)
     entries = ((at, found[at]) for at in places if at in found)
-    return [Step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
+    return [step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
 
 
 def _shown(scene: Scene, going: list[Atom]) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Fetching a window of an original: some lines, some characters, or the lines that match a pattern.
 
-The whole original is read in any case, and nothing of it is kept: an artifact is known to be sound only at its end, and the
-total is part of the answer. Whatever is asked for, no more than `most` characters are given, and `next` is the fetch that
-goes on where this one ended; following it to its end gives the original again, to the last character.
+The whole original is read the first time, and nothing of it is kept: an artifact is known to be sound only at its end, and the
+total is part of the answer. Of a large artifact, later fetches read what they give and no more. Whatever is asked for, no more
+than `most` characters are given, and `next` is the fetch that goes on where this one ended; following it to its end gives the
+original again, to the last character.
 """
 
 from collections.abc import Iterator
@@ -12,8 +13,9 @@ import msgspec
 
 from foveal.core.errors import BadInput
 from foveal.recall.matches import Wanted, matching_lines
-from foveal.recall.originals import blocks
-from foveal.recall.windows import character_window, line_window
+from foveal.recall.offsets import character_range, line_range
+from foveal.recall.originals import blocks, part_blocks, part_of, range_blocks
+from foveal.recall.windows import Window, character_window, line_window
 from foveal.stores.port import Store
 
 MOST_CHARACTERS = 20_000
@@ -59,20 +61,34 @@ class Fetched(msgspec.Struct, frozen=True):
 def fetch(store: Store, session: str, wanted: Fetch, *, most: int = MOST_CHARACTERS) -> Fetched:
     """The window of the original. `NotFound` for any reference that is not one of this session."""
     _check(wanted, most)
-    source = blocks(store, session, wanted.ref)
     if wanted.pattern is not None:
-        return _matching(wanted, wanted.pattern, source, most)
+        return _matching(wanted, wanted.pattern, blocks(store, session, wanted.ref), most)
+    window = _window(store, session, wanted, most)
     offset = wanted.offset
-    if wanted.unit == "characters":
-        window = character_window(source, offset, min(wanted.limit, most))
-    else:
-        window = line_window(source, offset, wanted.limit, most)
     _check_offset(wanted, window.total)
     last = offset + window.count
     following = msgspec.structs.replace(wanted, offset=last) if last < window.total else None
     if window.cut_at is not None:
         following = Fetch(wanted.ref, window.cut_at, most, "characters")
     return Fetched(window.text, wanted.unit, window.total, offset + 1, last, following)
+
+
+def _window(store: Store, session: str, wanted: Fetch, most: int) -> Window:
+    is_lines, limit = wanted.unit == "lines", min(wanted.limit, most)
+    source = range_blocks(store, session, wanted.ref)
+    if source is None:
+        part, place = part_of(store, session, wanted.ref)
+        quick = (
+            line_range(store, part, wanted.offset, limit=wanted.limit, most=most)
+            if is_lines
+            else character_range(store, part, wanted.offset, limit=limit)
+        )
+        if quick is not None:
+            return quick
+        source = part_blocks(store, part, place)
+    if is_lines:
+        return line_window(source, wanted.offset, wanted.limit, most)
+    return character_window(source, wanted.offset, limit)
 
 
 def _matching(wanted: Fetch, pattern: str, source: Iterator[str], most: int) -> Fetched:

@@ -4,7 +4,6 @@ A reference names a part of an entry (`ID`, `ID.PART`) or a range of entries (`F
 its own session: what is absent, malformed, ambiguous or another session's is `NotFound` with the same words.
 """
 
-import codecs
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
@@ -25,10 +24,8 @@ from foveal.core.entry import (
 )
 from foveal.core.errors import NotFound, StoreCorrupt
 from foveal.levels.reference import as_text
+from foveal.recall.offsets import noting
 from foveal.stores.port import Row, Store
-
-BLOCK_BYTES = 1 << 18
-"""What is decoded at a time; file artifacts are read in pieces of this size as well."""
 
 MOST_REF_CHARACTERS = 1_100
 """An id has at most 512 bytes, and a range has two of them."""
@@ -41,7 +38,16 @@ def read(store: Store, session: str, ref: str) -> str:
 
 def blocks(store: Store, session: str, ref: str) -> Iterator[str]:
     """The original behind a reference, piece by piece. `NotFound` comes from this call, not from the first piece."""
-    found = _range(store, session, ref) or _part(store, session, ref)
+    found = range_blocks(store, session, ref)
+    if found is None:
+        part, place = part_of(store, session, ref)
+        return part_blocks(store, part, place)
+    return found
+
+
+def part_of(store: Store, session: str, ref: str) -> tuple[Part, str]:
+    """The part that a reference names, and where it stands."""
+    found = _part(store, session, ref)
     if found is None:
         raise NotFound(f"session {session!r} has nothing under the reference {ref[:120]!r}")
     return found
@@ -79,50 +85,20 @@ def _content_blocks(store: Store, item: Content, place: str) -> Iterator[str]:
         chunks = store.artifacts.read(item.sha256)
     except NotFound:
         raise StoreCorrupt(place, f"the artifact {item.sha256} that it names is gone") from None
-    yield from decoded(chunks)
+    yield from noting(store, item, chunks)
 
 
-def decoded(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Text as it was kept, lone surrogates included; bytes that never were text come as U+FFFD.
-
-    A block that holds such bytes has its lone surrogates replaced as well. Blocks begin at the same places however the store
-    chunks its artifacts, so that the same bytes always give the same text.
-    """
-    carried = b""
-    for block in _even(chunks):
-        data = carried + block
-        try:
-            text, used = codecs.utf_8_decode(data, "surrogatepass", False)
-        except UnicodeDecodeError:
-            text, used = codecs.utf_8_decode(data, "replace", False)
-        carried = data[used:]
-        yield text
-    if carried:
-        yield carried.decode("utf-8", "replace")
-
-
-def _even(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    rest = b""
-    for chunk in chunks:
-        data = rest + chunk if rest else chunk
-        whole = len(data) - len(data) % BLOCK_BYTES
-        for at in range(0, whole, BLOCK_BYTES):
-            yield data[at : at + BLOCK_BYTES]
-        rest = data[whole:]
-    if rest:
-        yield rest
-
-
-def _part(store: Store, session: str, ref: str) -> Iterator[str] | None:
+def _part(store: Store, session: str, ref: str) -> tuple[Part, str] | None:
     for entry_ref, index in _part_places(ref):
         row = _find(store, session, entry_ref)
         body = log.to_entry(row, session).body if row else None
         if row and isinstance(body, Message) and index < len(body.parts):
-            return part_blocks(store, body.parts[index], place_of(session, row))
+            return body.parts[index], place_of(session, row)
     return None
 
 
-def _range(store: Store, session: str, ref: str) -> Iterator[str] | None:
+def range_blocks(store: Store, session: str, ref: str) -> Iterator[str] | None:
+    """The transcript of the entries from one to another; None if the reference names no such range."""
     for first_ref, last_ref in _range_ends(ref):
         first, last = _find(store, session, first_ref), _find(store, session, last_ref)
         if first and last and first.seq <= last.seq:

@@ -2,15 +2,19 @@
 
 from collections.abc import Collection, Iterator
 
+import msgspec
+
 from foveal import log
 from foveal.core.entry import Message
 from foveal.core.errors import StoreCorrupt
 from foveal.core.view import short_ref
 from foveal.recall.originals import place_of
+from foveal.search.embedding import Embedder, points
 from foveal.search.hit import Hit
 from foveal.search.index import TOKENIZER, Place, Stale, catch_up, known_entries, places
 from foveal.search.passages import cuts, passage_text
 from foveal.search.shelf import in_memory, with_index
+from foveal.search.vectors import embed_new, nearest
 from foveal.search.words import indexed
 from foveal.stores.database import Database
 from foveal.stores.port import Row, Store
@@ -19,16 +23,59 @@ SNIPPET_CHARACTERS = 240
 """About sixty tokens: ten hits are read at a glance, and the reference gives the rest."""
 
 
-def find(store: Store, session: str, question: str, *, limit: int, without: Collection[str]) -> list[Hit]:
-    """The best hits, one for each part of the log; `question` is in the index's own syntax (empty: no answer)."""
+FUSED = 100
+"""Of each of the two rankings, so many parts are put together."""
+FUSED_RANK = 5
+"""Added to each rank before it is inverted. Of 5, 20 and 60, the one with which exact names lost least to what is only alike;
+prose was found as well with each."""
+
+
+def find(
+    store: Store,
+    session: str,
+    question: str,
+    *,
+    limit: int,
+    without: Collection[str],
+    like: tuple[Embedder, str] | None,
+) -> list[Hit]:
+    """The best hits, one for each part of the log; `question` is in the index's own syntax (empty: no answer).
+
+    `like` is an embedder and what was asked, to find what is near in meaning as well.
+    """
+    known_entries(store, session)  # so that no index is made for a session that is not there
+    if not question:
+        return []
+    point = points(like[0], [like[1]])[0] if like else None
 
     def answer(db: Database) -> list[Hit]:
         catch_up(db, store, session)
-        best = _best(places(db, question, without), limit)
-        return _hits(store, session, question, best)
+        if not like or not point:
+            return _hits(store, session, question, _best(places(db, question, without), limit))
+        worded = _best(places(db, question, without), FUSED)
+        first = [place.seq for place in worded]
+        embed_new(db, store, session, embedder=like[0], size=len(point.data), first=first)
+        near = _best(nearest(db, like[0].name, point, without), FUSED)
+        return _hits(store, session, question, _fused(worded, near)[:limit])
 
-    known_entries(store, session)  # so that no index is made for a session that is not there
-    return with_index(store, session, answer) if question else []
+    return with_index(store, session, answer)
+
+
+def _fused(*rankings: list[Place]) -> list[Place]:
+    """Two rankings as one: scores of different kinds cannot be compared, ranks can.
+
+    A part that both have found is shown where the one that ranks it higher has found it.
+    """
+    sums: dict[tuple[int, int], float] = {}
+    shown: dict[tuple[int, int], tuple[int, Place]] = {}
+    for ranking in rankings:
+        for rank, place in enumerate(ranking):
+            key = place.seq, place.part
+            sums[key] = sums.get(key, 0.0) + 1 / (FUSED_RANK + rank)
+            if key not in shown or rank < shown[key][0]:
+                shown[key] = rank, place
+    best = sorted(sums, key=lambda key: (-sums[key], *(-number for number in key)))
+    return [msgspec.structs.replace(shown[key][1], score=sums[key]) for key in best]
 
 
 def _best(found: Iterator[Place], limit: int) -> list[Place]:

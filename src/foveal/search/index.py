@@ -81,7 +81,7 @@ def make(db: Database) -> None:
     found = db.pragma("application_id"), db.pragma("user_version")
     if found == (APPLICATION_ID, VERSION):
         return
-    with _transaction(db):
+    with transaction(db):
         if (db.pragma("application_id"), db.pragma("user_version")) == (APPLICATION_ID, VERSION):
             return  # another process was faster
         if db.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]:
@@ -97,7 +97,7 @@ def catch_up(db: Database, store: Store, session: str) -> None:
     if _is_behind(db, store, session):
         is_behind = True
         while is_behind:
-            with _transaction(db):
+            with transaction(db):
                 is_behind = _take(db, store, session)
 
 
@@ -109,15 +109,42 @@ def places(db: Database, question: str, without: Collection[str]) -> Iterator[Pl
         (PIECE_WEIGHT, question),
     )
     for number, score in ranked:
-        found = db.execute(
-            "SELECT ?, seq, part, kind, line, start, length, characters, is_preview FROM passages WHERE id = ?",
-            (-score, number),
-        ).fetchone()
-        if found is None:
-            raise Stale(f"passage {number} is gone")
-        place = Place(*found)
+        place = passage_at(db, number, -score)
         if place.kind not in skipped:
             yield place
+
+
+def passage_at(db: Database, number: int, score: float) -> Place:
+    """Where a passage stands, with what it scored."""
+    found = db.execute(
+        "SELECT ?, seq, part, kind, line, start, length, characters, is_preview FROM passages WHERE id = ?",
+        (score, number),
+    ).fetchone()
+    if found is None:
+        raise Stale(f"passage {number} is gone")
+    return Place(*found)
+
+
+def tools_in(db: Database) -> Callable[[str], str | None]:
+    """Tells the tool of a call, as far as the log has been indexed."""
+
+    def tool_of(call: str) -> str | None:
+        found = db.execute("SELECT tool FROM calls WHERE id = ?", (_key(call),)).fetchone()
+        return found[0] if found else None
+
+    return tool_of
+
+
+@contextmanager
+def transaction(db: Database) -> Generator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
 
 
 def _is_behind(db: Database, store: Store, session: str) -> bool:
@@ -160,7 +187,7 @@ def _add(db: Database, store: Store, session: str, row: Row) -> int:
         if isinstance(part, ToolCall):
             db.execute("REPLACE INTO calls VALUES (?, ?)", (_key(part.id), sendable(part.name)))
     size = 0
-    for passage in passages(store, body, place_of(session, row), _tools(db)):
+    for passage in passages(store, body, place_of(session, row), tools_in(db)):
         _add_passage(db, row.seq, passage)
         size += len(passage.text)
     return size
@@ -184,14 +211,6 @@ def _add_passage(db: Database, seq: int, passage: Passage) -> None:
     )
 
 
-def _tools(db: Database) -> Callable[[str], str | None]:
-    def tool_of(call: str) -> str | None:
-        found = db.execute("SELECT tool FROM calls WHERE id = ?", (_key(call),)).fetchone()
-        return found[0] if found else None
-
-    return tool_of
-
-
 def _key(call: str) -> bytes:
     return call.encode("utf-8", "surrogatepass")
 
@@ -200,18 +219,6 @@ def _mark(row: Row) -> bytes:
     """Tells one row from every other."""
     head = f"{row.seq}\0{row.id}\0{row.parent}\0{row.time_ms}\0".encode("utf-8", "surrogatepass")
     return sha256(head + row.payload).digest()[:16]
-
-
-@contextmanager
-def _transaction(db: Database) -> Generator[None]:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
 
 
 DAMAGE = (

@@ -8,6 +8,7 @@ import msgspec
 from foveal.core.entry import Message, Opaque, Part, RedactedThinking, Stored, Thinking, ToolCall, ToolResult
 from foveal.core.errors import StoreCorrupt
 from foveal.levels.reference import as_text
+from foveal.recall.offsets import character_range
 from foveal.recall.originals import part_blocks
 from foveal.stores.port import Store
 
@@ -54,6 +55,8 @@ def passages(store: Store, message: Message, place: str, tool_of: Callable[[str]
 def passage_text(store: Store, part: Part, place: str, span: tuple[int, int], *, is_preview: bool) -> str | None:
     """The text of a passage again, from where it is kept; None if there is nothing at that span."""
     start, end = span
+    if not is_preview and (quick := character_range(store, part, start, limit=end - start)) is not None:
+        return quick.text if quick.count == end - start else None
     taken, seen = "", 0
     for block in [_preview(part)] if is_preview else part_blocks(store, part, place):
         if seen + len(block) > start:

@@ -3,9 +3,10 @@
 Several processes may use one index. SQLite's locks let one of them write at a time; who waits too long is told `StoreBusy`.
 """
 
+import re
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import apsw
+import msgspec
 
 from foveal.core.errors import StoreCorrupt, StoreFailed
 from foveal.search.index import DAMAGE, make
@@ -31,6 +33,9 @@ ATTEMPTS = 3
 """One for an index that is sound, one for a damaged one, one more if another process mended it at the same moment."""
 
 
+_FILE = re.compile(r"[0-9a-f]{32}\.db(-journal|-wal|-shm)?")
+
+
 class _Shelf:
     """The indexes of a store that has no file."""
 
@@ -45,7 +50,28 @@ _shelves_lock = threading.Lock()
 
 def index_file(path: Path, session: str) -> Path:
     """The index of a session of the store at `path`: named by a hash, since session names may hold anything."""
-    return path.with_name(path.name + SUFFIX) / f"{sha256(session.encode()).hexdigest()[:32]}.db"
+    name = sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return path.with_name(path.name + SUFFIX) / f"{name}.db"
+
+
+class Indexes(msgspec.Struct, frozen=True):
+    """What lies in a store's folder of indexes."""
+
+    files: int = 0
+    size_bytes: int = 0
+    orphans: tuple[str, ...] = ()
+    """Files of sessions that are not there."""
+    orphan_bytes: int = 0
+
+
+def indexes(path: Path, sessions: Iterable[str]) -> Indexes:
+    """The indexes of the store at `path`, which has these sessions. Files that are not ours are not looked at."""
+    folder = path.with_name(path.name + SUFFIX)
+    known = {index_file(path, session).name for session in sessions}
+    found = [file for file in sorted(folder.glob("*.db*")) if _FILE.fullmatch(file.name)] if folder.is_dir() else []
+    sizes = {file: file.stat().st_size for file in found}
+    orphans = [file for file in found if file.name.partition("-")[0] not in known]
+    return Indexes(len(found), sum(sizes.values()), tuple(map(str, orphans)), sum(sizes[orphan] for orphan in orphans))
 
 
 def with_index(store: Store, session: str, job: Callable[[Database], T]) -> T:

@@ -23,6 +23,7 @@ from foveal.stores.port import ArtifactCard
 from foveal.stores.tally import Tally, checked
 
 SUFFIX = ".artifacts"
+BESIDE = ".offsets"
 READ_BYTES = 1 << 18
 TEMPORARY = "tmp-"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -63,12 +64,36 @@ class FileArtifacts:
         return card
 
     def read(self, sha256: str) -> Iterator[bytes]:
-        if not _SHA256.fullmatch(sha256):
-            raise BadInput(f"{sha256!r:.80} is not an artifact: its name is 64 hexadecimal digits in lower case")
         place = self._place(sha256)
         if not place.is_file():
             raise NotFound(f"there is no artifact {sha256} in {self._folder}")
         return self._stream(place, sha256)
+
+    def span(self, sha256: str, start: int, size: int) -> bytes:
+        """Some of the bytes as they lie there, fewer at the end. Nothing proves them: that is for whoever asks."""
+        with self._plain_errors(), self._place(sha256).open("rb", buffering=0) as file:
+            file.seek(start)
+            return file.read(size) or b""
+
+    def beside(self, sha256: str) -> bytes | None:
+        """What was kept beside an artifact; None if there is nothing that can be read."""
+        try:
+            return self._beside(sha256).read_bytes()
+        except OSError:
+            return None
+
+    def keep_beside(self, sha256: str, data: bytes) -> None:
+        """Keep what can be made again at will beside an artifact. Where that fails, nothing is lost."""
+        place = self._beside(sha256)
+        with suppress(OSError):
+            handle, temporary = self._new_temporary()
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                temporary.replace(place)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
 
     def strays(self) -> list[Path]:
         """Temporary files that no living writer holds."""
@@ -82,7 +107,12 @@ class FileArtifacts:
         return len(strays)
 
     def _place(self, sha256: str) -> Path:
+        if not _SHA256.fullmatch(sha256):
+            raise BadInput(f"{sha256!r:.80} is not an artifact: its name is 64 hexadecimal digits in lower case")
         return self._folder / sha256[:2] / sha256
+
+    def _beside(self, sha256: str) -> Path:
+        return self._place(sha256).with_suffix(BESIDE)
 
     def _make(self, folder: Path) -> None:
         if folder not in self._durable:

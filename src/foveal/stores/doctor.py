@@ -50,6 +50,8 @@ class Report:
     entries: int
     artifacts: int
     damage: tuple[Damage, ...]
+    names: tuple[str, ...] = ()
+    """Of the sessions, as far as they can be read."""
 
 
 @dataclass(slots=True)
@@ -60,6 +62,7 @@ class _Findings:
     damage: list[Damage] = field(default_factory=list[Damage])
     named: dict[str, str] = field(default_factory=dict[str, str])
     """Each artifact that a row names, with the first place that does."""
+    names: list[str] = field(default_factory=list[str])
 
     def say(self, place: str, what: str) -> None:
         self.damage.append(Damage(place, what))
@@ -69,7 +72,7 @@ class _Findings:
             self.named.setdefault(sha, f"session {suspect.record.id}, entry {verdict.seq}")
 
     def report(self, path: Path) -> Report:
-        return Report(str(path), self.sessions, self.entries, self.artifacts, tuple(self.damage))
+        return Report(str(path), self.sessions, self.entries, self.artifacts, tuple(self.damage), tuple(self.names))
 
 
 def examine(path: str | PathLike[str]) -> Report:
@@ -80,6 +83,7 @@ def examine(path: str | PathLike[str]) -> Report:
         _examine_file(db, place, findings)
         for suspect in suspects(db):
             findings.sessions += 1
+            findings.names.append(suspect.record.id)
             already = len(findings.damage)
             for what in suspect.problems:
                 findings.say(f"session {suspect.record.id}", what)
@@ -245,6 +249,7 @@ def _salvage_session(db: Database, store: SqliteStore, suspect: Suspect, finding
         findings.say(f"session {session}", what)
     writer = store.hold(session)
     findings.sessions += 1
+    findings.names.append(session)
     relinked = _Relinked(session)
     drafts: list[Draft] = []
     for is_lost, run in groupby(_judged(db, suspect), key=lambda item: item[0].row is None):

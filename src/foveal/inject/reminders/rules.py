@@ -1,0 +1,164 @@
+"""Rules: a trigger, the bounds within which it counts, and a template. Data, so that a policy file can hold them.
+
+A `Rulebook` is what rules come to when everything they name has been found: compiled once, asked for each call.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from foveal.core.errors import BadPolicy
+from foveal.inject.reminders.catalogues import CATALOGUES
+from foveal.inject.reminders.templates import Template, Value, checked, is_name, nearest
+from foveal.inject.reminders.triggers import Ask, Trigger, find_trigger, known_triggers
+
+Catalogues: TypeAlias = Mapping[str, Mapping[str, str]]
+"""By language, the texts of rules by their ids."""
+
+DEFAULT_LANGUAGE = "en"
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """When to say what. The text of a rule without a template stands in the catalogues, under its id."""
+
+    id: str
+    trigger: str = ""
+    template: str = ""
+    once: bool = False
+    """Said in one call of the session, and not again."""
+    every: int | None = None
+    """Said again after so many calls at the earliest; None is each call for which it holds."""
+    at_least: dict[str, int] = {}
+    """Bounds on the numbers that the trigger gives, by their names."""
+    at_most: dict[str, int] = {}
+    equal: dict[str, str | int] = {}
+    needs_tools: tuple[str, ...] = ()
+    """Said only if all of these are offered: no advice that cannot be followed."""
+    off: bool = False
+    """Never said. This is how a built-in rule is switched off."""
+
+    def __post_init__(self) -> None:
+        if not is_name(self.id):
+            raise BadPolicy(f"the reminder {self.id!r} needs an id of small letters, digits and _")
+        if not self.off and not self.trigger:
+            raise BadPolicy(f"reminders.{self.id} has no trigger; only a rule with off = true needs none")
+        if self.every is not None and self.every <= 0:
+            raise BadPolicy(f"reminders.{self.id}.every is {self.every}; it is a positive number of calls")
+        if self.once and self.every is not None:
+            raise BadPolicy(f"reminders.{self.id} has both once and every; keep one of them")
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """A rule with everything that it names."""
+
+    rule: Rule
+    ask: Ask
+    template: Template
+    language: str
+    """The language of the template: English, where the one that is spoken has no text for it."""
+    bounds: tuple[tuple[str, int | None, int | None], ...]
+    equal: tuple[tuple[str, Value], ...]
+
+
+class Rulebook(msgspec.Struct, frozen=True):
+    """Rules in the order in which they are said, which is the order in which room is given to them."""
+
+    language: str
+    rules: tuple[Ready, ...]
+
+    @property
+    def untranslated(self) -> tuple[str, ...]:
+        """The rules that speak English because the language has no text for them."""
+        return tuple(ready.rule.id for ready in self.rules if ready.language != self.language)
+
+
+BUILT_IN: tuple[Rule, ...] = (
+    Rule("last_step", "steps_left", at_most={"left": 1}),
+    Rule("steps_left", "steps_left", at_least={"left": 2}, at_most={"left": 5}),
+    Rule("pressure_critical", "pressure", equal={"level": "critical"}),
+    Rule("pressure_warning", "pressure", equal={"level": "warning"}, every=5),
+    Rule("pressure_info", "pressure", equal={"level": "info"}, every=10),
+    Rule("repeated_same", "repetition", equal={"circle": "same"}, at_least={"times": 3}),
+    Rule("repeated_alternating", "repetition", equal={"circle": "alternating"}, at_least={"times": 2}),
+    Rule("repeated_error", "repetition", equal={"circle": "error"}, at_least={"times": 3}),
+    Rule("new_instructions", "new_instructions"),
+    Rule("files_uploaded", "uploads"),
+    Rule("mentioned_tools", "mentioned_tools"),
+    Rule("mentioned_skills", "mentioned_skills"),
+    Rule("mentioned_agents", "mentioned_agents"),
+    Rule("active_skill", "active_skill"),
+    Rule("todos_open", "todos", at_least={"open": 2}),
+    Rule("todo_last", "todos", equal={"open": 1}),
+    Rule("todos_done", "todos", equal={"open": 0}),
+    Rule("streak", "streak", at_least={"calls": 10}, every=10),
+)
+
+
+def with_built_in(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The built-in rules, those of the same ids replaced where they stand, and the others after them."""
+    merged = {rule.id: rule for rule in BUILT_IN}
+    seen = set[str]()
+    for rule in rules:
+        if rule.id in seen:
+            raise BadPolicy(f"reminders.{rule.id} is there twice; ids are given once")
+        seen.add(rule.id)
+        merged[rule.id] = rule
+    return tuple(merged.values())
+
+
+def rulebook(
+    rules: Iterable[Rule] = (),
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    catalogues: Catalogues | None = None,
+    triggers: Iterable[Trigger] = (),
+) -> Rulebook:
+    """The built-in rules and these, compiled. `BadPolicy` names the key of whatever is not known."""
+    catalogues, known = catalogues or {}, known_triggers(triggers)
+    merged = with_built_in(rules)
+    if language not in (languages := {*CATALOGUES, *catalogues}):
+        raise BadPolicy(f"language: there is no catalogue {language!r}{nearest(language, languages)}")
+    _check_catalogues(catalogues, {rule.id: rule for rule in merged}, known)
+    spoken = [(rule, *_text(rule, catalogues, language)) for rule in merged if not rule.off]
+    return Rulebook(language, tuple(_ready(rule, known, text, spoken=tongue) for rule, text, tongue in spoken))
+
+
+def _check_catalogues(catalogues: Catalogues, rules: Mapping[str, Rule], known: Mapping[str, Trigger]) -> None:
+    """Every text of every language, spoken now or not: a catalogue is wrong when it is read, not when it is needed."""
+    for language, texts in catalogues.items():
+        for name, text in texts.items():
+            key = f"catalogues.{language}.{name}"
+            if name not in rules:
+                raise BadPolicy(f"{key}: there is no reminder {name!r}{nearest(name, rules)}")
+            if not rules[name].off:
+                checked(text, key, find_trigger(rules[name].trigger, known, f"reminders.{name}.trigger").fills)
+
+
+def _ready(rule: Rule, known: Mapping[str, Trigger], text: str, *, spoken: str) -> Ready:
+    key = f"reminders.{rule.id}"
+    trigger = find_trigger(rule.trigger, known, f"{key}.trigger")
+    for field in ("at_least", "at_most", "equal"):
+        for name in getattr(rule, field):
+            if name not in trigger.fills:
+                raise BadPolicy(f"{key}.{field}: {rule.trigger} gives no {name!r}{nearest(name, trigger.fills)}")
+    if not text.strip():
+        raise BadPolicy(f"{key}: has no template, and no catalogue has a text for it; give it one")
+    names = dict.fromkeys((*rule.at_least, *rule.at_most))
+    bounds = tuple((name, rule.at_least.get(name), rule.at_most.get(name)) for name in names)
+    template = checked(text, f"{key}.template", trigger.fills)
+    return Ready(rule, trigger.ask, template, spoken, bounds, tuple(rule.equal.items()))
+
+
+def _text(rule: Rule, catalogues: Catalogues, language: str) -> tuple[str, str]:
+    """The rule's text and the language that it is in. A host's own words are translated by the host, not by us."""
+    if text := catalogues.get(language, {}).get(rule.id):
+        return text, language
+    if rule.template:
+        # Whoever writes one text writes it in the language of the session; whoever translates it begins with English.
+        is_translated = any(rule.id in texts for texts in catalogues.values())
+        return rule.template, DEFAULT_LANGUAGE if is_translated else language
+    for spoken in (language, DEFAULT_LANGUAGE):
+        if text := CATALOGUES.get(spoken, {}).get(rule.id):
+            return text, spoken
+    return "", DEFAULT_LANGUAGE

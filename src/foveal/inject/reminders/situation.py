@@ -1,0 +1,85 @@
+"""What reminders are about: one frozen value for each call. The session fills in what it knows and leaves out the rest."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from foveal.core.errors import BadPolicy
+from foveal.inject.reminders.repetition import Repeated
+from foveal.inject.reminders.templates import Value
+from foveal.ledger.items import Todo
+
+Level: TypeAlias = Literal["info", "warning", "critical"]
+
+CLOSED = frozenset(("completed", "done", "cancelled"))
+"""What a todo's status says when nothing is left to do. Whatever else a model writes there is open."""
+
+
+class Upload(msgspec.Struct, frozen=True):
+    """A file that came since the last call."""
+
+    name: str
+    kind: str = ""
+    size_bytes: int | None = None
+    where: str = ""
+    """The path or the reference by which it is read."""
+
+
+class OneShot(msgspec.Struct, frozen=True):
+    """A reminder in the host's own words, shown in one call."""
+
+    id: str
+    text: str
+
+
+class Pressure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """From which share of the limit the context counts as full. Tokens, never steps or messages."""
+
+    info: float = 0.7
+    warning: float = 0.8
+    critical: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0 < self.info < self.warning < self.critical <= 1:
+            raise BadPolicy(
+                f"pressure is info {self.info}, warning {self.warning}, critical {self.critical}; "
+                "they are shares of the limit that rise, above 0 and up to 1"
+            )
+
+    def level(self, used_tokens: int, limit_tokens: int) -> Level | None:
+        for level in ("critical", "warning", "info"):
+            if used_tokens >= getattr(self, level) * limit_tokens:
+                return level
+        return None
+
+
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known when a prompt is built."""
+
+    call: int
+    """Which model call of the branch this is, counted from 1."""
+    turn: int
+    """Which turn of the user, counted from 1."""
+    steps_left: int | None = None
+    """Calls that the host still allows, this one included; None if it does not count them."""
+    used_tokens: int = 0
+    limit_tokens: int | None = None
+    pressure: Level | None = None
+    todos: tuple[Todo, ...] = ()
+    repeated: Repeated | None = None
+    streak: int = 0
+    """Tool calls since the user last said something."""
+    uploads: tuple[Upload, ...] = ()
+    mentioned_tools: tuple[str, ...] = ()
+    mentioned_skills: tuple[str, ...] = ()
+    mentioned_agents: tuple[str, ...] = ()
+    active_skill: str | None = None
+    new_instructions: tuple[str, ...] = ()
+    """Names of instructions that came or changed since the last call."""
+    offered_tools: frozenset[str] = frozenset()
+    one_shots: tuple[OneShot, ...] = ()
+    facts: dict[str, Value] = {}
+    """What the host knows; `fact:NAME` is the trigger of each."""
+
+
+__all__ = ["CLOSED", "Level", "OneShot", "Pressure", "Situation", "Todo", "Upload"]

@@ -1,0 +1,64 @@
+"""Bytes of an artifact as text, block by block; each block can be decoded without those before it.
+
+Text comes as it was kept, lone surrogates included; bytes that never were text come as U+FFFD. A block that holds such bytes has
+its lone surrogates replaced as well. Blocks begin at the same places however a store chunks its artifacts, so that the same
+bytes always give the same text.
+"""
+
+import codecs
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+BLOCK_BYTES = 1 << 18
+"""What is decoded at a time; file artifacts are read in pieces of this size as well."""
+
+
+class Block(NamedTuple):
+    data: bytes
+    """What the text is made of: it begins with the bytes of a character that the block before could not finish."""
+    carried: int
+    """How many bytes those are."""
+    text: str
+
+
+def decoded(chunks: Iterable[bytes]) -> Iterator[str]:
+    return (block.text for block in blocks_of(chunks))
+
+
+def blocks_of(chunks: Iterable[bytes]) -> Iterator[Block]:
+    carried, before = b"", b""
+    for block in _even(chunks):
+        if before:
+            text, rest = _text(carried + before)
+            yield Block(carried + before, len(carried), text)
+            carried = rest
+        before = block
+    if before:
+        yield Block(carried + before, len(carried), whole_text(carried + before, is_last=True))
+
+
+def whole_text(data: bytes, *, is_last: bool) -> str:
+    """The text of one block; if it is the last one, of every byte that is left."""
+    text, rest = _text(data)
+    return text + rest.decode("utf-8", "replace") if is_last else text
+
+
+def _text(data: bytes) -> tuple[str, bytes]:
+    """The characters that end in these bytes, and the bytes of one that does not."""
+    try:
+        text, used = codecs.utf_8_decode(data, "surrogatepass", False)
+    except UnicodeDecodeError:
+        text, used = codecs.utf_8_decode(data, "replace", False)
+    return text, data[used:]
+
+
+def _even(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in chunks:
+        data = rest + chunk if rest else chunk
+        whole = len(data) - len(data) % BLOCK_BYTES
+        for at in range(0, whole, BLOCK_BYTES):
+            yield data[at : at + BLOCK_BYTES]
+        rest = data[whole:]
+    if rest:
+        yield rest

@@ -1,0 +1,142 @@
+"""Where the blocks of a large artifact begin, in lines and in characters: a window is read without what stands before it.
+
+    first fetch    the whole artifact, its hash proven at its end; the offsets of its blocks are kept beside it
+    later ones     the blocks that the window lies in, each proven by a check of its own
+
+Offsets are a shortcut: whoever finds them absent, damaged or wrong reads the whole artifact, which also says what is wrong.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+
+import msgspec
+
+from foveal.core.entry import Part, Stored, ToolResult
+from foveal.core.errors import BadInput, StoreError
+from foveal.recall.decoding import BLOCK_BYTES, blocks_of, whole_text
+from foveal.recall.windows import Window, character_window, line_window
+from foveal.stores.artifacts import FileArtifacts
+from foveal.stores.port import Store
+
+LEAST_BYTES = 4 << 20
+"""A smaller artifact is read whole in a hundredth of a second."""
+CHECK_BYTES = 16
+
+
+class _Changed(Exception):
+    """A block is not what it was when the offsets were made."""
+
+
+class Offsets(msgspec.Struct, frozen=True):
+    sha256: str
+    characters: tuple[int, ...]
+    """Before each block, and in all."""
+    breaks: tuple[int, ...]
+    """Line breaks before each block, and in all."""
+    is_open: bool
+    """Whether the last line has no break."""
+    carried: bytes
+    """For each block, how many bytes of the one before its text begins with."""
+    checks: tuple[bytes, ...]
+
+    @property
+    def lines(self) -> int:
+        return self.breaks[-1] + self.is_open
+
+
+def line_range(store: Store, part: Part, offset: int, *, limit: int, most: int) -> Window | None:
+    """The window of lines, as `line_window` gives it of the whole text; None if that has to be read."""
+
+    def window(offsets: Offsets, texts: Callable[[int, int], Iterator[str]]) -> Window:
+        breaks, characters = offsets.breaks, offsets.characters
+        first = min(bisect_left(breaks, offset, 1), len(breaks) - 1) - 1
+        # Enough is either all the lines, or one character more than may be shown after a start somewhere in the first block.
+        end = min(
+            bisect_left(breaks, offset + limit, first + 1),
+            bisect_right(characters, characters[first + 1] + most, first + 1),
+        )
+        found = line_window(texts(first, end), offset - breaks[first], limit, most)
+        cut_at = None if found.cut_at is None else found.cut_at + characters[first]
+        return Window(found.text, found.count, offsets.lines, cut_at)
+
+    return _ranged(store, part, window)
+
+
+def character_range(store: Store, part: Part, offset: int, *, limit: int) -> Window | None:
+    """The window of characters, as `character_window` gives it of the whole text; None if that has to be read."""
+
+    def window(offsets: Offsets, texts: Callable[[int, int], Iterator[str]]) -> Window:
+        characters = offsets.characters
+        first = min(bisect_right(characters, offset), len(characters) - 1) - 1
+        end = bisect_left(characters, offset + limit, first + 1)
+        found = character_window(texts(first, end), offset - characters[first], limit)
+        return Window(found.text, found.count, characters[-1])
+
+    return _ranged(store, part, window)
+
+
+def noting(store: Store, item: Stored, chunks: Iterable[bytes]) -> Iterator[str]:
+    """The text of an artifact that is being read whole; its offsets are kept once its hash is proven."""
+    artifacts = store.artifacts
+    if not isinstance(artifacts, FileArtifacts) or item.size_bytes < LEAST_BYTES or _known(artifacts, item):
+        yield from (block.text for block in blocks_of(chunks))
+        return
+    characters, breaks, carried, checks = [0], [0], bytearray(), list[bytes]()
+    last = ""
+    for block in blocks_of(chunks):
+        characters.append(characters[-1] + len(block.text))
+        breaks.append(breaks[-1] + block.text.count("\n"))
+        carried.append(block.carried)
+        checks.append(_check(block.data))
+        last = block.text[-1:] or last
+        yield block.text
+    made = Offsets(item.sha256, tuple(characters), tuple(breaks), last != "\n", bytes(carried), tuple(checks))
+    data = msgspec.msgpack.encode(made)
+    artifacts.keep_beside(item.sha256, _check(data) + data)
+
+
+def _ranged(
+    store: Store, part: Part, window: Callable[[Offsets, Callable[[int, int], Iterator[str]]], Window]
+) -> Window | None:
+    item, artifacts = _sole(part), store.artifacts
+    if item is None or item.size_bytes < LEAST_BYTES or not isinstance(artifacts, FileArtifacts):
+        return None
+    try:
+        offsets = _known(artifacts, item)
+        return offsets and window(offsets, lambda first, end: _texts(artifacts, offsets, first, end))
+    except (_Changed, StoreError, BadInput):
+        return None  # whoever reads the whole says what is wrong
+
+
+def _sole(part: Part) -> Stored | None:
+    """The artifact, if it is all that the part holds."""
+    content = part.content if isinstance(part, ToolResult) else (part,)
+    return content[0] if len(content) == 1 and isinstance(content[0], Stored) else None
+
+
+def _texts(artifacts: FileArtifacts, offsets: Offsets, first: int, end: int) -> Iterator[str]:
+    count = len(offsets.checks)
+    for number in range(first, min(end, count)):
+        carried = offsets.carried[number]
+        data = artifacts.span(offsets.sha256, number * BLOCK_BYTES - carried, BLOCK_BYTES + carried)
+        if _check(data) != offsets.checks[number]:
+            raise _Changed
+        yield whole_text(data, is_last=number == count - 1)
+
+
+def _known(artifacts: FileArtifacts, item: Stored) -> Offsets | None:
+    kept = artifacts.beside(item.sha256)
+    if kept is None or _check(kept[CHECK_BYTES:]) != kept[:CHECK_BYTES]:
+        return None
+    try:
+        offsets = msgspec.msgpack.decode(kept[CHECK_BYTES:], type=Offsets)
+    except msgspec.MsgspecError:
+        return None  # of another version
+    blocks = -(-item.size_bytes // BLOCK_BYTES)
+    is_whole = len(offsets.checks) == len(offsets.carried) == blocks and len(offsets.breaks) == blocks + 1
+    return offsets if is_whole and offsets.sha256 == item.sha256 else None
+
+
+def _check(data: bytes) -> bytes:
+    return sha256(data).digest()[:CHECK_BYTES]
