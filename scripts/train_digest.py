@@ -5,8 +5,8 @@
 
 Recorded sessions are folded as a session would be, at several limits: the oldest messages go into the digest until the rest fits.
 After each fold, every name and every line of the digest that the rest does not show is one row. It was needed if it next comes
-up in what the agent itself wrote in a call, more than FAR messages after it was last seen; it was not if a result showed it again first, or
-if it never came back. Names that more than a tenth of the sessions share are never counted as needed.
+up in what the agent itself wrote in a call, more than FAR messages after it was last seen; it was not if a result showed it
+again first, or if it never came back. Names that more than a tenth of the sessions share are never counted as needed.
 
 Sessions are split by the hash of their id: the half with the lower hashes is for measuring and is never read here. Seeded; the
 same sessions give the same weights. Writes src/foveal/digest/weights.json and says how good the score is on a tenth held aside.
@@ -154,16 +154,18 @@ def rows(session: Seen, common: frozenset[str], limit: int) -> tuple[Rows, Rows]
     return of_names, of_lines
 
 
-def trained(data: Rows, held: Rows, features: Sequence[str], what: str) -> dict[str, Any]:
+def trained(data: Rows, held: Rows, features: Sequence[str], what: str) -> list[Any]:
     x, y = np.array(data.x, dtype=float), np.array(data.y, dtype=float)
     table = lightgbm.Dataset(x, y, weight=np.array(data.weight), feature_name=list(features))
     model = lightgbm.train(TREES, table, ROUNDS)
     guess = np.asarray(model.predict(np.array(held.x, dtype=float)))
-    print(f"{what}: {len(y):,} rows, {np.average(y, weights=data.weight):.4f} needed; held aside: {quality(guess, held)}")
+    print(
+        f"{what}: {len(y):,} rows, {np.average(y, weights=data.weight):.4f} needed; held aside: {quality(guess, held)}"
+    )
     gains = model.feature_importance("gain")
     ranked = sorted(zip(gains / gains.sum(), features, strict=True), reverse=True)
     print("   " + ", ".join(f"{name} {gain:.2f}" for gain, name in ranked if gain >= 0.01))
-    return {"features": list(features), "trees": [plain(tree["tree_structure"]) for tree in model.dump_model()["tree_info"]]}
+    return [flat(tree["tree_structure"]) for tree in model.dump_model()["tree_info"]]
 
 
 def quality(guess: Any, held: Rows) -> str:
@@ -174,12 +176,21 @@ def quality(guess: Any, held: Rows) -> str:
     return ", ".join(f"{share:.3f} in the best {part:.0%}" for part, share in shares.items())
 
 
-def plain(node: dict[str, Any]) -> Any:
-    """A tree as nested lists: feature, threshold, what follows up to it, what follows above it. A leaf is a number."""
-    if "leaf_value" in node:
-        return round(node["leaf_value"], 4)
-    threshold = round(node["threshold"], 3)
-    return [node["split_feature"], threshold, plain(node["left_child"]), plain(node["right_child"])]
+def flat(root: dict[str, Any]) -> list[Any]:
+    """A tree as the package reads it: nodes (feature, threshold, next up to it, next above it) and leaves, from -1 on."""
+    nodes, leaves = list[list[float]](), list[float]()
+
+    def place(node: dict[str, Any]) -> int:
+        if "leaf_value" in node:
+            leaves.append(round(node["leaf_value"], 4))
+            return -len(leaves)
+        at = len(nodes)
+        nodes.append([node["split_feature"], round(node["threshold"], 3)])
+        nodes[at] += [place(node["left_child"]), place(node["right_child"])]
+        return at
+
+    place(root)
+    return [nodes, leaves]
 
 
 def is_for_training(session: str) -> bool:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from foveal.core.entry import Body, Entry, ToolCall
+from foveal.core.entry import Body, Entry, Fold, ToolCall
 from foveal.core.prompt import Prompt
 from foveal.core.trace import Trace
+from foveal.events import Pressure
 from foveal.policies import Policy
 from foveal.session import Session
 from foveal.stores.port import Store
@@ -38,6 +39,16 @@ class AsyncSession:
 
     async def prompt(self, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
         return await self._run(self._session.prompt, tools)
+
+    async def compact(self, instructions: str = "") -> Fold | None:
+        return await self._run(self._session.compact, instructions)
+
+    async def recover(self, error: object, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
+        return await self._run(self._session.recover, error, tools)
+
+    async def pressure(self) -> Pressure:
+        """A method here and not a property: it waits for its turn."""
+        return await self._run(lambda: self._session.pressure)
 
     async def serve(self) -> list[ToolCall]:
         return await self._run(self._session.serve)

@@ -13,7 +13,7 @@ from foveal.core.pins import collect_pins
 from foveal.core.project import View
 from foveal.core.prompt import Prompt
 from foveal.core.retention import Rule
-from foveal.core.trace import PROMPT_TOKENS
+from foveal.core.trace import PROMPT_TOKENS, Line
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.render import Renderer
 from foveal.dialects.tools import read_tools
@@ -59,15 +59,17 @@ def view_of(rows: Iterable[Row], name: str, optics: Optics) -> View:
 def build(name: str, view: View, optics: Optics, specs: tuple[ToolSpec, ...], renderer: Renderer) -> Prompt:
     """The prompt of a view that fits. Validated before anybody sees it."""
     setup = view.setup or optics.setup(specs)
-    lead, wires, since = renderer.render(view)
+    blocks = view.beside.blocks if view.beside else ()
+    lead, wires, tail, since = renderer.render(view, blocks)
     if not wires and not lead:
         raise BadInput(f"session {name!r} has nothing to send yet; append a message first")
-    request = optics.dialect.request(optics.ask(specs, name[:64]), lead, wires)
+    request = optics.dialect.request(optics.ask(specs, name[:64]), lead, wires, tail)
     if problems := optics.dialect.problems(request, since):
         renderer.forget()  # else the next prompt would be checked from here on only
         raise InvalidPrompt(optics.dialect.name, problems)
-    tokens = view.size.tokens + setup.tools_tokens + PROMPT_TOKENS
-    return Prompt(name, view.calls + 1, request, wires, tokens, None, setup, tuple(view.atoms))
+    lines = tuple(Line(b.name, b.kind, "full", b.kind, b.placement, b.tokens, b.tokens) for b in blocks)
+    tokens = view.size.tokens + setup.tools_tokens + PROMPT_TOKENS + sum(block.tokens for block in blocks)
+    return Prompt(name, view.calls + 1, request, wires, tokens, None, setup, tuple(view.atoms), lines)
 
 
 def prompt_at(store: Store, name: str, optics: Optics, call: int | None, now: View | None = None) -> Prompt:

@@ -1,12 +1,19 @@
 """Reading policies from files: TOML, or YAML where the extra is installed.
 
 YAML is read for plain data only: no tags, no aliases, no key twice, and no more than a person would write.
+
+Older files have two knobs, `auto_compact` and `compact_threshold`. They are read, with a warning that says what to write now.
 """
 
 import tomllib
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+
+from foveal.core.budget import TARGET_SHARE
 from foveal.core.errors import BadPolicy, MissingExtra
 from foveal.policies import Policy, policy_from
 
@@ -14,11 +21,82 @@ MOST_BYTES = 1 << 20
 """More than anybody writes by hand; a parser is not asked to read more."""
 
 
+_OLD_KEYS = ("auto_compact", "compact_threshold")
+
+
+class OldKeysWarning(UserWarning):
+    """A policy file uses keys that were replaced; the warning says what to write in their place."""
+
+
 def read_policy(path: str | Path) -> Policy:
     """A policy from a file: YAML if its name ends in .yaml or .yml, else TOML."""
     text = _text(Path(path))
     is_yaml = Path(path).suffix.lower() in (".yaml", ".yml")
-    return policy_from(_yaml(text, path) if is_yaml else _toml(text, path), str(path))
+    table = plain_yaml(text, path) if is_yaml else _toml(text, path)
+    old = {key: table[key] for key in _OLD_KEYS if key in table}
+    policy = policy_from({key: value for key, value in table.items() if key not in old}, str(path))
+    return _with_old_keys(policy, old, path) if old else policy
+
+
+def _with_old_keys(policy: Policy, old: Mapping[str, object], path: str | Path) -> Policy:
+    """The policy with what the two knobs of older files said, in the words of today."""
+    auto = old.get("auto_compact", True)
+    if not isinstance(auto, bool):
+        raise BadPolicy(f"{path}: auto_compact is {auto!r}; it is true or false")
+    trigger = policy.budget.trigger
+    for other, value in (("compact_threshold", old.get("compact_threshold")), ("budget.trigger", trigger)):
+        if not auto and value is not None:
+            raise BadPolicy(f"{path}: auto_compact is false, but {other} = {value} says when to fold; keep one of them")
+    if "compact_threshold" in old:
+        if trigger is not None:
+            raise BadPolicy(
+                f"{path}: compact_threshold and budget.trigger = {trigger} say the same; keep budget.trigger"
+            )
+        return _with_threshold(policy, old["compact_threshold"], path)
+    now = (
+        "it always holds" if auto else "no prompt is folded before it would be over the limit, without this key as well"
+    )
+    _warn(f"{path}: auto_compact = {str(auto).lower()} is an old form: {now}. Leave it out.")
+    return policy
+
+
+def _with_threshold(policy: Policy, threshold: object, path: str | Path) -> Policy:
+    """A threshold above 1 was a number of tokens, any other a share of the window. What is kept is a number of tokens."""
+    said = f"{path}: compact_threshold is {threshold!r}"
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold < float("inf"):
+        raise BadPolicy(f"{said}; it is a number of tokens above 1, or a share of the window from 0 to 1")
+    limit = policy.max_context_tokens or policy.budget.limit
+    if threshold > 1:
+        if threshold != int(threshold):
+            raise BadPolicy(f"{said}; above 1 it is a number of tokens, and whole")
+        tokens, read_as = int(threshold), "above 1, a number of tokens"
+    elif limit is None:
+        raise BadPolicy(
+            f"{said}, a share of a window that this file does not tell. Write budget.trigger in tokens in its place, "
+            "or set max_context_tokens beside it"
+        )
+    else:
+        tokens, read_as = max(2, int(threshold * limit)), f"at most 1, a share of the window of {limit:,} tokens"
+    if limit is not None and tokens > limit:
+        raise BadPolicy(f"{said}, but the limit is {limit:,} tokens; a fold is due below the limit")
+    sendable = policy.budget_for(limit).sendable if limit is not None else tokens
+    trigger = min(tokens, sendable)
+    target = policy.budget.target or max(1, int(trigger * TARGET_SHARE))
+    if target >= trigger:
+        raise BadPolicy(
+            f"{said}, but budget.target is {target:,}; a fold goes down to the target and must be due above it"
+        )
+    _warn(
+        f"{path}: compact_threshold = {threshold} is an old form, read as {read_as}. "
+        f"Write budget.trigger = {trigger} and budget.target = {target} in its place; "
+        f"or max_context_tokens alone, from which both follow."
+    )
+    budget = msgspec.structs.replace(policy.budget, trigger=trigger, target=target)
+    return msgspec.structs.replace(policy, budget=budget)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, OldKeysWarning, stacklevel=4)
 
 
 def _text(path: Path) -> str:
@@ -42,11 +120,12 @@ def _toml(text: str, path: str | Path) -> dict[str, Any]:
         raise BadPolicy(f"{path}: is not TOML: {error}") from None
 
 
-def _yaml(text: str, path: str | Path) -> dict[str, Any]:
+def plain_yaml(text: str, path: str | Path, what: str = "a policy") -> dict[str, Any]:
+    """The keys of a YAML text, which is `what`: plain data, each written where it is used."""
     try:
         import yaml  # noqa: PLC0415 - an extra # pyright: ignore[reportMissingModuleSource]
     except ImportError:
-        raise MissingExtra(f"{path}: reading a policy in YAML", "yaml") from None
+        raise MissingExtra(f"{path}: reading {what} in YAML", "yaml") from None
 
     class PlainLoader(yaml.SafeLoader):
         """Maps, lists, texts and numbers, each written where it is used."""
@@ -68,7 +147,7 @@ def _yaml(text: str, path: str | Path) -> dict[str, Any]:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         if isinstance(error, BadPolicy):
             raise
-        raise BadPolicy(f"{path}: is not YAML that a policy may use: {' '.join(str(error).split())}") from None
+        raise BadPolicy(f"{path}: is not YAML that {what} may use: {' '.join(str(error).split())}") from None
     if table is not None and not isinstance(table, dict):
-        raise BadPolicy(f"{path}: holds a {type(table).__name__} where the keys of a policy belong")
+        raise BadPolicy(f"{path}: holds a {type(table).__name__} where the keys of {what} belong")
     return cast("dict[str, Any]", table or {})

@@ -6,10 +6,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Level: TypeAlias = Literal["none", "info", "warning", "critical"]
+from foveal.inject.reminders.situation import Thresholds
 
-_LEVELS: tuple[tuple[float, Level], ...] = ((0.95, "critical"), (0.8, "warning"), (0.6, "info"))
-"""Shares of what may be sent before a fold is due."""
+Level: TypeAlias = Literal["none", "info", "warning", "critical"]
 
 
 class Pressure(msgspec.Struct, frozen=True):
@@ -18,6 +17,7 @@ class Pressure(msgspec.Struct, frozen=True):
     tokens: int
     limit: int
     """Above this a fold is due."""
+    thresholds: Thresholds = Thresholds()
 
     @property
     def share(self) -> float:
@@ -25,8 +25,7 @@ class Pressure(msgspec.Struct, frozen=True):
 
     @property
     def level(self) -> Level:
-        levels: list[Level] = [level for least, level in _LEVELS if self.share >= least]
-        return levels[0] if levels else "none"
+        return self.thresholds.level(self.tokens, self.limit) or "none"
 
 
 class CompactionStarted(msgspec.Struct, frozen=True):

@@ -10,18 +10,20 @@ import msgspec
 
 from foveal import counters, prices
 from foveal.core.budget import Budget
-from foveal.core.entry import Image, Setup
+from foveal.core.entry import Image, Part, Setup
 from foveal.core.errors import BadPolicy
 from foveal.core.lens import Lens
 from foveal.core.measure import Measure
 from foveal.core.pins import NO_PINS, Pins
 from foveal.core.project import PROJECTION, View
+from foveal.core.repair import sendable_part
 from foveal.core.retention import Rule
 from foveal.core.trace import PROMPT_TOKENS
 from foveal.core.view import Size
 from foveal.dialects import Dialect, find_dialect
 from foveal.dialects.port import Ask, ToolSpec
 from foveal.dialects.tools import tools_json
+from foveal.frame import neutralise_part
 from foveal.policies import Policy
 from foveal.policies.arrival import NO_RENDERERS, Renderers, arrival
 from foveal.policies.retention import Layers
@@ -33,6 +35,9 @@ REPLY_TOKENS = 4_096
 TOOL_TOKENS = 4
 """What a format may add to a tool beyond the chat form that is counted: Responses says of each whether it is strict."""
 
+
+FRAME = 1
+"""Raised whenever the frame makes another text of the same one: snapshots of an older one are not read."""
 
 SCENARIO = "FOVEAL_SCENARIO"
 """The environment variable that picks one of a policy's scenarios."""
@@ -64,9 +69,11 @@ class Optics(msgspec.Struct, frozen=True):
         dialect, model = self.dialect, self.model
         measure = Measure(self.counter.counter.count, self._image_tokens)
         rules = sha256(self.layers.canonical().encode()).hexdigest()[:16] if self.layers.layers else ""
-        key = f"{PROJECTION}|{model}|{dialect.name}|{self.counter.counter.name}|{rules}"
+        frame = FRAME if self.policy.guard else 0
+        key = f"{PROJECTION}|{model}|{dialect.name}|{self.counter.counter.name}|{rules}|{frame}"
         arrive = arrival(self.layers, measure.count, self.renderers)
-        return Lens(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins, arrive)
+        lens = Lens(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins, arrive)
+        return msgspec.structs.replace(lens, guard=_guarded) if self.policy.guard else lens
 
     def setup(self, tools: tuple[ToolSpec, ...]) -> Setup:
         text = tools_json(tools)
@@ -93,6 +100,13 @@ class Optics(msgspec.Struct, frozen=True):
         size = (image.width, image.height) if image.width and image.height else counters.image_size(image.data or b"")
         width, height = size or (None, None)
         return counters.image_tokens(self.counter.family, width, height)
+
+
+def _guarded(part: Part) -> Part:
+    """The part neutralised, as it will be sent: two halves of a letter are one only then."""
+    sent = sendable_part(part)
+    safe = neutralise_part(sent)
+    return part if safe is sent else safe
 
 
 def focus(

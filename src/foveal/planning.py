@@ -77,7 +77,8 @@ class Planner:
     def pressure(self, view: View, taken: int = 0) -> Pressure:
         setup = view.setup or self._offer((), ()).setup
         fixed = setup.tools_tokens + PROMPT_TOKENS + taken
-        return Pressure(view.size.tokens + fixed, self._limits(view, setup, taken).due.tokens + fixed)
+        due = self._limits(view, setup, taken).due.tokens + fixed
+        return Pressure(view.size.tokens + fixed, due, self.optics.policy.pressure)
 
     def steps(self, view: View, fold: Fold) -> list[Step]:
         """The messages that the summary of this fold covers and no summary before it did, as they were recorded."""
@@ -86,6 +87,10 @@ class Planner:
         found = self._originals(places)
         entries = [(place, found[place]) for place in places if place in found]
         return [step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
+
+    def specs(self, tools: Sequence[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
+        """The host's own tools, read."""
+        return self._offer(tools, ()).specs
 
     def forget(self) -> None:
         """Read and count the tools anew."""

@@ -1,7 +1,8 @@
 """The two tools that let the model look again: one fetches by reference, one searches everything the session ever saw.
 
 They are offered only while something is shown below full, and answered by `Session.serve`. What a call asks for is data: a bad
-reference, pattern or number is answered with a sentence that says so, and the session goes on.
+reference, pattern or number is answered with a sentence that says so, and the session goes on. The log holds texts as they came,
+while the model sees and copies neutralised ones: what it asks for is restored before anything is looked up.
 """
 
 from typing import Any, Literal
@@ -11,6 +12,7 @@ import msgspec
 from foveal.core.entry import Message, ToolCall, result
 from foveal.core.errors import FovealError
 from foveal.core.lens import RECALL_TOOL, SEARCH_TOOL
+from foveal.frame import restore, safe_name
 from foveal.stores.port import Store
 
 RECALL = RECALL_TOOL
@@ -19,6 +21,9 @@ NAMES = frozenset({RECALL, SEARCH})
 
 MOST_CHARACTERS = 12_000
 """What one call returns at most, about 3 000 tokens: enough for a file, and the rest is one call further."""
+
+_NAME_CHARS = 120
+"""Of references and tools' names in the lines that we write. What follows is guarded like any other result."""
 
 TOOLS: tuple[dict[str, Any], ...] = (
     {
@@ -79,19 +84,21 @@ def answer(store: Store, session: str, call: ToolCall) -> Message:
 def _recall(store: Store, session: str, call: ToolCall) -> str:
     from foveal.recall import Fetch, fetch  # noqa: PLC0415 - loaded by the first call
 
-    asked = msgspec.json.decode(call.arguments, type=_Recall)
+    asked = msgspec.json.decode(restore(call.arguments), type=_Recall)
     wanted = Fetch(asked.ref.removeprefix("ref "), asked.offset, asked.limit, asked.unit, asked.pattern)
     found = fetch(store, session, wanted, most=MOST_CHARACTERS)
     matches = f", {found.matches} matching" if found.matches is not None else ""
     more = f"; go on with offset {found.next.offset}, unit {found.next.unit}" if found.next else ""
-    return f"[{asked.ref}: {found.unit} {found.first}-{found.last} of {found.total}{matches}{more}]\n{found.text}"
+    ref = safe_name(asked.ref, _NAME_CHARS)
+    return f"[{ref}: {found.unit} {found.first}-{found.last} of {found.total}{matches}{more}]\n{found.text}"
 
 
 def _search(store: Store, session: str, call: ToolCall) -> str:
     from foveal.search import search  # noqa: PLC0415 - loaded by the first call
 
-    asked = msgspec.json.decode(call.arguments, type=_Search)
+    asked = msgspec.json.decode(restore(call.arguments), type=_Search)
     hits = search(store, session, asked.query, limit=asked.limit, without=NAMES)
     if not hits:
         return "[nothing found]"
-    return "\n".join(f"[ref {hit.ref}, {hit.kind}, line {hit.line}]\n{hit.snippet}" for hit in hits)
+    named = ((safe_name(hit.ref, _NAME_CHARS), safe_name(hit.kind, _NAME_CHARS), hit) for hit in hits)
+    return "\n".join(f"[ref {ref}, {kind}, line {hit.line}]\n{hit.snippet}" for ref, kind, hit in named)

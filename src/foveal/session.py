@@ -9,9 +9,10 @@ from base64 import b32encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from os import PathLike
 from secrets import token_bytes
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,16 +20,19 @@ from foveal import checkpoint_tool, log, own_tools
 from foveal.building import build, open_view, prompt_at, told_retention, view_of
 from foveal.core import snapshot
 from foveal.core.atoms import calls_of
-from foveal.core.entry import Body, Entry, Fold, Rewind, Setup, ToolCall
+from foveal.core.entry import Body, Entry, Fold, Message, Rewind, Setup, ToolCall, user
 from foveal.core.errors import BadEntry, BadInput, ContextOverflow, NotFound, OverBudget
-from foveal.core.project import View
+from foveal.core.project import ATTACHED, View
 from foveal.core.prompt import Prompt
 from foveal.core.retention import Rule
 from foveal.core.trace import Trace
+from foveal.core.view import short_ref
 from foveal.counters import ModelCounter
 from foveal.declare import split_retention
 from foveal.dialects.render import Renderer
+from foveal.dialects.tools import read_tools
 from foveal.events import Listener, Pressure, ignore
+from foveal.injecting import NOTHING, Host, Injection, Injector, Upload
 from foveal.intake import bodies
 from foveal.optics import focus, refocus
 from foveal.overflow import learned, refusal_in
@@ -40,6 +44,10 @@ from foveal.policies.summarise import shown_beside
 from foveal.scribe import Scribe
 from foveal.stores.port import Store
 from foveal.summarisers.port import Summariser
+from foveal.surroundings import NOWHERE, Around, Surroundings
+
+if TYPE_CHECKING:
+    from foveal.inject.files import Attachment
 
 SNAPSHOT_EVERY = 256
 """Entries between two snapshots, and as many as the view has atoms if those are more: opening reads at most as much again
@@ -70,6 +78,8 @@ class Session:
         renderers: Renderers = NO_RENDERERS,
         summariser: Summariser | None = None,
         on_event: Listener = ignore,
+        surroundings: Surroundings = NOWHERE,
+        tools: Iterable[str] | None = None,
         author: str = "agent",
         takeover: bool = False,
         new_id: Callable[[], str] = _random_id,
@@ -92,6 +102,12 @@ class Session:
         self._snapshot_due = self._view.seq + SNAPSHOT_EVERY
         self._estimated: int | None = None
         self._planner = Planner(store, name, self._optics)
+        count = self._optics.counter.counter.count
+        self._injector = Injector(policy, count, surroundings.triggers)
+        self._around = Around(surroundings, count)
+        self._allowed = None if tools is None else frozenset(tools)
+        self._injector.follow(self._view)
+        self._around.follow(self._view)
         setup = self._view.setup
         if not retention and setup and (told := declared_in(setup.retention)) != self._declared:
             self._declare(told)  # what a tool list said since the last snapshot
@@ -112,12 +128,17 @@ class Session:
         bodies = [body for item in items for body in self._bodies(item)]
         return self._keep(bodies, [self._new_id() for _ in bodies])
 
-    def prompt(self, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
-        """The next request: within the budget, valid for the provider. `OverBudget` if that cannot be."""
+    def prompt(self, tools: Sequence[Mapping[str, Any]] = (), *, host: Host = Host()) -> Prompt:  # noqa: B008 - a frozen value
+        """The next request: within the budget, valid for the provider. `OverBudget` if that cannot be.
+
+        `host` tells what only the host knows of the next call, for reminders.
+        """
+        tools = self._around.tools(self._permitted(tools), self._optics.budget.sendable)
         tools, declared = split_retention(tools)
         if not declared.items() <= self._declared.items():
             self._declare(self._declared | declared)
-        offer, fold = self._planner.plan(self._view, tools)
+        injection = self._injection(tools, host)
+        offer, fold = self._planner.plan(self._view, tools, taken=injection.tokens)
         if fold:
             fold = self._written(fold)
         elif self._scribe.is_wanted:
@@ -126,9 +147,63 @@ class Session:
             self._keep([offer.setup], [self._new_id()])
         if fold:
             self._fold(fold)
+        if injection.beside != (self._view.beside or NOTHING.beside):
+            self._keep([injection.beside], [self._new_id()])
         prompt = build(self.name, self._view, self._optics, offer.specs, self._renderer)
         self._estimated = prompt.tokens
-        return msgspec.structs.replace(prompt, fold=fold)
+        self._injector.sent()
+        return msgspec.structs.replace(prompt, fold=fold, beside=(*prompt.beside, *injection.held_back))
+
+    def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
+        """Put content beside the conversation, in a fence of a kind that the policy names. Blank text takes it back."""
+        fence = self._injector.fence(self._view, kind, text, key=key, attributes=attributes)
+        return self._keep([fence], [self._new_id()])[0]
+
+    def remind(self, text: str, name: str = "host") -> None:
+        """Say this once, with the next call. Needs `remind` in the policy."""
+        self._injector.remind(name, text)
+
+    def attach(self, path: str | PathLike[str], *, name: str | None = None) -> "Attachment":
+        """Give a file to the model: small text whole, larger ones by an outline that can be recalled, images scaled."""
+        from foveal.attaching import attached  # noqa: PLC0415 - loaded by the first file
+
+        entry_id = self._new_id()
+        found, message = attached(self._around.given.workspace, path, entry_id, self._optics, self._store, name=name)
+        entry = Entry(entry_id, self._view.head, self._clock_ms(), ATTACHED, log.checked_message(message))
+        (seq,) = self._writer.append([log.to_draft(entry)])
+        self._take(seq, entry)
+        self._around.files.add(found.name)
+        self._injector.tell("uploads", Upload(found.name, found.kind, found.size_bytes, short_ref(entry_id)))
+        return found
+
+    def child(
+        self,
+        name: str,
+        task: str,
+        *,
+        tools: Iterable[str] = (),
+        fences: Iterable[str] = (),
+        model: str | None = None,
+        policy: Policy | None = None,
+        **options: Any,
+    ) -> "Session":
+        """A session for a sub-agent: its task, the fences of these kinds, and nothing else of this one.
+
+        It may be offered the tools of these names only, has its own window, and by default this session's model and policy.
+        """
+        child = Session(
+            self._store,
+            f"{self.name}/{name}",
+            model=model or self._optics.model,
+            policy=policy or self._optics.policy,
+            tools=tools,
+            **options,
+        )
+        wanted = frozenset(fences)
+        given = [fence for fence in self._view.fences if fence.kind in wanted]
+        if child.view.head is None:
+            child.extend([*(msgspec.structs.replace(fence, call=1, turn=1) for fence in given), user(task)])
+        return child
 
     def compact(self, instructions: str = "") -> Fold | None:
         """Fold now, down to half of what the prompt takes; None if nothing of it can be folded.
@@ -205,8 +280,25 @@ class Session:
         open_calls = zip(calls_of(atom), atom.answers, strict=False) if atom else ()
         waiting = [call for call, answered in open_calls if answered is None]
         ours = own_tools.ours(self._view.setup.tools if self._view.setup else "[]")
-        self.extend(own_tools.answer(self._store, self.name, call) for call in waiting if call.name in ours)
-        return [call for call in waiting if call.name not in ours]
+        answers = {call.id: own_tools.answer(self._store, self.name, call) for call in waiting if call.name in ours}
+        found = {call.id: answer for call in waiting if (answer := self._around.answer(call))}
+        self.extend((answers | found).values())
+        return [call for call in waiting if call.id not in answers and call.id not in found]
+
+    def _permitted(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """The tools that this session may be offered: a child sees what it was given."""
+        if self._allowed is None:
+            return tools
+        return [tool for tool in tools if read_tools([split_retention([tool])[0][0]])[0].name in self._allowed]
+
+    def _injection(self, tools: Sequence[Mapping[str, Any]], host: Host) -> Injection:
+        """What the next prompt holds beside the conversation."""
+        if news := self._around.news():
+            self._injector.tell("new_instructions", *news)
+        for kind, text in self._around.put(self._view):
+            self.inject(kind, text, key="")
+        names = frozenset(spec.name for spec in self._planner.specs(tools))
+        return self._injector.beside(self._view, self.pressure, host, names)
 
     def _declare(self, declared: Mapping[str, Rule]) -> None:
         """Look at the log through the retention that tools were defined with."""
@@ -272,8 +364,18 @@ class Session:
 
     def _take(self, seq: int, entry: Entry) -> None:
         self._view.feed(seq, entry)
+        if isinstance(entry.body, Message):
+            self._injector.heard(seq, entry.body)
+            self._hear(entry.body)
         if self._view.stale:
             self._rebuild()
+
+    def _hear(self, message: Message) -> None:
+        """What the user mentions is told to the next call."""
+        if said := self._around.heard(message):
+            for field in ("tools", "skills", "agents"):
+                if names := getattr(said, field):
+                    self._injector.tell(f"mentioned_{field}", *names)
 
     def _rebuild(self) -> None:
         self._view = view_of(log.branch(self._store.rows(self.name)), self.name, self._optics)

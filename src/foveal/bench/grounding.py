@@ -78,6 +78,24 @@ def common_clues(recordings: Sequence[Recording]) -> frozenset[str]:
     return frozenset(clue for clue, sessions in seen.items() if sessions > most)
 
 
+class Need(msgspec.Struct, frozen=True):
+    """What one action used of what was seen before: far clues with their age in messages, and recent ones."""
+
+    far: tuple[tuple[str, int], ...] = ()
+    near: tuple[str, ...] = ()
+
+
+def needs_of(messages: Sequence[Message], common: frozenset[str]) -> Iterator[Need]:
+    """For each reply of the session, in order. A clue's age is counted from where it was seen last."""
+    last: dict[str, int] = {}
+    for at, message in enumerate(messages):
+        if message.role == "assistant":
+            used = {clue: at - last[clue] for clue in clues(_arguments(message)) if clue in last and clue not in common}
+            far = sorted((clue, age) for clue, age in used.items() if age > FAR)
+            yield Need(tuple(far), tuple(sorted(clue for clue, age in used.items() if age <= FAR)))
+        last.update(dict.fromkeys(clues(text_seen(message)), at))
+
+
 def ground(recording: Recording, policy: Policy, *, model: str, common: frozenset[str], tally: Tally) -> None:
     """Replay one recording and count, for each of its actions, which of its clues the prompt still held."""
     messages = [step.message for step in recording.steps]
@@ -139,7 +157,7 @@ def _text(message: Message) -> str:
 
 def _arguments(message: Message) -> str:
     calls = [part.arguments for part in message.parts if isinstance(part, ToolCall)]
-    return "\n".join(_unescaped(call) for call in calls) if calls else _text(message)
+    return "\n".join(arguments_text(call) for call in calls) if calls else _text(message)
 
 
 def _texts(part: Part) -> Iterator[str]:
@@ -148,7 +166,7 @@ def _texts(part: Part) -> Iterator[str]:
             yield text
         case ToolCall(_, name, arguments):
             yield name
-            yield _unescaped(arguments)
+            yield arguments_text(arguments)
         case ToolResult(_, content):
             yield from (text for item in content for text in _texts(item))
         case Stored(_, _, _, head, tail):
@@ -157,7 +175,12 @@ def _texts(part: Part) -> Iterator[str]:
             pass
 
 
-def _unescaped(arguments: str) -> str:
+def text_seen(message: Message) -> str:
+    """What a later call can see of a message: everything but its thinking."""
+    return "\n".join(text for part in message.parts if not isinstance(part, Thinking) for text in _texts(part))
+
+
+def arguments_text(arguments: str) -> str:
     """The strings inside JSON arguments as text, so that lines compare with lines."""
     try:
         return "\n".join(_strings(msgspec.json.decode(arguments)))

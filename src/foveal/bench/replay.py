@@ -102,7 +102,7 @@ def replay(
             dialect=dialect,
             counter=counter,
             author="replay",
-            new_id=_ids(recording.id),
+            new_id=ids_from(recording.id),
             clock_ms=count().__next__,
         )
     with session:
@@ -127,7 +127,7 @@ class _Run:
 
     def __init__(self, session: Session, facts: ModelFacts, recording: Recording, on_prompt: OnPrompt) -> None:
         self.session, self.facts, self.recording, self.on_prompt = session, facts, recording, on_prompt
-        self.tools, self.notes = _usable_tools(recording)
+        self.tools, self.notes = usable_tools(recording)
         self.savings = Savings(session.view.measure)
         self._before: Prompt | None = None
         self._raw_before = self._unsendable = self._framing = self._tools_tokens = 0
@@ -225,7 +225,7 @@ def shared_tokens(before: Prompt | None, now: Prompt) -> int:
     return tokens
 
 
-def _usable_tools(recording: Recording) -> tuple[list[dict[str, Any]], list[str]]:
+def usable_tools(recording: Recording) -> tuple[list[dict[str, Any]], list[str]]:
     """The recorded tools that can be offered. Recorders list what was called, and models call what does not exist."""
     usable: list[dict[str, Any]] = []
     for tool in msgspec.json.decode(recording.tools, type=list[dict[str, Any]]):
@@ -240,7 +240,7 @@ def _usable_tools(recording: Recording) -> tuple[list[dict[str, Any]], list[str]
     )
 
 
-def _ids(seed: str) -> Callable[[], str]:
+def ids_from(seed: str) -> Callable[[], str]:
     """Ids that are the same in every replay of the same recording."""
     numbers = count()
 

@@ -1,16 +1,37 @@
-"""What became of one entry in one prompt: its line, its folds, its original and what stands for it."""
+"""What became of one entry in one prompt: its line, its folds, its original and what stands for it.
+
+And the other way round: for which entries the prompt's summary stands.
+"""
+
+from collections.abc import Iterator
 
 import msgspec
 
 from foveal import log, recall
-from foveal.core.entry import Entry, File, Fold, FoldItem, Image, Message, Part, PartFold, Text, Thinking, ToolCall
+from foveal.core.entry import (
+    Entry,
+    File,
+    Fold,
+    FoldItem,
+    Image,
+    Message,
+    Part,
+    PartFold,
+    RangeFold,
+    Text,
+    Thinking,
+    ToolCall,
+)
 from foveal.core.entry import ToolResult as Result
 from foveal.core.errors import NotFound
+from foveal.core.folding import SUMMARISED
 from foveal.core.prompt import Prompt
 from foveal.core.trace import Line, lines_of
-from foveal.core.view import Atom
+from foveal.core.view import Atom, range_ref
 from foveal.levels.reference import as_text
+from foveal.scribe import CODE
 from foveal.stores.port import Store
+from foveal.summary.written import summary_in
 
 
 class FoldStep(msgspec.Struct, frozen=True):
@@ -25,6 +46,23 @@ class FoldStep(msgspec.Struct, frozen=True):
     before: int
     after: int
     rebilled: int
+    author: str = ""
+    """Who wrote the prose of the summary, if it is one and somebody did."""
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """The summary of a prompt. There is one, also where pins and requests split what it stands for into ranges."""
+
+    ranges: tuple[str, ...]
+    """References of what it stands for, oldest first."""
+    covers: tuple[str, ...]
+    """The ids of the messages."""
+    raw_tokens: int
+    tokens: int
+    call: int
+    """The call whose prompt it was written for."""
+    author: str
+    """Who wrote its prose; `code` if nobody but the engine did."""
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -39,7 +77,7 @@ class Fate(msgspec.Struct, frozen=True):
 
 def fate_of(store: Store, prompt: Prompt, entry: str, call: int | None) -> Fate:
     """The fate of the entry whose id begins with `entry`, in this prompt."""
-    branch = [log.to_entry(row, prompt.session) for row in log.branch(store.rows(prompt.session))]
+    branch = _branch(store, prompt)
     places = {one.id: i for i, one in enumerate(branch)}
     found = store.find(prompt.session, entry)
     if len(found) != 1:
@@ -56,6 +94,32 @@ def fate_of(store: Store, prompt: Prompt, entry: str, call: int | None) -> Fate:
     return Fate(prompt.session, name[:10], line, folds, original, stand_in)
 
 
+def standing_of(store: Store, prompt: Prompt, call: int | None) -> Standing | None:
+    """What the summary of this prompt stands for; None if it has none."""
+    gaps = [(atom.gap, atom.size.tokens) for atom in prompt.atoms if atom.gap and atom.gap.policy == SUMMARISED]
+    branch = _branch(store, prompt) if gaps else []
+    written = [(at, item) for at, fold in _folds(branch, call) if (item := summary_in(fold))]
+    if not written:
+        return None
+    places = {one.id: i for i, one in enumerate(branch)}
+    shown = {item.id for atom in prompt.atoms for item in atom.items}
+    inside = {i for gap, _ in gaps for i in range(places[gap.first], places[gap.newest[1]] + 1)}
+    covers = (branch[i] for i in sorted(inside))
+    at, item = written[-1]
+    return Standing(
+        ranges=tuple(range_ref(gap.first, gap.newest[1]) for gap, _ in gaps),
+        covers=tuple(one.id for one in covers if isinstance(one.body, Message) and one.id not in shown),
+        raw_tokens=sum(gap.raw_tokens for gap, _ in gaps),
+        tokens=sum(tokens for _, tokens in gaps),
+        call=at,
+        author=item.author or CODE,
+    )
+
+
+def _branch(store: Store, prompt: Prompt) -> list[Entry]:
+    return [log.to_entry(row, prompt.session) for row in log.branch(store.rows(prompt.session))]
+
+
 def _holds(atom: Atom, name: str, places: dict[str, int]) -> bool:
     if atom.gap:
         return places[atom.gap.first] <= places.get(name, -1) <= places[atom.gap.last]
@@ -63,25 +127,33 @@ def _holds(atom: Atom, name: str, places: dict[str, int]) -> bool:
 
 
 def _steps(branch: list[Entry], places: dict[str, int], name: str, call: int | None) -> list[FoldStep]:
-    steps: list[FoldStep] = []
+    return [
+        _step(at, item, fold)
+        for at, fold in _folds(branch, call)
+        for item in fold.items
+        if _touches(item, name, places)
+    ]
+
+
+def _folds(branch: list[Entry], call: int | None) -> Iterator[tuple[int, Fold]]:
+    """The folds up to this call's prompt, each with the call that it was made for."""
     calls = 0
     for entry in branch:
         match entry.body:
             case Message("assistant"):
                 calls += 1
                 if calls == call:
-                    break
-            case Fold(items) as fold:
-                for item in items:
-                    if _touches(item, name, places):
-                        steps.append(_step(calls + 1, item, fold))
+                    return
+            case Fold() as fold:
+                yield calls + 1, fold
             case _:
                 pass
-    return steps
 
 
 def _step(call: int, item: FoldItem, fold: Fold) -> FoldStep:
-    return FoldStep(call, item.level, item.policy, item.because, fold.reason, fold.before, fold.after, fold.rebilled)
+    author = item.author if isinstance(item, RangeFold) else ""
+    sizes = fold.before, fold.after, fold.rebilled
+    return FoldStep(call, item.level, item.policy, item.because, fold.reason, *sizes, author)
 
 
 def _touches(item: FoldItem, name: str, places: dict[str, int]) -> bool:

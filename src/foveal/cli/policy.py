@@ -1,10 +1,11 @@
-"""Show the policy that holds: budget, stages, recall, and each tool's retention with the layer it comes from.
+"""Show the policy that holds: budget, stages, compaction, recall, and each tool's retention with the layer it comes from.
 
 `foveal policy show [TOOL…]`. Layers, the lowest first: built in, toolkit, pattern, exact name, scenario, definition, call. The
 last two are said in code, so that no file shows them.
 """
 
 import os
+import warnings
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any, cast
@@ -12,13 +13,13 @@ from typing import Any, cast
 import msgspec
 
 from foveal.bench.replay import DEFAULT_MODEL
-from foveal.cli.output import Output, add_json
-from foveal.config import read_policy
+from foveal.cli.output import Output, add_json, complain
+from foveal.config import OldKeysWarning, read_policy
 from foveal.core.budget import Budget
 from foveal.core.errors import BadPolicy
 from foveal.core.retention import Retention
 from foveal.optics import SCENARIO
-from foveal.policies import Policy
+from foveal.policies import Compact, Policy
 from foveal.policies.retention import Layers
 from foveal.prices import ModelFacts, find
 
@@ -45,7 +46,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> int:
-    policy = read_policy(args.policy) if args.policy else Policy()
+    policy = _read(args.policy) if args.policy else Policy()
     source = str(args.policy) if args.policy else "the built-in policy"
     scenario = args.scenario or os.environ.get(SCENARIO) or None
     try:
@@ -62,6 +63,7 @@ def run(args: Namespace, out: Output) -> int:
     out.line(f"{source}{f', scenario {scenario}' if scenario else ''}", "strong")
     _print_budget(facts, budget, out)
     _print_stages(policy, out)
+    _print_compact(policy.compact, out)
     out.line()
     out.line(f"recall tools: {'offered while something is shown below full' if policy.recall else 'not offered'}")
     out.line()
@@ -70,6 +72,16 @@ def run(args: Namespace, out: Output) -> int:
     else:
         out.wrapped("No tool is named: every result starts full and may be covered. Name a TOOL to see its values.")
     return 0
+
+
+def _read(path: Path) -> Policy:
+    """The file's policy; what it says in an old form is told in our own way."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always", OldKeysWarning)
+        policy = read_policy(path)
+    for one in heard:
+        complain(one.message)
+    return policy
 
 
 def _retention(layers: Layers, tool: str) -> list[Shown]:
@@ -121,6 +133,18 @@ def _print_stages(policy: Policy, out: Output) -> None:
     out.table(("", ""), rows, "ll")
 
 
+def _print_compact(compact: Compact, out: Output) -> None:
+    out.line()
+    out.line("compaction")
+    named = {**_compact(compact), "summariser": compact.summariser or "none: code writes summaries"}
+    out.table(("", ""), [(f"  {name}", _plain(value)) for name, value in named.items()], "ll")
+
+
+def _compact(compact: Compact) -> dict[str, Any]:
+    """Every value, also those that nobody set."""
+    return {name: getattr(compact, name) for name in Compact.__struct_fields__}
+
+
 def _document(policy: Policy, facts: ModelFacts, budget: Budget, shown: list[Shown]) -> dict[str, Any]:
     tools: dict[str, dict[str, Any]] = {}
     for one in shown:
@@ -130,6 +154,7 @@ def _document(policy: Policy, facts: ModelFacts, budget: Budget, shown: list[Sho
         "window": facts.window,
         "budget": msgspec.to_builtins(budget) | {"sendable": budget.sendable},
         "stages": msgspec.to_builtins(policy.stages),
+        "compact": _compact(policy.compact),
         "recall": policy.recall,
         "tools": tools,
     }

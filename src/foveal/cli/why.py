@@ -1,6 +1,7 @@
 """Explain a prompt: one line an entry, shown how, by which policy, because of what, at how many tokens.
 
-Lines, tools and framing add up to the total. With --entry, one entry with its original, its stand-in and the fold that did it.
+Lines, tools and framing add up to the total; where there is a summary, it is said for which entries it stands and who wrote
+it. With --entry, one entry with its original, its stand-in and the fold that did it.
 """
 
 import shlex
@@ -10,11 +11,12 @@ from typing import Any
 import msgspec
 
 from foveal.cli.calls import add_call
-from foveal.cli.fate import Fate, fate_of
+from foveal.cli.fate import Fate, Standing, fate_of, standing_of
 from foveal.cli.output import Output, add_json
 from foveal.cli.stored import add_store, existing_store, stored_prompt
 from foveal.core.trace import Line, Trace
 from foveal.optics import Optics
+from foveal.scribe import CODE
 
 PREVIEW_CHARS = 400
 
@@ -32,8 +34,9 @@ def run(args: Namespace, out: Output) -> int:
         prompt, optics = stored_prompt(store, args.session, args.call)
         trace = prompt.trace
         fate = fate_of(store, prompt, args.entry, args.call) if args.entry else None
+        standing = standing_of(store, prompt, args.call)
     if out.is_json:
-        out.document(_document(trace, fate))
+        out.document(_document(trace, fate, standing))
         return 0
     out.line(f"{trace.session}, call {trace.call}: {trace.model} in the {trace.dialect} dialect", "strong")
     lines = (fate.line,) if fate else trace.lines
@@ -45,6 +48,8 @@ def run(args: Namespace, out: Output) -> int:
         out.line(f"The whole original: {shlex.join(['foveal', 'recall', fate.session, fate.ref, *store])}")
     else:
         _print_totals(trace, optics, out)
+        if standing:
+            _print_standing(standing, out)
     return 0
 
 
@@ -73,9 +78,16 @@ def _print_totals(trace: Trace, optics: Optics, out: Output) -> None:
         out.wrapped(f"Counted with {optics.counter.counter.name}; {optics.counter.error}.")
 
 
+def _print_standing(standing: Standing, out: Output) -> None:
+    of = f"{len(standing.covers):,} messages of {standing.raw_tokens:,} tokens, in {standing.tokens:,}"
+    by = "by code" if standing.author == CODE else f"by code, its prose by {standing.author}"
+    out.wrapped(f"The summary stands for {of} ({', '.join(standing.ranges)}). Written for call {standing.call} {by}.")
+
+
 def _print_fate(fate: Fate, out: Output) -> None:
     for fold in fate.folds:
-        out.wrapped(f"Folded for call {fold.call} by {fold.policy} ({fold.because}).", "  ", "")
+        author = f", prose by {fold.author}" if fold.author else ""
+        out.wrapped(f"Folded for call {fold.call} by {fold.policy}{author} ({fold.because}).", "  ", "")
         moved = f"{fold.before:,} tokens became {fold.after:,}, {fold.rebilled:,} of them billed anew"
         out.wrapped(f"The fold: {fold.reason}; {moved}.", "  ", "  ")
     if not fate.folds:
@@ -95,7 +107,8 @@ def _preview(text: str) -> str:
     return f"{head}\n[… {len(text) - len(head) - len(tail):,} characters …]\n{tail}"
 
 
-def _document(trace: Trace, fate: Fate | None) -> dict[str, Any]:
+def _document(trace: Trace, fate: Fate | None, standing: Standing | None) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(trace)
     detail = {"entry": msgspec.to_builtins(fate)} if fate else {}
-    return {**plain, "tokens": trace.tokens, "raw_tokens": trace.raw_tokens, **detail}
+    summary = msgspec.to_builtins(standing) if standing else None
+    return {**plain, "tokens": trace.tokens, "raw_tokens": trace.raw_tokens, "summary": summary, **detail}

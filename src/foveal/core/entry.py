@@ -16,6 +16,7 @@ from foveal.core.retention import Rule
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Status: TypeAlias = Literal["ok", "error", "interrupted"]
+Placement: TypeAlias = Literal["after_system", "before_request", "after_request", "after_result", "tail"]
 Stop: TypeAlias = Literal["done", "error", "aborted"]
 
 
@@ -69,6 +70,8 @@ class Stored(_Value, frozen=True, tag="stored"):
     lines: int
     head: str
     tail: str
+    shown: str = ""
+    """What stands for it in prompts, where that is not its head and tail."""
 
 
 class Opaque(_Value, frozen=True, tag="opaque"):
@@ -181,6 +184,48 @@ class Usage(_Value, frozen=True, tag="usage"):
     estimated: int | None = None
 
 
+class Fence(_Value, frozen=True, tag="fence"):
+    """What a host puts beside the conversation, as it is sent. Of fences with one key, the newest is shown."""
+
+    kind: str
+    text: str
+    call: int
+    """The call that it was injected for."""
+    turn: int
+    """The turn that it was injected for."""
+    attributes: tuple[tuple[str, str], ...] = ()
+    key: str | None = None
+    """None stands beside all others of its kind, but not beside the very same text."""
+
+    @property
+    def name(self) -> str:
+        return self.kind if self.key is None else f"{self.kind}:{self.key}"
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return (self.kind, self.key) if self.key is not None else (self.kind, None, self.text, self.attributes)
+
+
+class Block(msgspec.Struct, frozen=True, array_like=True):
+    """A text that stands beside the conversation in one prompt, and where."""
+
+    name: str
+    kind: str
+    """`fence` or `reminder`."""
+    role: Literal["user", "system"]
+    placement: Placement
+    text: str
+    tokens: int
+
+
+class Beside(_Value, frozen=True, tag="beside"):
+    """Everything that one prompt held beside the conversation, so that it can be built again."""
+
+    blocks: tuple[Block, ...]
+    reminded: dict[str, int] = {}
+    """In which call each reminder was last shown."""
+
+
 class Overflow(_Value, frozen=True, tag="overflow"):
     """The provider refused a prompt for its length, or cut it silently: it takes less than was thought."""
 
@@ -213,7 +258,7 @@ class Setup(_Value, frozen=True, tag="setup"):
     """The retention of tools as canonical JSON: what the policy, the scenario and the tools' definitions came to."""
 
 
-Body: TypeAlias = Message | Fold | Pin | Unpin | Note | Usage | Overflow | Rewind | Setup
+Body: TypeAlias = Message | Fold | Pin | Unpin | Note | Fence | Beside | Usage | Overflow | Rewind | Setup
 
 
 class Entry(msgspec.Struct, frozen=True):

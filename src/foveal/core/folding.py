@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from foveal.core.atoms import Atoms
-from foveal.core.entry import FoldItem, Opaque, Part, PartFold, RangeFold, ToolCall, ToolResult
+from foveal.core.entry import FoldItem, Opaque, Part, PartFold, RangeFold, Text, ToolCall, ToolResult
 from foveal.core.pins import with_quotes
 from foveal.core.retention import is_below
 from foveal.core.stand_in import replace_part, text_of
-from foveal.core.view import MESSAGE_TOKENS, NOTHING, Answer, Atom, Gap, Shown, Size, total
+from foveal.core.view import MESSAGE_TOKENS, NOTHING, Answer, Atom, Gap, Item, Shown, Size, total
 
 SUMMARISED = "summarise"
 """The policy whose folds share one summary."""
@@ -73,8 +73,7 @@ class Folding(Atoms):
     def _stand_in(self, index: int, at: int, fold: PartFold) -> Shown:
         atom = self.atoms[index]
         before = atom.items[at].shown[fold.part]
-        quotes = [quote for quote in self.lens.pins.quotes_of((fold.entry,)) if quote in text_of(before.part)]
-        part = replace_part(before.part, with_quotes(fold.text, quotes))
+        part = replace_part(before.part, with_quotes(fold.text, self._quotes_in(atom.items[at], fold.part)))
         sent = sent_as(part, _wire_id_at(atom, Answer(at, fold.part)))
         size = self.lens.measure.part(sent) if sent else NOTHING
         return msgspec.structs.replace(
@@ -122,7 +121,21 @@ class Folding(Atoms):
         """The pinned passages of these atoms, also of those that were covered before."""
         ids = [item.id for atom in run for item in atom.items]
         before = [quote for atom in run if atom.gap for quote in atom.gap.quotes]
-        return [*before, *self.lens.pins.quotes_of(ids)]
+        return [*before, *self.lens.pins.quotes_of(ids, self._quote).values()]
+
+    def _quotes_in(self, item: Item, index: int) -> list[str]:
+        """The pinned passages of this part.
+
+        A passage that ends in the middle of what could be taken for the frame stands nowhere as it is shown alone: it is of
+        every part that has words, rather than of none.
+        """
+        words = [text_of(shown.part) for shown in item.shown]
+        quotes = self.lens.pins.quotes_of((item.id,), self._quote)
+        found = {raw: [shown in text or raw in text for text in words] for raw, shown in quotes.items()}
+        return [quotes[raw] for raw, places in found.items() if words[index] and (places[index] or not any(places))]
+
+    def _quote(self, text: str) -> str:
+        return text_of(self.lens.guard(Text(text)))
 
     def _gap(self, run: list[Atom], fold: RangeFold, text: str) -> Atom:
         entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)

@@ -5,9 +5,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from foveal.core.entry import Part, ToolCall, ToolResult
+from foveal.core.entry import Part, Role, ToolCall, ToolResult
 from foveal.core.measure import Measure
 from foveal.core.pins import NO_PINS, Pins
+from foveal.core.repair import normal
 
 Hides: TypeAlias = Callable[[Part, str | None], str]
 """Why the dialect will not send this part, written by this model; empty if it will."""
@@ -16,6 +17,9 @@ Hides: TypeAlias = Callable[[Part, str | None], str]
 RECALL_TOOL = "recall_context"
 SEARCH_TOOL = "search_context"
 """The tools by which the model looks again. The view counts what is fetched, and shows what they return as it is."""
+
+FORGED = "could be taken for the frame"
+"""Why the guard changed a part."""
 
 CHECKPOINT_TOOL = "checkpoint_context"
 """The tool by which the agent writes the summary itself."""
@@ -38,15 +42,38 @@ Arrive: TypeAlias = Callable[[ToolResult, ToolCall | None, str], Arrived]
 """Told the result, the call that it answers and its reference."""
 
 
+Guard: TypeAlias = Callable[[Part], Part]
+"""A part that nobody vouches for, with what could be taken for the host's own words made harmless; else the very same."""
+
+
+def _as_is(part: Part) -> Part:
+    return part
+
+
 def _whole(_result: ToolResult, _call: ToolCall | None, _ref: str) -> Arrived:
     return WHOLE
 
 
 class Lens(msgspec.Struct, frozen=True):
-    """What the log is looked at through: what the provider can take, how it counts, and what is pinned."""
+    """What the log is looked at through: what the provider can take, how it counts, and what is pinned.
+
+    What the guard is may not change without the key: snapshots are read through the same lens that they were made through.
+    """
 
     key: str
     measure: Measure
     hides: Hides
     pins: Pins = NO_PINS
     arrive: Arrive = _whole
+    guard: Guard = _as_is
+
+    def normal(self, part: Part, role: Role) -> tuple[Part, str, str]:
+        """The part as every provider takes it and nobody is fooled by it; what was wrong with it; who mended it.
+
+        Only what the system says is believed: users, tools and the model itself quote what others wrote.
+        """
+        mended, wrong = normal(part)
+        safe = mended if role == "system" else self.guard(mended)
+        if safe is mended:
+            return mended, wrong, "repair" if wrong else ""
+        return safe, "; ".join(filter(None, (wrong, FORGED))), "frame"

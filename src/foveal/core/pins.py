@@ -1,6 +1,6 @@
 """What is pinned at one point of a branch: whole entries, all results of a tool, or a passage of an entry."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -11,7 +11,10 @@ class Pins(msgspec.Struct, frozen=True):
     entries: frozenset[str] = frozenset()
     tools: frozenset[str] = frozenset()
     quotes: frozenset[tuple[str, str]] = frozenset()
-    """Passages that stay verbatim whatever becomes of their entry."""
+    """Passages that stay verbatim whatever becomes of their entry.
+
+    A passage that could be taken for the frame is shown as the guard makes it, like the entry that it comes from.
+    """
 
     def after(self, mark: Pin | Unpin) -> "Pins":
         """The pins after one more mark."""
@@ -28,10 +31,10 @@ class Pins(msgspec.Struct, frozen=True):
             change[0](entries, mark.entry)
         return Pins(frozenset(entries), frozenset(tools), frozenset(quotes))
 
-    def quotes_of(self, entries: Iterable[str]) -> list[str]:
-        """The passages of these entries that are pinned, in a fixed order."""
+    def quotes_of(self, entries: Iterable[str], shown: Callable[[str], str]) -> dict[str, str]:
+        """The passages of these entries that are pinned, in a fixed order, each with how it is shown."""
         wanted = set(entries)
-        return sorted({text for entry, text in self.quotes if entry in wanted})
+        return {text: shown(text) for text in sorted({text for entry, text in self.quotes if entry in wanted})}
 
 
 NO_PINS = Pins()

@@ -19,7 +19,9 @@ import msgspec
 
 from foveal.core.atoms import calls_of
 from foveal.core.entry import (
+    Beside,
     Entry,
+    Fence,
     Fold,
     Message,
     Opaque,
@@ -37,7 +39,7 @@ from foveal.core.entry import (
 from foveal.core.folding import SEAM, Folding, sent_as
 from foveal.core.lens import CHECKPOINT_TOOL, RECALL_TOOL, SEARCH_TOOL, Lens
 from foveal.core.pins import Pins
-from foveal.core.repair import json_object, normal
+from foveal.core.repair import json_object
 from foveal.core.stand_in import holds_artifact, replace_part, stored_preview
 from foveal.core.view import (
     MESSAGE_TOKENS,
@@ -51,6 +53,9 @@ from foveal.core.view import (
     short_ref,
     total,
 )
+
+ATTACHED = "file"
+"""The author of what is attached rather than said."""
 
 PROJECTION = 2
 """Raised whenever the same log gives another view: snapshots of an older one are not read."""
@@ -85,6 +90,10 @@ class Frozen(msgspec.Struct, frozen=True, omit_defaults=True):
     ceilings: dict[str, int]
     overflows: int
     checkpoint: str
+    fences: tuple[Fence, ...]
+    beside: Beside | None
+    turns: int
+    first: str
     usage: tuple[tuple[int, int], ...]
     size: Size
     open_atom: int | None
@@ -109,6 +118,10 @@ _KEPT = (
     "ceilings",
     "overflows",
     "checkpoint",
+    "fences",
+    "beside",
+    "turns",
+    "first",
 )
 
 
@@ -132,6 +145,14 @@ class View(Folding):
         """What providers were found to take, by model, where that is less than they say."""
         self.checkpoint = ""
         """What the agent wrote at its last checkpoint, as it wrote it, until the next fold."""
+        self.fences: tuple[Fence, ...] = ()
+        """What was put beside the conversation and may still live."""
+        self.beside: Beside | None = None
+        """What the newest prompt held beside the conversation."""
+        self.first = ""
+        """The id of the branch's first entry."""
+        self.turns = 0
+        """Words of the user so far."""
         self.overflows = 0
         """How often the provider refused a prompt for its length since its last reply."""
 
@@ -167,7 +188,7 @@ class View(Folding):
         """Take the next entry of the branch into account."""
         match entry.body:
             case Message() as message:
-                self._message(seq, entry.id, message)
+                self._message(seq, entry, message)
             case Fold(items):
                 self.apply(items)
                 self.folds += 1
@@ -178,6 +199,10 @@ class View(Folding):
                 self.stale |= entry.parent != self.head
             case Usage() as usage if usage.estimated:
                 self.usage = (*self.usage, (usage.estimated, usage.input_tokens))[-_USAGE_KEPT:]
+            case Fence() as fence:
+                self.fences = (*(old for old in self.fences if old.identity != fence.identity), fence)
+            case Beside() as beside:
+                self.beside = beside
             case Overflow(model, limit):
                 self.ceilings = {**self.ceilings, model: min(limit, self.ceilings.get(model, limit))}
                 self.overflows += 1
@@ -185,13 +210,15 @@ class View(Folding):
                 self.setup, self.setup_seq = setup, seq
             case _:
                 pass
+        self.first = self.first or entry.id
         self.seq, self.head = seq, entry.id
 
     def measure(self, message: Message) -> int:
         """How many tokens a message takes in full."""
         return MESSAGE_TOKENS * (message.role != "tool") + sum(self.lens.measure.part(p).tokens for p in message.parts)
 
-    def _message(self, seq: int, entry_id: str, message: Message) -> None:
+    def _message(self, seq: int, entry: Entry, message: Message) -> None:
+        entry_id = entry.id
         if message.role == "assistant":
             self.calls += 1
             self.overflows = 0
@@ -206,7 +233,9 @@ class View(Folding):
                 size = item.size if leading else item.size + _LABEL
                 self._push(Atom("system" if leading else "user", (item,), size))
             case _:
-                if not item.is_silent:  # who says nothing asks for nothing
+                # Who says nothing asks for nothing, and a file that is attached is no request.
+                if not item.is_silent and entry.author != ATTACHED:
+                    self.turns += 1
                     self.first_user = self.first_user or entry_id
                     self.last_user = entry_id
                 self._push(Atom("user", (item,), item.size))
@@ -238,15 +267,15 @@ class View(Folding):
                 return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "repair", because)
             self._opaque.add(part.json)
         raw = measure.part(part)
-        mended, wrong = normal(part)
-        if holds_artifact(mended):
+        safe, wrong, policy = self.lens.normal(part, message.role)
+        if holds_artifact(safe):
             self.is_reduced = True
-            small = stored_preview(mended, ref)
+            small = stored_preview(safe, ref)
             because = "too large for the log; head and tail of the artifact"
             return Shown(small, measure.part(small), raw.tokens, "trimmed", "arrival", because)
         if wrong:
-            return Shown(mended, measure.part(mended), raw.tokens, "full", "repair", wrong)
-        return Shown(mended, raw, raw.tokens)
+            return Shown(safe, measure.part(safe), raw.tokens, "full", policy, wrong)
+        return Shown(safe, raw, raw.tokens)
 
     def _retained(self, shown: Shown, ref: str) -> Shown:
         """A result as its retention has it start."""

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from foveal.core.entry import Fold, Setup
-from foveal.core.trace import Trace, framing_of, lines_of
+from foveal.core.trace import Line, Trace, framing_of, lines_of
 from foveal.core.view import Atom
 
 
@@ -24,6 +24,8 @@ class Prompt(msgspec.Struct, frozen=True):
     """The fold that was recorded to make it fit, if one was needed."""
     setup: Setup
     atoms: tuple[Atom, ...]
+    beside: tuple[Line, ...] = ()
+    """What stands beside the conversation, and what was held back of it."""
 
     @property
     def trace(self) -> Trace:
@@ -33,7 +35,7 @@ class Prompt(msgspec.Struct, frozen=True):
             model=self.setup.model,
             dialect=self.setup.dialect,
             limit=self.setup.limit,
-            lines=tuple(lines_of(self.atoms)),
+            lines=(*lines_of(self.atoms), *self.beside),
             tools_tokens=self.setup.tools_tokens,
             framing_tokens=framing_of(self.atoms),
         )

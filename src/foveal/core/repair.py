@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from foveal.core.codec import sendable
-from foveal.core.entry import Content, File, Image, Message, Part, Text, ToolCall, ToolResult
+from foveal.core.entry import Content, File, Image, Message, Part, Stored, Text, ToolCall, ToolResult
 from foveal.core.view import SYNTHETIC_RESULT, Atom, Item
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
@@ -40,6 +40,14 @@ def normal(part: Part) -> tuple[Part, str]:
             return _unpacked(part), ""
         case _:
             return part, ""
+
+
+def sayable(part: Part) -> Part:
+    """The part mended, with texts that can be written anywhere: for whoever quotes it."""
+    mended, _ = normal(part)
+    if isinstance(mended, ToolResult):
+        return msgspec.structs.replace(mended, content=tuple(_safe(item) for item in mended.content))
+    return _safe(mended)
 
 
 def settle(atom: Atom) -> tuple[Message, ...]:
@@ -84,7 +92,7 @@ def _late_note(item: Item) -> tuple[Part, ...]:
     parts: list[Part] = []
     for shown in item.shown:
         if isinstance(shown.part, ToolResult):
-            parts.append(Text(f"[late result for call {sendable(shown.part.call)[:64]}]"))
+            parts.append(Text(f"[late result for call {_NOT_IN_NAME.sub('_', shown.part.call)[:64]}]"))
             parts.extend(_safe(content) for content in shown.part.content)
     return tuple(parts)
 
@@ -94,6 +102,7 @@ _TEXTS_OF: dict[type, tuple[str, ...]] = {
     ToolCall: ("arguments",),
     Image: ("media_type", "url"),
     File: ("media_type", "name", "url"),
+    Stored: ("head", "tail"),
 }
 
 
@@ -104,6 +113,15 @@ def _safe(part: P) -> P:
         name: safe for name, text in given.items() if text is not None and (safe := sendable(text)) is not text
     }
     return msgspec.structs.replace(part, **changes) if changes else part
+
+
+def sendable_part(part: Part) -> Part:
+    """The part with the texts that are sent of it: what has to be read in them can be read only now."""
+    if not isinstance(part, ToolResult):
+        return _safe(part)
+    content = tuple(_safe(item) for item in part.content)
+    is_same = all(a is b for a, b in zip(content, part.content, strict=True))
+    return part if is_same else msgspec.structs.replace(part, content=content)
 
 
 def _unpacked(item: P) -> P:

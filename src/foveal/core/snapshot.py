@@ -13,7 +13,6 @@ from foveal.core.entry import Entry, Message, Part, Setup
 from foveal.core.lens import Lens
 from foveal.core.pins import NO_PINS, Pins
 from foveal.core.project import Frozen, View
-from foveal.core.repair import normal
 from foveal.core.view import Item, Shown
 
 Fetch = Callable[[Iterable[int]], Mapping[int, Entry]]
@@ -44,7 +43,8 @@ def load(data: bytes, lens: Lens, fetch: Fetch) -> View | None:
     if any(seq not in rows for seq in wanted):
         return None
     atoms = [
-        msgspec.structs.replace(atom, items=tuple(_filled(item, rows) for item in atom.items)) for atom in frozen.atoms
+        msgspec.structs.replace(atom, items=tuple(_filled(item, rows, lens) for item in atom.items))
+        for atom in frozen.atoms
     ]
     setup = rows[frozen.setup_seq].body if frozen.setup_seq else None
     return View.thawed(lens, frozen, atoms, setup if isinstance(setup, Setup) else None)
@@ -75,12 +75,13 @@ def _emptied(item: Item) -> Item:
     return msgspec.structs.replace(item, shown=shown)
 
 
-def _filled(item: Item, rows: Mapping[int, Entry]) -> Item:
+def _filled(item: Item, rows: Mapping[int, Entry], lens: Lens) -> Item:
     if not any(map(_is_missing, item.shown)):
         return item
     body = rows[item.seq].body
     parts: tuple[Part, ...] = body.parts if isinstance(body, Message) else ()
     shown = tuple(
-        msgspec.structs.replace(s, part=normal(parts[i])[0]) if _is_missing(s) else s for i, s in enumerate(item.shown)
+        msgspec.structs.replace(s, part=lens.normal(parts[i], item.role)[0]) if _is_missing(s) else s
+        for i, s in enumerate(item.shown)
     )
     return msgspec.structs.replace(item, shown=shown)

@@ -44,5 +44,7 @@ def stored_preview(part: Part, ref: str) -> Part:
 
 
 def _preview(stored: Stored, ref: str) -> str:
+    if stored.shown:
+        return stored.shown
     note = f"[… {stored.size_bytes:,} bytes in {stored.lines:,} lines; head and tail shown; ref {ref}]"
     return f"{stored.head}\n{note}\n{stored.tail}"

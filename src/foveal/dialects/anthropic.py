@@ -77,11 +77,14 @@ class Anthropic:
     def join(self, wires: list[Wire], chunk: Sequence[Wire]) -> None:
         join_turns(wires, chunk, "content", begin=_user_text(BEGIN), go_on=_user_text(CONTINUE))
 
-    def request(self, ask: Ask, lead: Sequence[Message], wires: list[Wire]) -> dict[str, Any]:
+    def request(
+        self, ask: Ask, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
+    ) -> dict[str, Any]:
         messages = list(wires)
-        if not messages or messages[-1]["role"] == "assistant":
+        if not tail and (not messages or messages[-1]["role"] == "assistant"):
             messages.append(_user_text(CONTINUE))
         _mark_breakpoints(messages)
+        self.join(messages, tail)
         request: dict[str, Any] = {"model": ask.model, "max_tokens": ask.reply_tokens, "messages": messages}
         system = [{"type": "text", "text": p.text} for m in lead for p in m.parts if isinstance(p, Text)]
         if system:

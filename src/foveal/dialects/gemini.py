@@ -80,8 +80,11 @@ class Gemini:
     def join(self, wires: list[Wire], chunk: Sequence[Wire]) -> None:
         join_turns(wires, chunk, "parts", begin=_user_text(BEGIN), go_on=_user_text(CONTINUE))
 
-    def request(self, ask: Ask, lead: Sequence[Message], wires: list[Wire]) -> dict[str, Any]:
+    def request(
+        self, ask: Ask, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
+    ) -> dict[str, Any]:
         contents = list(wires)
+        self.join(contents, tail)
         if not contents or contents[-1]["role"] == "model":
             contents.append(_user_text(CONTINUE))
         config: dict[str, Any] = {}

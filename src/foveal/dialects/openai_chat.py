@@ -60,8 +60,12 @@ class OpenAIChat:
     def join(self, wires: list[Wire], chunk: Sequence[Wire]) -> None:
         wires.extend(chunk)
 
-    def request(self, ask: Ask, lead: Sequence[Message], wires: list[Wire]) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": ask.model, "messages": [*self.chunk(lead), *wires]}
+    def request(
+        self, ask: Ask, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
+    ) -> dict[str, Any]:
+        messages = [*self.chunk(lead), *wires]
+        self.join(messages, tail)
+        request: dict[str, Any] = {"model": ask.model, "messages": messages}
         if ask.tools:
             request["tools"] = [hosted_by(spec, self.name) or chat_form(spec) for spec in ask.tools]
         if ask.cache_key:

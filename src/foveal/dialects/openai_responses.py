@@ -67,8 +67,12 @@ class OpenAIResponses:
     def join(self, wires: list[Wire], chunk: Sequence[Wire]) -> None:
         wires.extend(chunk)
 
-    def request(self, ask: Ask, lead: Sequence[Message], wires: list[Wire]) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": ask.model, "input": list(wires) or [_BEGIN], "store": False}
+    def request(
+        self, ask: Ask, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
+    ) -> dict[str, Any]:
+        items = list(wires)
+        self.join(items, tail)
+        request: dict[str, Any] = {"model": ask.model, "input": items or [_BEGIN], "store": False}
         texts = [part.text for message in lead for part in message.parts if isinstance(part, Text)]
         if texts:
             request["instructions"] = "\n\n".join(texts)

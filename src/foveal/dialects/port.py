@@ -52,8 +52,13 @@ class Dialect(Protocol):
         """Append a chunk to the wire messages so far, keeping the roles in the order that the provider wants."""
         ...
 
-    def request(self, ask: Ask, lead: Sequence[Message], wires: list[Wire]) -> dict[str, Any]:
-        """The keyword arguments for the provider's own SDK. `lead` are the system messages before the conversation."""
+    def request(
+        self, ask: Ask, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
+    ) -> dict[str, Any]:
+        """The keyword arguments for the provider's own SDK.
+
+        `lead` are the system messages before the conversation; `tail` stands after it, and after the last cache mark.
+        """
         ...
 
     def parse(self, reply: Mapping[str, Any]) -> tuple[Message, Usage | None]:

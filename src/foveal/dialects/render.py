@@ -1,15 +1,19 @@
 """From a view to wire messages, rendering only what is new since the last prompt."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from foveal.core.entry import Message, Text, ToolCall
+from foveal.core.entry import Block, Message, Role, Text, ToolCall
 from foveal.core.errors import Unrepresentable
 from foveal.core.project import View
 from foveal.core.repair import settle
 from foveal.core.view import Atom
 from foveal.dialects.port import CannotSay, Dialect, Wire
+
+Around: TypeAlias = dict[str, tuple[tuple[Message, ...], tuple[Message, ...]]]
+"""What is said before and after an atom, by the id of its first entry."""
 
 
 class Renderer:
@@ -20,11 +24,14 @@ class Renderer:
         self._wires: list[Wire] = []
         self._lead: list[Message] = []
         self._done = 0
+        self._around: Around = {}
 
-    def render(self, view: View) -> tuple[list[Message], list[Wire], int]:
-        """The leading system messages, the wire messages, and how many of the latter were there the last time."""
-        if view.changed_from < self._done:
+    def render(self, view: View, blocks: Sequence[Block] = ()) -> "Rendered":
+        """The view on the wire, with these blocks beside the conversation."""
+        around = _around(view, blocks)
+        if view.changed_from < self._done or around != self._around:
             self.forget()
+        self._around = around
         since = max(0, len(self._wires) - 1)
         reader = view.setup.model if view.setup else None
         # Rendered before anything is kept: what cannot be said stops us half-way.
@@ -37,14 +44,17 @@ class Renderer:
         lead, wires = list(self._lead), list(self._wires)
         for chunk in chunks[settled:]:
             self._add(chunk, lead, wires)
-        return lead, wires, since
+        lead += [_said("system", block) for block in blocks if block.placement == "after_system"]
+        tail = [_said(block.role, block) for block in blocks if block.placement == "tail"]
+        return Rendered(lead, wires, self._dialect.chunk(tail), since)
 
     def forget(self) -> None:
         """Render everything anew the next time, and have all of it checked."""
         self._wires, self._lead, self._done = [], [], 0
 
     def _chunk(self, atom: Atom, reader: str | None) -> "_Chunk":
-        messages = [_unsigned(message, reader) for message in settle(atom)]
+        before, after = self._around.get(atom.first, ((), ()))
+        messages = [*before, *(_unsigned(message, reader) for message in settle(atom)), *after]
         if atom.kind == "system":
             return _Chunk(messages, [])
         try:
@@ -57,11 +67,46 @@ class Renderer:
         self._dialect.join(wires, chunk.wires)
 
 
+class Rendered(NamedTuple):
+    """A view on the wire."""
+
+    lead: list[Message]
+    """The system messages before the conversation."""
+    wires: list[Wire]
+    tail: list[Wire]
+    """What stands after the conversation and changes from call to call."""
+    since: int
+    """How many of the wire messages were there the last time."""
+
+
 class _Chunk(NamedTuple):
     """One atom rendered alone: what it adds to the system prompt, and to the conversation."""
 
     lead: list[Message]
     wires: list[Wire]
+
+
+def _around(view: View, blocks: Sequence[Block]) -> Around:
+    """The blocks that stand before or after an atom: the current request, or the newest calls with their results."""
+    found: dict[str, tuple[list[Message], list[Message]]] = {}
+    request = view.place(view.last_user) if view.last_user else None
+    results = next((i for i in range(len(view.atoms) - 1, -1, -1) if view.atoms[i].kind == "tools"), None)
+    for block in blocks:
+        match block.placement:
+            case "before_request" | "after_request":
+                place = request
+            case "after_result":
+                place = request if results is None else results
+            case "after_system" | "tail":
+                continue
+        if place is not None:
+            sides = found.setdefault(view.atoms[place].first, ([], []))
+            sides[block.placement != "before_request"].append(_said(block.role, block))
+    return {atom: (tuple(before), tuple(after)) for atom, (before, after) in found.items()}
+
+
+def _said(role: Role, block: Block) -> Message:
+    return Message(role, (Text(block.text),))
 
 
 def _unsigned(message: Message, reader: str | None) -> Message:

@@ -15,11 +15,11 @@ CHARS_PER_TOKEN = 3.5
 _LINE_TOKENS = 2.0
 """The line break, and now and then the number of a line or a mark that some are left out."""
 
-_INDEX_SHARE = 0.35
+_INDEX_SHARE = 0.3
 """Of the allowance, for names without their lines, at most. In replays at 32k: 0.891 of what was needed far back was shown with
 none, 0.900 with 0.2, 0.916 with 0.35; of actions with all they needed, 0.79, 0.81 and 0.84."""
 
-_INDEX_WORTH = 0.7
+_INDEX_WORTH = 0.85
 """Of a name in the index, compared with the same name in its line."""
 
 _LEAST_WORTH = 0.002
@@ -79,7 +79,11 @@ class _Choice:
     def make(self) -> None:
         """Take what adds most, again and again. What it adds only falls, but where its block has been opened."""
         heap = [(-self._rate(i), i, "") for i in range(len(self.digest.lines))]
-        heap += [(-_INDEX_WORTH * w / _name_tokens(name), -1, name) for name, w in self.worth.names.items() if w > _LEAST_WORTH]
+        heap += [
+            (-_INDEX_WORTH * w / _name_tokens(name), -1, name)
+            for name, w in self.worth.names.items()
+            if w > _LEAST_WORTH
+        ]
         heapify(heap)
         done = set[int]()
         while heap and self.left > 1:
@@ -97,17 +101,24 @@ class _Choice:
                         heappush(heap, (-self._rate(other), other, ""))
 
     def _adds(self, i: int) -> tuple[float, float]:
-        """What a line adds, and how many tokens it takes."""
+        """What a line adds, and how many tokens it takes. A name that leaves the index for its line gives back what it took."""
         block = self.digest.lines[i].block
         found, tokens = self.said[i], self._tokens[i]
         if block not in self._opened:
             found, tokens = [*found, *self._title_names[block]], tokens + self._title_tokens[block]
-        of = self.worth.names
-        return self.worth.lines[i] + sum([of.get(name, 0.0) for name in found if name not in self._had]), tokens
+        adds, listed, of = self.worth.lines[i], 0.0, self.worth.names
+        for name in found:
+            if name in self.index:
+                listed += of[name]
+                tokens -= self.index[name]
+            elif name not in self._had:
+                adds += of.get(name, 0.0)
+        is_noise = adds + listed <= _LEAST_WORTH
+        return 0.0 if is_noise else adds + listed * (1 - _INDEX_WORTH), max(tokens, 0.1)
 
     def _rate(self, i: int) -> float:
         adds, tokens = self._adds(i)
-        return adds / tokens if adds > _LEAST_WORTH else 0.0
+        return adds / tokens
 
     def _list(self, name: str) -> None:
         tokens = _name_tokens(name)
@@ -120,7 +131,7 @@ class _Choice:
     def _take(self, i: int) -> list[int]:
         """Take a line; the lines that are cheaper from now on, because their header is there."""
         adds, tokens = self._adds(i)
-        if tokens > self.left or adds <= _LEAST_WORTH:
+        if tokens > self.left or adds <= 0:
             return []
         block = self.digest.lines[i].block
         is_first = block not in self._opened
@@ -129,9 +140,7 @@ class _Choice:
         self.left -= tokens
         for name in (*self.said[i], *self._title_names[block]):
             self._had.add(name)
-            back = self.index.pop(name, 0.0)
-            self.left += back
-            self.left_for_index += back
+            self.left_for_index += self.index.pop(name, 0.0)
         return self._of_block[block] if is_first else []
 
 

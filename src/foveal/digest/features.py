@@ -1,10 +1,10 @@
-"""What a score looks at. Both kinds of rows are tuples of numbers in the order of the names given here; the weights refer to it."""
+"""What a score looks at: rows of numbers, in the order of the names given here. The weights refer to that order."""
 
 import re
 from collections.abc import Iterable
 
 from foveal.digest.names import kind, names
-from foveal.digest.state import SOURCES, Block, Digest, Line, Name, Touched
+from foveal.digest.state import SOURCES, Block, Digest, Name, Touched
 
 NEVER = 999
 """How long ago something was that has never been."""
@@ -16,7 +16,7 @@ NAME_FEATURES = (
 LINE_FEATURES = (
     "age", "chars", "count", "uses", "use_age", "source", "tool", "at", "from_end", "block_lines", "form", "indent",
     "names", "fresh_names", "most_uses", "last_use_age", "best_count", "asked", "file_count", "file_age", "edits",
-    "edited_after", "file_shown", "near_used",
+    "edited_after", "file_shown",
 )  # fmt: skip
 
 _TOOLS = ("", "read", "write", "edit", "move", "list", "search", "editor", "shell", "patch")
@@ -68,10 +68,6 @@ class Facts:
             self._near_shown.append(sum(name in shown.names for name in said))
             for name in said:
                 self.holders.setdefault(name, []).append(i)
-        self._used_lines: dict[int, list[int]] = {}
-        for line in digest.lines:
-            if line.uses:
-                self._used_lines.setdefault(line.block, []).append(line.at)
 
     def all_names(self) -> list[str]:
         """Every name that is known of."""
@@ -128,7 +124,6 @@ class Facts:
             max((name.count for name in known), default=1),
             any(name.asked for name in known),
             *self._file(block),
-            min((abs(line.at - other) for other in self._used_lines.get(line.block, ())), default=NEVER),
         )
 
     def _file(self, block: Block | None) -> tuple[float, ...]:

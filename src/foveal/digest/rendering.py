@@ -19,14 +19,19 @@ def is_in_title(line: Line, block: Block) -> bool:
 
 def render(digest: Digest, chosen: Iterable[int], index: Sequence[str]) -> str:
     """Lines under what they come from; then, on one line, names whose lines are not shown."""
-    rows = list[str]()
+    groups = list[tuple[Block, list[str]]]()
     for place, lines in groupby((digest.lines[i] for i in chosen), key=lambda line: line.block):
         block = digest.blocks[place]
-        rows.append(header(block))
-        rows.extend(_rows([line for line in lines if not is_in_title(line, block)]))
-    if index:
-        rows.append(INDEX + " ".join(index))
-    return "\n".join(rows)
+        groups.append((block, list(_rows([line for line in lines if not is_in_title(line, block)]))))
+    told = {block.title for block, rows in groups if rows}
+    text = list[str]()
+    for block, rows in groups:
+        if rows:
+            text += [header(block), *rows]
+        elif block.title not in told:
+            text.append(header(block).removesuffix(":"))
+            told.add(block.title)
+    return "\n".join((*text, *[INDEX + " ".join(index)] * bool(index)))
 
 
 def _rows(lines: list[Line]) -> Iterator[str]:

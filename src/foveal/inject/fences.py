@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 import msgspec
 
 from foveal.core.codec import sendable
+from foveal.core.entry import Block, Fence, Placement
 from foveal.core.errors import BadInput, BadPolicy, OverBudget
 from foveal.core.trace import Line
 from foveal.core.view import JOINT
@@ -28,7 +29,6 @@ from foveal.inject.reminders.templates import compiled, is_name, nearest
 from foveal.levels.cut import boundary
 
 Role: TypeAlias = Literal["user", "system"]
-Placement: TypeAlias = Literal["after_system", "before_request", "after_request", "after_result", "tail"]
 Wrap: TypeAlias = Callable[[str, str, Mapping[str, str]], str]
 """The frame around a text of this kind, with its attributes; makes whatever could be taken for a frame harmless."""
 Formatter: TypeAlias = Callable[[str, Mapping[str, str]], str]
@@ -93,28 +93,6 @@ class FenceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
 
 _LASTING = ("session", "turn", "call")
-
-
-class Fence(msgspec.Struct, frozen=True, tag_field="is", tag="fence", omit_defaults=True):
-    """Content that was injected, formatted. Of fences with one key, the newest is shown."""
-
-    kind: str
-    text: str
-    call: int
-    """The call that it was injected for."""
-    turn: int
-    """The turn that it was injected for."""
-    attributes: tuple[tuple[str, str], ...] = ()
-    key: str | None = None
-    """None stands beside all others of its kind, but not beside the very same text."""
-
-    @property
-    def name(self) -> str:
-        return self.kind if self.key is None else f"{self.kind}:{self.key}"
-
-    @property
-    def identity(self) -> tuple[object, ...]:
-        return (self.kind, self.key) if self.key is not None else (self.kind, None, self.text, self.attributes)
 
 
 class Registry:
@@ -187,16 +165,6 @@ class Fate(msgspec.Struct, frozen=True):
         """Its line of the trace."""
         shown = {"shown": "full", "cut": "trimmed"}.get(self.outcome, "hidden")
         return Line(self.fence, "fence", shown, "fence", self.because, self.tokens, self.raw_tokens)
-
-
-class Block(msgspec.Struct, frozen=True):
-    """Text to be sent, and where."""
-
-    fence: str
-    role: Role
-    placement: Placement
-    text: str
-    tokens: int
 
 
 class Over(msgspec.Struct, frozen=True):
@@ -295,7 +263,7 @@ class Placer:
         self._serve([case for case in cases if not case.kind.must_keep], budget_tokens, kept, fates)
         order = sorted(kept.values(), key=lambda pair: _place_of(pair[0]))
         blocks = tuple(
-            Block(case.fence.name, case.kind.role, case.kind.placement, framed.text, framed.tokens)
+            Block(case.fence.name, "fence", case.kind.role, case.kind.placement, framed.text, framed.tokens)
             for case, framed in order
         )
         return Placed(blocks, tuple(fates[i] for i in sorted(fates)), _over(mandatory, budget_tokens))

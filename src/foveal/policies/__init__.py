@@ -9,6 +9,9 @@ import msgspec
 from foveal.core.budget import Budget, one_knob, sent_limit
 from foveal.core.errors import BadPolicy
 from foveal.core.retention import Rule
+from foveal.inject.fences import FenceKind, Turns
+from foveal.inject.reminders import Rule as Reminder
+from foveal.inject.reminders import Thresholds
 from foveal.policies.clear import Clear
 from foveal.policies.compact import Compact
 from foveal.policies.expired import Expired
@@ -65,6 +68,18 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     models: dict[str, dict[str, Any]] = {}
     recall: bool = True
     """Whether the model is offered the recall tools while something is shown below full."""
+    guard: bool = True
+    """Whether text of users, tools and files that could be taken for the engine's own words is made harmless."""
+    fences: tuple[FenceKind, ...] = ()
+    """Kinds of content that the host may put beside the conversation."""
+    remind: bool = False
+    """Whether reminders are evaluated for each call: the built-in ones, with `reminders` laid over them."""
+    reminders: tuple[Reminder, ...] = ()
+    language: str = "en"
+    catalogues: dict[str, dict[str, str]] = {}
+    """Texts of reminders in further languages."""
+    pressure: Thresholds = Thresholds()
+    """From which share of the limit the prompt counts as full."""
     tools: dict[str, Rule] = {}
     """Retention by tool name or pattern."""
     toolkits: dict[str, Toolkit] = {}
@@ -124,8 +139,9 @@ def _named(table: Mapping[str, Any], key: str) -> list[tuple[str, Any]]:
 def _hint(message: str) -> str:
     if "unknown field" not in message:
         return ""
-    kinds: tuple[type[msgspec.Struct], ...] = (Policy, BudgetTable, Compact, Toolkit, Scenario, *get_args(BuiltIn))
-    known = {field for kind in kinds for field in kind.__struct_fields__}
+    tables: tuple[type[msgspec.Struct], ...] = (Policy, BudgetTable, Compact, Toolkit, Scenario)
+    inside: tuple[type[msgspec.Struct], ...] = (FenceKind, Turns, Reminder, Thresholds, *get_args(BuiltIn))
+    known = {field for kind in (*tables, *inside) for field in kind.__struct_fields__}
     wrong = message.split("`")[1]
     near = get_close_matches(wrong, known, n=1)
     return f". Did you mean `{near[0]}`?" if near else f". Known keys: {', '.join(sorted(known))}"

@@ -25,7 +25,7 @@ from foveal.levels.reference import reference
 from foveal.policies.clear import LEAST_TOKENS
 from foveal.policies.pairs import Step, steps
 
-_POLLING = frozenset(("write_stdin", "wait", "BashOutput", "TaskOutput", "wait_agent", "read_output", "get_output"))
+POLLING = frozenset(("write_stdin", "wait", "BashOutput", "TaskOutput", "wait_agent", "read_output", "get_output"))
 """Called again with the same arguments, these give what came since: the earlier result is no older version of it."""
 
 
@@ -98,7 +98,7 @@ class _Later:
 
     def _newer_result(self, step: Step, files: tuple[Access, ...]) -> tuple[str, str, bool] | None:
         same = self._same.get((step.call.name, step.call.arguments))
-        if same and step.call.name not in _POLLING:
+        if same and step.call.name not in POLLING:
             return same, f"the same call was made again; its newest result is {same}", True
         if not files or any(access.kind != "read" for access in files):
             return None

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from foveal.core.codec import sendable
+from foveal.frame import tags
 from foveal.summary import wording
 from foveal.summary.question import SECTIONS, Question, mark_of, system_of
 
@@ -58,15 +59,12 @@ class Draft(msgspec.Struct, frozen=True):
 Rule: TypeAlias = Callable[[Draft], str]
 """What is wrong with the draft; nothing, if nothing is."""
 
-_FRAME = re.compile(r"[<\[]\s{0,8}/?\s{0,8}foveal\b[^>\]\n]{0,80}", re.IGNORECASE)
 _HEADING = re.compile(rf"^#{{1,4}} {{0,4}}(?:\*\*)?({'|'.join(SECTIONS)}):?(?:\*\*)?:? {{0,8}}\r?$", re.I | re.M)
+frame_tags = tags
+"""What only the engine may write. A summary that quotes what it was given quotes it neutralised."""
+
 _LONGEST_ADDED = 200
 """Characters of an identifier: a longer one is no name but a text."""
-
-
-def frame_tags(text: str) -> list[str]:
-    """What looks like a tag of ours. A caller who knows the frame gives something sharper."""
-    return [match.group() for match in _FRAME.finditer(text)]
 
 
 def accept(

@@ -1,9 +1,15 @@
-"""A summary as text: what it stands for, the prose, the ledger, the lines that will be needed."""
+"""A summary as text: what it stands for, the prose, the ledger, the lines that will be needed.
+
+All but its first line is made of what others wrote, cut and put together anew. So it is neutralised here, where its lines
+stand as they will be read: what was harmless in its place may not be so at the beginning of a line. The state stays as it
+was recorded.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from foveal import digest, ledger
+from foveal.frame import neutralise, safe_name
 from foveal.summary.state import Summary
 
 LEDGER_SHARE = 0.35
@@ -11,6 +17,8 @@ LEDGER_SHARE = 0.35
 
 FETCHED_SHARE = 0.5
 """Of the allowance: what is shown again because it was fetched more than once."""
+
+_REF_CHARS = 120
 
 NOTHING_FETCHED: Mapping[str, str] = MappingProxyType({})
 
@@ -29,17 +37,21 @@ def compose(
     """
     covered = summary.covered
     head = f"[Summary of {covered.entries:,} earlier messages ({covered.tokens:,} tokens); ref {covered.ref}]"
-    prose = f"{head}\n{summary.prose}" if summary.prose else head
+
+    def safe(text: str) -> int:
+        return count(neutralise(text))
+
+    prose = f"{head}\n{neutralise(summary.prose)}" if summary.prose else head
     text = prose if count(prose) <= tokens else head
     for ref, original in fetched.items():
-        longer = f"{text}\n\n[ref {ref}, fetched again and again]\n{original}"
+        longer = f"{text}\n\n[ref {safe_name(ref, _REF_CHARS)}, fetched again and again]\n{neutralise(original)}"
         text = longer if count(longer) <= tokens * FETCHED_SHARE else text
-    facts = ledger.render(summary.ledger, max(0, int((tokens - count(text)) * LEDGER_SHARE)), count)
-    text = "\n\n".join(filter(None, (text, facts)))
+    facts = ledger.render(summary.ledger, max(0, int((tokens - count(text)) * LEDGER_SHARE)), safe)
+    text = "\n\n".join(filter(None, (text, neutralise(facts))))
     room = tokens - count(text) - 4
     lines = (
-        digest.choose(summary.digest, tokens=room, count=count, now=summary.now, shown=(*shown, text))
+        digest.choose(summary.digest, tokens=room, count=safe, now=summary.now, shown=(*shown, text))
         if room > 0
         else ""
     )
-    return "\n\n".join(filter(None, (text, lines)))
+    return "\n\n".join(filter(None, (text, neutralise(lines))))

@@ -7,7 +7,7 @@ import msgspec
 from foveal import digest as digests
 from foveal import ledger as ledgers
 from foveal.core.entry import Message, Opaque, RedactedThinking, Thinking
-from foveal.core.repair import normal
+from foveal.core.repair import sayable
 
 
 class Covered(msgspec.Struct, frozen=True, array_like=True):
@@ -47,7 +47,7 @@ def encode(summary: Summary) -> str:
 
 def step(ref: str, message: Message, number: int) -> ledgers.Step:
     """A recorded message as a summary reads it: what it says can be sent, and thinking is nobody's to repeat."""
-    parts = (normal(part)[0] for part in message.parts if not isinstance(part, Thinking | RedactedThinking | Opaque))
+    parts = (sayable(part) for part in message.parts if not isinstance(part, Thinking | RedactedThinking | Opaque))
     return ledgers.Step(ref, msgspec.structs.replace(message, parts=tuple(parts)), number)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal import BadInput, BadPolicy
-from foveal.inject.reminders import BUILT_IN, Pressure, Rule, Trigger, rulebook
+from foveal.inject.reminders import BUILT_IN, Thresholds, Rule, Trigger, rulebook
 from foveal.inject.reminders.catalogues import CATALOGUES, CHINESE, ENGLISH
 from foveal.inject.reminders.templates import compiled, one_line
 
@@ -131,7 +131,7 @@ def test_rules_are_read_from_a_policy_file():
     rules = msgspec.convert(table["reminders"], tuple[Rule, ...])
     book = rulebook(rules, language=table["language"], catalogues=table["catalogues"])
     assert book.rules[-1].template.fill({"branch": "main"}) == "当前分支：main。"
-    assert msgspec.convert(table["pressure"], Pressure).level(50, 100) == "info"
+    assert msgspec.convert(table["pressure"], Thresholds).level(50, 100) == "info"
     with pytest.raises(msgspec.ValidationError, match="unknown field"):
         msgspec.convert({"id": "r", "trigger": "always", "templat": "x"}, Rule)
 
@@ -146,7 +146,7 @@ def test_a_rule_survives_the_log():
 def test_pressure_rises(shares):
     """Levels that could not be told apart are refused."""
     with pytest.raises(BadPolicy, match="shares of the limit that rise"):
-        Pressure(**shares)
+        Thresholds(**shares)
 
 
 @pytest.mark.parametrize("text", ["{0}", "{a.b}", "{a[0]}", "{a!r}", "{a:>9}", "{", "}", "{}", "{A}", "{ a }", "{{}"])

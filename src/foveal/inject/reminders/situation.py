@@ -32,7 +32,7 @@ class OneShot(msgspec.Struct, frozen=True):
     text: str
 
 
-class Pressure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """From which share of the limit the context counts as full. Tokens, never steps or messages."""
 
     info: float = 0.7
@@ -82,4 +82,4 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """What the host knows; `fact:NAME` is the trigger of each."""
 
 
-__all__ = ["CLOSED", "Level", "OneShot", "Pressure", "Situation", "Todo", "Upload"]
+__all__ = ["CLOSED", "Level", "OneShot", "Situation", "Thresholds", "Todo", "Upload"]

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import msgspec
 
-from foveal.config import _yaml as plain_yaml  # pyright: ignore[reportPrivateUsage] # the one safe loader
-from foveal.core.errors import BadInput, BadPolicy, MissingExtra
+from foveal.config import plain_yaml
+from foveal.core.errors import BadInput, BadPolicy
 from foveal.inject.skills.beneath import shown, text_of
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
@@ -85,11 +85,10 @@ def split(text: str, where: str) -> tuple[str, str]:
 
 def _table(front: str, where: str) -> dict[str, Any]:
     try:
-        return plain_yaml("\n" + front, where)  # the line that '---' stands on, so that errors name the file's lines
-    except MissingExtra:
-        raise MissingExtra(f"{where}: reading a skill", "yaml") from None
+        # With the line that '---' stands on, so that errors name the file's lines.
+        return plain_yaml("\n" + front, where, "a skill")
     except BadPolicy as error:
-        raise BadInput(shown(str(error).replace("a policy", "a skill"))) from None
+        raise BadInput(shown(error)) from None
 
 
 class _Keys:

@@ -1,0 +1,42 @@
+"""A file in front of the model: kept in the session's workspace, read, and shown as its kind allows."""
+
+from os import PathLike
+
+import msgspec
+
+from foveal.core.entry import Message, Stored, Text
+from foveal.core.errors import BadInput
+from foveal.core.view import short_ref
+from foveal.inject.files import Attachment, attach
+from foveal.offload import keep_stream
+from foveal.optics import Optics
+from foveal.stores.port import Store
+from foveal.workspace import Workspace
+
+
+def attached(
+    workspace: Workspace | None,
+    path: str | PathLike[str],
+    entry_id: str,
+    optics: Optics,
+    store: Store,
+    *,
+    name: str | None = None,
+) -> tuple[Attachment, Message]:
+    """What is to be known of the file, and the message that shows it. Its whole text stands behind the entry's reference."""
+    if workspace is None:
+        raise BadInput("this session has no workspace to keep files in; give it Surroundings(workspace=…)")
+    counter = optics.counter
+    found = attach(
+        workspace,
+        path,
+        provider_family=counter.family,
+        count=counter.counter.count,
+        ref=short_ref(entry_id),
+        name=name,
+    )
+    first: Text | Stored = Text(found.shown)
+    if found.text is not None and not found.is_whole:
+        stored = keep_stream(store, [found.text.encode("utf-8", "surrogatepass")])
+        first = msgspec.structs.replace(stored, shown=found.shown)
+    return found, Message("user", (first, found.image) if found.image else (first,))
