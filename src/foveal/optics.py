@@ -10,6 +10,7 @@ import msgspec
 
 from foveal import counters, prices
 from foveal.core.budget import Budget
+from foveal.core.economy import Prices
 from foveal.core.entry import Image, Part, Setup
 from foveal.core.errors import BadPolicy
 from foveal.core.lens import Lens
@@ -31,6 +32,9 @@ from foveal.policies.retention import Layers
 REPLY_TOKENS = 4_096
 """What a request that must name a maximum asks for where the budget reserves nothing."""
 
+
+FORGOTTEN_S = 3_600
+"""After so long no provider that promises nothing was seen to remember a prompt."""
 
 TOOL_TOKENS = 4
 """What a format may add to a tool beyond the chat form that is counted: Responses says of each whether it is strict."""
@@ -91,6 +95,20 @@ class Optics(msgspec.Struct, frozen=True):
         factor, fixed = max(1.0, calibration.factor(self.counter.factor)), setup.tools_tokens + PROMPT_TOKENS
         budget = self.budget.below(view.ceilings.get(self.model, self.budget.limit))
         return Limits(budget.most(factor, fixed), budget.due(factor, fixed), budget.aim(factor, fixed))
+
+    @property
+    def prices(self) -> Prices:
+        """What the provider takes for tokens that its cache holds, and for others."""
+        rules = prices.cache_rules(self.facts.provider, self.facts.id)
+        plain = self.facts.price_input or 1.0
+        read = self.facts.price_cache_read if self.facts.price_cache_read is not None else plain * rules.read_multiplier
+        write = self.facts.price_cache_write or plain * rules.write_multiplier
+        return Prices(read, write)
+
+    def is_cold(self, view: View, now_ms: int) -> bool:
+        """Whether the provider has forgotten the last prompt: its promise has run out since it last answered."""
+        ttl_s = prices.cache_rules(self.facts.provider, self.facts.id).ttl_s or FORGOTTEN_S
+        return view.calls > 0 and now_ms - view.called_ms > ttl_s * 1_000
 
     def ask(self, tools: tuple[ToolSpec, ...], cache_key: str) -> Ask:
         reply = self.budget.reserve or min(REPLY_TOKENS, self.facts.max_output or REPLY_TOKENS)

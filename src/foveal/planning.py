@@ -8,6 +8,7 @@ import msgspec
 
 from foveal import checkpoint_tool, recall_tools
 from foveal.building import entries_at
+from foveal.core.economy import Stake, calls_left
 from foveal.core.entry import Entry, Fold, Message, RangeFold, Setup, ToolResult
 from foveal.core.errors import NotFound, OverBudget
 from foveal.core.fit import fit
@@ -27,6 +28,12 @@ from foveal.summary.state import step
 RECALLED_OFTEN = 2
 """Fetches after which a result is shown again, as far as there is room."""
 
+LOOK_EVERY = 16
+"""Calls between two looks at what is stale: looking costs as much as the view is long."""
+
+LEAST_SAVED = 512
+"""Tokens: less is not worth a mark in the log."""
+
 BY_HAND = "asked for by hand"
 
 
@@ -45,20 +52,39 @@ class Planner:
         self._store, self._session = store, session
         self._offers: tuple[bytes | None, dict[frozenset[str], Offer]] = None, {}
 
-    def plan(self, view: View, tools: Sequence[Mapping[str, Any]], *, taken: int = 0) -> tuple[Offer, Fold | None]:
-        """The tools, with our own where there is a use for them, and the fold that a prompt with them needs.
+    def plan(
+        self, view: View, tools: Sequence[Mapping[str, Any]], *, taken: int = 0, is_cold: bool = False
+    ) -> tuple[Offer, Fold | None]:
+        """The tools, with our own where there is a use for them, and the fold that a prompt with them needs or is worth.
 
-        `taken` are the tokens of what is put beside the conversation.
+        `taken` are the tokens of what is put beside the conversation. When the provider's cache `is_cold`, what is stale
+        goes for free.
         """
         offer = self._offer(tools, self._checkpoint(view))
         limits = self._limits(view, offer.setup, taken)
         if self.optics.policy.recall and (view.is_reduced or not view.size.within(limits.due)):
             wider = self._offer(tools, (*self._checkpoint(view), *recall_tools.TOOLS))
             try:
-                return wider, self._fit(view, wider.setup, self._limits(view, wider.setup, taken))
+                limits = self._limits(view, wider.setup, taken)
+                return wider, self._fit(view, wider.setup, limits) or self._early(view, wider.setup, limits, is_cold)
             except OverBudget:
                 pass  # better a prompt without a way back than none
-        return offer, self._fit(view, offer.setup, limits)
+        return offer, self._fit(view, offer.setup, limits) or self._early(view, offer.setup, limits, is_cold)
+
+    def _early(self, view: View, setup: Setup, limits: Limits, is_cold: bool) -> Fold | None:
+        """What is stale, folded before the budget forces it, where that is free or pays for itself."""
+        is_moved = view.setup is not None and (view.setup.model, view.setup.tools) != (setup.model, setup.tools)
+        if not (is_cold or is_moved or view.calls % LOOK_EVERY == LOOK_EVERY - 1):
+            return None
+        stages = [stage for stage in self.optics.policy.stages if getattr(stage, "finds_stale", False)]
+        fold = fit(view, limits.most, Size(), stages, trigger=Size(), originals=self._originals) if stages else None
+        if fold is None or fold.before - fold.after < LEAST_SAVED:
+            return None
+        room = limits.due.tokens - view.size.tokens
+        stake = Stake(fold.before - fold.after, fold.rebilled, calls_left(view.calls, room=room, growth=view.growth))
+        if is_cold or is_moved:
+            return msgspec.structs.replace(fold, reason=f"the cache is cold, so that nothing is billed anew: {stake}")
+        return msgspec.structs.replace(fold, reason=str(stake)) if stake.pays(self.optics.prices) else None
 
     def ahead(self, view: View, setup: Setup) -> Fold | None:
         """The fold that would be made if one were due now."""

@@ -94,6 +94,9 @@ class Frozen(msgspec.Struct, frozen=True, omit_defaults=True):
     beside: Beside | None
     turns: int
     first: str
+    called_ms: int
+    fold_calls: int
+    fold_tokens: int
     usage: tuple[tuple[int, int], ...]
     size: Size
     open_atom: int | None
@@ -122,6 +125,9 @@ _KEPT = (
     "beside",
     "turns",
     "first",
+    "called_ms",
+    "fold_calls",
+    "fold_tokens",
 )
 
 
@@ -149,6 +155,10 @@ class View(Folding):
         """What was put beside the conversation and may still live."""
         self.beside: Beside | None = None
         """What the newest prompt held beside the conversation."""
+        self.called_ms = 0
+        """When the provider last answered."""
+        self.fold_calls = self.fold_tokens = 0
+        """How many calls there had been, and what the view took, after the last fold."""
         self.first = ""
         """The id of the branch's first entry."""
         self.turns = 0
@@ -193,6 +203,7 @@ class View(Folding):
                 self.apply(items)
                 self.folds += 1
                 self.recalled, self.checkpoint = {}, ""
+                self.fold_calls, self.fold_tokens = self.calls, self.size.tokens
             case Pin() | Unpin() as mark:
                 self.stale |= self.lens.pins.after(mark) != self.lens.pins
             case Rewind():
@@ -213,6 +224,11 @@ class View(Folding):
         self.first = self.first or entry.id
         self.seq, self.head = seq, entry.id
 
+    @property
+    def growth(self) -> float:
+        """Tokens that a call adds, since the last fold."""
+        return (self.size.tokens - self.fold_tokens) / max(1, self.calls - self.fold_calls)
+
     def measure(self, message: Message) -> int:
         """How many tokens a message takes in full."""
         return MESSAGE_TOKENS * (message.role != "tool") + sum(self.lens.measure.part(p).tokens for p in message.parts)
@@ -221,7 +237,7 @@ class View(Folding):
         entry_id = entry.id
         if message.role == "assistant":
             self.calls += 1
-            self.overflows = 0
+            self.overflows, self.called_ms = 0, entry.time_ms
         if message.role == "tool":
             return self._results(seq, entry_id, message)
         item = self._item(seq, entry_id, message)

@@ -6,7 +6,8 @@ itself, has a chance of being needed again (`score`), and counts once however of
 """
 
 from foveal.digest.choosing import choose
+from foveal.digest.scoring import Scoring
 from foveal.digest.state import Digest
 from foveal.digest.updating import update
 
-__all__ = ["Digest", "choose", "update"]
+__all__ = ["Digest", "Scoring", "choose", "update"]

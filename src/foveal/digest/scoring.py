@@ -41,13 +41,10 @@ def scored(digest: Digest, facts: Facts, how: Scoring) -> Score:
     """The chance of everything that is not shown already; what is shown is worth nothing."""
     of_name = _recency if how == "recency" else _chance(_weights().names)
     names = {name: of_name(facts.of_name(name)) for name in facts.all_names() if name not in facts.shown.names}
-    return Score(names, of_lines(digest, facts, how))
-
-
-def of_lines(digest: Digest, facts: Facts, how: Scoring) -> list[float]:
     of_line = _recency if how == "recency" else _chance(_weights().lines)
     shown = facts.shown.lines
-    return [0.0 if line.text.strip() in shown else of_line(facts.of_line(i)) for i, line in enumerate(digest.lines)]
+    lines = [0.0 if line.text.strip() in shown else of_line(facts.of_line(i)) for i, line in enumerate(digest.lines)]
+    return Score(names, lines)
 
 
 def _recency(row: Row) -> float:

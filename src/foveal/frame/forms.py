@@ -11,6 +11,7 @@ is linear whatever the text.
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Final, NamedTuple
 
 from foveal.frame.fold import UNSEEN, fold
@@ -51,32 +52,34 @@ _ENDS: Final = rf"(?=[\s>/<|\\{_CONTROL}\x1b]|\Z)"
 _TURN: Final = rf"{_THIN}{_any('human assistant', _THIN)}{_WIDE}:"
 _SPLIT: Final = rf"\s\x00-\x1f\x7f{UNSEEN}<\\/!?"
 
-_FORMS: Final[tuple[tuple[str, re.Pattern[str]], ...]] = tuple(
-    (trigger, re.compile(pattern, re.IGNORECASE))
-    for trigger, pattern in (
-        (
-            "<",
-            rf"(<)(?=(?-i:[{_SPLIT}|bBeEfFsStT]))(?=("
-            rf"{_WIDE}<{_WIDE}{_SLASH}{_WIDE}{_spread('sys', _WIDE)}{_WIDE}>"
-            rf"|{_THIN}/?{_THIN}(?-i:s){_THIN}>"
-            rf"|{_GAP}{_SLASH}{_GAP}(?:{_spread('foveal')}{_GAP}[:>]|{_any(_TAGS)}{_ENDS}"
-            rf"|\|{_GAP}{_any(_TOKENS)}{_GAP}(?:\||\Z)|\|{_THIN}(?:[\w▁.-]{_THIN}){{1,60}}+\|{_THIN}>)))",
-        ),
-        (
-            "[",
-            rf"(\[)(?=(?-i:[{_SPLIT}…aAiIlLnNpPsStT]))(?=({_GAP}{_SLASH}{_GAP}(?:{_any(_BRACKETS)}{_GAP}\]|…{_GAP}[0-9]"
-            rf"|{_spread('system', _THIN)}{_SPACE}\]{_THIN}[ \t]{_SPACE}[^\s\[]"
-            rf"|late{_SPACE}result{_SPACE}for{_SPACE}call|no{_SPACE}result:)))",
-        ),
-        (
-            ";",
-            rf"(;)(?=({_SPACE}{_spread('ref', _THIN)}{_THIN}[ \t]{_SPACE}(?:[\w.-]{_THIN}){{1,80}}+{_SPACE}[\];]))",
-        ),
-        ("\n", rf"(\n)(?=(?-i:[{_CONTROL}\x1baAhH]))(?=({_TURN}))"),
-        ("\\", rf"(\\[nr])(?=({_TURN}))"),
-    )
-)
-_FIRST_TURN: Final = re.compile(_TURN, re.IGNORECASE)
+_FORMS: Final[dict[str, str]] = {
+    "<": (
+        rf"(<)(?=(?-i:[{_SPLIT}|bBeEfFsStT]))(?=("
+        rf"{_WIDE}<{_WIDE}{_SLASH}{_WIDE}{_spread('sys', _WIDE)}{_WIDE}>"
+        rf"|{_THIN}/?{_THIN}(?-i:s){_THIN}>"
+        rf"|{_GAP}{_SLASH}{_GAP}(?:{_spread('foveal')}{_GAP}[:>]|{_any(_TAGS)}{_ENDS}"
+        rf"|\|{_GAP}{_any(_TOKENS)}{_GAP}(?:\||\Z)|\|{_THIN}(?:[\w▁.-]{_THIN}){{1,60}}+\|{_THIN}>)))"
+    ),
+    "[": (
+        rf"(\[)(?=(?-i:[{_SPLIT}…aAiIlLnNpPsStT]))(?=({_GAP}{_SLASH}{_GAP}(?:{_any(_BRACKETS)}{_GAP}\]|…{_GAP}[0-9]"
+        rf"|{_spread('system', _THIN)}{_SPACE}\]{_THIN}[ \t]{_SPACE}[^\s\[]"
+        rf"|late{_SPACE}result{_SPACE}for{_SPACE}call|no{_SPACE}result:)))"
+    ),
+    ";": (rf"(;)(?=({_SPACE}{_spread('ref', _THIN)}{_THIN}[ \t]{_SPACE}(?:[\w.-]{_THIN}){{1,80}}+{_SPACE}[\];]))"),
+    "\n": rf"(\n)(?=(?-i:[{_CONTROL}\x1baAhH]))(?=({_TURN}))",
+    "\\": rf"(\\[nr])(?=({_TURN}))",
+}
+"""By the character that opens them. Compiled when that is first seen: they are long, and an import must be short."""
+
+
+@cache
+def _compiled(trigger: str) -> re.Pattern[str]:
+    return re.compile(_FORMS[trigger], re.IGNORECASE)
+
+
+@cache
+def _first_turn() -> re.Pattern[str]:
+    return re.compile(_TURN, re.IGNORECASE)
 
 
 class Form(NamedTuple):
@@ -101,9 +104,9 @@ def openings(text: str) -> list[int]:
 
 def _found(text: str) -> Iterator[Form]:
     """The forms in what was read."""
-    if first := _FIRST_TURN.match(text):
+    if first := _first_turn().match(text):
         yield Form(0, 0, first.end())
-    for trigger, pattern in _FORMS:
+    for trigger in _FORMS:
         if trigger in text:
-            for form in pattern.finditer(text):
+            for form in _compiled(trigger).finditer(text):
                 yield Form(form.start(), form.end(1), form.end(2))

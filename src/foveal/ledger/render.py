@@ -20,11 +20,16 @@ class Block(NamedTuple):
     share: float = 1.0
 
 
-def render(ledger: Ledger, tokens: int, count: Count) -> str:
-    """Never more than `tokens` by this counter. Sections come in order of worth; each takes at most its share of what is left."""
+def render(ledger: Ledger, tokens: int, count: Count, *, with_names: bool = True) -> str:
+    """Never more than `tokens` by this counter. Sections come in order of worth; each takes at most its share of what is left.
+
+    Names may be left to whoever shows them in their lines.
+    """
     written: list[str] = []
     left = tokens
     for block in _blocks(ledger):
+        if block.title == "Names" and not with_names:
+            continue
         text = _fitted(_without(block, "\n".join(written)), int(left * block.share), count)
         if text:
             written.append(text)

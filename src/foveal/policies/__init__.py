@@ -31,12 +31,15 @@ BuiltIn: TypeAlias = (
 )
 
 DEFAULT_STAGES: tuple[BuiltIn, ...] = (
-    Superseded(),
+    # What was read again, and what was said to expire, goes first: nothing is lost with it.
+    Superseded(edited=False),
     Expired(),
+    # Of the oldest, the lines that will be needed are worth more than the head and tail of each result, and what is not cut
+    # before it is covered can be chosen from: with the two below before it, far grounding at 32k was 0.05 lower.
+    Summarise(),
+    Superseded(),
     # One huge result, even the newest, does not take the place of everything before it.
     Shorten(over=0.25, to=0.2, keep=0.0),
-    # Of old results, the lines that will be needed are worth more than the head and tail of each.
-    Summarise(),
     Clear(),
     # A huge newest turn: the newest is cut as well, gently first.
     Shorten(over=0.06, to=0.05, keep=0.0, last_resort=True),

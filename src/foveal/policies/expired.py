@@ -1,6 +1,7 @@
 """Results whose time has passed become references, wherever they stand."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import msgspec
 
@@ -15,6 +16,7 @@ class Expired(msgspec.Struct, frozen=True, tag="expired", tag_field="fold", forb
     """Results that were kept for `ttl_turns` user messages, and have been through as many."""
 
     last_resort: bool = False
+    finds_stale: ClassVar[bool] = True
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         turns = 0

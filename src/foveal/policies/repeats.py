@@ -1,6 +1,7 @@
 """Of the same call made again, only the newest result is shown; the earlier ones point to it."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import msgspec
 
@@ -16,6 +17,7 @@ class Repeats(msgspec.Struct, frozen=True, tag="repeats", tag_field="fold", forb
     """Results of an identical earlier call (same tool, same arguments) become references to the newest one."""
 
     last_resort: bool = False
+    finds_stale: ClassVar[bool] = True
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         newest: dict[tuple[str, str], str] = {}

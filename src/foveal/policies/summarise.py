@@ -17,6 +17,7 @@ from foveal.core.folding import SUMMARISED
 from foveal.core.project import View
 from foveal.core.stand_in import text_of
 from foveal.core.view import Atom, Item, entry_ref
+from foveal.digest import Scoring
 from foveal.ledger import Step
 from foveal.policies.pairs import cover, neighbours
 from foveal.summary.compose import compose
@@ -31,11 +32,13 @@ _SEAM_TOKENS = 16
 class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", forbid_unknown_fields=True):
     """As many of the oldest atoms as needed are covered by a summary of at most `share` of the limit."""
 
-    share: float = 0.25
-    keep: float = 0.25
+    share: float = 0.4
+    keep: float = 0.1
     """Of the limit: the newest atoms that stay."""
     keep_turns: int = 0
     keep_messages: int = 0
+    score: Scoring = "learned"
+    """What lines are chosen by: how likely they are to be needed, or how long ago they were seen."""
     last_resort: bool = False
 
     def __post_init__(self) -> None:
@@ -49,7 +52,7 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
     def __call__(self, scene: Scene) -> Iterator[tuple[RangeFold, ...]]:
         allowance = int(scene.limit * self.share)
         going = self._going(scene, allowance)
-        if any(atom.gap is None for atom in going) and (folds := _folds(scene, going, allowance)):
+        if any(atom.gap is None for atom in going) and (folds := self._folds(scene, going, allowance)):
             yield folds
 
     def _going(self, scene: Scene, allowance: int) -> list[Atom]:
@@ -72,23 +75,25 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
         rules = (*tail, AnsweredCalls(), KeptMessages(self.keep_messages), WorthIt(allowance if self.keep else 0))
         return tuple(rule for rule in rules if rule)
 
-
-def _folds(scene: Scene, going: list[Atom], allowance: int) -> tuple[RangeFold, ...]:
-    """The summary for the largest run, one line for each other."""
-    runs = list(neighbours(scene, going))
-    largest = max(runs, key=_tokens)
-    # Never more than half of what goes: a summary that saves nothing moves the prefix for nothing.
-    allowance = min(allowance, sum(map(_tokens, runs)) // 2, _tokens(largest) - _SEAM_TOKENS)
-    items = [*scene.summarised, *(item for atom in going for item in atom.items)]
-    summary = extend(_before(scene), _steps(scene, items), _covered(scene, going))
-    text = compose(summary, tokens=allowance, count=scene.count, shown=_shown(scene, going), fetched=scene.fetched)
-    ends = largest[0].first, largest[-1].last
-    fold = RangeFold(*ends, "summary", text, scene.count(text), SUMMARISED, BECAUSE, summary.prose, summary.author)
-    if not scene.view.shrinks(fold):
-        return ()
-    scene.summarised = items
-    lines = (cover(scene, run, SUMMARISED, BECAUSE) for run in runs if run is not largest and not _is_one_line(run))
-    return *lines, msgspec.structs.replace(fold, state=encode(summary))
+    def _folds(self, scene: Scene, going: list[Atom], allowance: int) -> tuple[RangeFold, ...]:
+        """The summary for the largest run, one line for each other."""
+        runs = list(neighbours(scene, going))
+        largest = max(runs, key=_tokens)
+        # Never more than half of what goes: a summary that saves nothing moves the prefix for nothing.
+        allowance = min(allowance, sum(map(_tokens, runs)) // 2, _tokens(largest) - _SEAM_TOKENS)
+        items = [*scene.summarised, *(item for atom in going for item in atom.items)]
+        summary = extend(_before(scene), _steps(scene, items), _covered(scene, going))
+        beside = _shown(scene, going)
+        text = compose(
+            summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, score=self.score
+        )
+        ends = largest[0].first, largest[-1].last
+        fold = RangeFold(*ends, "summary", text, scene.count(text), SUMMARISED, BECAUSE, summary.prose, summary.author)
+        if not scene.view.shrinks(fold):
+            return ()
+        scene.summarised = items
+        lines = (cover(scene, run, SUMMARISED, BECAUSE) for run in runs if run is not largest and not _is_one_line(run))
+        return *lines, msgspec.structs.replace(fold, state=encode(summary))
 
 
 def _tokens(run: list[Atom]) -> int:

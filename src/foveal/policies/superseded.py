@@ -12,6 +12,7 @@ age, so there is no `keep`. What is shown elsewhere goes before what is only out
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import ClassVar
 
 import msgspec
 
@@ -40,6 +41,7 @@ class Superseded(msgspec.Struct, frozen=True, tag="superseded", tag_field="fold"
     edited: bool = True
     written: bool = False
     last_resort: bool = False
+    finds_stale: ClassVar[bool] = True
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         all_steps = list(steps(scene))

@@ -14,6 +14,7 @@ import msgspec
 
 from foveal.core.codec import sendable
 from foveal.frame import tags
+from foveal.frame.fold import fold
 from foveal.summary import wording
 from foveal.summary.question import SECTIONS, Question, mark_of, system_of
 
@@ -60,11 +61,19 @@ Rule: TypeAlias = Callable[[Draft], str]
 """What is wrong with the draft; nothing, if nothing is."""
 
 _HEADING = re.compile(rf"^#{{1,4}} {{0,4}}(?:\*\*)?({'|'.join(SECTIONS)}):?(?:\*\*)?:? {{0,8}}\r?$", re.I | re.M)
-frame_tags = tags
-"""What only the engine may write. A summary that quotes what it was given quotes it neutralised."""
-
+_FRAME = re.compile(r"[<\[]\s{0,8}/?\s{0,8}foveal\b[^>\]\n]{0,80}", re.IGNORECASE)
+_NO_LETTER = re.compile(r"[^a-z]++")
 _LONGEST_ADDED = 200
 """Characters of an identifier: a longer one is no name but a text."""
+
+
+def frame_tags(text: str) -> list[str]:
+    """What poses as a tag of ours, in any disguise: no honest summary holds one.
+
+    Others (a chat template's, a harness's) an honest summary may well speak of; they are neutralised where it is shown.
+    """
+    plain = [match.group() for match in _FRAME.finditer(text)]
+    return plain or [tag for tag in tags(text) if "foveal" in _NO_LETTER.sub("", fold(tag).text.casefold())]
 
 
 def accept(

@@ -10,10 +10,14 @@ from types import MappingProxyType
 
 from foveal import digest, ledger
 from foveal.frame import neutralise, safe_name
+from foveal.levels.head_tail import head_tail
 from foveal.summary.state import Summary
 
-LEDGER_SHARE = 0.35
+LEDGER_SHARE = 0.2
 """Of the allowance: what the ledger takes at most, so that there is room for lines. It seldom needs as much."""
+
+PROSE_SHARE = 0.5
+"""Of the allowance: what prose takes at most; of longer prose the beginning and the end are shown."""
 
 FETCHED_SHARE = 0.5
 """Of the allowance: what is shown again because it was fetched more than once."""
@@ -30,6 +34,7 @@ def compose(
     count: Callable[[str], int],
     shown: Iterable[str] = (),
     fetched: Mapping[str, str] = NOTHING_FETCHED,
+    score: digest.Scoring = "learned",
 ) -> str:
     """The text that stands for what is covered, in at most `tokens`. `shown` stands in the prompt beside it.
 
@@ -41,16 +46,20 @@ def compose(
     def safe(text: str) -> int:
         return count(neutralise(text))
 
-    prose = f"{head}\n{neutralise(summary.prose)}" if summary.prose else head
-    text = prose if count(prose) <= tokens else head
+    most = int(tokens * PROSE_SHARE)
+    prose = neutralise(summary.prose)
+    if count(prose) > most:  # a checkpoint may be long, and the room may be less than it was when the prose was written
+        prose = head_tail(prose, most, count, covered.ref) or ""
+    text = f"{head}\n{prose}" if prose and count(f"{head}\n{prose}") <= tokens else head
     for ref, original in fetched.items():
         longer = f"{text}\n\n[ref {safe_name(ref, _REF_CHARS)}, fetched again and again]\n{neutralise(original)}"
         text = longer if count(longer) <= tokens * FETCHED_SHARE else text
-    facts = ledger.render(summary.ledger, max(0, int((tokens - count(text)) * LEDGER_SHARE)), safe)
+    room = max(0, int((tokens - count(text)) * LEDGER_SHARE))
+    facts = ledger.render(summary.ledger, room, safe, with_names=False)  # the digest shows names in their lines
     text = "\n\n".join(filter(None, (text, neutralise(facts))))
     room = tokens - count(text) - 4
     lines = (
-        digest.choose(summary.digest, tokens=room, count=safe, now=summary.now, shown=(*shown, text))
+        digest.choose(summary.digest, tokens=room, count=safe, now=summary.now, shown=(*shown, text), score=score)
         if room > 0
         else ""
     )
