@@ -147,17 +147,18 @@ def focus(
         warnings.warn(f"{model}: {' '.join(facts.notes)}", UnknownModelWarning, stacklevel=3)
     spoken = find_dialect(dialect or facts.dialect)
     counting = counter or counters.counter_for(model)
-    known = _layers(policy, declared or {}) if layers is None else layers
-    return Optics(model, spoken, counting, policy.budget_for(facts.window), policy, facts, known, renderers)
+    budget = policy.budget_for(facts.window)
+    known = _layers(policy, declared or {}, budget) if layers is None else layers
+    return Optics(model, spoken, counting, budget, policy, facts, known, renderers)
 
 
 def refocus(optics: Optics, declared: Mapping[str, Rule]) -> Optics:
     """The same, with the retention that tools were defined with."""
-    return msgspec.structs.replace(optics, layers=_layers(optics.policy, declared))
+    return msgspec.structs.replace(optics, layers=_layers(optics.policy, declared, optics.budget))
 
 
-def _layers(policy: Policy, declared: Mapping[str, Rule]) -> Layers:
+def _layers(policy: Policy, declared: Mapping[str, Rule], budget: Budget) -> Layers:
     try:
-        return policy.layers(os.environ.get(SCENARIO), declared)
+        return policy.layers(os.environ.get(SCENARIO), declared, sendable=budget.sendable)
     except BadPolicy as error:
         raise BadPolicy(f"${SCENARIO}: {error}") from None

@@ -65,11 +65,13 @@ class Planner:
         if self.optics.policy.recall and (view.is_reduced or not view.size.within(limits.due)):
             wider = self._offer(tools, (*self._checkpoint(view), *recall_tools.TOOLS))
             try:
-                limits = self._limits(view, wider.setup, taken)
-                return wider, self._fit(view, wider.setup, limits) or self._early(view, wider.setup, limits, is_cold)
+                return wider, self._fold(view, wider.setup, self._limits(view, wider.setup, taken), is_cold)
             except OverBudget:
                 pass  # better a prompt without a way back than none
-        return offer, self._fit(view, offer.setup, limits) or self._early(view, offer.setup, limits, is_cold)
+        return offer, self._fold(view, offer.setup, limits, is_cold)
+
+    def _fold(self, view: View, setup: Setup, limits: Limits, is_cold: bool) -> Fold | None:
+        return self._fit(view, setup, limits) or self._early(view, setup, limits, is_cold)
 
     def _early(self, view: View, setup: Setup, limits: Limits, is_cold: bool) -> Fold | None:
         """What is stale, folded before the budget forces it, where that is free or pays for itself."""

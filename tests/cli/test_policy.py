@@ -93,7 +93,7 @@ def test_the_page_says_it_in_words(run, policy):
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     assert lines[0] == f"{policy}, scenario ci"
     assert "limit 80,000" in lines
-    assert "1. superseded edited yes; written no; last_resort no" in lines
+    assert "1. superseded edited no; written no; last_resort no" in lines
     assert "recall tools: not offered" in lines
     assert "bash mode reference scenario ci, bash" in lines
     assert "limit_characters 4,000 policy, bash" in lines

@@ -255,7 +255,7 @@ def test_no_stage_goes_below_a_floor(name: str, floor: Any) -> None:
 
 def test_what_has_outlived_its_turns_goes_first_and_not_before_a_fold() -> None:
     """Two user messages later it still stands there, for the cache; the next fold takes it before all others."""
-    session = opened(limit=6_000, tools={"peek": Rule(ttl_turns=2)})
+    session = opened(limit=6_000, tools={"peek": Rule(ttl_turns=2)}, stages=(Expired(), Clear()))
     session.extend((user("Go."), *exchange(0, "old " * 800), *exchange(1, "peeked " * 800, tool="peek")))
     text = asked(session, user("one"), user("two"), user("three"))
     assert "peeked " * 800 in text

@@ -101,7 +101,6 @@ def loops_with_thinking(made: Session) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.xfail(strict=True, reason="fit removes the thinking of all finished loops, whatever the window says")
 @pytest.mark.parametrize("wide", [ThinkingWindow(keep_loops=2), ThinkingWindow(keep=5)])
 def test_a_wider_window_holds_when_the_prefix_moves(wide: ThinkingWindow) -> None:
     """Whoever asks for two loops has two loops after the fold, and none of an older one."""

@@ -20,6 +20,8 @@ class Atoms:
         """The first atom that changed since somebody last set this to the number of atoms."""
         self.carried = ""
         """The state of the newest summary."""
+        self.said: tuple[str, str] = "", ""
+        """The prose of the newest summary, and who wrote it. The log has it, where it has no state."""
         self.owed: tuple[tuple[int, ...], ...] = ()
         """Places of messages that later summaries cover and the state does not know, fold by fold."""
         self.first_user: str | None = None

@@ -10,7 +10,7 @@ the prefix.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from foveal.core.cuts import KeptTokens
 from foveal.core.entry import Entry, Fold, FoldItem, PartFold, RedactedThinking, Thinking
@@ -43,6 +43,15 @@ class Stage(Protocol):
     def __call__(self, scene: "Scene") -> Iterable[FoldItem | tuple[FoldItem, ...]]: ...
 
 
+@runtime_checkable
+class KeepsThinking(Protocol):
+    """A stage that wants thinking of finished loops to stay although the prefix moves."""
+
+    def thinking_from(self, scene: "Scene") -> int:
+        """The place of the first atom whose thinking stays."""
+        ...
+
+
 class Scene:
     """What a stage sees: the view so far, what may be folded, and how to name and measure a stand-in."""
 
@@ -61,7 +70,7 @@ class Scene:
         self.goal = goal
         self.originals = originals
         self.fetched = fetched
-        self.carried, self.owed = view.carried, view.owed
+        self.carried, self.owed, self.said = view.carried, view.owed, view.said
         self.summarised: list[Item] = []
         """What the summary of this batch covers beyond the one before."""
         self._wanted = wanted
@@ -132,7 +141,9 @@ def fit(
     work = view.copy()
     work.changed_from = len(work.atoms)
     held = frozenset(entry for entry, _ in wanted)
-    scene = Scene(work, max(1, most.tokens), aim, wanted=held, originals=originals, fetched=fetched)
+    # Shares are of what the view is held to: a trigger far below the limit makes them smaller with it.
+    limit = min(most.tokens, trigger.tokens) if trigger and trigger.tokens > aim.tokens else most.tokens
+    scene = Scene(work, max(1, limit), aim, wanted=held, originals=originals, fetched=fetched)
     # Told at once where no fold can help: a session that is refused is asked again and again.
     mandatory = [atom for atom in work.atoms if scene.is_mandatory(atom)]
     if not total(atom.size for atom in mandatory).within(most):
@@ -145,9 +156,10 @@ def fit(
             folds.extend(_until(scene, stage))
     if not work.size.within(most):
         raise _over_budget(scene, work.atoms, most, tools_tokens)
-    if not folds:
+    if not folds or _is_idle(view, work, most, aim, trigger or most):
         return None  # nothing can go: to try again at every call would change nothing
-    thinking = list(_old_thinking(work))
+    kept_from = min((s.thinking_from(scene) for s in stages if isinstance(s, KeepsThinking)), default=len(work.atoms))
+    thinking = list(_old_thinking(work, min(kept_from, work.loop_start())))
     work.apply(thinking)
     raised = list(_raised(scene, wanted, middle))
     first = min(work.changed_from, len(view.atoms))
@@ -155,6 +167,15 @@ def fit(
     kept = [item for item in folds if not _is_covered(work, item)]
     reason = _reason(view.size, trigger or most)
     return Fold((*kept, *thinking, *raised), reason, view.size.tokens, work.size.tokens, rebilled)
+
+
+def _is_idle(view: View, work: View, most: Size, aim: Size, due: Size) -> bool:
+    """Whether the folds leave the view where one is due again, for less than half of the room that a fold is to make.
+
+    What must stay can be more than the trigger. Then a fold waits until it is worth moving the prefix.
+    """
+    saved = view.size.tokens - work.size.tokens
+    return view.size.within(most) and not work.size.within(due) and 2 * saved < due.tokens - aim.tokens
 
 
 def _until(scene: Scene, stage: Stage) -> Iterator[FoldItem]:
@@ -187,9 +208,9 @@ def _is_covered(view: View, item: FoldItem) -> bool:
     return place is None or (isinstance(item, PartFold) and view.atoms[place].gap is not None)
 
 
-def _old_thinking(work: View) -> Iterator[PartFold]:
+def _old_thinking(work: View, end: int) -> Iterator[PartFold]:
     """Thinking of finished tool loops: its signatures may be bound to the prefix that this fold is about to move."""
-    for atom in work.atoms[: work.loop_start()]:
+    for atom in work.atoms[:end]:
         for item in atom.items:
             for i, shown in enumerate(item.shown):
                 if _is_thinking(shown) and not item.pinned:

@@ -25,6 +25,7 @@ class Folding(Atoms):
         """Show these parts and ranges by their stand-ins. Pinned entries stay as they are."""
         items = list(items)
         summaries = [item for item in items if isinstance(item, RangeFold) and item.policy == SUMMARISED]
+        self.said = next(((one.prose, one.author) for one in summaries if one.level == "summary"), self.said)
         if known := next((item.state for item in reversed(summaries) if item.state), ""):
             self.carried, self.owed = known, ()
         elif places := tuple(sorted(place for item in summaries for place in self.places(item))):

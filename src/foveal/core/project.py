@@ -85,6 +85,7 @@ class Frozen(msgspec.Struct, frozen=True, omit_defaults=True):
     raw_tokens: int
     is_reduced: bool
     carried: str
+    said: tuple[str, str]
     owed: tuple[tuple[int, ...], ...]
     recalled: dict[str, int]
     ceilings: dict[str, int]
@@ -116,6 +117,7 @@ _KEPT = (
     "raw_tokens",
     "is_reduced",
     "carried",
+    "said",
     "owed",
     "recalled",
     "ceilings",
@@ -306,7 +308,7 @@ class View(Folding):
             return msgspec.structs.replace(shown, floor="full")
         kept = msgspec.structs.replace(shown, floor=arrived.floor, ttl_turns=arrived.ttl_turns, hint=arrived.hint)
         if arrived.text is None:
-            return kept
+            return msgspec.structs.replace(kept, because=arrived.because or kept.because)
         self.is_reduced = True
         part = replace_part(result, arrived.text)
         size = self.lens.measure.part(part) if part else NOTHING

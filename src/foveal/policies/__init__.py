@@ -20,7 +20,7 @@ from foveal.policies.images import Images
 from foveal.policies.oldest import Oldest
 from foveal.policies.outline import Outline
 from foveal.policies.repeats import Repeats
-from foveal.policies.retention import Layers, Scenario, Toolkit, layers_of
+from foveal.policies.retention import Layer, Layers, Scenario, Toolkit, layers_of
 from foveal.policies.shorten import Shorten
 from foveal.policies.summarise import Summarise
 from foveal.policies.superseded import Superseded
@@ -68,6 +68,9 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     budget: BudgetTable = BudgetTable()
     stages: tuple[BuiltIn, ...] = DEFAULT_STAGES
     compact: Compact = Compact()
+    arrival: float = 1.0
+    """Results above this share of what may be sent are shortened to it before their first prompt, where no cache has been
+    paid for yet. It is the lowest layer of retention: whatever is said of a tool is laid over it."""
     models: dict[str, dict[str, Any]] = {}
     recall: bool = True
     """Whether the model is offered the recall tools while something is shown below full."""
@@ -89,9 +92,19 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     scenarios: dict[str, Scenario] = {}
     """Retention that holds only where the environment picks it."""
 
-    def layers(self, scenario: str | None = None, declared: Mapping[str, Rule] | None = None) -> Layers:
+    def __post_init__(self) -> None:
+        if not 0 < self.arrival <= 1:
+            raise BadPolicy(f"arrival is {self.arrival}; it is a share of what may be sent, above 0 and up to 1")
+
+    def layers(
+        self, scenario: str | None = None, declared: Mapping[str, Rule] | None = None, *, sendable: int | None = None
+    ) -> Layers:
         """What is known of retention, with the rules that the tools' own definitions declare."""
-        return layers_of(Scenario(self.tools, self.toolkits), self.scenarios, scenario, declared or {})
+        said = layers_of(Scenario(self.tools, self.toolkits), self.scenarios, scenario, declared or {})
+        if sendable is None or self.arrival >= 1:
+            return said
+        rule = Rule(mode="summary", limit_tokens=max(1, int(sendable * self.arrival)))
+        return Layers((Layer("arrival", "*", rule), *said.layers))
 
     def budget_for(self, window: int) -> Budget:
         """The budget for a model with this window."""

@@ -117,7 +117,8 @@ def _before(scene: Scene) -> Summary:
     summary = decode(scene.carried)
     for places in scene.owed:
         summary = extend(summary, _read(scene, places), summary.covered)
-    return summary
+    prose, author = scene.said
+    return msgspec.structs.replace(summary, prose=prose, author=author)
 
 
 def _steps(scene: Scene, items: list[Item]) -> list[Step]:

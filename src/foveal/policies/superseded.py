@@ -12,8 +12,6 @@ age, so there is no `keep`. What is shown elsewhere goes before what is only out
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import ClassVar
-
 import msgspec
 
 from foveal.calls.access import Access
@@ -41,7 +39,11 @@ class Superseded(msgspec.Struct, frozen=True, tag="superseded", tag_field="fold"
     edited: bool = True
     written: bool = False
     last_resort: bool = False
-    finds_stale: ClassVar[bool] = True
+
+    @property
+    def finds_stale(self) -> bool:
+        """Whether nothing is lost with what it folds: what was read before an edit is not what was read after it."""
+        return not self.edited
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         all_steps = list(steps(scene))
