@@ -68,6 +68,8 @@ def fuzz(texts: int, seed: int) -> int:
         "quarter": lambda text: (len(text) + 3) // 4,
     }
     for number in range(texts):
+        if number and number % 100_000 == 0:
+            print(f"{number:,} texts so far", flush=True)
         text, count = random_text(rng), rng.choice(list(room_of.values()))
         room = Room(
             rng.randint(1, 500),

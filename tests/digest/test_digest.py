@@ -101,6 +101,15 @@ def test_an_update_in_two_parts_keeps_what_one_would():
     assert update(update(Digest(), found[:2]), found[2:]) == update(Digest(), found)
 
 
+def test_an_older_message_may_be_folded_later():
+    """The latest request stays when all around it is folded, and goes when the next one comes."""
+    later = update(Digest(), steps(*read("a.py", "retry_limit = 3"), first=90))
+    digest = update(later, steps(user("Raise retry_limit, please"), first=3))
+    name = name_of(digest, "retry_limit")
+    assert (name.first, name.last, name.asked) == (3, 91, True)
+    assert "retry_limit" in choose(digest, tokens=100, count=count, now=3)
+
+
 def test_nothing_folded_is_nothing_changed():
     """An update with no steps gives the same digest."""
     digest = update(Digest(), steps(*read("a.py", "first_value = 1")))
@@ -139,6 +148,12 @@ def test_lines_stand_under_their_file_with_its_reference():
         Digest(), steps(*read("src/app.py", "   7\tMAX_UPLOAD_BYTES = 1048576\n   8\tMIN_UPLOAD_BYTES = 4096"))
     )
     assert shown(digest) == "Read src/app.py (ref ref1):\n7: MAX_UPLOAD_BYTES = 1048576\nMIN_UPLOAD_BYTES = 4096"
+
+
+def test_a_header_is_one_line():
+    """A command with odd blanks in it does not break the form."""
+    digest = update(Digest(), steps(call("Bash", command="run\r\tthe_thing --now"), result("c1", "the_result = 12345")))
+    assert "Bash run the_thing --now (ref ref1):\nthe_result = 12345" in shown(digest)
 
 
 def test_a_mark_stands_where_lines_are_left_out():

@@ -55,7 +55,7 @@ class Facts:
     """Rows of features for what a digest holds, as things are at the message `now`."""
 
     def __init__(self, digest: Digest, shown: Shown, now: int) -> None:
-        self.blocks, self.shown, self.now = digest.blocks, shown, now
+        self.blocks, self.shown, self.now = digest.blocks, shown, max(now, digest.newest)
         self.names = {name.text: name for name in digest.names}
         self._once = dict(digest.once)
         self.said = [names(line.text) for line in digest.lines]

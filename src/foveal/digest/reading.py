@@ -10,6 +10,7 @@ from foveal.core.entry import Message, Stored, Text, ToolCall, ToolResult
 from foveal.digest.names import PIECE_CHARS, pieces
 from foveal.digest.state import Block, Source
 from foveal.ledger.events import Step
+from foveal.levels.cut import boundary
 
 _MOST_LINES = 1_200
 _MOST_CHARS = 200_000
@@ -146,4 +147,6 @@ def _content(item: object) -> Iterator[str]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _TITLE_CHARS else text[: _TITLE_CHARS - 1] + "…"
+    """On one line, whatever it holds, and short."""
+    text = " ".join(text[: 4 * _TITLE_CHARS].split())
+    return text if len(text) <= _TITLE_CHARS else text[: boundary(text, _TITLE_CHARS - 1)] + "…"

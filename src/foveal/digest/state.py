@@ -79,3 +79,8 @@ class Digest(msgspec.Struct, frozen=True):
     once: tuple[tuple[str, int], ...] = ()
     """Names that were met in one message only and stand in no kept line, and in which message."""
     files: tuple[Touched, ...] = ()
+
+    @property
+    def newest(self) -> int:
+        """The newest message that it knows of."""
+        return max((*(block.number for block in self.blocks), *(name.last for name in self.names)), default=0)

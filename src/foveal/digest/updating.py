@@ -14,11 +14,11 @@ _LEAST_LINE = 12
 
 
 def update(digest: Digest, steps: Iterable[Step]) -> Digest:
-    """The digest of everything so far and these steps, which follow it."""
+    """The digest of everything so far and these steps. A step may be older than what was folded before: requests stay longer."""
     memory = _Memory(digest)
     for step in steps:
         memory.take(step)
-    return pruned(memory.met, memory.said, memory.now) if memory.has_changed else digest
+    return pruned(memory.met, memory.said, memory.newest) if memory.has_changed else digest
 
 
 class _Memory:
@@ -27,6 +27,7 @@ class _Memory:
     def __init__(self, digest: Digest) -> None:
         self.met = Met(digest)
         self.now = 0
+        self.newest = digest.newest
         self.has_changed = False
         self.said: dict[str, list[str]] = {}
         """The names of each line, by its text without indentation."""
@@ -39,6 +40,7 @@ class _Memory:
 
     def take(self, step: Step) -> None:
         self.now, self.has_changed = step.number, True
+        self.newest = max(self.newest, step.number)
         for part in step.message.parts:
             if isinstance(part, ToolCall):
                 self._touch(part, step.number)
@@ -59,8 +61,8 @@ class _Memory:
         for path in dict.fromkeys((*call.changes, *[call.path] * bool(call.path))):
             old = files.pop(path, Touched(path, 0, 0))
             is_edit = path in call.changes
-            edited = number if is_edit else old.edited
-            files[path] = Touched(path, old.count + 1, number, old.edits + is_edit, edited)
+            edited = max(number, old.edited) if is_edit else old.edited
+            files[path] = Touched(path, old.count + 1, max(number, old.last), old.edits + is_edit, edited)
 
     def _read(self, block: Block, found: list[Candidate], *, is_use: bool) -> Iterable[str]:
         """Keep the lines of a block; the names that it holds."""
@@ -82,7 +84,7 @@ class _Memory:
         old = self.met.lines.get(key)
         again, uses, used = (old.count + (old.block != block), old.uses, old.used) if old else (1, 0, -1)
         if is_use and used != self.now:
-            uses, used = uses + 1, self.now
+            uses, used = uses + 1, max(used, self.now)
         self.met.lines[key] = Line(text, block, at, number, again, uses, used, before, after)
         self.said[key] = said
 
@@ -95,5 +97,6 @@ class _Memory:
                 once[name] = self.now
                 return
             old = Name(name, self.now, self.now, 0) if first is None else Name(name, first, first, 1)
-        uses, used = (old.uses + 1, self.now) if is_use else (old.uses, old.used)
-        known[name] = Name(name, old.first, self.now, old.count + 1, uses, used, old.asked or asked)
+        uses, used = (old.uses + 1, max(old.used, self.now)) if is_use else (old.uses, old.used)
+        first, last = min(old.first, self.now), max(old.last, self.now)
+        known[name] = Name(name, first, last, old.count + 1, uses, used, old.asked or asked)

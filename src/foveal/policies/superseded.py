@@ -12,6 +12,7 @@ age, so there is no `keep`. What is shown elsewhere goes before what is only out
 
 from collections import defaultdict
 from collections.abc import Iterator
+
 import msgspec
 
 from foveal.calls.access import Access
