@@ -37,10 +37,11 @@ DEFAULT_STAGES: tuple[BuiltIn, ...] = (
     # Of the oldest, the lines that will be needed are worth more than the head and tail of each result, and what is not cut
     # before it is covered can be chosen from: with the two below before it, far grounding at 32k was 0.05 lower.
     Summarise(),
-    Superseded(),
+    # What stays is recent: it is cut only where the view would soon be over its limit again.
+    Superseded(last_resort=True),
     # One huge result, even the newest, does not take the place of everything before it.
-    Shorten(over=0.25, to=0.2, keep=0.0),
-    Clear(),
+    Shorten(over=0.25, to=0.2, keep=0.0, last_resort=True),
+    Clear(last_resort=True),
     # A huge newest turn: the newest is cut as well, gently first.
     Shorten(over=0.06, to=0.05, keep=0.0, last_resort=True),
     Shorten(keep=0.0, last_resort=True),
