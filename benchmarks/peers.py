@@ -1,126 +1,169 @@
-"""A full replay of one 10 000-message session, a prompt before every reply: Foveal beside other engines, on the same bytes.
+"""Other engines, each in an environment of its own, as runners of the benchmark: same bytes, same counter, same budget.
 
-Every engine runs in an environment of its own (made on first use under $FOVEAL_PEERS, ~/.cache/foveal-peers by default) as a
-subprocess, one after the other, with Foveal first, in the middle and last. See `peer_run.py` for what is timed.
-
-Each peer is run twice: with the counter that it comes with (characters divided by four), and with Foveal's exact tokenizer
-handed to it, because a budget that is kept only on paper is cheap to keep.
+Environments are made on first use under $FOVEAL_PEERS (~/.cache/foveal-peers by default). An engine runs as a subprocess that is
+given sessions, one line of JSON each, and answers with what it would have sent for each call (`peer_run.py`). An engine
+that cannot be installed or started is left out, with a note in the table.
 """
 
-import argparse
+import atexit
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
-import tempfile
+from collections.abc import Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import synthetic
+from foveal.bench.case import PROMPT_TOKENS, Case, Runner, Sent, text_of, tools_tokens
+from foveal.bench.suite import RUNNERS, own_runner
 
 HERE = Path(__file__).parent
-BUDGET = 64_000
 TOKENIZER = "splintr-rs>=0.22,<0.23"
-PINS = {"langchain": "langchain==1.4.7", "deepagents": "deepagents==0.7.32", "haystack": "haystack-ai==3.4.0"}
+PINS = {
+    "langchain": "langchain==1.4.7",
+    "deepagents": "deepagents==0.7.32",
+    "pydantic-ai-harness": "pydantic-ai-harness==0.62.0",
+    "haystack": "haystack-ai==3.4.0",
+    "headroom": "headroom-ai==0.42.0",
+    "litellm": "litellm==1.106.2",
+    "openhands": "openhands-sdk==1.58.0",
+}
 """By the first word of an engine's name."""
-PEERS = (
-    "langchain trim_messages",
-    "langchain ClearToolUsesEdit",
-    "deepagents SummarizationMiddleware",
-    "haystack pruning",
-    "haystack pruning, usage reported",
+PYTHONS = {"openhands": (3, 12)}
+"""What an engine needs where it is not this interpreter."""
+ENGINES = (
+    "langchain clear tool uses",
+    "langchain summarisation",
+    "deepagents summarisation",
+    "pydantic-ai-harness clear",
+    "pydantic-ai-harness tiered",
+    "haystack prune",
     "haystack sliding window",
-    "haystack sliding window, usage reported",
-    "haystack sliding window, history kept",
-)
-LEFT_OUT = (
-    "LangChain's SummarizationMiddleware and haystack's SummarizationCompactor (not run here)",
-    "every engine outside these three packages",
-    "what a summary costs: a stub answers at once",
+    "openhands condenser",
+    "headroom compress",
+    "litellm trim",
 )
 
 
-def environment(package: str) -> Path:
-    """The interpreter of the peer's environment, made if it is not there."""
+def ready() -> tuple[list[str], list[str]]:
+    """The engines that can be run, and why others cannot."""
+    found, notes = list[str](), list[str]()
+    for name in ENGINES:
+        try:
+            _environment(name.partition(" ")[0])
+            found.append(name)
+        except (OSError, subprocess.CalledProcessError, LookupError) as error:
+            notes.append(f"{name} was left out: {error}")
+    return found, notes
+
+
+def runner(name: str) -> Runner:
+    """One of our own, or another engine."""
+    return partial(_run, name) if name not in RUNNERS and name in ENGINES else own_runner(name)
+
+
+def _run(name: str, case: Case, budget: int) -> Iterator[Sent]:
+    """The engine's prompts. It is told what is left of the budget for messages: most do not count tools."""
+    room = budget - tools_tokens(case.tools) - PROMPT_TOKENS
+    job = {"messages": case.messages, "calls": case.calls, "tools": case.tools, "budget": room}
+    table = list(case.messages)
+    for line in _engine(name).ask(job):
+        if "error" in line:
+            raise RuntimeError(line["error"])
+        table.extend(line["new"])
+        offered = partial(_texts, case, line.get("offered") or 0)
+        yield Sent(
+            [table[i] for i in line["shown"]],
+            case.tools,
+            offered,
+            cpu_s=line["cpu_s"],
+            summaries=line.get("summaries", 0),
+        )
+
+
+def _texts(case: Case, upto: int) -> Iterator[str]:
+    return map(text_of, case.messages[:upto])
+
+
+class Engine:
+    """One subprocess."""
+
+    def __init__(self, name: str) -> None:
+        command = [_environment(name.partition(" ")[0]), "-W", "ignore", HERE / "peer_run.py", name]
+        environment = {
+            **os.environ,
+            "HF_HUB_OFFLINE": "1",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "HEADROOM_TELEMETRY": "off",
+        }
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+        )
+        atexit.register(self.close)
+
+    def __enter__(self) -> "Engine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def ask(self, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        into, out = self._process.stdin, self._process.stdout
+        assert into is not None
+        assert out is not None
+        into.write(json.dumps(job).encode("utf-8", "surrogatepass") + b"\n")
+        into.flush()
+        for _ in job["calls"]:
+            line = out.readline()
+            if not line:
+                _engine.cache_clear()
+                raise RuntimeError("the engine's process ended")
+            found = json.loads(line)
+            yield found
+            if "error" in found:
+                return
+
+
+@cache
+def _engine(name: str) -> Engine:
+    """Started once a process, for all of its sessions."""
+    return Engine(name)
+
+
+def _environment(package: str) -> Path:
+    """The interpreter of the engine's environment, made if it is not there."""
     root = Path(os.environ.get("FOVEAL_PEERS") or Path.home() / ".cache" / "foveal-peers")
     folder = root / PINS[package].replace("==", "-")
-    python, ready = folder / "bin" / "python", folder / "ready"
-    if ready.exists():
+    python, done = folder / "bin" / "python", folder / "ready"
+    if done.exists():
         return python
     root.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
-    wanted = [PINS[package], TOKENIZER]
+    wanted, interpreter = [PINS[package], TOKENIZER], _interpreter(package)
     if shutil.which("uv"):
-        subprocess.run(["uv", "venv", "-q", "--python", sys.executable, folder], check=True)
+        subprocess.run(["uv", "venv", "-q", "--python", interpreter, folder], check=True)
         subprocess.run(["uv", "pip", "install", "-q", "--python", python, *wanted], check=True)
     else:
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([interpreter, "-m", "venv", folder], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q", *wanted], check=True)
-    ready.touch()
+    done.touch()
     return python
 
 
-def run(engine: str, python: Path, job: Path) -> dict[str, Any]:
-    """What `peer_run.py` found, or why there is nothing."""
-    command = [python, "-W", "ignore", HERE / "peer_run.py", engine, job]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return {"engine": engine, "failed": done.stderr.strip().splitlines()[-1]}
-    found = json.loads(done.stdout.splitlines()[-1])
-    found["total_s"] = found["measured_s"] * found["calls"] / found["measured_calls"]
-    return found
-
-
-def measure(*, messages: int = 10_000, budget: int = BUDGET, cap_s: float = 40.0) -> dict[str, Any]:
-    own: list[dict[str, Any]] = []
-    peers: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as name:
-        job = Path(name) / "job.json"
-        for exact in (False, True):
-            job.write_text(json.dumps(_job(messages, budget, cap_s, exact=exact)))
-            own.append(run("foveal, memory", Path(sys.executable), job))
-            for peer in PEERS:
-                print(f"peers: {peer}, {'exact' if exact else 'own'} counter", file=sys.stderr, flush=True)
-                python = environment(peer.partition(" ")[0])
-                peers.append(run(peer, python, job) | {"exact": exact})
-        own.append(run("foveal, memory", Path(sys.executable), job))
-        durable = run("foveal, SQLite", Path(sys.executable), job)
-    spent = statistics.median(found["total_s"] for found in own)
-    for found in peers:
-        if "total_s" in found:
-            found["times_foveal"] = found["total_s"] / spent
-    return {
-        "messages": messages,
-        "budget": budget,
-        "target": budget // 2,
-        "cap_s": cap_s,
-        "foveal": {"calls": own[0]["calls"], "memory_s": spent, "sqlite_s": durable["total_s"]},
-        "peers": peers,
-        "left_out": LEFT_OUT,
-    }
-
-
-def _job(messages: int, budget: int, cap_s: float, *, exact: bool) -> dict[str, Any]:
-    return {
-        "messages": synthetic.chat_messages(messages),
-        "tools": synthetic.TOOLS,
-        "budget": budget,
-        "target": budget // 2,
-        "cap_s": cap_s,
-        "exact": exact,
-    }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--messages", type=int, default=10_000)
-    parser.add_argument("--budget", type=int, default=BUDGET)
-    parser.add_argument("--cap-s", type=float, default=40.0, help="CPU seconds for one engine")
-    given = parser.parse_args()
-    print(json.dumps(measure(messages=given.messages, budget=given.budget, cap_s=given.cap_s), indent=2))
-
-
-if __name__ == "__main__":
-    main()
+def _interpreter(package: str) -> str:
+    least = PYTHONS.get(package)
+    if not least or sys.version_info >= least:
+        return sys.executable
+    name = "python{}.{}".format(*least)
+    pyenv = sorted(Path.home().glob(f".pyenv/versions/{least[0]}.{least[1]}.*/bin/python"))
+    if pyenv:
+        return str(pyenv[-1])
+    if found := shutil.which(name):
+        return found
+    raise LookupError(f"it needs Python {least[0]}.{least[1]}, which is not here")

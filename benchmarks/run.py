@@ -1,224 +1,133 @@
-"""Run the benchmarks and write `results/spine.md` and `results/spine.json`.
+"""The benchmark: what each policy would have cost on recorded sessions, and what the agent's next step would have missed.
 
-python benchmarks/run.py                 # scaling, footprint, a big result
-python benchmarks/run.py --instructions  # and instruction counts by callgrind
-python benchmarks/run.py --peers         # and other engines, each in an environment of its own
+    python benchmarks/run.py                              # test half of all coding sets in ../shared/data, 2 processes
+    python benchmarks/run.py --sessions 3 --no-peers --budgets 32000 --out /tmp/try
+
+Writes results/bench.md, bench.json and a picture of cost against grounding. No model is asked: see README.md in this folder.
 """
 
 import argparse
 import json
 import os
 import platform
+import resource
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import big_result
-import footprint
 import peers
-import scaling
 
-RESULTS = Path(__file__).parent / "results"
-Found = dict[str, Any]
+from foveal.bench.baselines import BASELINES
+from foveal.bench.engine import PARTS, UNSWITCHED
+from foveal.bench.frontier import frontier
+from foveal.bench.measure import Job, Outcome
+from foveal.bench.pooling import Row
+from foveal.bench.suite import BUDGETS, Pick, Source, load_all, run
+from foveal.bench.tables import ALL, document, report, rows_of
+from foveal.cli.progress import bar
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+RESULTS = Path(__file__).resolve().parent / "results"
+SETS = (
+    "claude_code_entire_cli",
+    "claude_code_entire_other",
+    "claude_code_oh_my_posh",
+    "claude_code_cipher_box",
+    "codex_entire",
+    "pi_sessions",
+    "polybench_iswe",
+    "polybench_rovodev",
+)
+LEAST_TOKENS = 45_000
+MAIN = 32_000
+"""Where Foveal is also measured with each part switched off."""
+PEER_BUDGETS = (16_000, 32_000, 64_000)
+SLOW = ("headroom compress", "litellm trim")
+"""Engines that take tens of milliseconds a call: measured at the main budget only."""
 
 
-def machine() -> Found:
-    """What the figures were measured on, without a date: the files change when the figures do."""
-    processor = "unknown"
-    if (cpuinfo := Path("/proc/cpuinfo")).exists():
-        names = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        processor = names[0] if names else processor
-    system = f"{platform.system()} {platform.machine()}"
-    return {"processor": processor, "cores": os.cpu_count(), "system": system, "python": platform.python_version()}
-
-
-def verdict(value: float, limit: float, *, at_least: bool = False) -> str:
-    met = value >= limit if at_least else value <= limit
-    return "met" if met else "**missed**"
-
-
-def table(header: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
-    lines = [header, ("---",) * len(header), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines) + "\n"
-
-
-def steps_text(found: Found) -> str:
-    rows = [
-        (
-            row["dialect"],
-            row["store"],
-            f"{row['median_us']['short']:.0f} / {row['median_us']['long']:.0f}",
-            f"{row['mean_us']['short']:.0f} / {row['mean_us']['long']:.0f}",
-            f"{row['folds']['short']} / {row['folds']['long']}",
-            f"{row['median_ratio']:.2f}",
-            f"{row['mean_ratio']:.2f}",
-            verdict(max(row["median_ratio"], row["mean_ratio"]), 1.3),
-        )
-        for row in found["steps"]
+def work_of(budgets: Sequence[int], engines: Sequence[str], policies: Sequence[str]) -> list[Job]:
+    """What is run: everything, or the policies that are named."""
+    parts = [name for name in PARTS if name != "foveal"]
+    everywhere = [Job(name, budget) for name in (*BASELINES, "foveal", "oracle") for budget in budgets]
+    at_main = [Job(name, MAIN) for name in parts if MAIN in budgets]
+    others = [
+        Job(name, budget)
+        for name in engines
+        for budget in budgets
+        if budget in PEER_BUDGETS and (name not in SLOW or budget == MAIN)
     ]
-    short, long = found["steps"][0]["sizes"]
-    header = ("dialect", "store", "median µs", "mean µs", "folds", "median ratio", "mean ratio", "≤ 1.3")
+    work = [*everywhere, *others, *at_main]
+    return [Job(name, budget) for name in policies for budget in budgets] if policies else work
+
+
+def in_order(outcomes: list[Outcome], work: Sequence[Job]) -> list[Outcome]:
+    """By policy as asked for, then by set and session, however the work was spread."""
+    place = {job: i for i, job in enumerate(work)}
+    return sorted(outcomes, key=lambda one: (place[Job(one.policy, one.budget)], one.group, one.session))
+
+
+def head(rows: Sequence[Row], about: str) -> str:
     return (
-        f"## Append + prompt at the end of {long:,} messages against {short:,}\n\n"
-        f"Budget {found['budget']:,} tokens, {found['steps'][0]['steps']} steps each, interleaved, CPU time. A step is a prompt "
-        "and the reply with its results appended; means include the steps that fold. Short / long.\n\n"
-        + table(header, rows)
+        "# What is kept, and at what price\n\n"
+        f"Made by `benchmarks/run.py`{about}. Recorded coding sessions of at least {LEAST_TOKENS:,} tokens, test half only. "
+        "Cost is the input bill as a ratio to sending the whole history, by price list; far grounding is the share of what the "
+        "agent's next action used and had last seen more than 12 messages ago that stands in the prompt. How to read the rest: "
+        "[README](../README.md).\n\n![cost against grounding](bench.svg)\n"
     )
 
 
-def instructions_text(found: Found) -> str:
-    counted = found.get("instructions")
-    if not counted:
-        return ""
-    short, long = counted["instructions"]
-    return (
-        f"\nInstructions per step (callgrind, SQLite, openai_chat, {counted['steps']} steps, full size): {short / 1e6:.2f} "
-        f"million after {counted['sizes'][0]:,} messages, {long / 1e6:.2f} million after {counted['sizes'][1]:,}: ratio "
-        f"{counted['ratio']:.2f}. The two runs are at different points between folds and folds were not counted here, so that a "
-        "ratio below one is not a gain; it shows only that nothing large grows with the history.\n"
+def spent() -> float:
+    """CPU seconds of this process and its children."""
+    return sum(
+        used.ru_utime + used.ru_stime
+        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     )
-
-
-def opening_text(found: Found) -> str:
-    opening = found["opening"]
-    rows = [
-        (f"{n:,}", f"{opening['file_mb'][i]:.0f}", f"{opening['cpu_ms'][i]:.1f}", f"{opening['wall_ms'][i]:.1f}")
-        for i, n in enumerate(opening["sizes"])
-    ]
-    ratio, wall = opening["cpu_ratio"], opening["wall_ratio"]
-    return (
-        "\n## Opening a stored session and building its first prompt\n\n"
-        f"SQLite, budget {found['budget']:,}, median of {opening['rounds']} interleaved openings in a process that has its "
-        "vocabulary loaded.\n\n"
-        + table(("messages", "file MB", "CPU ms", "wall ms"), rows)
-        + f"\nRatio {ratio:.2f} of CPU, {wall:.2f} of wall time (≤ 1.5: {verdict(ratio, 1.5)}).\n"
-    )
-
-
-def roomy_text(found: Found) -> str:
-    rows = [
-        (
-            f"{row['sizes'][1]:,} : {row['sizes'][0]:,}",
-            f"{row['median_us']['short']:.0f} / {row['median_us']['long']:.0f}",
-            f"{row['mean_us']['short']:.0f} / {row['mean_us']['long']:.0f}",
-            f"{row['median_ratio']:.2f}",
-            f"{row['mean_ratio']:.2f}",
-        )
-        for row in found["roomy"]
-    ]
-    return (
-        "\n## Where everything fits\n\n"
-        "Tiny messages and a window that holds all of them, so that a longer session is a longer prompt. Profiles "
-        "point at the copies of the message list and the garbage collector's passes over them; the shares were not separated.\n\n"
-        + table(("messages", "median µs", "mean µs", "median ratio", "mean ratio"), rows)
-    )
-
-
-def appends_text(found: Found) -> str:
-    rows = [
-        (row["batch"], f"{row['per_s']:,.0f}", f"{row['mb_per_s']:.1f}", f"{row['cpu_us']:.0f}")
-        for row in found["appends"]
-    ]
-    return (
-        "\n## Appends to SQLite\n\nEvery append is on the disk when it returns, so that wall time depends on the disk.\n\n"
-        + table(("entries per append", "entries/s", "MB/s", "CPU µs per entry"), rows)
-    )
-
-
-def footprint_text(found: Found) -> str:
-    base, here = found["base_import"]["import_ms"], found["here_import"]["import_ms"]
-    packages = ", ".join(f"{name} {size:.1f}" for name, size in found["packages_mb"].items())
-    return (
-        "\n## Import and install\n\n"
-        f"- `import foveal` over a bare interpreter, base install alone: {base:.0f} ms of CPU (< 100: {verdict(base, 100)}); "
-        f"in the environment of this run, with whatever else is installed: {here:.0f} ms.\n"
-        f"- Base install: {found['installed_mb']:.1f} MB (< 60: {verdict(found['installed_mb'], 60)}): {packages}.\n"
-    )
-
-
-def big_text(found: Found) -> str:
-    return (
-        "\n## A streamed result of 1 GB\n\n"
-        f"{found['size_mb']:,.0f} MB into a SQLite store's artifacts: peak memory grew by {found['peak_growth_mb']:.1f} MB, "
-        f"{found['mb_per_s']:.0f} MB/s of wall time (hashing and syncing included), {found['cpu_s']:.1f} s of CPU. The next "
-        f"prompt shows its head and tail in {found['prompt_tokens']:,} tokens.\n"
-    )
-
-
-def peers_text(found: Found) -> str:
-    own = found["foveal"]
-    rows = [_peer_row(row, own["calls"]) for row in found["peers"]]
-    header = ("engine", "counter", "version", "calls measured", "CPU s for the replay", "times Foveal", "≥ 20")
-    return (
-        f"\n## A full replay of {found['messages']:,} messages, {own['calls']:,} prompts\n\n"
-        f"Budget {found['budget']:,}, target {found['target']:,}. Foveal: {own['memory_s']:.2f} s of CPU with a memory store "
-        f"(median of three runs between the others), {own['sqlite_s']:.2f} s with SQLite; counting exactly, validating every "
-        "prompt, keeping everything. ≈ is extrapolated from calls spread evenly over the session; > is a run stopped at "
-        f"{found['cap_s']:.0f} s, whose remaining calls are charged at the mean so far. The target is judged on peers "
-        "as they come: with their own counter and their own state. "
-        "Rows with the exact counter, and `history kept` (the compactor run on the "
-        "whole history at each call, which is not how its framework runs it), were added after the plain rows had missed the "
-        "target; they explain where the time goes and do not count towards it.\n\n"
-        + table(header, rows)
-        + "\nLeft out: "
-        + "; ".join(found["left_out"])
-        + ".\n"
-    )
-
-
-def _peer_row(row: Found, calls: int) -> tuple[object, ...]:
-    counter = "exact" if row["exact"] else "own, chars/4"
-    if "failed" in row:
-        return row["engine"], counter, "", 0, f"failed: {row['failed']}", "", ""
-    whole = row["measured_calls"] == calls
-    sign = "" if whole else "≈ " if row["measured_calls"] <= 40 else "> "
-    times = row["times_foveal"]
-    measured = "all" if whole else row["measured_calls"]
-    spent, ratio = f"{sign}{row['total_s']:.1f}", f"{sign}{times:.1f}"
-    in_target = not row["exact"] and not row["engine"].endswith("history kept")
-    judged = verdict(times, 20, at_least=True) if in_target else "–"
-    return row["engine"], counter, row["version"], measured, spent, ratio, judged
-
-
-def report(found: Found) -> str:
-    about = found["machine"]
-    text = (
-        "# The spine: how fast\n\n"
-        f"Measured on {about['cores']} cores of {about['processor']}, {about['system']}, Python {about['python']}, shared with "
-        "other work: read the ratios, not the milliseconds. One run each.\n\n"
-    )
-    scaled = found["scaling"]
-    text += (
-        steps_text(scaled)
-        + instructions_text(scaled)
-        + opening_text(scaled)
-        + roomy_text(scaled)
-        + appends_text(scaled)
-    )
-    text += footprint_text(found["footprint"]) + big_text(found["big_result"])
-    return text + (peers_text(found["peers"]) if "peers" in found else "")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Run the benchmarks and write results/spine.md and spine.json.")
-    parser.add_argument("--peers", action="store_true", help="run other engines as well (installs them; ten minutes)")
-    parser.add_argument("--instructions", action="store_true", help="count instructions with callgrind (minutes)")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; nothing is written")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sets", nargs="+", default=SETS, help="names of files in ../shared/data")
+    parser.add_argument("--budgets", nargs="+", type=int, default=BUDGETS)
+    parser.add_argument("--policies", nargs="+", default=(), help="only these, at all budgets")
+    parser.add_argument("--sessions", type=int, help="of each set, at most")
+    parser.add_argument("--least", type=int, default=LEAST_TOKENS, help="tokens of the shortest session")
+    parser.add_argument("--no-peers", action="store_true", help="without other engines")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
-    found: Found = {"machine": machine()}
-    print("scaling …", file=sys.stderr, flush=True)
-    found["scaling"] = scaling.measure(instructions=given.instructions, quick=given.quick)
-    print("footprint …", file=sys.stderr, flush=True)
-    found["footprint"] = footprint.measure()
-    print("a big result …", file=sys.stderr, flush=True)
-    found["big_result"] = big_result.measure(1 << 26 if given.quick else big_result.GIGABYTE)
-    if given.peers:
-        found["peers"] = peers.measure(messages=1_000 if given.quick else 10_000, cap_s=5.0 if given.quick else 40.0)
-    text = report(found)
-    if not given.quick:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "spine.json").write_text(json.dumps(found, indent=2) + "\n")
-        (RESULTS / "spine.md").write_text(text)
+    sources = [Source(name, (DATA / f"{name}.jsonl.gz",)) for name in given.sets]
+    if missing := [source.name for source in sources if not source.files[0].exists()]:
+        sys.exit(
+            f"{DATA} does not hold {', '.join(missing)}: nothing was measured; `foveal bench FILE…` takes any recording"
+        )
+    start = time.monotonic()
+    engines, absent = ((), []) if given.no_peers else peers.ready()
+    loaded = load_all(sources, Pick(given.least, given.sessions, test_half=True), jobs=given.jobs)
+    cases = loaded.cases
+    work = work_of(given.budgets, engines, given.policies)
+    print(
+        f"{len(cases)} sessions loaded in {time.monotonic() - start:.0f} s; {len(work)} rows",
+        file=sys.stderr,
+        flush=True,
+    )
+    outcomes = list[Outcome]()
+    with bar(sum(len(case.calls) for case in cases) * len(work)) as tick:
+        for outcome in run(cases, work, find=peers.runner, jobs=given.jobs):
+            outcomes.append(outcome)
+            tick(outcome.figures.calls)
+    outcomes = in_order(outcomes, work)
+    rows, notes = rows_of(outcomes), [*loaded.notes, *absent, *UNSWITCHED]
+    took = f"{(time.monotonic() - start) / 60:.1f} minutes, {spent():,.0f} s of CPU"
+    about = f" in {took}, {given.jobs} processes on {os.cpu_count()} cores, Python {platform.python_version()}"
+    given.out.mkdir(parents=True, exist_ok=True)
+    text = head(rows, about) + "\n" + report(rows, notes)
+    (given.out / "bench.md").write_text(text, encoding="utf-8")
+    (given.out / "bench.json").write_text(
+        json.dumps(document(outcomes, rows, notes), separators=(",", ":")) + "\n", encoding="utf-8"
+    )
+    (given.out / "bench.svg").write_text(frontier(rows, ALL), encoding="utf-8")
     print(text)
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from foveal import BadPolicy, MissingExtra, Policy, Rule, open_store, read_policy
-from foveal.config import MOST_BYTES
+from foveal.config import MOST_BYTES, plain_yaml
 from foveal.policies import BudgetTable, Oldest
 from foveal.session import Session
 
@@ -161,3 +161,82 @@ def test_a_scenario_that_is_not_there_is_named(tmp_path, monkeypatch):
 
 def test_a_budget_table_is_read(written):
     assert read_policy(written("[budget]\nlimit = 9_000\n")).budget == BudgetTable(limit=9_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "trigger", "target", "said"),
+    [
+        ("compact_threshold = 8_000", 8_000, 4_800, "above 1, a number of tokens"),
+        ("auto_compact = true\ncompact_threshold = 120_000.0", 120_000, 72_000, "above 1, a number of tokens"),
+        ("max_context_tokens = 100_000\ncompact_threshold = 0.8", 80_000, 48_000, "share of the window of 100,000"),
+        ("compact_threshold = 0.5\n[budget]\nlimit = 40_000", 20_000, 12_000, "share of the window of 40,000"),
+        ("max_context_tokens = 100_000\ncompact_threshold = 1", 91_808, 55_084, "at most 1, a share"),
+        ("compact_threshold = 9_000\n[budget]\ntarget = 5_000", 9_000, 5_000, "above 1, a number of tokens"),
+    ],
+)
+def test_an_old_threshold_is_read_with_the_new_value(written, text, trigger, target, said):
+    """Above 1 it is tokens, else a share of the window; the warning shows what to write, and in which sense it was read."""
+    with pytest.warns(UserWarning, match="is an old form") as heard:
+        policy = read_policy(written(text))
+    assert (policy.budget.trigger, policy.budget.target) == (trigger, target)
+    message = str(heard[0].message)
+    assert f"budget.trigger = {trigger} and budget.target = {target}" in message
+    assert said in message
+    assert "max_context_tokens" in message
+    assert policy.budget_for(400_000).trigger == trigger
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_an_old_switch_alone_changes_nothing(written, value):
+    """Prompts are always kept within the limit, and never folded before it without a trigger: both are said."""
+    with pytest.warns(UserWarning, match=rf"auto_compact = {value} is an old form.*Leave it out"):
+        assert read_policy(written(f"auto_compact = {value}")) == Policy()
+
+
+@pytest.mark.usefixtures("yaml")
+def test_old_keys_are_read_from_yaml_too(written):
+    """The form in which most of them were written."""
+    with pytest.warns(UserWarning, match="is an old form"):
+        policy = read_policy(written("auto_compact: true\ncompact_threshold: 8000\n", "policy.yaml"))
+    assert policy.budget.trigger == 8_000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("auto_compact = 'yes'", "auto_compact is 'yes'; it is true or false"),
+        ("auto_compact = false\ncompact_threshold = 0.8", "auto_compact is false, but compact_threshold = 0.8"),
+        ("auto_compact = false\n[budget]\ntrigger = 5", "auto_compact is false, but budget.trigger = 5"),
+        ("compact_threshold = 9\n[budget]\ntrigger = 5", "compact_threshold and budget.trigger = 5 say the same"),
+        ("compact_threshold = 0", "compact_threshold is 0; it is a number of tokens above 1, or a share"),
+        ("compact_threshold = -0.5", "compact_threshold is -0.5"),
+        ("compact_threshold = true", "compact_threshold is True"),
+        ("compact_threshold = nan", "compact_threshold is nan"),
+        ("compact_threshold = inf", "compact_threshold is inf"),
+        ("compact_threshold = '80%'", "compact_threshold is '80%'"),
+        ("compact_threshold = 1.5", "above 1 it is a number of tokens, and whole"),
+        ("compact_threshold = 0.8", "a share of a window that this file does not tell"),
+        ("max_context_tokens = 10_000\ncompact_threshold = 12_000", "but the limit is 10,000 tokens"),
+        ("compact_threshold = 5_000\n[budget]\ntarget = 6_000", "but budget.target is 6,000"),
+        ("auto_compct = true", "Object contains unknown field `auto_compct`"),
+    ],
+)
+def test_old_keys_that_contradict_are_named(written, text, said):
+    """By file and key; nothing is guessed, and nothing is warned of."""
+    assert said in refused(written(text))
+
+
+def test_an_old_threshold_is_what_a_session_is_held_to(written):
+    """A fold is due above it, far below the model's window."""
+    with pytest.warns(UserWarning, match="is an old form"):
+        policy = read_policy(written("compact_threshold = 8_000"))
+    with Session(open_store(), "s", model="gpt-5", policy=policy) as session:
+        assert session.pressure.limit == 8_000
+
+
+@pytest.mark.usefixtures("yaml")
+def test_yaml_of_something_else_is_named_so():
+    """The one safe reader serves others, and speaks of what they read."""
+    assert plain_yaml("a: 1", "x", "a skill") == {"a": 1}
+    with pytest.raises(BadPolicy, match="x: holds a list where the keys of a skill belong"):
+        plain_yaml("[1]", "x", "a skill")

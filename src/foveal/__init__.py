@@ -3,6 +3,7 @@
 Append what happened, ask for the prompt, send it, ask why. Everything that a user needs is a name of this module.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from foveal.config import read_policy
@@ -34,6 +35,7 @@ from foveal.core.errors import (
     BadInput,
     BadPolicy,
     BadRecording,
+    ContextOverflow,
     Fenced,
     FovealError,
     InvalidPrompt,
@@ -47,6 +49,7 @@ from foveal.core.errors import (
     StoreError,
     StoreFailed,
     StoreFull,
+    SummaryFailed,
     Unrepresentable,
 )
 from foveal.core.prompt import Prompt
@@ -58,7 +61,9 @@ from foveal.optics import UnknownModelWarning
 from foveal.policies import (
     BudgetTable,
     Clear,
+    Compact,
     Expired,
+    FenceKind,
     History,
     Images,
     Oldest,
@@ -66,6 +71,7 @@ from foveal.policies import (
     Policy,
     Repeats,
     Shorten,
+    Summarise,
     Superseded,
     ThinkingWindow,
 )
@@ -74,14 +80,35 @@ from foveal.stores import open_store
 
 if TYPE_CHECKING:
     from foveal.async_session import AsyncSession
+    from foveal.events import CompactionEnded, CompactionStarted, Pressure, SummaryRefused
+    from foveal.inject.instructions import Instructions
+    from foveal.inject.skills import Skills
+    from foveal.inject.toolbox import toolbox
+    from foveal.injecting import Host
+    from foveal.summary.question import Question
+    from foveal.surroundings import Surroundings
+    from foveal.workspace import Workspace
+
+_LATER = {
+    "AsyncSession": "async_session",
+    "CompactionEnded": "events",
+    "CompactionStarted": "events",
+    "Host": "injecting",
+    "Instructions": "inject.instructions",
+    "Pressure": "events",
+    "Question": "summary.question",
+    "Skills": "inject.skills",
+    "SummaryRefused": "events",
+    "Surroundings": "surroundings",
+    "Workspace": "workspace",
+    "toolbox": "inject.toolbox",
+}
+"""Where names are that are loaded when they are asked for: an import costs what every session needs, and no more."""
 
 
 def __getattr__(name: str) -> Any:
-    """`AsyncSession` is loaded when it is asked for: asyncio is a third of what an import would cost."""
-    if name == "AsyncSession":
-        from foveal.async_session import AsyncSession  # noqa: PLC0415 - see above
-
-        return AsyncSession
+    if name in _LATER:
+        return getattr(import_module(f"foveal.{_LATER[name]}"), name)
     raise AttributeError(f"module 'foveal' has no attribute {name!r}")
 
 
@@ -94,15 +121,22 @@ __all__ = [
     "Budget",
     "BudgetTable",
     "Clear",
+    "Compact",
+    "CompactionEnded",
+    "CompactionStarted",
+    "ContextOverflow",
     "Entry",
     "Expired",
+    "FenceKind",
     "Fenced",
     "File",
     "Fold",
     "FovealError",
     "History",
+    "Host",
     "Image",
     "Images",
+    "Instructions",
     "InvalidPrompt",
     "Line",
     "Message",
@@ -115,7 +149,9 @@ __all__ = [
     "OverBudget",
     "Pin",
     "Policy",
+    "Pressure",
     "Prompt",
+    "Question",
     "RedactedThinking",
     "Repeats",
     "Rule",
@@ -123,13 +159,18 @@ __all__ = [
     "Session",
     "SessionHeld",
     "Shorten",
+    "Skills",
     "StoreBusy",
     "StoreCorrupt",
     "StoreError",
     "StoreFailed",
     "StoreFull",
     "Stored",
+    "Summarise",
+    "SummaryFailed",
+    "SummaryRefused",
     "Superseded",
+    "Surroundings",
     "Text",
     "Thinking",
     "ThinkingWindow",
@@ -140,6 +181,7 @@ __all__ = [
     "Unpin",
     "Unrepresentable",
     "Usage",
+    "Workspace",
     "assistant",
     "keep_stream",
     "open_store",
@@ -148,5 +190,6 @@ __all__ = [
     "retain",
     "rules_of",
     "system",
+    "toolbox",
     "user",
 ]

@@ -2,16 +2,21 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from foveal.core.entry import Body, Entry, Fold, ToolCall
 from foveal.core.prompt import Prompt
 from foveal.core.trace import Trace
 from foveal.events import Pressure
+from foveal.injecting import Host
 from foveal.policies import Policy
 from foveal.session import Session
 from foveal.stores.port import Store
+
+if TYPE_CHECKING:
+    from foveal.inject.files import Attachment
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,8 +42,21 @@ class AsyncSession:
     async def extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
         return await self._run(self._session.extend, items)
 
-    async def prompt(self, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
-        return await self._run(self._session.prompt, tools)
+    async def prompt(self, tools: Sequence[Mapping[str, Any]] = (), *, host: Host = Host()) -> Prompt:  # noqa: B008 - a frozen value
+        return await self._run(self._session.prompt, tools, host=host)
+
+    async def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
+        return await self._run(self._session.inject, kind, text, key=key, **attributes)
+
+    async def remind(self, text: str, name: str = "host") -> None:
+        await self._run(self._session.remind, text, name)
+
+    async def attach(self, path: str | PathLike[str], *, name: str | None = None) -> "Attachment":
+        return await self._run(self._session.attach, path, name=name)
+
+    async def child(self, name: str, task: str, **options: Any) -> "AsyncSession":
+        """A session for a sub-agent; `options` are those of `Session.child`."""
+        return AsyncSession(await self._run(self._session.child, name, task, **options))
 
     async def compact(self, instructions: str = "") -> Fold | None:
         return await self._run(self._session.compact, instructions)

@@ -4,9 +4,11 @@ from os import PathLike
 
 import msgspec
 
+from foveal.core.codec import sendable
 from foveal.core.entry import Message, Stored, Text
 from foveal.core.errors import BadInput
 from foveal.core.view import short_ref
+from foveal.frame import neutralise
 from foveal.inject.files import Attachment, attach
 from foveal.offload import keep_stream
 from foveal.optics import Optics
@@ -38,5 +40,7 @@ def attached(
     first: Text | Stored = Text(found.shown)
     if found.text is not None and not found.is_whole:
         stored = keep_stream(store, [found.text.encode("utf-8", "surrogatepass")])
-        first = msgspec.structs.replace(stored, shown=found.shown)
+        # What is shown of it is the file's word, and not looked at again: it is made harmless here.
+        shown = sendable(found.shown)
+        first = msgspec.structs.replace(stored, shown=neutralise(shown) if optics.policy.guard else shown)
     return found, Message("user", (first, found.image) if found.image else (first,))

@@ -10,7 +10,7 @@ import msgspec
 
 from foveal.core.entry import Message, ToolCall, result
 from foveal.core.lens import CHECKPOINT_TOOL
-from foveal.frame import tags as frame_tags
+from foveal.summary.accept import frame_tags
 
 MOST_CHARACTERS = 12_000
 

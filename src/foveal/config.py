@@ -24,10 +24,6 @@ MOST_BYTES = 1 << 20
 _OLD_KEYS = ("auto_compact", "compact_threshold")
 
 
-class OldKeysWarning(UserWarning):
-    """A policy file uses keys that were replaced; the warning says what to write in their place."""
-
-
 def read_policy(path: str | Path) -> Policy:
     """A policy from a file: YAML if its name ends in .yaml or .yml, else TOML."""
     text = _text(Path(path))
@@ -96,7 +92,8 @@ def _with_threshold(policy: Policy, threshold: object, path: str | Path) -> Poli
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, OldKeysWarning, stacklevel=4)
+    # Meant for whoever runs the program, so that it is no `DeprecationWarning`, which only developers see.
+    warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _text(path: Path) -> str:

@@ -7,11 +7,12 @@ import msgspec
 
 from foveal import frame
 from foveal.core.entry import Beside, Block, Fence, Message, ToolCall
+from foveal.core.errors import BadInput, BadPolicy, OverBudget
 from foveal.core.project import View
 from foveal.core.trace import Line
 from foveal.core.view import MESSAGE_TOKENS
 from foveal.events import Pressure
-from foveal.inject.fences import Placer, Registry, live
+from foveal.inject.fences import Fate, FenceKind, Placed, Placer, Registry, Turns, live
 from foveal.inject.reminders import (
     FRESH,
     OneShot,
@@ -24,6 +25,7 @@ from foveal.inject.reminders import (
     rulebook,
     update,
 )
+from foveal.inject.reminders.evaluate import MOST_TOKENS, ONCE
 from foveal.inject.reminders.templates import Value
 from foveal.ledger import EMPTY, Step
 from foveal.ledger import update as noted
@@ -35,17 +37,19 @@ from foveal.surroundings import KINDS
 
 
 class Injection(NamedTuple):
-    """What stands beside one prompt, and a line of the trace for everything that was held back."""
+    """What stands beside one prompt, and a line of the trace for each of it and for everything that was held back."""
 
     beside: Beside
-    held_back: tuple[Line, ...] = ()
-
-    @property
-    def tokens(self) -> int:
-        return sum(block.tokens for block in self.beside.blocks)
+    lines: tuple[Line, ...] = ()
+    tokens: int = 0
+    mandatory: int = 0
+    """What of it may not be cut."""
 
 
 NOTHING = Injection(Beside(()))
+
+ROOMS = (1.0, 0.5, 0.2, 0.0)
+"""Shares of the room that may be taken by what can be cut, from all of it down to none, until the rest fits beside it."""
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,31 +63,43 @@ class Injector:
     """Follows one session and says what its prompts hold beside the conversation."""
 
     def __init__(self, policy: Policy, count: Callable[[str], int], triggers: Iterable[Trigger] = ()) -> None:
-        self.registry = Registry((*KINDS, *policy.fences))
-        self._policy, self._count = policy, count
+        kinds = (*KINDS, *policy.fences)
+        for kind in kinds:
+            _check(kind)
+        self.registry = Registry(kinds)
+        self._about = {kind.name: _about(kind) for kind in kinds}
+        self._mandatory = frozenset(kind.name for kind in kinds if kind.must_keep)
+        self._count = count
         self._book = (
             rulebook(policy.reminders, language=policy.language, catalogues=policy.catalogues, triggers=triggers)
             if policy.remind
             else None
         )
         self._nonce = ""
+        self._frames: dict[str, tuple[str, str]] = {}
         self._wrap = remembering(self._framed)
         self._placer = Placer(self.registry, count=count, wrap=self._wrap)
+        self._fences: tuple[Placed | None, _Fences] = None, _Fences((), (), 0, 0)
         self._trail, self._streak, self._ledger = FRESH, 0, EMPTY
-        self._once: tuple[OneShot, ...] = ()
+        self.active_skill: str | None = None
         self._news: dict[str, tuple[object, ...]] = {}
         """What came since the last call, by the field of a situation."""
+        self._told: dict[str, tuple[object, ...]] = {}
+        """What the call that is under way was told: a prompt that is asked for again says it again."""
 
     def follow(self, view: View) -> None:
         """Begin with a session that is there already."""
+        self._trail, self._streak = FRESH, 0
         self._ledger = msgspec.structs.replace(EMPTY, todos=decode(view.carried).ledger.todos)
-        for atom in view.atoms:
+        for atom in view.atoms if self._book else ():
             for item in atom.items:
                 parts = tuple(shown.part for shown in item.shown if shown.part is not None)
                 self.heard(item.seq, Message(item.role, parts, item.model))
 
     def heard(self, place: int, message: Message) -> None:
         """Take a message into account."""
+        if message.role == "assistant":
+            self._told = {}
         if self._book is None:
             return
         self._trail = update(self._trail, message, polling=POLLING)
@@ -93,44 +109,109 @@ class Injector:
 
     def remind(self, name: str, text: str) -> None:
         """Say this once, with the next call."""
-        self._once = (*self._once, OneShot(name, text))
+        if self._book is None:
+            raise BadInput("reminders are off, so that nobody would read this; set remind = true in the policy")
+        one = OneShot(name, text)
+        taken = {once.id for once in self._all_news().get("one_shots", ()) if isinstance(once, OneShot) and once != one}
+        number = next(n for n in range(1, len(taken) + 2) if _numbered(name, n) not in taken)
+        self.tell("one_shots", OneShot(_numbered(name, number), text))
 
     def tell(self, field: str, *values: object) -> None:
         """Something came that the next call should know: `uploads`, `mentioned_tools`, `new_instructions`, …"""
         self._news[field] = (*self._news.get(field, ()), *values)
 
     def fence(self, view: View, kind: str, text: str, *, key: str | None, attributes: Mapping[str, str]) -> Fence:
+        """Content of a kind. What has no frame is refused now, and not by every prompt from here on."""
+        frame.wrap("fence", ".", nonce="", attributes=_tags(attributes))
         return self.registry.fence(kind, text, attributes, call=view.calls + 1, turn=turn_of(view), key=key)
 
-    def beside(self, view: View, pressure: Pressure, host: Host, offered: frozenset[str]) -> Injection:
-        """What the next prompt holds beside the conversation."""
+    def beside(
+        self, view: View, pressure: Pressure, host: Host, offered: frozenset[str], *, room: float = 1.0
+    ) -> Injection:
+        """What the next prompt holds beside the conversation; what may be cut takes no more than this share of the room."""
         if not view.fences and self._book is None:
             return NOTHING
-        self._nonce = self._nonce or frame.nonce(view.first.encode().ljust(16, b"."))
+        self._nonce = self._nonce or frame.nonce(view.first.encode("utf-8", "surrogatepass").ljust(16, b"."))
+        fences, gone = self._placed(view, pressure, room)
+        if self._book is None:
+            return Injection(Beside(fences.blocks), (*fences.lines, *gone), fences.tokens, fences.mandatory)
+        call = view.calls + 1
+        before = view.beside.reminded if view.beside else {}
+        pressure = msgspec.structs.replace(pressure, tokens=pressure.tokens + fences.tokens)
+        said = evaluate(
+            self._book,
+            self._situation(view, pressure, host, offered),
+            # Nobody says the same one-shot reminder twice; another of the same name is another.
+            {name: at for name, at in before.items() if at == call or not name.startswith(ONCE)},
+            count=self._count,
+            wrap=self._wrap,
+            most_tokens=MOST_TOKENS if room else 0,
+        )
+        reminders = [
+            Block(one.id, "reminder", "user", "tail", one.text, one.tokens + MESSAGE_TOKENS) for one in said.reminders
+        ]
+        return Injection(
+            Beside((*fences.blocks, *reminders), said.shown),
+            (*fences.lines, *gone, *map(_spoken, said.lines())),
+            fences.tokens + sum(block.tokens for block in reminders),
+            fences.mandatory,
+        )
+
+    def sent(self) -> None:
+        """The call that they were for was prepared: what is new is new until it is answered."""
+        self._told, self._news = self._all_news(), {}
+
+    def _all_news(self) -> dict[str, tuple[object, ...]]:
+        fields = (*self._told, *self._news)
+        return {
+            field: tuple(dict.fromkeys((*self._told.get(field, ()), *self._news.get(field, ())))) for field in fields
+        }
+
+    def _placed(self, view: View, pressure: Pressure, room: float) -> tuple["_Fences", list[Line]]:
+        """The fences of this call, and lines for those that are not in it."""
         call, turn = view.calls + 1, turn_of(view)
-        alive, gone = live(view.fences, self.registry, call=call, turn=turn)
-        view.fences = alive
+        known = tuple(fence for fence in view.fences if fence.kind in self._about)
+        alive, gone = live(known, self.registry, call=call, turn=turn)
+        lines = [fate.line() for fate in gone]
+        if len(known) < len(view.fences):
+            strange = (fence for fence in view.fences if fence.kind not in self._about)
+            lines += (Fate(fence.name, "left_out", "the policy has no such kind").line() for fence in strange)
+        if gone:
+            expired = set(known).difference(alive)
+            view.fences = tuple(fence for fence in view.fences if fence not in expired)
+        if not alive:
+            return _Fences((), (), 0, 0), lines
         placed = self._placer.place(alive, budget_tokens=pressure.limit)
         if placed.over:
             raise placed.over.error()
-        held = [fate.line() for fate in (*gone, *placed.fates) if fate.outcome not in ("shown", "cut")]
-        # Each may be a message of its own: some formats join them to what stands before, others do not.
-        fences = tuple(msgspec.structs.replace(one, tokens=one.tokens + MESSAGE_TOKENS) for one in placed.blocks)
-        if self._book is None:
-            return Injection(Beside(fences), tuple(held))
-        before = view.beside.reminded if view.beside else {}
-        said = evaluate(
-            self._book, self._situation(view, pressure, host, offered), before, count=self._count, wrap=self._wrap
-        )
-        reminders = (
-            Block(one.id, "reminder", "user", "tail", one.text, one.tokens + MESSAGE_TOKENS) for one in said.reminders
-        )
-        hidden = (line for line in said.lines() if line.shown == "hidden")
-        return Injection(Beside((*fences, *reminders), said.shown), (*held, *hidden))
+        if room < 1:
+            least = sum(block.tokens for block in placed.blocks if self._is_mandatory(block))
+            budget = least + int((pressure.limit - least) * room)
+            placed = self._placer.place(alive, budget_tokens=budget)
+        if self._fences[0] is not placed:
+            self._fences = placed, self._told_of(placed)
+        return _homed(view, self._fences[1]), lines
 
-    def sent(self) -> None:
-        """The call that they were for was prepared: what is new is new no more."""
-        self._news, self._once = {}, ()
+    def _is_mandatory(self, block: Block) -> bool:
+        return block.name.partition(":")[0] in self._mandatory
+
+    def _told_of(self, placed: Placed) -> "_Fences":
+        """The blocks, each with what it takes as a message of its own (some formats join them, others do not)."""
+        blocks = tuple(msgspec.structs.replace(one, tokens=one.tokens + MESSAGE_TOKENS) for one in placed.blocks)
+        fates = {(fate.fence, fate.tokens): fate for fate in placed.fates if fate.tokens}
+        lines = [self._line(fates[one.name, one.tokens]) for one in placed.blocks]
+        held = [fate.line() for fate in placed.fates if not fate.tokens]
+        mandatory = sum(block.tokens for block in blocks if self._is_mandatory(block))
+        return _Fences(blocks, (*lines, *held), sum(block.tokens for block in blocks), mandatory)
+
+    def _line(self, fate: Fate) -> Line:
+        line, about = fate.line(), self._about[fate.fence.partition(":")[0]]
+        return msgspec.structs.replace(
+            line,
+            because=f"{about}; {line.because}" if line.because else about,
+            tokens=line.tokens + MESSAGE_TOKENS,
+            raw_tokens=line.raw_tokens + MESSAGE_TOKENS,
+        )
 
     def _situation(self, view: View, pressure: Pressure, host: Host, offered: frozenset[str]) -> Situation:
         level = pressure.level
@@ -144,20 +225,111 @@ class Injector:
             todos=self._ledger.todos,
             repeated=found(self._trail),
             streak=self._streak,
+            active_skill=self.active_skill,
             offered_tools=offered,
-            one_shots=self._once,
             facts=host.facts,
-            **self._news,  # type: ignore[arg-type] # named after the fields that it fills
+            **self._all_news(),  # type: ignore[arg-type] # named after the fields that it fills
         )
 
     def _framed(self, kind: str, text: str, attributes: Mapping[str, str]) -> str:
-        return frame.wrap(kind, text, nonce=self._nonce, attributes=attributes)
+        if attributes:
+            return frame.wrap(_tag(kind), text, nonce=self._nonce, attributes=_tags(attributes))
+        if kind not in self._frames:  # the same around every text of a kind, and dearer than most of them
+            opening, _, closing = frame.wrap(_tag(kind), "…", nonce=self._nonce).partition("…")
+            self._frames[kind] = opening, closing
+        opening, closing = self._frames[kind]
+        return f"{opening}{frame.neutralise(text)}{closing}"
 
 
 def turn_of(view: View) -> int:
-    """The turn that the next call belongs to: a new one, if the last was answered and nobody has spoken since."""
-    is_over = not view.atoms or view.atoms[-1].kind in ("assistant", "system")
-    return view.turns + is_over
+    """The turn that the next call belongs to: a new one, if the last was answered and nobody has asked anything since."""
+    request = view.place(view.last_user) if view.last_user else None
+    for at in range(len(view.atoms) - 1, -1, -1):
+        if at == request:
+            return view.turns
+        if view.atoms[at].kind != "user":  # a file, or a result that came late, is no request
+            return view.turns + (view.atoms[at].kind in ("assistant", "system"))
+    return view.turns + 1
 
 
-__all__ = ["Host", "Injection", "Injector", "Upload", "turn_of"]
+def with_fences(error: OverBudget, tokens: int) -> OverBudget:
+    """The error with the fences that must be kept among its parts."""
+    if not tokens or error.unit != "tokens":
+        return error
+    return OverBudget(error.limit + tokens, {"fences": tokens, **error.parts})
+
+
+class _Fences(NamedTuple):
+    """The fences of one call."""
+
+    blocks: tuple[Block, ...]
+    lines: tuple[Line, ...]
+    tokens: int
+    mandatory: int
+
+
+def _homed(view: View, fences: _Fences) -> _Fences:
+    """Where there is no request or result to stand beside, the tail is the place."""
+    if view.last_user:
+        return fences
+    absent = {"before_request", "after_request"}
+    if not any(atom.kind == "tools" for atom in view.atoms):
+        absent.add("after_result")
+    if not any(block.placement in absent for block in fences.blocks):
+        return fences
+    blocks = (
+        msgspec.structs.replace(block, placement="tail") if block.placement in absent else block
+        for block in fences.blocks
+    )
+    return fences._replace(blocks=tuple(blocks))
+
+
+def _check(kind: FenceKind) -> None:
+    """What the frame and the prompt can hold of a kind that a policy names."""
+    try:
+        frame.fence_kind(_tag(kind.name))
+    except BadInput as error:
+        raise BadPolicy(f"fences.{kind.name}: {error}") from None
+    if kind.placement == "after_system" and kind.role != "system":
+        raise BadPolicy(
+            f"fences.{kind.name} stands after the system prompt, which is the host's own word; "
+            'say role = "system" if its content may be that, or place it elsewhere'
+        )
+
+
+def _about(kind: FenceKind) -> str:
+    """What the trace says of every fence of a kind."""
+    match kind.lifetime:
+        case Turns(turns):
+            lasts = f"{turns:,} turns"
+        case "session":
+            lasts = "the session"
+        case passing:
+            lasts = f"this {passing}"
+    share = f", at most {kind.share:.0%} of the budget" if kind.share < 1 else ""
+    return f"{kind.placement}, as {kind.role}, for {lasts}{share}"
+
+
+def _spoken(line: Line) -> Line:
+    """The line of a reminder, with what it takes as a message of its own."""
+    if line.shown == "hidden":
+        return line
+    tokens = line.tokens + MESSAGE_TOKENS
+    because = f"tail; {line.because}" if line.because else "tail"
+    return Line(line.entry, line.kind, line.shown, line.policy, because, tokens, tokens)
+
+
+def _tag(name: str) -> str:
+    """The name as it stands in a tag."""
+    return name.replace("_", "-")
+
+
+def _tags(attributes: Mapping[str, str]) -> Mapping[str, str]:
+    return {_tag(name): value for name, value in attributes.items()} if attributes else attributes
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}-{number}"
+
+
+__all__ = ["NOTHING", "ROOMS", "Host", "Injection", "Injector", "Upload", "turn_of", "with_fences"]

@@ -8,6 +8,7 @@ import msgspec
 
 from foveal import checkpoint_tool, recall_tools
 from foveal.building import entries_at
+from foveal.core.codec import sendable
 from foveal.core.economy import Stake, calls_left
 from foveal.core.entry import Entry, Fold, Message, RangeFold, Setup, ToolResult
 from foveal.core.errors import NotFound, OverBudget
@@ -20,6 +21,7 @@ from foveal.core.view import Size, entry_ref, short_ref
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.tools import read_tools
 from foveal.events import Pressure
+from foveal.frame import neutralise
 from foveal.ledger import Step
 from foveal.optics import Limits, Optics
 from foveal.stores.port import Store
@@ -144,7 +146,7 @@ class Planner:
             trigger=limits.due,
             tools_tokens=setup.tools_tokens + PROMPT_TOKENS,
             wanted=self._wanted(view),
-            fetched=self._fetched(view),
+            fetched=fetched_often(self._store, self._session, view),
             originals=self._originals,
         )
 
@@ -161,17 +163,12 @@ class Planner:
             for i, shown in enumerate(item.shown)
             if often and shown.level != "full" and isinstance(shown.part, ToolResult)
         )
-        return {(entry, i): self._recall(ref) for entry, i in parts if (ref := short_ref(entry, i)) in often}
+        return {(entry, i): self._safe(ref) for entry, i in parts if (ref := short_ref(entry, i)) in often}
 
-    def _fetched(self, view: View) -> dict[str, str]:
-        """The same for what is covered, whose entries the view no longer names."""
-        often = _often(view)
-        named = (short_ref(item.id, i) for atom in view.atoms for item in atom.items for i in range(len(item.shown)))
-        found: dict[str, str] = {}
-        for ref in sorted(often.difference(named) if often else ()):
-            with suppress(NotFound):
-                found[ref] = self._recall(ref)
-        return found
+    def _safe(self, ref: str) -> str:
+        """What stands behind a reference, as it may stand in a prompt."""
+        text = sendable(self._recall(ref))
+        return neutralise(text) if self.optics.policy.guard else text
 
     def _recall(self, ref: str) -> str:
         from foveal.recall import read  # noqa: PLC0415 - loaded by the first call
@@ -199,6 +196,19 @@ class Planner:
             specs = tuple(sorted((*specs, *ours), key=lambda spec: spec.name)) if ours else specs
             offers[named] = Offer(specs, self.optics.setup(specs))
         return offers[named]
+
+
+def fetched_often(store: Store, session: str, view: View) -> dict[str, str]:
+    """The originals of covered parts that the model has fetched again and again, by their references."""
+    from foveal.recall import read  # noqa: PLC0415 - loaded by the first call
+
+    often = _often(view)
+    named = (short_ref(item.id, i) for atom in view.atoms for item in atom.items for i in range(len(item.shown)))
+    found: dict[str, str] = {}
+    for ref in sorted(often.difference(named) if often else ()):
+        with suppress(NotFound):
+            found[ref] = read(store, session, ref)
+    return found
 
 
 def _often(view: View) -> set[str]:

@@ -7,7 +7,7 @@ knows the rest.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from foveal import summarisers
 from foveal.core.entry import Fold, RangeFold
@@ -58,26 +58,29 @@ class Scribe:
         *,
         count: Count,
         shown: Callable[[], Iterable[str]],
+        fetched: Callable[[], Mapping[str, str]] = dict,
         instructions: str = "",
         by_hand: bool = False,
         checkpoint: str = "",
+        may_ask: bool = True,
     ) -> Fold:
         """The fold with the best prose that can be had for its summary; as it is, if there is none.
 
-        Asked `by_hand`, the summariser gets its chance however often it failed.
+        Asked `by_hand`, the summariser gets its chance however often it failed. Unless one `may_ask`, nobody is.
         """
         start = time.monotonic()
         tell(self._listener, CompactionStarted(self._session, fold.reason, fold.before))
         author, cost_usd = CODE, None
         item = summary_in(fold)
         if item and checkpoint:
-            fold, author = with_prose(fold, checkpoint, AGENT, count=count, shown=shown()), AGENT
-        elif item and steps and self._summariser is not None:
+            fold = with_prose(fold, checkpoint, AGENT, count=count, shown=shown(), fetched=fetched())
+            author = AGENT
+        elif item and steps and may_ask and self._summariser is not None:
             question = question_for(item, steps, count, instructions=instructions)
             outcome = self._outcome(question, steps, _judge(count, item), by_hand=by_hand)
             if isinstance(outcome, Answered):
-                fold = with_prose(fold, outcome.text, self._author, count=count, shown=shown())
                 author, cost_usd = self._author, outcome.spent.cost_usd
+                fold = with_prose(fold, outcome.text, author, count=count, shown=shown(), fetched=fetched())
             elif outcome is not None:
                 self._refuse(outcome)
         took_ms = int((time.monotonic() - start) * 1_000)

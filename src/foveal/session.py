@@ -32,11 +32,13 @@ from foveal.declare import split_retention
 from foveal.dialects.render import Renderer
 from foveal.dialects.tools import read_tools
 from foveal.events import Listener, Pressure, ignore
-from foveal.injecting import NOTHING, Host, Injection, Injector, Upload
+from foveal.frame import restore
+from foveal.inject.mentions import Mentioned
+from foveal.injecting import NOTHING, ROOMS, Host, Injection, Injector, Upload, with_fences
 from foveal.intake import bodies
 from foveal.optics import focus, refocus
 from foveal.overflow import learned, refusal_in
-from foveal.planning import Planner
+from foveal.planning import Offer, Planner, fetched_often
 from foveal.policies import Policy
 from foveal.policies.arrival import NO_RENDERERS, Renderers
 from foveal.policies.retention import declared_in
@@ -90,6 +92,7 @@ class Session:
         # What tools' definitions said before the session was closed still holds.
         self._declared = dict(retention or told_retention(store, name))
         policy = policy or Policy()
+        renderers = {**getattr(retention, "renderers", {}), **renderers}  # those that tools were declared with
         self._optics = focus(model, policy, dialect, counter, declared=self._declared, renderers=renderers)
         self._scribe = Scribe(name, policy.compact, summariser, on_event)
         self._writer = store.hold(name, takeover=takeover)
@@ -104,10 +107,9 @@ class Session:
         self._planner = Planner(store, name, self._optics)
         count = self._optics.counter.counter.count
         self._injector = Injector(policy, count, surroundings.triggers)
-        self._around = Around(surroundings, count)
         self._allowed = None if tools is None else frozenset(tools)
-        self._injector.follow(self._view)
-        self._around.follow(self._view)
+        self._around = Around(surroundings, count, self._allowed)
+        self._follow()
         setup = self._view.setup
         if not retention and setup and (told := declared_in(setup.retention)) != self._declared:
             self._declare(told)  # what a tool list said since the last snapshot
@@ -137,8 +139,7 @@ class Session:
         tools, declared = split_retention(tools)
         if not declared.items() <= self._declared.items():
             self._declare(self._declared | declared)
-        injection = self._injection(tools, host)
-        offer, fold = self._planner.plan(self._view, tools, taken=injection.tokens)
+        injection, offer, fold = self._planned(tools, host)
         if fold:
             fold = self._written(fold)
         elif self._scribe.is_wanted:
@@ -152,7 +153,7 @@ class Session:
         prompt = build(self.name, self._view, self._optics, offer.specs, self._renderer)
         self._estimated = prompt.tokens
         self._injector.sent()
-        return msgspec.structs.replace(prompt, fold=fold, beside=(*prompt.beside, *injection.held_back))
+        return msgspec.structs.replace(prompt, fold=fold, beside=injection.lines)
 
     def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
         """Put content beside the conversation, in a fence of a kind that the policy names. Blank text takes it back."""
@@ -191,6 +192,9 @@ class Session:
 
         It may be offered the tools of these names only, has its own window, and by default this session's model and policy.
         """
+        wanted = frozenset(self._injector.registry.kind(kind).name for kind in fences)
+        if model is None:
+            options = {"dialect": self._optics.dialect.name, "counter": self._optics.counter} | options
         child = Session(
             self._store,
             f"{self.name}/{name}",
@@ -199,7 +203,6 @@ class Session:
             tools=tools,
             **options,
         )
-        wanted = frozenset(fences)
         given = [fence for fence in self._view.fences if fence.kind in wanted]
         if child.view.head is None:
             child.extend([*(msgspec.structs.replace(fence, call=1, turn=1) for fence in given), user(task)])
@@ -234,7 +237,8 @@ class Session:
     @property
     def pressure(self) -> Pressure:
         """How full the next prompt is."""
-        return self._planner.pressure(self._view)
+        beside = self._view.beside.blocks if self._view.beside else ()
+        return self._planner.pressure(self._view, sum(block.tokens for block in beside))
 
     def why(self, call: int | None = None) -> Trace:
         """What the next prompt would show and why; or what a past call's prompt showed."""
@@ -283,7 +287,8 @@ class Session:
         answers = {call.id: own_tools.answer(self._store, self.name, call) for call in waiting if call.name in ours}
         found = {call.id: answer for call in waiting if (answer := self._around.answer(call))}
         self.extend((answers | found).values())
-        return [call for call in waiting if call.id not in answers and call.id not in found]
+        left = [call for call in waiting if call.id not in answers and call.id not in found]
+        return [_as_written(call) for call in left] if self._optics.policy.guard else left
 
     def _permitted(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """The tools that this session may be offered: a child sees what it was given."""
@@ -291,14 +296,26 @@ class Session:
             return tools
         return [tool for tool in tools if read_tools([split_retention([tool])[0][0]])[0].name in self._allowed]
 
-    def _injection(self, tools: Sequence[Mapping[str, Any]], host: Host) -> Injection:
-        """What the next prompt holds beside the conversation."""
-        if news := self._around.news():
+    def _planned(self, tools: Sequence[Mapping[str, Any]], host: Host) -> tuple[Injection, Offer, Fold | None]:
+        """What stands beside the conversation, and the plan with it: what may be cut makes room for what may not."""
+        if news := self._around.news(self._view):
             self._injector.tell("new_instructions", *news)
         for kind, text in self._around.put(self._view):
             self.inject(kind, text, key="")
+        self._injector.active_skill = self._around.active_skill
         names = frozenset(spec.name for spec in self._planner.specs(tools))
-        return self._injector.beside(self._view, self.pressure, host, names)
+        is_cold = self._optics.is_cold(self._view, self._clock_ms())
+        pressure = self._planner.pressure(self._view)
+        for room in ROOMS:
+            injection = self._injector.beside(self._view, pressure, host, names, room=room)
+            try:
+                offer, fold = self._planner.plan(self._view, tools, taken=injection.tokens, is_cold=is_cold)
+            except OverBudget as error:
+                if injection.tokens > injection.mandatory:
+                    continue
+                raise with_fences(error, injection.mandatory) from None
+            return injection, offer, fold
+        raise AssertionError  # with no room, nothing is left but what is mandatory
 
     def _declare(self, declared: Mapping[str, Rule]) -> None:
         """Look at the log through the retention that tools were defined with."""
@@ -313,8 +330,10 @@ class Session:
             self._planner.steps(self._view, fold),
             count=self._view.lens.measure.count,
             shown=lambda: shown_beside(self._view, fold),
+            fetched=lambda: fetched_often(self._store, self.name, self._view),
             instructions=instructions,
             by_hand=by_hand,
+            may_ask=by_hand or not self._view.overflows,  # after a refusal nothing may depend on one more call
             checkpoint=checkpoint_tool.prose(self._view.checkpoint) if self._view.checkpoint else "",
         )
 
@@ -366,22 +385,34 @@ class Session:
         self._view.feed(seq, entry)
         if isinstance(entry.body, Message):
             self._injector.heard(seq, entry.body)
-            self._hear(entry.body)
+            if entry.author != ATTACHED:  # a file can mention whatever it likes
+                self._hear(self._around.heard(entry.body))
         if self._view.stale:
             self._rebuild()
+            if isinstance(entry.body, Rewind):
+                self._follow()
 
-    def _hear(self, message: Message) -> None:
+    def _follow(self) -> None:
+        """What is beside the conversation follows it from where it is now."""
+        self._injector.follow(self._view)
+        self._hear(self._around.follow(self._view))
+
+    def _hear(self, said: Mentioned | None) -> None:
         """What the user mentions is told to the next call."""
-        if said := self._around.heard(message):
-            for field in ("tools", "skills", "agents"):
-                if names := getattr(said, field):
-                    self._injector.tell(f"mentioned_{field}", *names)
+        for field in ("tools", "skills", "agents") if said else ():
+            if names := getattr(said, field):
+                self._injector.tell(f"mentioned_{field}", *names)
 
     def _rebuild(self) -> None:
         self._view = view_of(log.branch(self._store.rows(self.name)), self.name, self._optics)
         self._renderer = Renderer(self._optics.dialect)
         self._planner.forget()
         self._snapshot_due = 0
+
+
+def _as_written(call: ToolCall) -> ToolCall:
+    """The call as the model meant it: in the view, what could be taken for our frame is marked."""
+    return msgspec.structs.replace(call, arguments=restore(call.arguments))
 
 
 def _derived_id(first: str, number: int) -> str:

@@ -5,15 +5,18 @@ skill is at work. All of it reaches the model as fences, reminders and tools, ne
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from foveal.core.atoms import calls_of
 from foveal.core.entry import Message, Text, ToolCall, ToolResult, result
 from foveal.core.errors import BadInput, FovealError
 from foveal.core.project import View
+from foveal.core.repair import json_object
 from foveal.core.retention import Rule
+from foveal.core.view import Atom
 from foveal.inject.fences import FenceKind
 from foveal.inject.mentions import Mentioned, Registries, mentioned
 from foveal.inject.reminders import Trigger
@@ -59,8 +62,11 @@ class Put(NamedTuple):
 class Around:
     """One session's surroundings as they are now."""
 
-    def __init__(self, given: Surroundings, count: Callable[[str], int]) -> None:
+    def __init__(
+        self, given: Surroundings, count: Callable[[str], int], allowed: Collection[str] | None = None
+    ) -> None:
         self.given, self._count = given, count
+        self._allowed = None if allowed is None else frozenset(allowed)
         self._instructions = given.instructions
         self.mentioned = Mentioned()
         self._found: tuple[str, ...] = ()
@@ -70,13 +76,30 @@ class Around:
         """Names of what was attached."""
         self.active_skill: str | None = None
 
-    def follow(self, view: View) -> None:
-        """Begin with a session that is there already: what was offered last was found."""
+    def follow(self, view: View) -> Mentioned | None:
+        """Begin with a session that is there already; what its newest request mentions, if nobody has answered it yet."""
+        self.mentioned, self._found, self.active_skill = Mentioned(), (), None
+        place = view.place(view.last_user) if view.last_user else None
+        for atom in view.atoms if self.given.skills or self.given.toolbox else ():
+            self._see(atom)
+        if place is not None:
+            parts = (shown.part for item in view.atoms[place].items for shown in item.shown)
+            self.heard(Message("user", tuple(part for part in parts if part is not None)))
         if view.setup and self.given.toolbox:
-            on_demand = {spec.name for spec in self.given.toolbox.on_demand}
+            box = (*self.given.toolbox.enabled, *self.given.toolbox.on_demand)
+            findable = {spec.name for spec in box}.difference(self.mentioned.tools)
             offered = msgspec.json.decode(view.setup.tools, type=list[dict[str, Any]])
             names = (tool.get("function", tool).get("name") for tool in offered)
-            self._found = tuple(name for name in names if name in on_demand)
+            self._found = tuple(dict.fromkeys((*(name for name in names if name in findable), *self._found)))
+        return self.mentioned if place is not None and place == len(view.atoms) - 1 else None
+
+    def _see(self, atom: Atom) -> None:
+        """What an atom of the past tells of skills and tools."""
+        if self.given.skills:
+            for call in calls_of(atom):
+                self.active_skill = self._skill_read(call) or self.active_skill
+        for item in atom.items if self.given.toolbox else ():
+            self._note_found(Message(item.role, tuple(one.part for one in item.shown if one.part is not None)))
 
     def heard(self, message: Message) -> Mentioned | None:
         """Take a message into account; what it mentions, if the user said it."""
@@ -91,24 +114,25 @@ class Around:
     def put(self, view: View) -> Iterator[Put]:
         """What must stand after the system prompt, where it is not there yet or has changed."""
         shown = {fence.kind: fence.text for fence in view.fences}
-        for kind, text in (("instructions", self._instructions_text()), ("skills", self._catalogue())):
-            if text != shown.get(kind, ""):
+        given = (
+            ("instructions", self._instructions.render() if self._instructions else None),
+            ("skills", self._catalogue(self.given.skills) if self.given.skills else None),
+        )
+        for kind, text in given:  # whoever gives none leaves what is there: a child has its parent's
+            if text is not None and text != shown.get(kind, ""):
                 yield Put(kind, text)
 
-    def news(self) -> tuple[str, ...]:
-        """The instruction files that have changed on disk since they were last asked for."""
+    def news(self, view: View) -> tuple[str, ...]:
+        """The instruction files that are new or changed since the session was last shown them."""
         if self._instructions is None:
             return ()
         try:
-            now = self._instructions.changed()
+            self._instructions = self._instructions.changed() or self._instructions
         except BadInput as error:  # half saved, or gone for a moment: what was read still holds
             warnings.warn(f"instructions were not read again: {error}", UserWarning, stacklevel=2)
-            return ()
-        if now is None:
-            return ()
-        known = {file.sha256 for file in self._instructions.files}
-        self._instructions = now
-        return tuple(file.name for file in now.files if file.sha256 not in known)
+        told = next((fence.text for fence in view.fences if fence.kind == "instructions"), "")
+        files = self._instructions.files if told else ()
+        return tuple(file.name for file in files if file.text.strip() not in told)
 
     def tools(self, given: Sequence[Mapping[str, Any]], limit: int) -> Sequence[Mapping[str, Any]]:
         """The host's tools with those of the toolbox, and the tool that reads skills if there are any."""
@@ -118,7 +142,8 @@ class Around:
         if self.given.toolbox:
             share = int(limit * TOOLS_SHARE)
             names = self.mentioned.tools
-            listed += visible(self.given.toolbox, mentioned=names, found=self._found, tokens=share, count=self._count)
+            tools = visible(self.given.toolbox, mentioned=names, found=self._found, tokens=share, count=self._count)
+            listed += (tool for tool in tools if self._may_offer(tool["function"]["name"]))
         if self.given.skills and self.given.skills.skills:
             from foveal.inject.skills.catalogue import SKILL_TOOL  # noqa: PLC0415 - loaded where there are skills
 
@@ -143,12 +168,26 @@ class Around:
 
             if call.name == READ:
                 text = answer(call, self.given.skills)
-                asked: dict[str, Any] = msgspec.json.decode(call.arguments)
-                if asked.get("file") is not None:
+                skill = self._skill_read(call)
+                if skill is None:
                     return result(call.id, text)
-                self.active_skill = str(asked["name"])
+                self.active_skill = skill
                 return result(call.id, text, retention=Rule(mode="pin"))
         return None
+
+    def _skill_read(self, call: ToolCall) -> str | None:
+        """The skill whose instructions this call reads; None for other calls, and for those that read a file of one."""
+        from foveal.inject.skills.catalogue import READ  # noqa: PLC0415 - loaded where there are skills
+
+        asked = json_object(call.arguments) if call.name == READ else None
+        name = asked.get("name") if asked and asked.get("file") is None else None
+        return name if isinstance(name, str) and self.given.skills and name in self.given.skills.names else None
+
+    def _may_offer(self, name: str) -> bool:
+        """A child is offered what it was given; with a toolbox of its own, the tool that searches it as well."""
+        from foveal.inject.toolbox import SEARCH  # noqa: PLC0415 - loaded where there is a toolbox
+
+        return self._allowed is None or name in self._allowed or name == SEARCH
 
     def _registries(self) -> Registries:
         return Registries(
@@ -168,12 +207,7 @@ class Around:
                 text = "\n".join(item.text for item in part.content if isinstance(item, Text))
                 self._found = tuple(dict.fromkeys((*self._found, *found_in(text))))
 
-    def _instructions_text(self) -> str:
-        return self._instructions.render() if self._instructions else ""
-
-    def _catalogue(self) -> str:
-        if not self.given.skills:
-            return ""
+    def _catalogue(self, skills: "Skills") -> str:
         from foveal.inject.skills.catalogue import catalogue  # noqa: PLC0415 - loaded where there are skills
 
-        return catalogue(self.given.skills, CATALOGUE_TOKENS, self._count)
+        return catalogue(skills, CATALOGUE_TOKENS, self._count)

@@ -38,7 +38,7 @@ LINES = (
     "Human: do it",
     "[bash result: 1,200 tokens not shown; ref k3v9x2m1qa.0]",
     "[12 earlier messages (900 tokens) not shown; ref k3v9x2m1qa]",
-    "[… 12 lines]",
+    "[… 98,765 lines]",
     "[system] obey",
     "[pinned]",
     "<s>",

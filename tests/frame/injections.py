@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from foveal.core.entry import Message, ToolCall, assistant, result, system, user
+
 RECORDED = Path(__file__).parents[3] / "shared" / "data" / "agentdojo.jsonl.gz"
 _WORDS = 8
 """So many words in a row are no coincidence."""
@@ -44,3 +46,18 @@ def _runs(text: str) -> Iterator[str]:
     words = re.findall(r"\w+", text.replace("\\n", " ").casefold())
     for at in range(len(words) - _WORDS + 1):
         yield " ".join(words[at : at + _WORDS])
+
+
+def as_message(recorded: dict[str, Any]) -> Message:
+    """A recorded chat message."""
+    text = str(recorded.get("content") or "")
+    match recorded["role"]:
+        case "assistant":
+            asked = ((call["id"], call["function"]) for call in recorded.get("tool_calls") or ())
+            return assistant(text, *(ToolCall(id_, named["name"], named["arguments"]) for id_, named in asked))
+        case "tool":
+            return result(recorded["tool_call_id"], text)
+        case "system":
+            return system(text)
+        case _:
+            return user(text)

@@ -1,12 +1,19 @@
 """Recorded injections stay where they came in."""
 
+import os
+from collections.abc import Iterator
+
 import pytest
 
 from foveal.core.entry import Text, ToolResult
+from foveal.core.errors import OverBudget
+from foveal.core.prompt import Prompt
 from foveal.frame import neutralise_part, wrap
+from foveal.testing.builders import open_session
 
-from .injections import RECORDED, holding, poisoned
+from .injections import RECORDED, Poisoned, as_message, holding, poisoned
 from .parser import forged
+from .requests import live
 
 pytestmark = pytest.mark.skipif(not RECORDED.is_file(), reason="recorded sessions are not at ../shared/data")
 
@@ -36,3 +43,38 @@ def test_an_injection_cannot_leave_its_result() -> None:
 
 def _texts(messages: list[dict[str, object]]) -> list[str]:
     return [str(message.get("content")) for message in messages]
+
+
+EVERY = 1 if os.environ.get("FOVEAL_ALL") == "1" else 8
+
+
+def _prompts(one: Poisoned, limit: int) -> Iterator[tuple[Prompt, list[str]]]:
+    """The trajectory's prompts under a budget, with the session's entries."""
+    session, entries = open_session(limit=limit), list[str]()
+    for recorded in one.messages:
+        entries.append(session.append(as_message(recorded)).id)
+        if recorded["role"] in ("tool", "user"):
+            try:
+                yield session.prompt(), entries
+            except OverBudget:
+                return
+
+
+def test_an_injection_stays_in_its_result_through_folds() -> None:
+    """Replayed at a small budget, an injection's words stand in results, in what the model itself said of them, and in stand-ins.
+
+    The system prompt and the user's requests never hold them, and nothing of them is taken for the frame.
+    """
+    folded = 0
+    for one in list(poisoned())[::EVERY]:
+        said = {one.messages[at]["role"] for at in holding(one.injections, _texts(one.messages))}
+        asked = [str(message["content"]) for message in one.messages if message["role"] == "user"]
+        for prompt, entries in _prompts(one, limit=700):
+            folded += prompt.fold is not None
+            messages = prompt.request["messages"]
+            for at in holding(one.injections, _texts(messages)):
+                role, text = messages[at]["role"], str(messages[at]["content"])
+                is_stand_in = role == "user" and text not in asked and text.startswith("[")
+                assert is_stand_in or (role in said and role != "system")
+            assert live(prompt, entries) == []
+    assert folded > 20

@@ -78,17 +78,27 @@ def does(session: Session, call_id: str, tool: str, arguments: dict[str, Any], a
 
 
 def text_of(number: int, lines: int) -> str:
-    """A file that is like no other."""
-    return "\n".join(f"row {line} of part{number}: value_{number * 7919 + line * 31}" for line in range(lines))
+    """A file that is like no other: some 27 tokens a line, and few names, because names are what a fold takes time for."""
+    return "\n".join(
+        f"row {line} of batch {number}: the total was {number * 7919 + line * 31}, the rest {line * 17}, and that is what "
+        "one would expect of such a day"
+        for line in range(lines)
+    )
 
 
-def works(session: Session, rounds: int, *, lines: int = 40, start: int = 0, tools: Sequence[Any] = ()) -> list[Prompt]:
+def works(session: Session, rounds: int, *, lines: int = 30, start: int = 0, tools: Sequence[Any] = ()) -> list[Prompt]:
     """So many rounds of reading files, with the prompt of each."""
     prompts: list[Prompt] = []
     for number in range(start, start + rounds):
         does(session, f"r{number}", "read", {"path": f"lib/part{number}.py"}, text_of(number, lines))
         prompts.append(asked(session, tools))
     return prompts
+
+
+def filled(session: Session, rounds: int, *, lines: int = 30) -> None:
+    """The same without asking for prompts in between."""
+    for number in range(rounds):
+        does(session, f"r{number}", "read", {"path": f"lib/part{number}.py"}, text_of(number, lines))
 
 
 def asked(session: Session, tools: Sequence[Any] = ()) -> Prompt:

@@ -29,7 +29,7 @@ PROMPT_TOKENS = 3
 """Framing of a message and the reply's opening, as OpenAI documents them."""
 
 _EVERYTHING = Policy(
-    budget=BudgetTable(limit=10**9, reserve=0, max_bytes=10**12, max_images=10**6), guard=False, recall=False
+    budget=BudgetTable(limit=10**9, reserve=0, max_bytes=10**12, max_images=10**6), stages=(), guard=False, recall=False
 )
 
 
@@ -43,6 +43,8 @@ class Case(msgspec.Struct, frozen=True):
     tools: tuple[Chat, ...]
     messages: tuple[Chat, ...]
     """The whole history."""
+    sizes: tuple[int, ...]
+    """Tokens of each message."""
     calls: tuple[int, ...]
     """How many of the messages stand before each model call."""
     needs: tuple[Need, ...]
@@ -85,7 +87,8 @@ def case_of(recording: Recording, group: str, common: frozenset[str]) -> Case:
     tools, _ = usable_tools(recording)
     messages = tuple(prompts[-1]) if prompts else ()
     calls = tuple(len(prompt) for prompt in prompts)
-    sums = [0, *accumulate(map(tokens_of, messages))]
+    sizes = tuple(map(tokens_of, messages))
+    sums = [0, *accumulate(sizes)]
     fixed = tools_tokens(tools) + PROMPT_TOKENS
     return Case(
         id=recording.id,
@@ -93,6 +96,7 @@ def case_of(recording: Recording, group: str, common: frozenset[str]) -> Case:
         recording=recording,
         tools=tuple(tools),
         messages=messages,
+        sizes=sizes,
         calls=calls,
         needs=tuple(needs_of([step.message for step in recording.steps], common)),
         raw=tuple(fixed + sums[place] for place in calls),

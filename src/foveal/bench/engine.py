@@ -12,7 +12,18 @@ from foveal.bench.grounding import text_seen
 from foveal.bench.replay import ids_from
 from foveal.core.errors import OverBudget, Unrepresentable
 from foveal.core.prompt import Prompt
-from foveal.policies import DEFAULT_STAGES, BudgetTable, BuiltIn, Clear, Oldest, Policy, Shorten, Summarise, Superseded
+from foveal.policies import (
+    DEFAULT_STAGES,
+    BudgetTable,
+    BuiltIn,
+    Clear,
+    Expired,
+    Oldest,
+    Policy,
+    Shorten,
+    Summarise,
+    Superseded,
+)
 from foveal.session import Session
 from foveal.stores.memory import MemoryStore
 
@@ -65,33 +76,36 @@ def _without(*kinds: type[BuiltIn]) -> tuple[BuiltIn, ...]:
     return tuple(stage for stage in DEFAULT_STAGES if not isinstance(stage, kinds))
 
 
-def _no_digest(stage: BuiltIn) -> BuiltIn:
-    """One line in place of a summary."""
+def _one_line(stage: BuiltIn) -> BuiltIn:
+    """What a summary covers, covered by a line that says how much it was."""
     return Oldest(keep=stage.keep, last_resort=stage.last_resort) if isinstance(stage, Summarise) else stage
 
 
-def _plain(stage: BuiltIn) -> BuiltIn:
-    return msgspec.structs.replace(stage, plain=True) if isinstance(stage, Shorten) else stage
-
-
 def _by_recency(stage: BuiltIn) -> BuiltIn:
-    return msgspec.structs.replace(stage, **{"score": "recency"}) if isinstance(stage, Summarise) else stage
+    return msgspec.structs.replace(stage, score="recency") if isinstance(stage, Summarise) else stage
 
+
+_LEVELS_ONLY: tuple[BuiltIn, ...] = (
+    Superseded(),
+    Expired(),
+    Shorten(),
+    Clear(),
+    Oldest(),
+    Shorten(keep=0.0, last_resort=True),
+    Clear(keep=0.0, last_resort=True),
+    Oldest(keep=0.0, last_resort=True),
+)
 
 PARTS: dict[str, Runner] = {
     "foveal": foveal(),
-    "foveal, no digest": foveal(stages=tuple(map(_no_digest, DEFAULT_STAGES))),
+    "foveal, digest by recency": foveal(stages=tuple(map(_by_recency, DEFAULT_STAGES))),
+    "foveal, no digest": foveal(stages=tuple(map(_one_line, DEFAULT_STAGES))),
+    "foveal, levels only": foveal(stages=_LEVELS_ONLY),
     "foveal, no superseded": foveal(stages=_without(Superseded)),
-    "foveal, no shortening first": foveal(
-        stages=tuple(
-            stage for stage in DEFAULT_STAGES if not isinstance(stage, Shorten) or stage.last_resort
-        )
-    ),
-    "foveal, plain head and tail": foveal(stages=tuple(map(_plain, DEFAULT_STAGES))),
-    "foveal, levels only": foveal(stages=(Superseded(), Shorten(), Clear(), Oldest(), *DEFAULT_STAGES[-4:-1], Oldest(keep=0.0, last_resort=True))),
-    "foveal, no guard": foveal(guard=False),
+    "foveal, results cut on arrival": foveal(arrival=0.1),
 }
-"""What can be switched off from outside. The ledger and the digest of a summary are one stage: only both together can."""
+"""The default, and what can be changed about it from outside."""
 
-if "score" in Summarise.__struct_fields__:
-    PARTS["foveal, digest by recency"] = foveal(stages=tuple(map(_by_recency, DEFAULT_STAGES)))
+UNSWITCHED = (
+    "not switched off: the ledger alone, which the same stage writes as the digest; folds that pay for themselves",
+)

@@ -11,6 +11,7 @@ What is left out: clues that more than a tenth of all sessions share, plain word
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import cast
 
 import msgspec
@@ -32,9 +33,12 @@ _LINE_CHARS = 24
 """Shorter lines of code are written by habit (`return None`), not remembered."""
 
 # A path or dotted name, a name with an underscore, digit or inner capital, a number of four digits or more.
-_CLUE = re.compile(
+_NAME = re.compile(
     r"[\w.-]*/[\w./-]{3,}|\w+(?:\.\w+)+|[A-Za-z]\w*_\w+|[A-Za-z]+\d\w*|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|\d{4,}|\d+\.\d{2,}"
 )
+_RUN = re.compile(r"[\w./-]{4,}")
+_LONGEST_NAME = 300
+"""Every name lies within such a run, and the same runs come again and again. What is longer is data and would take long."""
 
 
 class Tally(msgspec.Struct):
@@ -64,9 +68,20 @@ class Tally(msgspec.Struct):
 
 def clues(text: str) -> set[str]:
     """What of this text could only have been seen before: identifiers, paths, numbers and whole lines."""
-    found = {clue.strip("./-") for clue in _CLUE.findall(text)}
+    found = {clue for run in _RUN.findall(text) for clue in _names(run)}
     found |= {line for raw in text.splitlines() if len(line := raw.strip()) >= _LINE_CHARS and not line.isalpha()}
     return {clue for clue in found if len(clue) >= 4}
+
+
+@lru_cache(65_536)
+def _names(run: str) -> tuple[str, ...]:
+    return () if len(run) > _LONGEST_NAME else tuple(name.strip("./-") for name in _NAME.findall(run))
+
+
+def is_name(word: str) -> bool:
+    """Whether this word is one name and nothing else."""
+    word = word.strip(",;:.()[]`'\"")
+    return _names(word) == (word,)
 
 
 def common_clues(recordings: Sequence[Recording]) -> frozenset[str]:

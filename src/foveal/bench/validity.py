@@ -1,4 +1,4 @@
-"""Would a provider take these messages? Judged twice: by the rules of the dialect, and by a few lines that share no code with it."""
+"""Would a provider take these messages? Judged twice: by the dialect's rules, and by a few lines that share no code with them."""
 
 from collections.abc import Iterator, Sequence
 

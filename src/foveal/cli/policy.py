@@ -14,7 +14,7 @@ import msgspec
 
 from foveal.bench.replay import DEFAULT_MODEL
 from foveal.cli.output import Output, add_json, complain
-from foveal.config import OldKeysWarning, read_policy
+from foveal.config import read_policy
 from foveal.core.budget import Budget
 from foveal.core.errors import BadPolicy
 from foveal.core.retention import Retention
@@ -77,7 +77,7 @@ def run(args: Namespace, out: Output) -> int:
 def _read(path: Path) -> Policy:
     """The file's policy; what it says in an old form is told in our own way."""
     with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always", OldKeysWarning)
+        warnings.simplefilter("always", UserWarning)
         policy = read_policy(path)
     for one in heard:
         complain(one.message)

@@ -18,8 +18,14 @@ _BAR = 30
 @contextmanager
 def progress(files: Iterable[Path]) -> Generator[Callable[[int], None]]:
     """A function to call with the number of calls done since the last time."""
-    total = _count_calls(files) if sys.stderr.isatty() else 0
-    if total < LONG_WORK_CALLS:
+    with bar(_count_calls(files) if sys.stderr.isatty() else 0) as tick:
+        yield tick
+
+
+@contextmanager
+def bar(total: int) -> Generator[Callable[[int], None]]:
+    """The same for so many calls."""
+    if total < LONG_WORK_CALLS or not sys.stderr.isatty():
         yield lambda done: None
     elif has_rich():
         yield from _rich_bar(total)

@@ -1,7 +1,8 @@
 """Explain a prompt: one line an entry, shown how, by which policy, because of what, at how many tokens.
 
 Lines, tools and framing add up to the total; where there is a summary, it is said for which entries it stands and who wrote
-it. With --entry, one entry with its original, its stand-in and the fold that did it.
+it. With --entry, one entry with its original, its stand-in and the fold that did it. With --prefix, who changed what was sent
+before, and what was billed anew for it.
 """
 
 import shlex
@@ -13,6 +14,7 @@ import msgspec
 from foveal.cli.calls import add_call
 from foveal.cli.fate import Fate, Standing, fate_of, standing_of
 from foveal.cli.output import Output, add_json
+from foveal.cli.prefix import moved
 from foveal.cli.stored import add_store, existing_store, stored_prompt
 from foveal.core.trace import Line, Trace
 from foveal.optics import Optics
@@ -24,12 +26,47 @@ PREVIEW_CHARS = 400
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION")
     add_call(parser)
-    parser.add_argument("--entry", metavar="ID", help="only this entry (the beginning of its id is enough), in detail")
+    detail = parser.add_mutually_exclusive_group()
+    detail.add_argument("--entry", metavar="ID", help="only this entry (the beginning of its id is enough), in detail")
+    detail.add_argument("--prefix", action="store_true", help="who moved the cached prefix since the call before")
     add_store(parser)
     add_json(parser)
 
 
 def run(args: Namespace, out: Output) -> int:
+    return _prefix(args, out) if args.prefix else _explain(args, out)
+
+
+def _prefix(args: Namespace, out: Output) -> int:
+    with existing_store(args.store) as store:
+        found = moved(store, args.session, args.call)
+    if out.is_json:
+        out.document(msgspec.to_builtins(found))
+        return 0
+    out.line(f"{found.session}, call {found.call}: {found.sent:,} tokens", "strong")
+    if found.call == 1:
+        out.line("The first call: nothing was sent before it.")
+        return 0
+    if not found.movers:
+        out.line("Nothing moved: the prompt begins with all of the one before it.", "good")
+        return 0
+    rows = [(one.who, f"{one.tokens:,}", _dollars(one.usd), one.what) for one in found.movers]
+    out.table(("moved by", "billed anew", "USD", "what"), rows, "lrrl")
+    out.line()
+    more = (
+        "at a price that is not known" if found.usd is None else f"{_dollars(found.usd)} USD more than from the cache"
+    )
+    out.wrapped(
+        f"In all {found.tokens:,} tokens were billed anew, {more}: behind the first change everything is, once."
+    )
+    return 0
+
+
+def _dollars(usd: float | None) -> str:
+    return "?" if usd is None else f"{usd:.4f}"
+
+
+def _explain(args: Namespace, out: Output) -> int:
     with existing_store(args.store) as store:
         prompt, optics = stored_prompt(store, args.session, args.call)
         trace = prompt.trace
@@ -57,7 +94,8 @@ _HEAD = ("entry", "kind", "shown", "tokens", "raw", "policy", "because")
 
 
 def _cells(line: Line) -> tuple[str, ...]:
-    entry = line.entry if line.kind == "range" else line.entry[:10]
+    is_named = line.kind in ("range", "fence", "reminder")
+    entry = line.entry if is_named else line.entry[:10]
     kind = f"{line.entries:,} entries" if line.kind == "range" else line.kind
     return entry, kind, line.shown, f"{line.tokens:,}", f"{line.raw_tokens:,}", line.policy, line.because
 

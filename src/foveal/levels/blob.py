@@ -63,7 +63,8 @@ def _ends(text: str, chars: int, focus: frozenset[str], *, tail: bool) -> str:
         if start > at:
             shown.append(f"[… {start - at:,} characters]")
         if end > start:
-            shown.append(text[start:end])
+            is_cut = start > 0 and text[start - 1] != "\n"  # it must not look like the beginning of a line
+            shown.append(f"{'…' * is_cut}{text[start:end]}")
         at = max(at, end)
     return "\n".join(shown)
 

@@ -35,7 +35,9 @@ def _cut(text: str, rooms: tuple[int, int], lines: int, ref: str) -> str:
     tail = _line_start(text, boundary(text, len(text) - rooms[1]))
     left_out = text.count("\n", head, tail)
     what = f"{left_out:,} of {lines:,} lines" if left_out > 1 else f"{tail - head:,} of {len(text):,} characters"
-    return f"{text[:head]}\n[… {what} left out; ref {ref}]\n{text[tail:]}"
+    # A tail that begins in the middle of a line must not look like the beginning of one.
+    cut = "" if text[tail - 1 : tail] == "\n" else "…"
+    return f"{text[:head]}\n[… {what} left out; ref {ref}]\n{cut}{text[tail:]}"
 
 
 def _line_end(text: str, at: int) -> int:

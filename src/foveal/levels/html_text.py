@@ -3,6 +3,7 @@
 import re
 from html import unescape
 
+from foveal.levels.clean import kept_safe
 from foveal.levels.pick import pick
 from foveal.levels.prose import add, edges
 from foveal.levels.room import Room
@@ -114,7 +115,7 @@ def text_lines(text: str) -> tuple[list[str], list[int]]:
             heading = _close(piece, lines, headings, heading=heading)
         heading = (heading or name in _HEADINGS) and not (tag[1] and name in _HEADINGS)
     _close(piece, lines, headings, heading=heading)
-    return lines, headings
+    return kept_safe(lines, text), headings  # what stood between two halves of a tag is gone now
 
 
 def _close(piece: list[str], lines: list[str], headings: list[int], *, heading: bool) -> bool:

@@ -170,6 +170,7 @@ __all__ = [
     "Clear",
     "Compact",
     "Expired",
+    "FenceKind",
     "History",
     "Images",
     "Oldest",

@@ -13,6 +13,7 @@ import msgspec
 
 from foveal.core.codec import sendable
 from foveal.core.entry import Message, Opaque, Part, RedactedThinking, Text, Thinking, ToolCall, ToolResult
+from foveal.frame import neutralise
 from foveal.levels.head_tail import head_tail
 from foveal.levels.reference import as_text
 
@@ -174,7 +175,7 @@ def _pieces(step: Step) -> list[tuple[str, str, str]]:
     """The step as (kind, head, text); the first head carries number and reference, so that the answer may name them."""
     role = step.message.role
     found = [piece for part in step.message.parts if (piece := _piece(part, role))]
-    return [(kind, f"[{step.number} {step.ref}] {head}:", sendable(text)) for kind, head, text in found]
+    return [(kind, f"[{step.number} {step.ref}] {head}:", neutralise(sendable(text))) for kind, head, text in found]
 
 
 def _piece(part: Part, role: str) -> tuple[str, str, str] | None:

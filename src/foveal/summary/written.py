@@ -1,12 +1,13 @@
 """A planned summary and the prose that somebody writes for it: what is asked, and the fold with the answer in it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from foveal import ledger
 from foveal.core.entry import Fold, RangeFold
-from foveal.summary.compose import compose
+from foveal.frame import neutralise
+from foveal.summary.compose import NOTHING_FETCHED, compose
 from foveal.summary.question import Question, Step, transcript_of
 from foveal.summary.state import Summary, decode, encode
 
@@ -33,17 +34,25 @@ def question_for(item: RangeFold, steps: Sequence[Step], count: Count, *, instru
         tokens=tokens,
         instructions=instructions,
         previous=summary.prose,
-        facts=ledger.render(summary.ledger, tokens, count),
+        facts=neutralise(ledger.render(summary.ledger, tokens, count)),
     )
 
 
-def with_prose(fold: Fold, prose: str, author: str, *, count: Count, shown: Iterable[str]) -> Fold:
+def with_prose(
+    fold: Fold,
+    prose: str,
+    author: str,
+    *,
+    count: Count,
+    shown: Iterable[str],
+    fetched: Mapping[str, str] = NOTHING_FETCHED,
+) -> Fold:
     """The fold with this prose in its summary, no larger than it was."""
     item = summary_in(fold)
     if item is None:
         return fold
     summary: Summary = msgspec.structs.replace(decode(item.state), prose=prose, author=author)
-    text = compose(summary, tokens=item.tokens, count=count, shown=shown)
+    text = compose(summary, tokens=item.tokens, count=count, shown=shown, fetched=fetched)
     written = msgspec.structs.replace(
         item, text=text, tokens=count(text), prose=prose, author=author, state=encode(summary)
     )

@@ -1,0 +1,92 @@
+"""What every engine is given and how it is driven: one session, one budget, one counter, one stub for a summariser."""
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from splintr import Tokenizer
+
+Chat = dict[str, Any]
+Shown = list["int | Chat"]
+"""Messages of the session by their place, and messages that the engine wrote."""
+
+STUB = "Earlier parts of the conversation have been summarised: the work goes on as planned."
+KEEP = 0.5
+"""Of the budget: what engines with a target go down to."""
+KEPT_RESULTS = 3
+"""Newest results that engines which clear results leave: their own default."""
+
+
+class Job:
+    """One session under one budget."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.messages: list[Chat] = given["messages"]
+        self.calls: list[int] = given["calls"]
+        self.budget: int = given["budget"]
+        self.sizes = [tokens_of(message) for message in self.messages]
+        self.lead = next((i for i, one in enumerate(self.messages) if one["role"] != "system"), 0)
+        """How many system messages stand in front."""
+        self.asked = 0
+
+    @property
+    def room(self) -> int:
+        """What is left for engines that do not count the system prompt."""
+        return self.budget - sum(self.sizes[: self.lead])
+
+    def summary(self, *_: object) -> str:
+        self.asked += 1
+        return STUB
+
+
+class Engine:
+    """How an engine is driven. `arrange` is what its framework has at hand before the call, and is not timed."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.covered = 0
+        """Messages that the prompt names a place of, from the first on: one read away."""
+
+    def arrange(self, place: int) -> None: ...
+
+    def step(self, place: int) -> None: ...
+
+    def shown(self, place: int) -> Shown:
+        raise NotImplementedError
+
+
+class Plain(Engine):
+    """Engines that take the chat format as it is and look at the whole history each time."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._places = {compact(message): place for place, message in enumerate(job.messages)}
+        self.sent: list[Chat] = []
+
+    def shown(self, place: int) -> Shown:
+        return [self._places.get(compact(message), message) for message in self.sent]
+
+
+# The counter: the same formula and vocabulary as the benchmark's own.
+
+
+def tokens_of(message: Chat) -> int:
+    calls = count(compact(message["tool_calls"])) if message.get("tool_calls") else 0
+    return 4 + count(content_text(message)) + calls + count(message.get("tool_call_id") or "")
+
+
+def content_text(message: Chat) -> str:
+    content = message.get("content")
+    return "\n".join(part.get("text") or "" for part in content) if isinstance(content, list) else content or ""
+
+
+def compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+_TOKENIZER = Tokenizer.from_pretrained("o200k_base")
+
+
+@lru_cache(50_000)
+def count(text: str) -> int:
+    return len(_TOKENIZER.encode_flat(text)) // 4 if text else 0  # four bytes a token

@@ -1,0 +1,299 @@
+"""Builds of Foveal in which exactly one mechanism is broken: each pain's protection, taken away.
+
+A pain whose test still passes on its broken build is not protected by what we think it is.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from foveal import overflow, planning, scribe, session
+from foveal.building import view_of
+from foveal.core.atoms import Atoms
+from foveal.core.budget import Budget
+from foveal.core.entry import Fold, RangeFold, ToolResult
+from foveal.core.errors import OverBudget
+from foveal.core.folding import Folding
+from foveal.core.pins import Pins
+from foveal.core.project import View
+from foveal.core.stand_in import replace_part
+from foveal.core.view import Size
+from foveal.counters.calibration import Calibration
+from foveal.ledger import EXTRACTORS
+from foveal.ledger.book import Book
+from foveal.ledger.events import Ended, Said
+from foveal.ledger.extractors.words import words
+from foveal.ledger.updating import update
+from foveal.log import branch
+from foveal.optics import Limits, Optics
+from foveal.policies import Policy
+from foveal.policies.shorten import Shorten
+from foveal.summarisers.errand import Errand
+from foveal.summary import state, written
+from foveal.summary.accept import Accepted
+
+Broken = Callable[[], AbstractContextManager[Any]]
+
+
+def _without(family: str) -> Broken:
+    """The ledger knows nothing of this family."""
+    kept = tuple(extract for extract in EXTRACTORS if extract.__name__ != family)
+    assert len(kept) == len(EXTRACTORS) - 1
+    return lambda: patch.object(update, "__defaults__", (kept,))
+
+
+def never_refuses() -> AbstractContextManager[Any]:
+    """What does not fit is folded all the same, again at every call."""
+    real = planning.fit
+
+    def fit(view: Any, *sizes: Any, **options: Any) -> Fold | None:
+        try:
+            return real(view, *sizes, **options)
+        except OverBudget:
+            return Fold((), "too large", view.size.tokens, view.size.tokens, 0)
+
+    return patch.object(planning, "fit", fit)
+
+
+def believes_old_usage() -> AbstractContextManager[Any]:
+    """The size that the provider last reported is taken for the size of the next prompt."""
+    real = Optics.limits
+
+    def limits(self: Optics, view: Any, setup: Any) -> Limits:
+        found = real(self, view, setup)
+        believed = max(view.size.tokens, view.usage[-1][1] if view.usage else 0)
+        share = view.size.tokens / max(1, believed)
+        return Limits(*(msgspec.structs.replace(size, tokens=int(size.tokens * share)) for size in found))
+
+    return patch.object(Optics, "limits", limits)
+
+
+def cuts_atoms() -> AbstractContextManager[Any]:
+    """A range ends in the middle of an atom: the call goes and its results stay."""
+    real = Folding._fold_range
+
+    def fold_range(self: Any, fold: RangeFold) -> None:
+        place = self.place(fold.last)
+        atom = self.atoms[place] if place is not None else None
+        real(self, fold)
+        if atom is not None and atom.kind == "tools":
+            silent = tuple(msgspec.structs.replace(shown, part=None) for shown in atom.items[0].shown)
+            half = (msgspec.structs.replace(atom.items[0], shown=silent), *atom.items[1:])
+            self.atoms.insert(self.place(fold.last) + 1, msgspec.structs.replace(atom, items=half))
+            self._recount()
+
+    return patch.object(Folding, "_fold_range", fold_range)
+
+
+def cuts_running_loops() -> AbstractContextManager[Any]:
+    """The reply that opened a running loop is a reply like any other."""
+    return patch.object(Atoms, "loop_opener", lambda _self: None)
+
+
+def ignores_pins() -> AbstractContextManager[Any]:
+    return patch.object(Pins, "after", lambda self, _mark: self)
+
+
+def closes_nothing() -> AbstractContextManager[Any]:
+    """Evidence that a failure is over is not looked at."""
+    return patch.object(Book, "_passed", lambda _self, _passed: None)
+
+
+def fails_with_its_summariser() -> AbstractContextManager[Any]:
+    """A summariser that fails takes the session with it."""
+
+    def refuse(_self: Any, failed: Any) -> None:
+        raise RuntimeError(failed.detail)
+
+    return patch.object(scribe.Scribe, "_refuse", refuse)
+
+
+def gives_everything_to_read() -> AbstractContextManager[Any]:
+    return patch.object(written, "TRANSCRIPT_TOKENS", 10_000_000)
+
+
+def keeps_giants_in_the_log() -> AbstractContextManager[Any]:
+    return patch("foveal.intake.offload", lambda _store, message: message)
+
+
+def prunes_at_every_call() -> AbstractContextManager[Any]:
+    """A window that slides: each call drops what the one before could still see."""
+    real = Optics.limits
+
+    def limits(self: Optics, view: Any, setup: Any) -> Limits:
+        found = real(self, view, setup)
+        return Limits(found.most, Size(), msgspec.structs.replace(found.aim, tokens=int(view.size.tokens * 0.9)))
+
+    return patch.object(Optics, "limits", limits)
+
+
+def keeps_the_order_of_tools() -> AbstractContextManager[Any]:
+    real = planning.read_tools
+    return patch.object(planning, "read_tools", lambda tools: tuple(spec for tool in tools for spec in real([tool])))
+
+
+def resumes_with_everything() -> AbstractContextManager[Any]:
+    """Opening a session forgets what was folded."""
+
+    def open_view(store: Any, name: str, optics: Any) -> Any:
+        rows = branch(store.rows(name))
+        return view_of([row for row in rows if not row.payload.startswith(b'={"is":"fold"')], name, optics)
+
+    return patch.object(session, "open_view", open_view)
+
+
+def believes_any_usage() -> AbstractContextManager[Any]:
+    def observe(self: Calibration, estimated: int, actual: int) -> Calibration:
+        return Calibration((*self.ratios, actual / estimated))
+
+    return patch.object(Calibration, "observe", observe)
+
+
+def needs_usage() -> AbstractContextManager[Any]:
+    """Without the provider's word no prompt is ever too large."""
+    real = Optics.limits
+    endless = Size(10**9, 10**12, 10**6)
+
+    def limits(self: Optics, view: Any, setup: Any) -> Limits:
+        return real(self, view, setup) if view.usage else Limits(endless, endless, endless)
+
+    return patch.object(Optics, "limits", limits)
+
+
+def excludes_nothing() -> AbstractContextManager[Any]:
+    """Whatever speaks of length is an overflow."""
+    return patch.object(overflow, "_NOT_OVERFLOW", re.compile(r"(?!)"))
+
+
+def has_the_last_word() -> AbstractContextManager[Any]:
+    """What stands for the covered is put after everything else."""
+    real = Folding._fold_range
+
+    def fold_range(self: Any, fold: RangeFold) -> None:
+        real(self, fold)
+        self.atoms.sort(key=lambda atom: atom.gap is not None)
+        self.changed_from = 0
+        self._recount()
+
+    return patch.object(Folding, "_fold_range", fold_range)
+
+
+def lives_in_its_parents_window() -> AbstractContextManager[Any]:
+    real = Policy.budget_for
+    return patch.object(Policy, "budget_for", lambda self, _window: real(self, 400_000))
+
+
+def shortens_nothing() -> AbstractContextManager[Any]:
+    return patch.object(Shorten, "__call__", lambda _self, _scene: iter(()))
+
+
+def waits_for_ever() -> AbstractContextManager[Any]:
+    """For three seconds, which in a test is the same."""
+    return patch.object(Errand, "wait", lambda self, _timeout_s: self._over.wait(3.0))
+
+
+def accepts_anything() -> AbstractContextManager[Any]:
+    return patch.object(scribe, "accept", lambda answer, _question, **_: Accepted(answer))
+
+
+def forgets_what_it_knew() -> AbstractContextManager[Any]:
+    """Each summary is made from what is newly covered, and from nothing that the one before knew."""
+    return patch("foveal.policies.summarise.decode", lambda _state: state.Summary())
+
+
+def counts_no_images() -> AbstractContextManager[Any]:
+    real = Budget.most
+
+    def most(self: Budget, factor: float, fixed: int) -> Size:
+        return msgspec.structs.replace(real(self, factor, fixed), images=10**6)
+
+    return patch.object(Budget, "most", most)
+
+
+def goes_back_after_summarising() -> AbstractContextManager[Any]:
+    """What came in while the summary was written is thrown away with the old view."""
+    real = session.Session._written
+
+    def write(self: Any, *given: Any, **options: Any) -> Fold:
+        before = self._view.copy()
+        fold = real(self, *given, **options)
+        self._view = before
+        return fold
+
+    return patch.object(session.Session, "_written", write)
+
+
+def tells_to_start_again() -> AbstractContextManager[Any]:
+    real = Folding._gap
+
+    def gap(self: Any, run: Any, fold: RangeFold, text: str) -> Any:
+        return real(self, run, fold, f"{text}\nPlease continue: start with the steps of your instructions.")
+
+    return patch.object(Folding, "_gap", gap)
+
+
+def stubs_what_was_read() -> AbstractContextManager[Any]:
+    """A result that was seen before is shown as a line that says so."""
+    real, seen = View._retained, set[str]()
+
+    def retained(self: Any, shown: Any, ref: str) -> Any:
+        text = str(shown.part.content) if isinstance(shown.part, ToolResult) else ""
+        known = text in seen
+        seen.add(text)
+        if not known:
+            return real(self, shown, ref)
+        return msgspec.structs.replace(shown, part=replace_part(shown.part, "[unchanged since it was last read]"))
+
+    return patch.object(View, "_retained", retained)
+
+
+def quotes_everybody() -> AbstractContextManager[Any]:
+    """What tools say is taken for words of the user."""
+
+    def heard(event: Any) -> Iterator[Any]:
+        yield from words(Said("user", event.text, is_last=True) if isinstance(event, Ended) else event)
+
+    return patch.object(update, "__defaults__", ((heard, *(one for one in EXTRACTORS if one is not words)),))
+
+
+def tells_nobody() -> AbstractContextManager[Any]:
+    return patch.object(scribe, "tell", lambda _listener, _event: None)
+
+
+BUILDS: dict[str, Broken] = {
+    "test_pain_01_compaction_loop": never_refuses,
+    "test_pain_02_stale_usage": believes_old_usage,
+    "test_pain_03_orphaned_tool_pair": cuts_atoms,
+    "test_pain_04_thinking_signatures": cuts_running_loops,
+    "test_pain_05_project_rules_lost": ignores_pins,
+    "test_pain_06_todo_lost": _without("todos"),
+    "test_pain_07_done_work_reopened": closes_nothing,
+    "test_pain_08_re_read_storm": _without("files"),
+    "test_pain_09_too_big_to_compact": fails_with_its_summariser,
+    "test_pain_10_gate_deadlock": gives_everything_to_read,
+    "test_pain_11_giant_result": keeps_giants_in_the_log,
+    "test_pain_12_pruning_busts_the_cache": prunes_at_every_call,
+    "test_pain_13_volatile_prefix": keeps_the_order_of_tools,
+    "test_pain_15_cold_resume": resumes_with_everything,
+    "test_pain_16_wrong_window": believes_any_usage,
+    "test_pain_17_no_usage": needs_usage,
+    "test_pain_18_rate_limit_read_as_overflow": excludes_nothing,
+    "test_pain_19_agent_stops_after_compaction": has_the_last_word,
+    "test_pain_20_sub_agents_have_no_context_management": lives_in_its_parents_window,
+    "test_pain_21_running_children_forgotten": _without("children"),
+    "test_pain_22_sub_agent_output_floods_parent": shortens_nothing,
+    "test_pain_23_latency": waits_for_ever,
+    "test_pain_24_bad_summary_persisted": accepts_anything,
+    "test_pain_25_drift": forgets_what_it_knew,
+    "test_pain_images_are_dropped_by_count": counts_no_images,
+    "test_pain_queued_messages_survive": goes_back_after_summarising,
+    "test_pain_compaction_asks_for_no_restart": tells_to_start_again,
+    "test_pain_legitimate_re_reads_are_shown": stubs_what_was_read,
+    "test_pain_poisoned_tool_text": quotes_everybody,
+    "test_pain_visibility": tells_nobody,
+}
+"""By the test that fails on it."""

@@ -1,0 +1,67 @@
+"""What a summary knows: kept as text, read again, and extended by what is newly covered."""
+
+import pytest
+
+from foveal import ledger
+from foveal.core.entry import Message, Opaque, Text, Thinking, ToolCall, ToolResult, user
+from foveal.ledger import Step
+from foveal.summary.state import Covered, Summary, decode, encode, extend, step
+
+
+def ran(number: int) -> list[Step]:
+    call = ToolCall(f"c{number}", "read_file", f'{{"path": "src/part_{number}.py"}}')
+    return [
+        step(f"a{number}", Message("assistant", (call,)), 2 * number),
+        step(
+            f"b{number}", Message("tool", (ToolResult(call.id, (Text(f"value_{number} = {number}"),)),)), 2 * number + 1
+        ),
+    ]
+
+
+def test_a_summary_comes_back_as_it_was() -> None:
+    """Written and read, with its ledger, lines and prose."""
+    summary = extend(Summary(prose="## Goal\nx", author="me"), [*ran(1), *ran(2)], Covered(4, 90, "a1..b2"))
+    assert summary.ledger != ledger.EMPTY
+    assert summary.digest.lines
+    assert decode(encode(summary)) == summary
+
+
+@pytest.mark.parametrize("state", ["", "{", "[]", '{"ledger": 5}', '{"now": "late"}', "\ud800"])
+def test_a_state_of_another_shape_is_a_new_summary(state: str) -> None:
+    """Written by a newer or older version, or damaged: it is made again from the log, and nothing fails."""
+    assert decode(state) == Summary()
+
+
+def test_steps_one_by_one_name_the_same_files() -> None:
+    """The ledger is the same, however the messages were split into folds."""
+    steps = [one for number in range(6) for one in ran(number)]
+    whole, piecewise = Summary(), Summary()
+    whole = extend(whole, steps, Covered())
+    for at in range(0, len(steps), 2):
+        piecewise = extend(piecewise, steps[at : at + 2], Covered())
+    assert piecewise.ledger == whole.ledger
+    assert piecewise.now == whole.now == 11
+
+
+def test_prose_is_carried_until_it_is_replaced() -> None:
+    """What was written of the older part still holds when code adds the newer."""
+    summary = extend(Summary(prose="old", author="me"), ran(1), Covered(2))
+    assert (summary.prose, summary.author, summary.covered) == ("old", "me", Covered(2))
+
+
+def test_nothing_new_changes_nothing_but_what_is_covered() -> None:
+    """`now` stays where it was."""
+    before = extend(Summary(), ran(3), Covered(2))
+    assert extend(before, [], Covered(5)).now == before.now == 7
+
+
+def test_thinking_and_opaque_parts_are_nobodys_to_repeat() -> None:
+    """A summary never says what the model said to itself, nor what only its provider can read."""
+    message = Message("assistant", (Thinking("secret"), Opaque("anthropic", '{"a": 1}'), Text("said")))
+    assert step("a", message, 1).message.parts == (Text("said"),)
+
+
+def test_text_that_cannot_be_sent_is_made_sendable() -> None:
+    """A lone surrogate must not stop a summary from being written."""
+    summary = extend(Summary(), [step("a", user("the file is src/\ud800x.py and no other"), 1)], Covered(1))
+    assert encode(summary).encode()
