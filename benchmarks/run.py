@@ -1,6 +1,7 @@
 """The benchmark: what each policy would have cost on recorded sessions, and what the agent's next step would have missed.
 
     python benchmarks/run.py                              # test half of all coding sets in ../shared/data, 2 processes
+    python benchmarks/run.py --slow                       # and the two engines that take longer than all others together
     python benchmarks/run.py --sessions 3 --no-peers --budgets 32000 --out /tmp/try
 
 Writes results/bench.md, bench.json and a picture of cost against grounding. No model is asked: see README.md in this folder.
@@ -44,7 +45,7 @@ MAIN = 32_000
 """Where Foveal is also measured with each part switched off."""
 PEER_BUDGETS = (16_000, 32_000, 64_000)
 SLOW = ("headroom compress", "litellm trim")
-"""Engines that take tens of milliseconds a call: measured at the main budget only."""
+"""Engines that take tens of milliseconds a call: only where they are asked for, and only at the main budget."""
 
 
 def work_of(budgets: Sequence[int], engines: Sequence[str], policies: Sequence[str]) -> list[Job]:
@@ -94,6 +95,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, help="of each set, at most")
     parser.add_argument("--least", type=int, default=LEAST_TOKENS, help="tokens of the shortest session")
     parser.add_argument("--no-peers", action="store_true", help="without other engines")
+    parser.add_argument("--slow", action="store_true", help=f"with {' and '.join(SLOW)} (many minutes more)")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
@@ -103,7 +105,10 @@ def main() -> None:
             f"{DATA} does not hold {', '.join(missing)}: nothing was measured; `foveal bench FILE…` takes any recording"
         )
     start = time.monotonic()
-    engines, absent = ((), []) if given.no_peers else peers.ready()
+    engines, absent = ([], []) if given.no_peers else peers.ready()
+    if not given.slow:
+        absent += [f"{name} was left out: `--slow` runs it as well" for name in SLOW if name in engines]
+        engines = [name for name in engines if name not in SLOW]
     loaded = load_all(sources, Pick(given.least, given.sessions, test_half=True), jobs=given.jobs)
     cases = loaded.cases
     work = work_of(given.budgets, engines, given.policies)

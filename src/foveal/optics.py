@@ -148,6 +148,8 @@ def focus(
     spoken = find_dialect(dialect or facts.dialect)
     counting = counter or counters.counter_for(model)
     budget = policy.budget_for(facts.window)
+    if facts.known:  # some models take less than their window, however little the reply needs
+        budget = budget.below(min(facts.max_input, facts.window) + budget.reserve)
     known = _layers(policy, declared or {}, budget) if layers is None else layers
     return Optics(model, spoken, counting, budget, policy, facts, known, renderers)
 

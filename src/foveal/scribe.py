@@ -8,6 +8,7 @@ knows the rest.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from foveal import summarisers
 from foveal.core.entry import Fold, RangeFold
@@ -18,7 +19,7 @@ from foveal.summarisers import Answered, Breaker, Failed, Judge, Outcome, Specul
 from foveal.summary.accept import Accepted, Refused, accept
 from foveal.summary.question import Question, Step
 from foveal.summary.state import decode
-from foveal.summary.written import Count, question_for, summary_in, with_prose
+from foveal.summary.written import Count, Sent, question_for, summary_in, with_prose
 
 CODE = "code"
 AGENT = "agent"
@@ -32,6 +33,7 @@ class Scribe:
         self._summariser = summariser or (summarisers.find(compact.summariser) if compact.summariser else None)
         self._author = compact.summariser or getattr(summariser, "__name__", type(summariser).__name__)
         self._breaker = Breaker()
+        self._sent: Sent | None = None
         self._ahead = self._speculation()
         self._asked: tuple[int, ...] = ()
         """Places of the messages that the question under way is about."""
@@ -45,11 +47,15 @@ class Scribe:
     def is_asked_ahead(self) -> bool:
         return self._ahead is not None and (self._ahead.question is not None or self._ahead.is_running)
 
+    def sent(self, request: dict[str, Any], dialect: str) -> None:
+        """A summariser that is the conversation's own model may append to its request: the cache holds its prefix."""
+        self._sent = Sent(request, dialect) if self._compact.reuse_prefix else None
+
     def ask_ahead(self, fold: Fold, steps: Sequence[Step], count: Count) -> None:
         """Have the summary of this plan written in the background, for when it is due."""
         if self._ahead is not None and (item := summary_in(fold)) and steps:
             self._asked = tuple(step.number for step in steps)
-            self._ahead.start(question_for(item, steps, count), _judge(count, item))
+            self._ahead.start(question_for(item, steps, count, sent=self._sent), _judge(count, item))
 
     def write(
         self,
@@ -76,7 +82,7 @@ class Scribe:
             fold = with_prose(fold, checkpoint, AGENT, count=count, shown=shown(), fetched=fetched())
             author = AGENT
         elif item and steps and may_ask and self._summariser is not None:
-            question = question_for(item, steps, count, instructions=instructions)
+            question = question_for(item, steps, count, instructions=instructions, sent=self._sent)
             outcome = self._outcome(question, steps, _judge(count, item), by_hand=by_hand)
             if isinstance(outcome, Answered):
                 author, cost_usd = self._author, outcome.spent.cost_usd

@@ -152,6 +152,7 @@ class Session:
             self._keep([injection.beside], [self._new_id()])
         prompt = build(self.name, self._view, self._optics, offer.specs, self._renderer)
         self._estimated = prompt.tokens
+        self._scribe.sent(prompt.request, prompt.setup.dialect)
         self._injector.sent()
         return msgspec.structs.replace(prompt, fold=fold, beside=injection.lines)
 

@@ -5,7 +5,7 @@ A pain whose test still passes on its broken build is not protected by what we t
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 from unittest.mock import patch
 
@@ -22,6 +22,7 @@ from foveal.core.pins import Pins
 from foveal.core.project import View
 from foveal.core.stand_in import replace_part
 from foveal.core.view import Size
+from foveal.counters import calibration
 from foveal.counters.calibration import Calibration
 from foveal.ledger import EXTRACTORS
 from foveal.ledger.book import Book
@@ -30,10 +31,10 @@ from foveal.ledger.extractors.words import words
 from foveal.ledger.updating import update
 from foveal.log import branch
 from foveal.optics import Limits, Optics
-from foveal.policies import Policy
+from foveal.policies import Policy, summarise
 from foveal.policies.shorten import Shorten
 from foveal.summarisers.errand import Errand
-from foveal.summary import state, written
+from foveal.summary import compose, state, written
 from foveal.summary.accept import Accepted
 
 Broken = Callable[[], AbstractContextManager[Any]]
@@ -183,8 +184,48 @@ def has_the_last_word() -> AbstractContextManager[Any]:
 
 
 def lives_in_its_parents_window() -> AbstractContextManager[Any]:
+    """Every session gets the budget of the largest model, whatever its own takes."""
+    broken = ExitStack()
     real = Policy.budget_for
-    return patch.object(Policy, "budget_for", lambda self, _window: real(self, 400_000))
+    broken.enter_context(patch.object(Policy, "budget_for", lambda self, _window: real(self, 400_000)))
+    broken.enter_context(takes_the_whole_window())
+    return broken
+
+
+def takes_the_whole_window() -> AbstractContextManager[Any]:
+    """What a request may hold, and what a provider was found to take, change nothing."""
+    return patch.object(Budget, "below", lambda self, _ceiling: self)
+
+
+def crowds_out_the_user() -> AbstractContextManager[Any]:
+    return patch.object(compose, "VITAL_SHARE", 0.07)
+
+
+def halves_its_summaries() -> AbstractContextManager[Any]:
+    """Each summary takes half of what the one before it took, and the user's words little of that."""
+    broken = ExitStack()
+    broken.enter_context(patch.object(summarise, "_written", lambda _atom: 0))
+    broken.enter_context(crowds_out_the_user())
+    return broken
+
+
+def asks_in_a_chat_of_its_own() -> AbstractContextManager[Any]:
+    return patch.object(scribe.Scribe, "sent", lambda _self, _request, _dialect: None)
+
+
+def believes_counting_four_times() -> AbstractContextManager[Any]:
+    return patch.object(calibration, "_PLAUSIBLE", (0.5, 4.0))
+
+
+def keeps_its_summary() -> AbstractContextManager[Any]:
+    """A summary is never written shorter, whatever the limit."""
+    real = Folding.shrinks
+
+    def shrinks(self: Any, fold: Any) -> bool:
+        is_old = isinstance(fold, RangeFold) and fold.level == "summary" and not any(True for _ in self.places(fold))
+        return real(self, fold) and not is_old
+
+    return patch.object(Folding, "shrinks", shrinks)
 
 
 def shortens_nothing() -> AbstractContextManager[Any]:
@@ -270,7 +311,9 @@ BUILDS: dict[str, Broken] = {
     "test_pain_03_orphaned_tool_pair": cuts_atoms,
     "test_pain_04_thinking_signatures": cuts_running_loops,
     "test_pain_05_project_rules_lost": ignores_pins,
+    "test_pain_05_rules_of_the_user_crowded_out": crowds_out_the_user,
     "test_pain_06_todo_lost": _without("todos"),
+    "test_pain_06_todos_leave_a_small_summary": halves_its_summaries,
     "test_pain_07_done_work_reopened": closes_nothing,
     "test_pain_08_re_read_storm": _without("files"),
     "test_pain_09_too_big_to_compact": fails_with_its_summariser,
@@ -278,10 +321,14 @@ BUILDS: dict[str, Broken] = {
     "test_pain_11_giant_result": keeps_giants_in_the_log,
     "test_pain_12_pruning_busts_the_cache": prunes_at_every_call,
     "test_pain_13_volatile_prefix": keeps_the_order_of_tools,
+    "test_pain_14_summary_call_uncached": asks_in_a_chat_of_its_own,
     "test_pain_15_cold_resume": resumes_with_everything,
     "test_pain_16_wrong_window": believes_any_usage,
+    "test_pain_16_input_limit": takes_the_whole_window,
+    "test_pain_16_double_counting": believes_counting_four_times,
     "test_pain_17_no_usage": needs_usage,
     "test_pain_18_rate_limit_read_as_overflow": excludes_nothing,
+    "test_pain_18_a_summary_shrinks_with_the_limit": keeps_its_summary,
     "test_pain_19_agent_stops_after_compaction": has_the_last_word,
     "test_pain_20_sub_agents_have_no_context_management": lives_in_its_parents_window,
     "test_pain_21_running_children_forgotten": _without("children"),

@@ -68,11 +68,6 @@ def test_pain_05_later_system_messages_lost() -> None:
     assert all("From now on never write outside of /srv/import." in said(prompt) for prompt in prompts)
 
 
-@pytest.mark.xfail(
-    reason="summary/compose.py gives the ledger a fifth of the summary, and ledger/render.py the user's words 0.35 of that: 7 %, "
-    "whatever they need; on recorded sessions 36 % of the rules that the ledger holds are not shown at 32,000 tokens, 74 % at "
-    "8,000"
-)
 def test_pain_05_rules_of_the_user_crowded_out() -> None:
     """A dozen short rules of the user, a twentieth of the limit together, all stand in every prompt in the user's words."""
     rules = [
@@ -112,10 +107,6 @@ def test_pain_06_todo_lost() -> None:
     assert section(prompts[-1], "Todos").split("\n") == lines
 
 
-@pytest.mark.xfail(
-    reason="policies/summarise.py lets a summary take half of what goes, the old summary counted: compacted by hand often, "
-    "it shrinks to 150 of 4,000 tokens, and summary/compose.py leaves the ledger a fifth of that"
-)
 def test_pain_06_todos_leave_a_small_summary() -> None:
     """However often a small prompt is compacted by hand, the todos stay in it: there is room enough."""
     session = begun(4_000)

@@ -10,12 +10,14 @@ from foveal.ledger.events import Began, Ended, Event, Extractor, Fact, Said, Ste
 from foveal.ledger.extractors import EXTRACTORS
 from foveal.ledger.holding import identifiers, missing
 from foveal.ledger.items import EMPTY, Ledger
-from foveal.ledger.render import render
+from foveal.ledger.render import HELPFUL, VITAL, render
 from foveal.ledger.updating import update
 
 __all__ = [
     "EMPTY",
     "EXTRACTORS",
+    "HELPFUL",
+    "VITAL",
     "Began",
     "Ended",
     "Event",

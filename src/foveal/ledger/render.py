@@ -20,15 +20,22 @@ class Block(NamedTuple):
     share: float = 1.0
 
 
-def render(ledger: Ledger, tokens: int, count: Count, *, with_names: bool = True) -> str:
+VITAL = frozenset(("User said", "Todos", "Plan", "Open failures", "Running"))
+"""Sections without which an agent loses the plot; the others save it a look."""
+
+HELPFUL = frozenset(("Files changed", "Files read", "Commands", "Open questions"))
+
+
+def render(ledger: Ledger, tokens: int, count: Count, *, only: frozenset[str] | None = None) -> str:
     """Never more than `tokens` by this counter. Sections come in order of worth; each takes at most its share of what is left.
 
-    Names may be left to whoever shows them in their lines.
+    `only` some of them, by their titles; sections of a host's own notes go with the helpful ones.
     """
     written: list[str] = []
     left = tokens
+    known = VITAL | HELPFUL | {"Names"}
     for block in _blocks(ledger):
-        if block.title == "Names" and not with_names:
+        if only is not None and block.title not in only and not (only == HELPFUL and block.title not in known):
             continue
         text = _fitted(_without(block, "\n".join(written)), int(left * block.share), count)
         if text:
@@ -68,7 +75,7 @@ def _written(block: Block, most: int) -> str:
 
 def _blocks(ledger: Ledger) -> Iterator[Block]:
     quotes = sorted(ledger.quotes, key=lambda one: (one.why == "said", -one.seq, one.text))
-    yield Block("User said", tuple(map(_quote, quotes)), "messages", 0.35)
+    yield Block("User said", tuple(map(_quote, quotes)), "messages", 0.6)
     yield Block("Todos", tuple(map(_todo, ledger.todos)), "todos", 0.6)
     if ledger.plan:
         yield Block("Plan", tuple(ledger.plan.text.split("\n")), "lines", 0.2)

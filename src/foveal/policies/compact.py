@@ -18,6 +18,9 @@ class Compact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """Whether code's own summary takes the place of one that failed, or the prompt is refused."""
     soft: float = 0.8
     """Share of what may be sent at which the summariser is asked ahead, in the background."""
+    reuse_prefix: bool = True
+    """Whether a summariser that is the conversation's own model is asked at the end of the conversation's own request, whose
+    prefix the provider's cache holds, rather than in a chat of its own."""
     checkpoint: bool = False
     """Whether the agent is offered a tool to write the summary itself, when the prompt fills up."""
     recoveries: int = 3

@@ -52,7 +52,9 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
     def __call__(self, scene: Scene) -> Iterator[tuple[RangeFold, ...]]:
         allowance = int(scene.limit * self.share)
         going = self._going(scene, allowance)
-        if any(atom.gap is None for atom in going) and (folds := self._folds(scene, going, allowance)):
+        # Nothing but summaries among what goes: written shorter only where nothing else is left to go.
+        has_news = any(atom.gap is None for atom in going) or (self.last_resort and bool(going))
+        if has_news and (folds := self._folds(scene, going, allowance)):
             yield folds
 
     def _going(self, scene: Scene, allowance: int) -> list[Atom]:
@@ -79,8 +81,9 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
         """The summary for the largest run, one line for each other."""
         runs = list(neighbours(scene, going))
         largest = max(runs, key=_tokens)
-        # Never more than half of what goes: a summary that saves nothing moves the prefix for nothing.
-        allowance = min(allowance, sum(map(_tokens, runs)) // 2, _tokens(largest) - _SEAM_TOKENS)
+        # Never more than half of what goes, or than the summary before it: one that saves nothing moves the prefix for nothing.
+        most = max(sum(map(_tokens, runs)) // 2, *(_written(atom) for atom in going))
+        allowance = min(allowance, most, _tokens(largest) - _SEAM_TOKENS)
         items = [*scene.summarised, *(item for atom in going for item in atom.items)]
         summary = extend(_before(scene), _steps(scene, items), _covered(scene, going))
         beside = _shown(scene, going)
@@ -98,6 +101,11 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
 
 def _tokens(run: list[Atom]) -> int:
     return sum(atom.size.tokens for atom in run)
+
+
+def _written(atom: Atom) -> int:
+    """What the summary takes that this atom shows."""
+    return atom.size.tokens if atom.gap and atom.gap.level == "summary" else 0
 
 
 def _is_one_line(run: list[Atom]) -> bool:

@@ -13,8 +13,11 @@ from foveal.frame import neutralise, safe_name
 from foveal.levels.head_tail import head_tail
 from foveal.summary.state import Summary
 
-LEDGER_SHARE = 0.2
-"""Of the allowance: what the ledger takes at most, so that there is room for lines. It seldom needs as much."""
+VITAL_SHARE = 0.5
+"""Of the allowance, at most: the user's words, todos, open failures. They seldom need as much."""
+
+HELPFUL_SHARE = 0.15
+"""Of what is left then: files and commands. Names are the digest's, which shows them in their lines."""
 
 PROSE_SHARE = 0.5
 """Of the allowance: what prose takes at most; of longer prose the beginning and the end are shown."""
@@ -54,9 +57,10 @@ def compose(
     for ref, original in fetched.items():
         longer = f"{text}\n\n[ref {safe_name(ref, _REF_CHARS)}, fetched again and again]\n{neutralise(original)}"
         text = longer if count(longer) <= tokens * FETCHED_SHARE else text
-    room = max(0, int((tokens - count(text)) * LEDGER_SHARE))
-    facts = ledger.render(summary.ledger, room, safe, with_names=False)  # the digest shows names in their lines
-    text = "\n\n".join(filter(None, (text, neutralise(facts))))
+    for only, share in ((ledger.VITAL, VITAL_SHARE), (ledger.HELPFUL, HELPFUL_SHARE)):
+        room = max(0, int((tokens - count(text)) * share))
+        facts = neutralise(ledger.render(summary.ledger, room, safe, only=only))
+        text = ("\n\n" if only is ledger.VITAL else "\n").join(filter(None, (text, facts)))
     room = tokens - count(text) - 4
     lines = (
         digest.choose(summary.digest, tokens=room, count=safe, now=summary.now, shown=(*shown, text), score=score)

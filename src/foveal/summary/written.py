@@ -1,6 +1,7 @@
 """A planned summary and the prose that somebody writes for it: what is asked, and the fold with the answer in it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -25,7 +26,16 @@ def summary_in(fold: Fold) -> RangeFold | None:
     return next((item for item in fold.items if isinstance(item, RangeFold) and item.level == "summary"), None)
 
 
-def question_for(item: RangeFold, steps: Sequence[Step], count: Count, *, instructions: str = "") -> Question:
+class Sent(msgspec.Struct, frozen=True):
+    """The request that the provider answered last, which its cache may still hold."""
+
+    request: dict[str, Any]
+    dialect: str
+
+
+def question_for(
+    item: RangeFold, steps: Sequence[Step], count: Count, *, instructions: str = "", sent: Sent | None = None
+) -> Question:
     """What a summariser is asked about this summary: the new messages, with what is known already."""
     summary = decode(item.state)
     tokens = max(64, int(item.tokens * PROSE_SHARE))
@@ -35,6 +45,8 @@ def question_for(item: RangeFold, steps: Sequence[Step], count: Count, *, instru
         instructions=instructions,
         previous=summary.prose,
         facts=neutralise(ledger.render(summary.ledger, tokens, count)),
+        request=sent.request if sent else None,
+        dialect=sent.dialect if sent else "",
     )
 
 

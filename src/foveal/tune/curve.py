@@ -54,7 +54,7 @@ def curve(tuning: Tuning) -> str:
         *_frame(x, y),
         f'<polyline class="front" points="{line}"/>',
         *(part for tried in (tuning.default, tuning.recommended) for part in _whiskers(tried, x, y)),
-        *(part for tried in tuning.tried for part in _mark(tuning, tried, x, y)),
+        *(part for tried in tuning.tried for part in _mark(tuning, tried, (x, y))),
         "</svg>\n",
     )
     return "\n".join(parts)
@@ -84,7 +84,8 @@ def _whiskers(tried: Tried, x: _Axis, y: _Axis) -> Iterator[str]:
     yield f'<line class="whisker" x1="{at}" x2="{at}" y1="{low}" y2="{high}"/>'
 
 
-def _mark(tuning: Tuning, tried: Tried, x: _Axis, y: _Axis) -> Iterator[str]:
+def _mark(tuning: Tuning, tried: Tried, axes: tuple[_Axis, _Axis]) -> Iterator[str]:
+    x, y = axes
     at, up, name = x.at(tried.point.cost), y.at(tried.point.grounding), escape(tried.variant.name)
     kind = "default" if tried == tuning.default else "on" if tried.is_frontier else "off"
     said = f"{name}: cost {tried.point.cost:.3f}, far grounding {tried.point.grounding:.3f}"

@@ -119,17 +119,22 @@ def _cell(outcome: Outcome, prices: ModelFacts) -> Cell:
 
 
 def _runner(named: dict[str, Variant], prices: ModelFacts, name: str) -> Runner:
-    return partial(_play, named[name], prices)
+    return _Played(named[name], prices)
 
 
-def _play(variant: Variant, prices: ModelFacts, case: Case, budget: int) -> Iterator[Sent]:
-    """What the variant sends. Folds that pay for themselves are judged by the prices that it is tuned for."""
-    policy = msgspec.structs.replace(variant.policy(budget), models={MODEL: _prices(prices)})
-    with _session(case, policy) as session:
-        for step in case.recording.steps:
-            if step.message.role == "assistant":
-                yield _sent(session, case)
-            session.append(step.message)
+class _Played(msgspec.Struct, frozen=True):
+    """What a variant sends. Folds that pay for themselves are judged by the prices that it is tuned for."""
+
+    variant: Variant
+    prices: ModelFacts
+
+    def __call__(self, case: Case, budget: int) -> Iterator[Sent]:
+        policy = msgspec.structs.replace(self.variant.policy(budget), models={MODEL: _prices(self.prices)})
+        with _session(case, policy) as session:
+            for step in case.recording.steps:
+                if step.message.role == "assistant":
+                    yield _sent(session, case)
+                session.append(step.message)
 
 
 def _prices(facts: ModelFacts) -> dict[str, float]:

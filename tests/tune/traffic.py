@@ -1,0 +1,43 @@
+"""Small sessions in which something read early is used late, and cells without any session."""
+
+import json
+
+from foveal.bench.case import case_of
+from foveal.bench.pooling import Interval
+from foveal.formats import read
+from foveal.tune import Cell
+
+BUDGET = 4_000
+
+
+def conversation(name, steps=30, lines=20):
+    """Reads a file at each step, and edits what it read ten steps before by its name."""
+    messages = [{"role": "user", "content": f"Go through {name}."}]
+    for i in range(steps):
+        edit = f"def {name}_{i - 10}_line_7(value):" if i >= 10 else "pass"
+        arguments = json.dumps({"path": f"{name}/file_{i}.py", "edit": edit})
+        call = {"id": f"call_{name}_{i}", "type": "function", "function": {"name": "work", "arguments": arguments}}
+        text = "\n".join(f"def {name}_{i}_line_{n}(value): return value * {n + 1000}" for n in range(lines))
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
+    messages.append({"role": "assistant", "content": "Done."})
+    return {"id": name, "source": "made for a test", "license": "MIT", "tools": [], "messages": messages, "meta": {}}
+
+
+def written(path, *names, **options):
+    path.write_text("".join(json.dumps(conversation(name, **options)) + "\n" for name in names))
+    return path
+
+
+def cases_of(path):
+    return [case_of(recording, "made", frozenset()) for recording in read(path)]
+
+
+def cell(cost=0.5, grounding=0.8, *, short_range=1.0, broken=0):
+    """A session of a hundred of everything."""
+    shares = (cost, grounding, grounding, short_range)
+    return Cell(*((100 * share, 100.0) for share in shares), broken)
+
+
+def within(interval, low, high):
+    return isinstance(interval, Interval) and low <= interval.low <= interval.high <= high
