@@ -245,7 +245,7 @@ def report(timed: dict[str, dict[str, float]], found: dict[str, dict[str, Share]
         "|---|---:|---:|---:|",
     ]
     names = {
-        "usual": "18 built in and 2 of the host's; 5 speak",
+        "usual": "18 built in and 2 of the host's; 4 speak",
         "loud": "20 of the host's, each with a new text each call",
     }
     lines += [

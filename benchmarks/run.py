@@ -23,7 +23,7 @@ from foveal.bench.baselines import BASELINES
 from foveal.bench.engine import PARTS, UNSWITCHED
 from foveal.bench.frontier import frontier
 from foveal.bench.measure import Job, Outcome
-from foveal.bench.pooling import Row
+from foveal.bench.standing import standing_table
 from foveal.bench.suite import BUDGETS, Pick, Source, load_all, run
 from foveal.bench.tables import ALL, document, report, rows_of
 from foveal.cli.progress import bar
@@ -48,6 +48,12 @@ SLOW = ("headroom compress", "litellm trim")
 """Engines that take tens of milliseconds a call: only where they are asked for, and only at the main budget."""
 
 
+STANDING = """## Where Foveal stands
+
+Cost (anthropic) / far grounding, for policies that are over the budget, refused or invalid in at most 1 % of their calls.
+"""
+
+
 def work_of(budgets: Sequence[int], engines: Sequence[str], policies: Sequence[str]) -> list[Job]:
     """What is run: everything, or the policies that are named."""
     parts = [name for name in PARTS if name != "foveal"]
@@ -69,7 +75,7 @@ def in_order(outcomes: list[Outcome], work: Sequence[Job]) -> list[Outcome]:
     return sorted(outcomes, key=lambda one: (place[Job(one.policy, one.budget)], one.group, one.session))
 
 
-def head(rows: Sequence[Row], about: str) -> str:
+def head(about: str) -> str:
     return (
         "# What is kept, and at what price\n\n"
         f"Made by `benchmarks/run.py`{about}. Recorded coding sessions of at least {LEAST_TOKENS:,} tokens, test half only. "
@@ -93,6 +99,7 @@ def main() -> None:
     parser.add_argument("--budgets", nargs="+", type=int, default=BUDGETS)
     parser.add_argument("--policies", nargs="+", default=(), help="only these, at all budgets")
     parser.add_argument("--sessions", type=int, help="of each set, at most")
+    parser.add_argument("--skip", type=int, default=0, help="pass over the first so many of each set")
     parser.add_argument("--least", type=int, default=LEAST_TOKENS, help="tokens of the shortest session")
     parser.add_argument("--no-peers", action="store_true", help="without other engines")
     parser.add_argument("--slow", action="store_true", help=f"with {' and '.join(SLOW)} (many minutes more)")
@@ -109,7 +116,7 @@ def main() -> None:
     if not given.slow:
         absent += [f"{name} was left out: `--slow` runs it as well" for name in SLOW if name in engines]
         engines = [name for name in engines if name not in SLOW]
-    loaded = load_all(sources, Pick(given.least, given.sessions, test_half=True), jobs=given.jobs)
+    loaded = load_all(sources, Pick(given.least, given.sessions, test_half=True, skip=given.skip), jobs=given.jobs)
     cases = loaded.cases
     work = work_of(given.budgets, engines, given.policies)
     print(
@@ -124,10 +131,13 @@ def main() -> None:
             tick(outcome.figures.calls)
     outcomes = in_order(outcomes, work)
     rows, notes = rows_of(outcomes), [*loaded.notes, *absent, *UNSWITCHED]
-    took = f"{(time.monotonic() - start) / 60:.1f} minutes, {spent():,.0f} s of CPU"
+    others = sum(outcome.figures.cpu_s for outcome in outcomes if outcome.policy in peers.ENGINES)
+    took = (
+        f"{(time.monotonic() - start) / 60:.1f} minutes, {spent():,.0f} s of CPU and {others:,.0f} s in other engines"
+    )
     about = f" in {took}, {given.jobs} processes on {os.cpu_count()} cores, Python {platform.python_version()}"
     given.out.mkdir(parents=True, exist_ok=True)
-    text = head(rows, about) + "\n" + report(rows, notes)
+    text = "\n".join((head(about), STANDING, standing_table(rows), report(rows, notes)))
     (given.out / "bench.md").write_text(text, encoding="utf-8")
     (given.out / "bench.json").write_text(
         json.dumps(document(outcomes, rows, notes), separators=(",", ":")) + "\n", encoding="utf-8"

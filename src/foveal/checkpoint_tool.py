@@ -10,7 +10,6 @@ import msgspec
 
 from foveal.core.entry import Message, ToolCall, result
 from foveal.core.lens import CHECKPOINT_TOOL
-from foveal.summary.accept import frame_tags
 
 MOST_CHARACTERS = 12_000
 
@@ -60,6 +59,8 @@ def prose(arguments: str) -> str:
 
 
 def _wrong(text: str) -> str:
+    from foveal.summary.accept import frame_tags  # noqa: PLC0415 - loaded by the first checkpoint
+
     if len(text) < 80:
         return f"{len(text)} characters say too little to go on from."
     if len(text) > MOST_CHARACTERS:

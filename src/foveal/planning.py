@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -21,11 +21,11 @@ from foveal.core.view import Size, entry_ref, short_ref
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.tools import read_tools
 from foveal.events import Pressure
-from foveal.frame import neutralise
-from foveal.ledger import Step
 from foveal.optics import Limits, Optics
 from foveal.stores.port import Store
-from foveal.summary.state import step
+
+if TYPE_CHECKING:
+    from foveal.ledger import Step
 
 RECALLED_OFTEN = 2
 """Fetches after which a result is shown again, as far as there is room."""
@@ -110,8 +110,10 @@ class Planner:
         due = self._limits(view, setup, taken).due.tokens + fixed
         return Pressure(view.size.tokens + fixed, due, self.optics.policy.pressure)
 
-    def steps(self, view: View, fold: Fold) -> list[Step]:
+    def steps(self, view: View, fold: Fold) -> "list[Step]":
         """The messages that the summary of this fold covers and no summary before it did, as they were recorded."""
+        from foveal.summary.state import step  # noqa: PLC0415 - loaded by the first summary
+
         items = [item for item in fold.items if isinstance(item, RangeFold) and item.policy == SUMMARISED]
         places = sorted({place for item in items for place in view.places(item)})
         found = self._originals(places)
@@ -167,6 +169,8 @@ class Planner:
 
     def _safe(self, ref: str) -> str:
         """What stands behind a reference, as it may stand in a prompt."""
+        from foveal.frame import neutralise  # noqa: PLC0415 - loaded where something is shown again
+
         text = sendable(self._recall(ref))
         return neutralise(text) if self.optics.policy.guard else text
 

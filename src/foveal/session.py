@@ -42,7 +42,7 @@ from foveal.planning import Offer, Planner, fetched_often
 from foveal.policies import Policy
 from foveal.policies.arrival import NO_RENDERERS, Renderers
 from foveal.policies.retention import declared_in
-from foveal.policies.summarise import shown_beside
+from foveal.policies.summing import shown_beside
 from foveal.scribe import Scribe
 from foveal.stores.port import Store
 from foveal.summarisers.port import Summariser

@@ -52,6 +52,12 @@ def test_at_most_so_many_are_taken_and_always_the_same(source):
     assert [one.id for one in load(source, Pick(most=3)).cases] == every[:3]
 
 
+def test_sessions_on_which_defaults_were_chosen_can_be_passed_over(source):
+    """The first three are left out, the others stay in their order."""
+    every = [one.id for one in load(source, Pick()).cases]
+    assert [one.id for one in load(source, Pick(skip=3)).cases] == every[3:]
+
+
 def test_two_processes_find_what_one_finds():
     """Outcomes do not depend on how the work is spread, but for the time they took."""
     cases = [case(turns=8, name=name) for name in ("a", "b")]

@@ -27,7 +27,7 @@ from foveal.testing.strategies import histories
 
 DIALECTS = sorted(MODELS)
 SIZES = settings(
-    max_examples=25,
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )

@@ -44,6 +44,15 @@ def test_sections_stand_in_order_of_worth() -> None:
     )
 
 
+def test_who_is_quoted_is_said() -> None:
+    """The user is not taken for the operator."""
+    quotes = (
+        Quote(text="be brief", why="rule", ref="a1", seq=1),
+        Quote(text="be kind", why="rule", ref="a2", by="operator"),
+    )
+    assert render(Ledger(quotes=quotes), 100, count) == "## User said\n- “be brief” [a1]\n- operator: “be kind” [a2]"
+
+
 def test_an_empty_ledger_renders_as_nothing() -> None:
     """Empty sections leave no heading."""
     assert render(EMPTY, 1_000, count) == ""

@@ -31,7 +31,7 @@ def test_it_is_shorter_within_its_tokens_and_verbatim(text: str, tokens: int) ->
         (shown[: m.start()], shown[m.end() :]) for m in NOTE.finditer(shown) if text.startswith(shown[: m.start()])
     )
     assert text.startswith(head)
-    assert text.endswith(tail)
+    assert text.endswith((tail, tail.removeprefix("…")))  # the mark of a line that is cut
 
 
 @settings(deadline=None)
@@ -46,6 +46,7 @@ def test_it_does_not_split_what_is_read_as_one_character(base: str, times: int, 
     if shown is None:
         return
     head, tail = NOTE.split(shown)
+    tail = tail.removeprefix("…")
     assert len(head) % len(base) == 0
     assert len(tail) % len(base) == 0
     assert not tail or not unicodedata.combining(tail[0])

@@ -144,7 +144,8 @@ def test_everything_shown_is_in_the_source(level, text, room):
     shown = level.shrink(text, room)
     if shown is not None:
         source = seen(text)
-        assert [piece for piece in pieces(shown) if piece not in source] == []
+        # A piece that begins in the middle of a line says so by a mark.
+        assert [piece for piece in pieces(shown) if piece.removeprefix("…") not in source] == []
 
 
 @given(documents, hints, rooms)
@@ -178,4 +179,5 @@ def test_what_is_read_as_one_character_is_not_split(times, character, tokens):
         found = trim(text, "", Room(tokens, COUNTERS["bytes"], REF))
         if found is not None:
             for piece in pieces(found[1]):
-                assert piece.strip() == character * (len(piece.strip()) // len(character))
+                whole = piece.strip().removeprefix("…")
+                assert whole == character * (len(whole) // len(character))

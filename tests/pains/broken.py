@@ -31,7 +31,7 @@ from foveal.ledger.extractors.words import words
 from foveal.ledger.updating import update
 from foveal.log import branch
 from foveal.optics import Limits, Optics
-from foveal.policies import Policy, summarise
+from foveal.policies import Policy, summing
 from foveal.policies.shorten import Shorten
 from foveal.summarisers.errand import Errand
 from foveal.summary import compose, state, written
@@ -204,7 +204,7 @@ def crowds_out_the_user() -> AbstractContextManager[Any]:
 def halves_its_summaries() -> AbstractContextManager[Any]:
     """Each summary takes half of what the one before it took, and the user's words little of that."""
     broken = ExitStack()
-    broken.enter_context(patch.object(summarise, "_written", lambda _atom: 0))
+    broken.enter_context(patch.object(summing, "_written", lambda _atom: 0))
     broken.enter_context(crowds_out_the_user())
     return broken
 
@@ -230,6 +230,11 @@ def keeps_its_summary() -> AbstractContextManager[Any]:
 
 def shortens_nothing() -> AbstractContextManager[Any]:
     return patch.object(Shorten, "__call__", lambda _self, _scene: iter(()))
+
+
+def cuts_nothing_twice() -> AbstractContextManager[Any]:
+    """What was cut on arrival is never cut further."""
+    return patch("foveal.policies.shorten._is_uncut", lambda shown: shown.level == "full")
 
 
 def waits_for_ever() -> AbstractContextManager[Any]:
@@ -292,6 +297,15 @@ def stubs_what_was_read() -> AbstractContextManager[Any]:
     return patch.object(View, "_retained", retained)
 
 
+def believes_every_harness() -> AbstractContextManager[Any]:
+    """Whatever comes in the user's role is a request."""
+    return patch("foveal.core.project.spoken", lambda text: text)
+
+
+def shows_lines_as_they_are() -> AbstractContextManager[Any]:
+    return patch("foveal.digest.rendering.quoted", lambda row: row)
+
+
 def quotes_everybody() -> AbstractContextManager[Any]:
     """What tools say is taken for words of the user."""
 
@@ -312,6 +326,7 @@ BUILDS: dict[str, Broken] = {
     "test_pain_04_thinking_signatures": cuts_running_loops,
     "test_pain_05_project_rules_lost": ignores_pins,
     "test_pain_05_rules_of_the_user_crowded_out": crowds_out_the_user,
+    "test_pain_05_later_system_messages_lost": _without("words"),
     "test_pain_06_todo_lost": _without("todos"),
     "test_pain_06_todos_leave_a_small_summary": halves_its_summaries,
     "test_pain_07_done_work_reopened": closes_nothing,
@@ -319,6 +334,7 @@ BUILDS: dict[str, Broken] = {
     "test_pain_09_too_big_to_compact": fails_with_its_summariser,
     "test_pain_10_gate_deadlock": gives_everything_to_read,
     "test_pain_11_giant_result": keeps_giants_in_the_log,
+    "test_pain_11_giant_result_beside_history": cuts_nothing_twice,
     "test_pain_12_pruning_busts_the_cache": prunes_at_every_call,
     "test_pain_13_volatile_prefix": keeps_the_order_of_tools,
     "test_pain_14_summary_call_uncached": asks_in_a_chat_of_its_own,
@@ -340,7 +356,9 @@ BUILDS: dict[str, Broken] = {
     "test_pain_queued_messages_survive": goes_back_after_summarising,
     "test_pain_compaction_asks_for_no_restart": tells_to_start_again,
     "test_pain_legitimate_re_reads_are_shown": stubs_what_was_read,
+    "test_pain_first_request_behind_an_injected_message": believes_every_harness,
     "test_pain_poisoned_tool_text": quotes_everybody,
+    "test_pain_poisoned_tool_text_forges_a_heading": shows_lines_as_they_are,
     "test_pain_visibility": tells_nobody,
 }
 """By the test that fails on it."""

@@ -33,7 +33,7 @@ class Chain(NamedTuple):
     todos_differ: int
     """Folds after which the ledger's todos were not the newest list of what is covered."""
     reworded: int
-    """Quotes in the ledger that the user did not say so."""
+    """Quotes in the ledger that nobody said so."""
     known: int
     """Identifiers in the ledger at the first compaction that the model uses in the last part of the session."""
     kept: int
@@ -76,11 +76,11 @@ class _Watch:
     def append(self, message: Message) -> None:
         entry = self.session.append(message)
         self._taken[self.session.view.seq] = message
-        if message.role != "user":
+        if message.role not in ("user", "system"):
             return
         text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
         self.spoken += f"{text}\0"
-        if len(self.pinned) < 2 and len(text) > 40 and "\n" not in text[:40]:
+        if message.role == "user" and len(self.pinned) < 2 and len(text) > 40 and "\n" not in text[:40]:
             self.pinned.append(text[:40])
             self.session.append(Pin(entry.id, text=text[:40]))
 

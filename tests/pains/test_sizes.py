@@ -4,7 +4,6 @@ import warnings
 from typing import Any
 
 import msgspec
-import pytest
 
 from foveal.core.entry import Image, Usage, assistant, result, system, user
 from foveal.core.errors import ContextOverflow, OverBudget
@@ -109,11 +108,6 @@ def test_pain_11_giant_result() -> None:
     assert session.recall(entry.id) == giant
 
 
-@pytest.mark.xfail(
-    reason="policies/shorten.py looks at parts of level `full` only: the head and tail of an artifact (16 KiB, `trimmed` on "
-    "arrival) are never cut further, so `clear` takes the small results before them and then all of it; 338 of 4,000 tokens "
-    "are left in use"
-)
 def test_pain_11_giant_result_beside_history() -> None:
     """A giant result does not take the place of a small one before it."""
     session = begun(4_000)

@@ -3,8 +3,6 @@
 import threading
 from collections.abc import Callable
 
-import pytest
-
 from foveal.core.entry import Pin, assistant, result, system, user
 from foveal.core.prompt import Prompt
 from foveal.events import CompactionEnded, CompactionStarted, SummaryRefused
@@ -54,10 +52,6 @@ def test_pain_05_project_rules_lost() -> None:
         assert "From now on never touch schema.sql, only migrations/." in text
 
 
-@pytest.mark.xfail(
-    reason="core/project.py shows a system message that comes after the first request as one of the user's kind, which is "
-    "folded like any other, and ledger/extractors/words.py quotes nobody but the user"
-)
 def test_pain_05_later_system_messages_lost() -> None:
     """A standing instruction that the host gives in the middle of a session stands in every later prompt."""
     session = begun(5_000)

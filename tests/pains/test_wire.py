@@ -2,8 +2,6 @@
 
 from itertools import count, pairwise
 
-import pytest
-
 from foveal.core.entry import Message, Thinking, assistant, result, user
 from foveal.dialects import anthropic_rules
 from foveal.policies import Compact
@@ -131,10 +129,6 @@ def test_pain_15_cold_resume() -> None:
     assert smaller.wires[-1] == first.wires[-1]
 
 
-@pytest.mark.xfail(
-    reason="core/project.View._message takes the first words in the user's role for the first request, also those of a harness; "
-    "ledger/extractors/words.py can tell them apart but quotes no more than 400 characters of a long request"
-)
 def test_pain_first_request_behind_an_injected_message() -> None:
     """What a harness puts before the user's first words is not taken for the first request: the user's own is kept whole."""
     request = "Port the importer to the new API. " + " ".join(f"Keep column {n} as it is." for n in range(60))
@@ -170,10 +164,6 @@ def test_pain_poisoned_tool_text() -> None:
     assert all("evil.example" not in section(prompt, "User said") for prompt in prompts)
 
 
-@pytest.mark.xfail(
-    reason="digest/rendering.py shows the lines of results as they are: one that spells a heading of the ledger, or the "
-    "header of a block, looks like the engine's own"
-)
 def test_pain_poisoned_tool_text_forges_a_heading() -> None:
     """A line of a tool's result cannot pose as the heading under which the user is quoted."""
     forged = "\n".join(

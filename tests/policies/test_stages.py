@@ -102,6 +102,24 @@ def test_shorten_keeps_both_ends() -> None:
     assert entry.id[:10] in text
 
 
+def test_shorten_cuts_what_arrived_cut_once() -> None:
+    """The ends of an artifact are large themselves: they are cut like any result, under the same reference, and not again."""
+    session = open_session(policy=limited(3_000, Shorten(keep=0.0), Clear(keep=0.0)))
+    session.append(user("Go."))
+    session.append(assistant("", ToolCall("c1", "read", "{}")))
+    entry = session.append(result("c1", "\n".join(f"line {i}" for i in range(100_000))))
+    first = session.prompt()
+    assert first.fold
+    assert [(item.level, item.policy) for item in first.fold.items] == [("trimmed", "shorten")]
+    text = "\n".join(oracles.strings(first.request))
+    assert all(word in text for word in ("line 0\n", "line 99999", entry.id[:10]))
+    for i in range(2, 6):
+        session.append(assistant("", ToolCall(f"c{i}", "read", f'{{"n": {i}}}')))
+        session.append(result(f"c{i}", "\n".join(f"row {i} of {n}" for n in range(200))))
+        fold = session.prompt().fold
+        assert not fold or ("shorten", entry.id) not in [(item.policy, item.entry) for item in fold.items]
+
+
 def test_the_newest_result_is_cut_last_and_gently() -> None:
     """A result that the model has just asked for keeps far more than the old ones, even if it is the largest of all."""
     plain = [Shorten(plain=True), Shorten(over=0.25, to=0.2, keep=0.0, plain=True), Clear(), Oldest()]

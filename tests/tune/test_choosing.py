@@ -1,5 +1,7 @@
 """Which point is taken, and when the default stands."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,7 +69,7 @@ def test_the_frontier_is_what_nothing_beats(found):
     """Each of it is dearer and better than the one before; everything else is beaten or equalled by one of it."""
     points = {variant: point(*figures) for variant, figures in found.items()}
     best = [points[variant] for variant in frontier(points)]
-    assert all(a.cost < b.cost and a.grounding < b.grounding for a, b in zip(best, best[1:], strict=False))
+    assert all(a.cost < b.cost and a.grounding < b.grounding for a, b in pairwise(best))
     for one in points.values():
         assert any(other.cost <= one.cost and other.grounding >= one.grounding for other in best)
 

@@ -2,16 +2,16 @@
 
 import pytest
 
+from foveal.core.budget import sent_limit
 from foveal.policies import DEFAULT_STAGES, BudgetTable, Policy, Summarise, Superseded
 from foveal.tune import GRIDS, Variant
 
 
 def test_the_variant_that_changes_nothing_is_the_default_policy():
-    """Under the same budget, whose target it writes out."""
-    assert Variant().policy(10_000) == Policy(budget=BudgetTable(limit=10_000, target=6_000, reserve=0))
-    assert Variant().policy(10_000).budget_for(400_000) == Policy(
-        budget=BudgetTable(limit=10_000, reserve=0)
-    ).budget_for(400_000)
+    """Sending as much, with its target and the room for the reply written out."""
+    policy = Variant().policy(10_000)
+    assert policy == Policy(budget=BudgetTable(limit=11_000, target=6_000, reserve=1_000))
+    assert policy.budget_for(400_000) == sent_limit(10_000, 1_000)
 
 
 @pytest.mark.parametrize("size", GRIDS)

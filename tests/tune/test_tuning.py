@@ -114,14 +114,14 @@ def test_a_name_cannot_break_out_of_a_comment(tuning):
     """A model is named on the command line; line breaks and control characters in it change nothing."""
     named = msgspec.structs.replace(tuning, prices='x\narrival = 0.5\r\x00\ud800"')
     assert tomllib.loads(policy_file(named).encode().decode()) == tomllib.loads(policy_file(tuning))
-    ElementTree.fromstring(curve(named).encode())
+    ElementTree.fromstring(curve(named).encode())  # noqa: S314 - our own
 
 
 def test_the_advice_says_that_two_sessions_are_too_few(tuning):
     """Whatever was found, unless the default is best anyway."""
     other = msgspec.structs.replace(tuning.choice, best=FEW[1], reason="few")
     said = " ".join(advice(msgspec.structs.replace(tuning, choice=other)))
-    assert "Keep the default. arrival 0.1 is" in said
+    assert "Keep the default. arrival 0.1 grounds best within 5 %" in said
     assert "2 sessions longer than the budget cannot tell the two apart; give 6 or more" in said
 
 
@@ -163,7 +163,7 @@ def test_the_document_holds_every_session_of_every_policy(tuning):
 
 def test_the_curve_has_a_mark_for_each_policy(tuning):
     """One is ringed, and the whole is XML that stands alone."""
-    drawn = ElementTree.fromstring(curve(tuning).encode())
+    drawn = ElementTree.fromstring(curve(tuning).encode())  # noqa: S314 - our own
     circles = [one.get("class") for one in drawn.iter("{http://www.w3.org/2000/svg}circle")]
     assert len(circles) == len(tuning.tried) + 1
     assert circles.count("ring") == circles.count("default") == 1

@@ -10,14 +10,14 @@ from foveal.tune import Cell
 BUDGET = 4_000
 
 
-def conversation(name, steps=30, lines=20):
-    """Reads a file at each step, and edits what it read ten steps before by its name."""
+def conversation(name, steps=30, lines=40):
+    """Reads a file at each step, and uses a number of what it read ten steps before."""
     messages = [{"role": "user", "content": f"Go through {name}."}]
     for i in range(steps):
-        edit = f"def {name}_{i - 10}_line_7(value):" if i >= 10 else "pass"
+        edit = f"value * {(i * 7 + 3) % lines + 1000 * (i - 10)}" if i >= 10 else "pass"
         arguments = json.dumps({"path": f"{name}/file_{i}.py", "edit": edit})
         call = {"id": f"call_{name}_{i}", "type": "function", "function": {"name": "work", "arguments": arguments}}
-        text = "\n".join(f"def {name}_{i}_line_{n}(value): return value * {n + 1000}" for n in range(lines))
+        text = "\n".join(f"def {name}_{i}_line_{n}(value): return value * {n + 1000 * i}" for n in range(lines))
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
         messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
     messages.append({"role": "assistant", "content": "Done."})

@@ -17,6 +17,11 @@ _OWN, _LIMIT = "foveal", "oracle"
 _LEAST_CURVE = 3
 """Budgets that make a curve."""
 
+_MOST_COST = 1.2
+_COLUMNS = 2
+_NAME_WIDTH, _NAME_HEIGHT = 5, 10
+"""Of a letter and a line."""
+
 _STYLE = """<style>
 text { font: 11px system-ui, sans-serif; fill: #444 } .title { font-weight: 600; font-size: 13px; fill: #222 }
 .name { font-size: 9px } .grid { stroke: #ddd } .whisker { stroke: #0b7285; opacity: .5 }
@@ -33,7 +38,8 @@ class _Scale(msgspec.Struct, frozen=True):
     least: float
 
     def x(self, cost: float) -> float:
-        return round(_LEFT + _WIDTH * cost / self.most, 1)
+        """What costs more stands at the edge."""
+        return round(_LEFT + _WIDTH * min(cost, self.most) / self.most, 1)
 
     def y(self, grounding: float) -> float:
         return round(_TOP + _HEIGHT * (1 - grounding) / (1 - self.least), 1)
@@ -51,14 +57,18 @@ def frontier(rows: Sequence[Row], group: str = ALL) -> str:
     ]
     if len(budgets) >= _LEAST_CURVE:
         panels.insert(0, list(_curves(shown, budgets)))
-    step = _LEFT + _WIDTH + _RIGHT
+    wide, high = _LEFT + _WIDTH + _RIGHT, _TOP + _HEIGHT + _BOTTOM
     placed = (
-        f'<g transform="translate({place * step},0)">\n' + "\n".join(panel) + "\n</g>"
+        f'<g transform="translate({place % _COLUMNS * wide},{place // _COLUMNS * high})">\n'
+        + "\n".join(panel)
+        + "\n</g>"
         for place, panel in enumerate(panels)
     )
+    rows_of_panels = -(-len(panels) // _COLUMNS)
     return "\n".join(
         (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {step * len(panels)} {_TOP + _HEIGHT + _BOTTOM}" role="img" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide * min(_COLUMNS, len(panels))} '
+            f'{high * rows_of_panels}" role="img" '
             f'aria-label="Cost against far grounding, {escape(group)}">',
             _STYLE,
             *placed,
@@ -69,7 +79,7 @@ def frontier(rows: Sequence[Row], group: str = ALL) -> str:
 
 def _scale(rows: Sequence[Row]) -> _Scale:
     least = min((0.9, *(row.grounding for row in rows)))
-    return _Scale(max((1.0, *(row.cost[MAIN_PRICES] for row in rows))), int(least * 10) / 10)
+    return _Scale(min(_MOST_COST, max((1.0, *(row.cost[MAIN_PRICES] for row in rows)))), int(least * 10) / 10)
 
 
 def _axes(scale: _Scale, title: str) -> Iterator[str]:
@@ -84,15 +94,27 @@ def _axes(scale: _Scale, title: str) -> Iterator[str]:
 
 
 def _panel(rows: Sequence[Row], title: str) -> Iterator[str]:
-    scale = _scale(rows)
+    scale, names = _scale(rows), list[tuple[float, float, float]]()
     yield from _axes(scale, title)
-    for row in rows:
+    for row in sorted(rows, key=lambda row: -row.grounding):
         x, y = scale.at(row)
         if row.policy == _OWN:
             low, high = scale.y(row.grounding_interval.low), scale.y(row.grounding_interval.high)
             yield f'<line class="whisker" x1="{x}" x2="{x}" y1="{low}" y2="{high}"/>'
         yield _dot(row, (x, y))
-        yield f'<text class="name" x="{x + 6}" y="{y + 3}">{escape(row.policy)}</text>'
+        cost = row.cost[MAIN_PRICES]
+        yield from _name(row.policy if cost <= scale.most else f"{row.policy} ({cost:.1f}) →", (x, y), names)
+
+
+def _name(text: str, at: tuple[float, float], placed: list[tuple[float, float, float]]) -> Iterator[str]:
+    """A name beside its mark, below the names that are there already; to the left of it where the panel ends."""
+    wide = len(text) * _NAME_WIDTH
+    x = at[0] + 7 if at[0] + wide < _LEFT + _WIDTH else at[0] - 7 - wide
+    y = at[1] + 3
+    while any(x < right and x + wide > left and abs(y - line) < _NAME_HEIGHT for left, right, line in placed):
+        y += 1
+    placed.append((x, x + wide, y))
+    yield f'<text class="name" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
 def _curves(rows: Sequence[Row], budgets: Sequence[int]) -> Iterator[str]:

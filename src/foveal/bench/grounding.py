@@ -16,12 +16,8 @@ from typing import cast
 
 import msgspec
 
-from foveal.bench.replay import replay
-from foveal.core.entry import Message, Part, Stored, Text, Thinking, ToolCall, ToolResult
-from foveal.core.prompt import Prompt
-from foveal.core.repair import settle
+from foveal.core.entry import Message, Part, Stored, Text, ToolCall, ToolResult
 from foveal.formats.recording import Recording
-from foveal.policies import Policy
 
 FAR = 12
 """Messages back from which a clue counts as far."""
@@ -39,31 +35,6 @@ _NAME = re.compile(
 _RUN = re.compile(r"[\w./-]{4,}")
 _LONGEST_NAME = 300
 """Every name lies within such a run, and the same runs come again and again. What is longer is data and would take long."""
-
-
-class Tally(msgspec.Struct):
-    """Counts over actions."""
-
-    far: int = 0
-    far_shown: int = 0
-    far_offered: int = 0
-    near: int = 0
-    near_shown: int = 0
-    actions: int = 0
-    complete: int = 0
-    """Actions with far clues, and those of them of which all are shown."""
-
-    @property
-    def grounding(self) -> float:
-        return self.far_shown / self.far if self.far else 1.0
-
-    @property
-    def on_offer(self) -> float:
-        return self.far_offered / self.far if self.far else 1.0
-
-    @property
-    def short_range(self) -> float:
-        return self.near_shown / self.near if self.near else 1.0
 
 
 def clues(text: str) -> set[str]:
@@ -88,7 +59,7 @@ def common_clues(recordings: Sequence[Recording]) -> frozenset[str]:
     """Clues that too many of these sessions share."""
     seen = Counter[str]()
     for recording in recordings:
-        seen.update({clue for step in recording.steps for clue in clues(_text(step.message))})
+        seen.update({clue for step in recording.steps for clue in clues(text_seen(step.message))})
     most = max(1, int(len(recordings) * COMMON))
     return frozenset(clue for clue, sessions in seen.items() if sessions > most)
 
@@ -111,73 +82,19 @@ def needs_of(messages: Sequence[Message], common: frozenset[str]) -> Iterator[Ne
         last.update(dict.fromkeys(clues(text_seen(message)), at))
 
 
-def ground(recording: Recording, policy: Policy, *, model: str, common: frozenset[str], tally: Tally) -> None:
-    """Replay one recording and count, for each of its actions, which of its clues the prompt still held."""
-    messages = [step.message for step in recording.steps]
-    texts = [_text(message) for message in messages]
-    actions = [i for i, message in enumerate(messages) if message.role == "assistant"]
-    last: dict[str, int] = {}
-    known = 0
-
-    def on_prompt(number: int, prompt: Prompt | None, refused: str) -> None:
-        nonlocal known
-        at = actions[number - 1]
-        for i in range(known, at):
-            last.update(dict.fromkeys(clues(texts[i]), i))
-        known = at
-        used = {clue: last[clue] for clue in clues(_arguments(messages[at])) if clue in last and clue not in common}
-        if used:
-            _count(used, at, texts, prompt, tally)
-
-    replay(recording, model=model, policy=policy, on_prompt=on_prompt)
-
-
-def _count(used: dict[str, int], at: int, texts: list[str], prompt: Prompt | None, tally: Tally) -> None:
-    shown = _shown(prompt) if prompt else ""
-    far = {clue for clue, place in used.items() if at - place > FAR}
-    near = used.keys() - far
-    tally.near += len(near)
-    tally.near_shown += sum(clue in shown for clue in near)
-    if not far:
-        return
-    missing = [clue for clue in far if clue not in shown]
-    offered = _offered(prompt, texts[:at]) if prompt and missing else ""
-    tally.far += len(far)
-    tally.far_shown += len(far) - len(missing)
-    tally.far_offered += len(far) - sum(clue not in offered for clue in missing)
-    tally.actions += 1
-    tally.complete += not missing
-
-
-def _shown(prompt: Prompt) -> str:
-    return "\n".join(_text(message) for atom in prompt.atoms for message in settle(atom))
-
-
-def _offered(prompt: Prompt, texts: list[str]) -> str:
-    """The originals behind every reference of the prompt; atoms stand for the recorded messages in their order."""
-    at, behind = 0, list[str]()
-    for atom in prompt.atoms:
-        if atom.gap:
-            behind.extend(texts[at : at + atom.gap.entries])
-            at += atom.gap.entries
-        for item in atom.items:
-            behind.extend(texts[at : at + 1] * any(shown.level != "full" for shown in item.shown))
-            at += 1
-    return "\n".join(behind)
-
-
-def _text(message: Message) -> str:
-    return "\n".join(part for one in message.parts for part in _texts(one))
+def text_seen(message: Message) -> str:
+    """What a later call can see of a message: everything but its thinking."""
+    return "\n".join(text for part in message.parts for text in _texts(part))
 
 
 def _arguments(message: Message) -> str:
     calls = [part.arguments for part in message.parts if isinstance(part, ToolCall)]
-    return "\n".join(arguments_text(call) for call in calls) if calls else _text(message)
+    return "\n".join(arguments_text(call) for call in calls) if calls else text_seen(message)
 
 
 def _texts(part: Part) -> Iterator[str]:
     match part:
-        case Text(text) | Thinking(text):
+        case Text(text):
             yield text
         case ToolCall(_, name, arguments):
             yield name
@@ -188,11 +105,6 @@ def _texts(part: Part) -> Iterator[str]:
             yield from (head, tail)
         case _:
             pass
-
-
-def text_seen(message: Message) -> str:
-    """What a later call can see of a message: everything but its thinking."""
-    return "\n".join(text for part in message.parts if not isinstance(part, Thinking) for text in _texts(part))
 
 
 def arguments_text(arguments: str) -> str:

@@ -42,6 +42,8 @@ class Pick(msgspec.Struct, frozen=True):
     """So many at most: the first by the hash of their ids."""
     test_half: bool = False
     """Only those on which nothing is ever trained."""
+    skip: int = 0
+    """So many are passed over first: those on which defaults were chosen."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -68,7 +70,7 @@ def load(source: Source, pick: Pick) -> Loaded:
     """The picked sessions. What is common is told by all sessions of the set, whichever are picked."""
     recordings = sorted(chain.from_iterable(map(read, source.files)), key=lambda one: _digest(one.id))
     common = common_clues(recordings)
-    found, notes = list[Case](), list[str]()
+    found, notes, passed = list[Case](), list[str](), 0
     for recording in recordings:
         if len(found) == pick.most:
             break
@@ -82,7 +84,9 @@ def load(source: Source, pick: Pick) -> Loaded:
             notes.append(f"{recording.source}: left out. {error}")
             continue
         if case.raw and case.raw[-1] >= pick.least_tokens:
-            found.append(case)
+            passed += 1
+            if passed > pick.skip:
+                found.append(case)
     return Loaded(found, notes)
 
 

@@ -40,6 +40,7 @@ from foveal.core.folding import SEAM, Folding, sent_as
 from foveal.core.lens import CHECKPOINT_TOOL, RECALL_TOOL, SEARCH_TOOL, Lens
 from foveal.core.pins import Pins
 from foveal.core.repair import json_object
+from foveal.core.spoken import spoken
 from foveal.core.stand_in import holds_artifact, replace_part, stored_preview
 from foveal.core.view import (
     MESSAGE_TOKENS,
@@ -57,7 +58,7 @@ from foveal.core.view import (
 ATTACHED = "file"
 """The author of what is attached rather than said."""
 
-PROJECTION = 2
+PROJECTION = 3
 """Raised whenever the same log gives another view: snapshots of an older one are not read."""
 
 # 40 characters: the shortest limit that a provider was seen to enforce on call ids.
@@ -251,8 +252,8 @@ class View(Folding):
                 size = item.size if leading else item.size + _LABEL
                 self._push(Atom("system" if leading else "user", (item,), size))
             case _:
-                # Who says nothing asks for nothing, and a file that is attached is no request.
-                if not item.is_silent and entry.author != ATTACHED:
+                # Who says nothing asks for nothing; a file that is attached and what a harness puts in are no requests.
+                if entry.author != ATTACHED and any(map(_asks, item.shown, message.parts)):
                     self.turns += 1
                     self.first_user = self.first_user or entry_id
                     self.last_user = entry_id
@@ -436,6 +437,11 @@ class View(Folding):
         self._replace(index, Atom(atom.kind, (*atom.items, item), size, atom.wire_ids, tuple(answers)))
         self._place[item.id] = index
         return True
+
+
+def _asks(shown: Shown, part: Part) -> bool:
+    """Whether a part of the user's may be what is asked for."""
+    return shown.part is not None and not (isinstance(part, Text) and not spoken(part.text))
 
 
 def _hide(item: Item, because: str) -> Item:

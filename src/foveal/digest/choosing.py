@@ -5,7 +5,7 @@ from heapq import heapify, heappop, heappush
 
 from foveal.digest.features import Facts, Shown
 from foveal.digest.names import names
-from foveal.digest.rendering import header, is_in_title, render
+from foveal.digest.rendering import header, is_in_title, quoted, render
 from foveal.digest.scoring import Score, Scoring, scored
 from foveal.digest.state import Digest
 
@@ -70,7 +70,8 @@ class _Choice:
         self._title_tokens = [_tokens(title) for title in titles]
         self._title_names = [names(title) for title in titles]
         self._tokens = [
-            0.1 if is_in_title(line, digest.blocks[line.block]) else _tokens(line.text.strip()) for line in digest.lines
+            0.1 if is_in_title(line, digest.blocks[line.block]) else _tokens(quoted(line.text.strip()))
+            for line in digest.lines
         ]
         self._of_block: dict[int, list[int]] = {}
         for i, line in enumerate(digest.lines):

@@ -1,5 +1,6 @@
 """The chosen lines as a text to read: by where they come from, in order, with marks where something is left out."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
@@ -7,9 +8,24 @@ from foveal.digest.state import Block, Digest, Line
 
 INDEX = "Also named: "
 
+QUOTED = "| "
+"""Before a line that would read as part of the summary itself."""
+
+_STRUCTURE = re.compile(rf"\s*(?:[#\[<]|- “|{INDEX})|.*\(ref [^()\s]{{1,64}}\):?\Z")
+"""Headings, notes, tags, quotes of the user, the index of names and the headers of blocks."""
+
 
 def header(block: Block) -> str:
     return f"{block.title} (ref {block.ref}):"
+
+
+def quoted(row: str) -> str:
+    """The row as it may stand in a summary: others wrote it, and it shall not pose as a heading or a header of ours.
+
+    What breaks a line without `\\n`, a carriage return say, would begin another one.
+    """
+    row = " ".join(row.splitlines())
+    return QUOTED + row if _STRUCTURE.match(row) else row
 
 
 def is_in_title(line: Line, block: Block) -> bool:
@@ -42,9 +58,9 @@ def _rows(lines: list[Line]) -> Iterator[str]:
     for line in lines:
         text = f"{'…' * line.before}{line.text[shared:]}{'…' * line.after}"
         if expected >= 0 and line.at in (expected, expected - 1):
-            yield text
+            yield quoted(text)
         else:
-            yield f"{line.number}: {text}" if line.number else f"… {text}"
+            yield quoted(f"{line.number}: {text}" if line.number else f"… {text}")
         expected = line.at + 1
 
 

@@ -126,7 +126,7 @@ class Book:
                 self.failures.put(key, replace(failure, resolved=self.ref))
 
     def _quote(self, quote: Quote) -> None:
-        if not quote.about and self.questions.items and quote.whole:
+        if quote.by == "user" and not quote.about and self.questions.items and quote.whole:
             asked = max(self.questions.items.values(), key=lambda one: (one.seq, one.text))
             quote = replace(
                 quote, about=asked.text[:_ABOUT_CHARS], why="decision" if quote.why == "said" else quote.why

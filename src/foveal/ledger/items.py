@@ -10,6 +10,7 @@ Span: TypeAlias = tuple[int, int]
 Change: TypeAlias = Literal["", "written", "edited", "deleted"]
 Outcome: TypeAlias = Literal["ok", "failed", "interrupted", "running"]
 Why: TypeAlias = Literal["request", "rule", "decision", "said"]
+By: TypeAlias = Literal["user", "operator"]
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,14 +68,16 @@ class Plan(Kept, frozen=True):
 
 
 class Quote(Kept, frozen=True):
-    """The user's own words, to the byte."""
+    """The user's own words, or the operator's, to the byte."""
 
     text: str
     why: Why = "said"
     whole: bool = True
-    """Whether this is all that the user said in that message."""
+    """Whether this is all that was said in that message."""
     about: str = ""
     """The question that it answers."""
+    by: By = "user"
+    """Who said it; the operator speaks in system messages."""
 
 
 class Question(Kept, frozen=True):

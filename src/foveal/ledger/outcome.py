@@ -25,6 +25,14 @@ _BOILERPLATE = re.compile(
     r"exit code|exited with|tool_use_error>?$|^(?:command|chunk id|wall time|output|original token count)\b",
     re.IGNORECASE,
 )
+_SUMMED_UP = re.compile(
+    r"^[= ]{0,80}(?:Tests?:? {1,12})?(?:\d{1,7} [a-z]{1,20},? ){0,6}"
+    r"(?:[1-9]\d{0,6} (?:failed|failing|fail|failures?)(?: in \d|[ =]{0,80}(?:[,;.|()]|$))|[1-9]\d{0,6} errors? in \d)"
+    r"|^test result: FAILED|^FAILED \((?:failures|errors)=|^FAIL(?:$|[\t ])|^Tests run: \d{1,7}, Failures: (?!0, Errors: 0\b)",
+    re.MULTILINE,
+)
+"""How test runners say at the end that something failed."""
+_SUM_CHARS = 1_500
 _ERROR_CHARS, _LOOKED_CHARS = 240, 30_000
 _SPACES = re.compile(r"[ \t\r\n]+")
 _LOOKS = re.compile(
@@ -51,12 +59,15 @@ def exit_code(text: str) -> int | None:
 def outcome_of(event: Ended) -> Outcome:
     if event.status == "interrupted":
         return "interrupted"
-    code = exit_code(event.text)
+    text, code = event.text, exit_code(event.text)
     if event.status == "error" or code:
         return "failed"
-    if code is None and _RUNNING.search(event.text, 0, _HEAD):
+    if code is None and _RUNNING.search(text, 0, _HEAD):
         return "running"
-    return "failed" if code is None and _FAILED_HEAD.match(event.text) else "ok"
+    if code == 0 and not is_piped(event.command):
+        return "ok"
+    has_failed = (code is None and _FAILED_HEAD.match(text)) or _SUMMED_UP.search(text[-_SUM_CHARS:])
+    return "failed" if has_failed else "ok"
 
 
 def handle_of(text: str) -> str:

@@ -108,7 +108,8 @@ def _quote(quote: Quote) -> str:
     about = f" (asked: {quote.about})" if quote.about else ""
     text = quote.text[:_REQUEST_CHARS] if quote.why == "request" else quote.text
     cut = "" if quote.whole and text == quote.text else " …"
-    return f"- “{text}”{cut}{about} [{quote.ref}]"
+    who = "" if quote.by == "user" else f"{quote.by}: "
+    return f"- {who}“{text}”{cut}{about} [{quote.ref}]"
 
 
 _NAME_CHARS = 140

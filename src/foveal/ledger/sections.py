@@ -27,9 +27,10 @@ QUOTES = Bound(80, 9_500)
 QUESTIONS = Bound(6, 1_500)
 CHILDREN = Bound(24, 2_000)
 NOTES = Bound(60, 2_500)
-NAMES = Bound(400, 16_000)
+NAMES = Bound(2_000, 100_000)
 PENDING = Bound(64, 4_500)
-"""Together, with a plan of 1,200 characters of three bytes each, below 65,536 bytes."""
+"""Together, with a plan of 1,200 characters of three bytes each, below 160,000 bytes. Most of it names: they are not shown by
+the number, and what was known at the first fold is used again late in a session."""
 
 _CUT_TO = 0.8
 

@@ -8,6 +8,7 @@ import msgspec
 from foveal.core.atoms import calls_of
 from foveal.core.entry import PartFold, Text, ToolCall, ToolResult
 from foveal.core.fit import Scene
+from foveal.core.view import Shown
 from foveal.levels.arguments import shorten_arguments
 from foveal.levels.reference import as_text
 from foveal.levels.room import Room
@@ -46,7 +47,7 @@ class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forb
             hints = dict(hints_of(atom))
             for at, item in enumerate(atom.items):
                 for i, shown in enumerate(item.shown):
-                    if shown.level == "full" and shown.size.tokens > over:
+                    if _is_uncut(shown) and shown.size.tokens > over:
                         room = Room(to, scene.count, scene.ref(item.id, i), focus)
                         text = self._shorter(shown.part, hints.get((at, i), ""), room)
                         if text is not None:
@@ -64,6 +65,11 @@ class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forb
                 return shorten_arguments(arguments, room.tokens, room.count, room.ref)
             case _:
                 return None
+
+
+def _is_uncut(shown: Shown) -> bool:
+    """Whether no fold has cut it yet: what was too large for the log came with its ends only, and those may still be large."""
+    return shown.level == "full" or (shown.level == "trimmed" and shown.policy == "arrival")
 
 
 def _focus(scene: Scene) -> frozenset[str]:

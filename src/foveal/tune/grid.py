@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from foveal.core.budget import TARGET_SHARE
+from foveal.core.budget import RESERVE_MOST, RESERVE_SHARE, TARGET_SHARE
 from foveal.digest import Scoring
 from foveal.policies import DEFAULT_STAGES, BudgetTable, BuiltIn, Policy, Summarise, Superseded
 
@@ -37,10 +37,10 @@ class Variant(msgspec.Struct, frozen=True):
         return ", ".join(_said(self)) or DEFAULT
 
     def policy(self, budget: int) -> Policy:
-        """The policy that sends at most so many tokens."""
-        stages = tuple(self._stage(stage) for stage in DEFAULT_STAGES)
-        table = BudgetTable(limit=budget, target=max(1, int(budget * self.target)), reserve=0)
-        return Policy(budget=table, stages=stages, arrival=self.arrival)
+        """The policy that sends at most so many tokens. The room for the reply comes on top."""
+        reserve = min(RESERVE_MOST, int(budget * RESERVE_SHARE))
+        table = BudgetTable(limit=budget + reserve, target=max(1, int(budget * self.target)), reserve=reserve)
+        return Policy(budget=table, stages=tuple(map(self._stage, DEFAULT_STAGES)), arrival=self.arrival)
 
     def _stage(self, stage: BuiltIn) -> BuiltIn:
         match stage:

@@ -10,7 +10,9 @@ from foveal.policies import Policy
 from foveal.tune.tuning import Tuning
 from foveal.tune.words import expected, purpose
 
-_BUDGET = "`limit` is what is sent; the reply comes on top of it. What is not said here is as in the default policy."
+_BUDGET = (
+    "What is sent stays within `limit` less `reserve`, the room for the reply. All else is as in the default policy."
+)
 
 
 def policy_file(tuning: Tuning) -> str:

@@ -59,7 +59,7 @@ def purpose(tuning: Tuning) -> Iterator[str]:
         f"Chosen by `foveal tune` for {_traffic(tuning)}, at {tuning.budget:,} tokens a call and the prices of "
         f"{tuning.prices}."
     )
-    yield f"Asked for: {_asked(tuning)}. Recommended: {tuning.choice.recommended.name}."
+    yield f"Asked for: what {_asked(tuning)}. Recommended: {tuning.choice.recommended.name}."
 
 
 def expected(tuning: Tuning) -> Iterator[str]:
@@ -98,22 +98,22 @@ def _verdict(tuning: Tuning) -> str:
     best, asked = tuning.choice.best.name, _asked(tuning)
     match tuning.choice.reason:
         case "best":
-            return f"Keep the default: of {len(tuning.tried)} policies it is {asked}."
+            return f"Keep the default: of {len(tuning.tried)} policies it {asked}."
         case "few":
             return (
-                f"Keep the default. {best} is {asked}, but {_number(tuning.long, 'session')} longer than the budget cannot "
+                f"Keep the default. {best} {asked}, but {_number(tuning.long, 'session')} longer than the budget cannot "
                 f"tell the two apart; give {LEAST_SESSIONS} or more."
             )
         case "same":
             return (
-                f"Keep the default. {best} is {asked}, but on sessions that it was not chosen by no gain can be told from "
-                "chance, or it loses as much as it gains. More sessions may show one."
+                f"Keep the default. {best} {asked}, but on sessions that it was not chosen by, no gain can be told "
+                "from chance, or it is paid for with a loss. More sessions may show one."
             )
         case "better":
-            return f"Take {best}: it is {asked}, and it holds on sessions that it was not chosen by."
+            return f"Take {best}: it {asked}, and that holds on sessions that it was not chosen by."
         case "asked":
             few = f" {_number(tuning.long, 'session')} longer than the budget cannot tell whether that holds on others."
-            return f"Take {best}: it is {asked}, which the default is not." + few * (tuning.long < LEAST_SESSIONS)
+            return f"Take {best}: it {asked}, which the default does not." + few * (tuning.long < LEAST_SESSIONS)
         case _:
             assert_never(tuning.choice.reason)
 
@@ -121,10 +121,10 @@ def _verdict(tuning: Tuning) -> str:
 def _asked(tuning: Tuning) -> str:
     rule = tuning.rule
     if rule.at_most is not None:
-        return f"the best grounding at a cost of at most {rule.at_most:g}"
+        return f"grounds best at a cost of at most {rule.at_most:g}"
     if rule.at_least is not None:
-        return f"the cheapest with a far grounding of at least {rule.at_least:g}"
-    return f"the best grounding within {100 * WITHIN:g} % of the cheapest that grounds as well as the default"
+        return f"costs least with a far grounding of at least {rule.at_least:g}"
+    return f"grounds best within {100 * WITHIN:g} % of the cheapest that is as good as the default"
 
 
 def _held(tuning: Tuning, held: HeldOut) -> str:
@@ -134,7 +134,8 @@ def _held(tuning: Tuning, held: HeldOut) -> str:
     return (
         f"Cross-validated: chosen without a fold and measured on it, the cost is {held.point.cost:.3f} "
         f"({gap.cost:+.3f} to the default, 95 % {_signed(gap.cost_interval)}) and far grounding {held.point.grounding:.3f} "
-        f"({gap.grounding:+.3f}, {_signed(gap.grounding_interval)}). {same} of {len(held.picks)} folds chose the same "
+        f"({gap.grounding:+.3f}, {_signed(gap.grounding_interval)}). Chance alone finds as much in {_percent(held.cost_chance)} "
+        f"and {_percent(held.grounding_chance)} of all cases. {same} of {len(held.picks)} folds chose the same "
         f"policy{others}."
     )
 
@@ -156,6 +157,10 @@ def _number(number: int, what: str) -> str:
 
 def _span(interval: Interval) -> str:
     return f"{interval.low:.2f}–{interval.high:.2f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else "less than 1 %"
 
 
 def _signed(interval: Interval) -> str:

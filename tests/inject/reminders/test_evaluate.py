@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from foveal import BadInput
 from foveal.inject.reminders import (
     OneShot,
-    Thresholds,
     Repeated,
     Rule,
     Situation,
-    Todo,
+    Thresholds,
     Trigger,
     Upload,
     evaluate,
     remembering,
     rulebook,
 )
+from foveal.ledger.items import Todo
 
 
 def count(text):
@@ -100,7 +100,9 @@ def test_bounds_keep_rules_silent(known):
 )
 def test_pressure_is_counted_in_tokens(used, level):
     """Levels are shares of the limit in tokens, and the reminder gives the tokens; steps have no part in it."""
-    situation = now(used_tokens=used, limit_tokens=100_000, pressure=Thresholds().level(used, 100_000), steps_left=1_000)
+    situation = now(
+        used_tokens=used, limit_tokens=100_000, pressure=Thresholds().level(used, 100_000), steps_left=1_000
+    )
     texts = said(situation)
     assert list(texts) == ([f"pressure_{level}"] if level else [])
     assert all(f"{used:,} of 100,000 tokens ({used // 1_000} %)" in text for text in texts.values())

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal import BadInput, BadPolicy
-from foveal.inject.reminders import BUILT_IN, Thresholds, Rule, Trigger, rulebook
+from foveal.inject.reminders import BUILT_IN, Rule, Thresholds, Trigger, rulebook
 from foveal.inject.reminders.catalogues import CATALOGUES, CHINESE, ENGLISH
 from foveal.inject.reminders.templates import compiled, one_line
 

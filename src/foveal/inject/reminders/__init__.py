@@ -3,7 +3,7 @@
 from foveal.inject.reminders.evaluate import MOST_TOKENS, Reminded, Reminder, Suppressed, Wrap, evaluate, remembering
 from foveal.inject.reminders.repetition import FRESH, Repeated, Trail, found, repetition, update
 from foveal.inject.reminders.rules import BUILT_IN, Catalogues, Rule, Rulebook, rulebook
-from foveal.inject.reminders.situation import OneShot, Situation, Thresholds, Todo, Upload
+from foveal.inject.reminders.situation import OneShot, Situation, Thresholds, Upload
 from foveal.inject.reminders.triggers import Trigger
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "Situation",
     "Suppressed",
     "Thresholds",
-    "Todo",
     "Trail",
     "Trigger",
     "Upload",

@@ -1,13 +1,15 @@
 """What reminders are about: one frozen value for each call. The session fills in what it knows and leaves out the rest."""
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from foveal.core.errors import BadPolicy
 from foveal.inject.reminders.repetition import Repeated
 from foveal.inject.reminders.templates import Value
-from foveal.ledger.items import Todo
+
+if TYPE_CHECKING:
+    from foveal.ledger.items import Todo
 
 Level: TypeAlias = Literal["info", "warning", "critical"]
 
@@ -65,7 +67,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     used_tokens: int = 0
     limit_tokens: int | None = None
     pressure: Level | None = None
-    todos: tuple[Todo, ...] = ()
+    todos: "tuple[Todo, ...]" = ()
     repeated: Repeated | None = None
     streak: int = 0
     """Tool calls since the user last said something."""
@@ -82,4 +84,4 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """What the host knows; `fact:NAME` is the trigger of each."""
 
 
-__all__ = ["CLOSED", "Level", "OneShot", "Situation", "Thresholds", "Todo", "Upload"]
+__all__ = ["CLOSED", "Level", "OneShot", "Situation", "Thresholds", "Upload"]

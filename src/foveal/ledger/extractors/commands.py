@@ -14,8 +14,8 @@ def commands(event: Event) -> Iterator[Fact]:
     if not isinstance(event, Ended):
         return
     if event.command:
-        outcome = outcome_of(event)
         if not only_looks(event):
+            outcome = outcome_of(event)
             error = error_line(event.text) if outcome == "failed" else ""
             handle = handle_of(event.text) if outcome == "running" else ""
             yield Command(

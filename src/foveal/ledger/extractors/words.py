@@ -2,17 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
+from foveal.core.spoken import spoken
 from foveal.ledger.events import Answered, Ended, Event, Said
 from foveal.ledger.extractors.questions import ASKS
 from foveal.ledger.items import Quote, Why
 
-_FRAMED = re.compile(r"\s{0,20}<([a-zA-Z][\w-]{0,40})[ >]")
-_NOT_SPOKEN = re.compile(
-    r"\s{0,20}(?:\[Request interrupted|Caveat: |This session is being continued|Base directory for this skill"
-    r"|--- Observation|# AGENTS\.md instructions|\[(?:CONTEXT|Old tool|Image:|Pasted))"
-)
-"""What harnesses put into the user's mouth."""
 _RULE = re.compile(
     r"\b(?:always|never|don'?t|do not|must(?:n'?t| not)?|instead|actually|from now on|remember|make sure|ensure|avoid|only"
     r"|prefer|rather|stop|wrong|not what|should(?:n'?t| not)?|important|required?|revert|undo|no longer|without|keep|wait|nope)\b"
@@ -36,9 +32,11 @@ _LOOKED_CHARS = 12_000
 
 def words(event: Event) -> Iterator[Quote | Answered]:
     match event:
-        case Said(role="user", text=text) if spoken := _spoken(text):
-            yield from _quotes(spoken)
+        case Said(role="user", text=text) if said := spoken(text, _is_template):
+            yield from _quotes(said)
             yield Answered()
+        case Said(role="system", text=text) if said := spoken(text):
+            yield from _orders(said)
         case Ended(tool=tool, text=text, status="ok") if tool in ASKS:
             answers = _ANSWER.findall(text) or [text[:_WHOLE]] * bool(text.strip())
             yield from (Quote(text=answer, why="decision") for answer in answers)
@@ -47,15 +45,15 @@ def words(event: Event) -> Iterator[Quote | Answered]:
             pass
 
 
-def _spoken(text: str) -> str:
-    """What is left without the frames that harnesses add; empty if the whole message is theirs."""
-    while framed := _FRAMED.match(text):
-        _, closed, text = text.partition(f"</{framed[1]}>")
-        if not closed:
-            return ""
-    if text.rstrip().endswith("</system-reminder>"):
-        text = text[: max(0, text.rfind("<system-reminder>"))]
-    return "" if _NOT_SPOKEN.match(text) else text.strip()
+def _is_template(_tag: str) -> bool:
+    """What stands in a tag before the user's words is a document, whoever put it there."""
+    return True
+
+
+def _orders(text: str) -> Iterator[Quote]:
+    """What the operator says in mid-session stands from then on, so that all of it is a rule."""
+    yield Quote(text=text[:_REQUEST], why="rule", whole=len(text) <= _REQUEST, by="operator")
+    yield from (Quote(text=piece, why="rule", whole=False, by="operator") for piece in _rules(text[_REQUEST:]))
 
 
 def _quotes(text: str) -> Iterator[Quote]:
@@ -63,14 +61,16 @@ def _quotes(text: str) -> Iterator[Quote]:
         yield Quote(text=text, why=_why(text))
         return
     yield Quote(text=text[:_REQUEST], why="request", whole=len(text) <= _REQUEST)
-    rest = (
-        text[_REQUEST:]
-        if len(text) <= _LOOKED_CHARS
-        else text[_REQUEST : _LOOKED_CHARS // 2] + "\n" + text[-_LOOKED_CHARS // 2 :]
-    )
+    yield from (Quote(text=piece, why="rule", whole=False) for piece in _rules(text[_REQUEST:]))
+
+
+def _rules(rest: str) -> list[str]:
+    """The first sentences with a cue, as they stand there."""
+    if len(rest) > _LOOKED_CHARS:
+        rest = rest[: _LOOKED_CHARS // 2] + "\n" + rest[-_LOOKED_CHARS // 2 :]
     pieces = (piece.strip() for piece in _SENTENCE.findall(rest))
-    rules = [piece for piece in pieces if 8 < len(piece) <= _PIECE and piece[-1] != ":" and _RULE.search(piece)]
-    yield from (Quote(text=piece, why="rule", whole=False) for piece in rules[:_MOST_PIECES])
+    rules = (piece for piece in pieces if 8 < len(piece) <= _PIECE and piece[-1] != ":" and _RULE.search(piece))
+    return list(islice(rules, _MOST_PIECES))
 
 
 def _why(text: str) -> Why:
