@@ -27,12 +27,12 @@ import msgspec
 from foveal import Policy, ToolCall, assistant, result, system, user
 from foveal.bench.cost import bill
 from foveal.bench.replay import ids_from, usable_tools
+from foveal.beside import Host
 from foveal.core.errors import OverBudget, Unrepresentable
 from foveal.counters import encoding
 from foveal.formats import Recording, read
 from foveal.inject.fences import FenceKind
 from foveal.inject.reminders import Rule
-from foveal.injecting import Host
 from foveal.policies import BudgetTable
 from foveal.prices import find
 from foveal.session import Session

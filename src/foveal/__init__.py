@@ -80,11 +80,11 @@ from foveal.stores import open_store
 
 if TYPE_CHECKING:
     from foveal.async_session import AsyncSession
+    from foveal.beside import Host
     from foveal.events import CompactionEnded, CompactionStarted, Pressure, SummaryRefused
     from foveal.inject.instructions import Instructions
     from foveal.inject.skills import Skills
     from foveal.inject.toolbox import toolbox
-    from foveal.injecting import Host
     from foveal.summary.question import Question
     from foveal.surroundings import Surroundings
     from foveal.workspace import Workspace
@@ -93,7 +93,7 @@ _LATER = {
     "AsyncSession": "async_session",
     "CompactionEnded": "events",
     "CompactionStarted": "events",
-    "Host": "injecting",
+    "Host": "beside",
     "Instructions": "inject.instructions",
     "Pressure": "events",
     "Question": "summary.question",

@@ -6,11 +6,11 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from foveal.beside import Host
 from foveal.core.entry import Body, Entry, Fold, ToolCall
 from foveal.core.prompt import Prompt
 from foveal.core.trace import Trace
 from foveal.events import Pressure
-from foveal.injecting import Host
 from foveal.policies import Policy
 from foveal.session import Session
 from foveal.stores.port import Store

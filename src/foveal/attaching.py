@@ -10,6 +10,7 @@ from foveal.core.errors import BadInput
 from foveal.core.view import short_ref
 from foveal.frame import neutralise
 from foveal.inject.files import Attachment, attach
+from foveal.inject.reminders import Upload
 from foveal.offload import keep_stream
 from foveal.optics import Optics
 from foveal.stores.port import Store
@@ -44,3 +45,8 @@ def attached(
         shown = sendable(found.shown)
         first = msgspec.structs.replace(stored, shown=neutralise(shown) if optics.policy.guard else shown)
     return found, Message("user", (first, found.image) if found.image else (first,))
+
+
+def upload_of(found: Attachment, entry_id: str) -> Upload:
+    """What the next call is told of a file."""
+    return Upload(found.name, found.kind, found.size_bytes, short_ref(entry_id))

@@ -7,7 +7,7 @@ import msgspec
 
 from foveal import log
 from foveal.core import snapshot
-from foveal.core.entry import Entry, Setup
+from foveal.core.entry import Block, Entry, Setup
 from foveal.core.errors import BadInput, InvalidPrompt, NotFound
 from foveal.core.pins import collect_pins
 from foveal.core.project import View
@@ -67,9 +67,14 @@ def build(name: str, view: View, optics: Optics, specs: tuple[ToolSpec, ...], re
     if problems := optics.dialect.problems(request, since):
         renderer.forget()  # else the next prompt would be checked from here on only
         raise InvalidPrompt(optics.dialect.name, problems)
-    lines = tuple(Line(b.name, b.kind, "full", b.kind, b.placement, b.tokens, b.tokens) for b in blocks)
+    lines = tuple(map(_line, blocks))
     tokens = view.size.tokens + setup.tools_tokens + PROMPT_TOKENS + sum(block.tokens for block in blocks)
     return Prompt(name, view.calls + 1, request, wires, tokens, None, setup, tuple(view.atoms), lines)
+
+
+def _line(block: Block) -> Line:
+    shown, raw = ("trimmed", block.raw_tokens) if block.raw_tokens > block.tokens else ("full", block.tokens)
+    return Line(block.name, block.kind, shown, block.kind, block.because or block.placement, block.tokens, raw)
 
 
 def prompt_at(store: Store, name: str, optics: Optics, call: int | None, now: View | None = None) -> Prompt:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import msgspec
 
 from foveal import frame
+from foveal.beside import NOTHING, Host, Injection
 from foveal.core.entry import Beside, Block, Fence, Message, ToolCall
-from foveal.core.errors import BadInput, BadPolicy, OverBudget
+from foveal.core.errors import BadInput, BadPolicy
 from foveal.core.project import View
 from foveal.core.trace import Line
 from foveal.core.view import MESSAGE_TOKENS
@@ -18,7 +19,6 @@ from foveal.inject.reminders import (
     OneShot,
     Situation,
     Trigger,
-    Upload,
     evaluate,
     found,
     remembering,
@@ -26,7 +26,6 @@ from foveal.inject.reminders import (
     update,
 )
 from foveal.inject.reminders.evaluate import MOST_TOKENS, ONCE
-from foveal.inject.reminders.templates import Value
 from foveal.ledger import EMPTY, Step
 from foveal.ledger import update as noted
 from foveal.ledger.extractors import todos
@@ -34,29 +33,6 @@ from foveal.policies import Policy
 from foveal.policies.superseded import POLLING
 from foveal.summary.state import decode
 from foveal.surroundings import KINDS
-
-
-class Injection(NamedTuple):
-    """What stands beside one prompt, and a line of the trace for each of it and for everything that was held back."""
-
-    beside: Beside
-    lines: tuple[Line, ...] = ()
-    tokens: int = 0
-    mandatory: int = 0
-    """What of it may not be cut."""
-
-
-NOTHING = Injection(Beside(()))
-
-ROOMS = (1.0, 0.5, 0.2, 0.0)
-"""Shares of the room that may be taken by what can be cut, from all of it down to none, until the rest fits beside it."""
-
-
-class Host(msgspec.Struct, frozen=True, kw_only=True):
-    """What the host knows of the next call and nobody else does."""
-
-    steps_left: int | None = None
-    facts: dict[str, Value] = {}
 
 
 class Injector:
@@ -197,9 +173,12 @@ class Injector:
 
     def _told_of(self, placed: Placed) -> "_Fences":
         """The blocks, each with what it takes as a message of its own (some formats join them, others do not)."""
-        blocks = tuple(msgspec.structs.replace(one, tokens=one.tokens + MESSAGE_TOKENS) for one in placed.blocks)
         fates = {(fate.fence, fate.tokens): fate for fate in placed.fates if fate.tokens}
         lines = [self._line(fates[one.name, one.tokens]) for one in placed.blocks]
+        blocks = tuple(
+            msgspec.structs.replace(one, tokens=line.tokens, because=line.because, raw_tokens=line.raw_tokens)
+            for one, line in zip(placed.blocks, lines, strict=True)
+        )
         held = [fate.line() for fate in placed.fates if not fate.tokens]
         mandatory = sum(block.tokens for block in blocks if self._is_mandatory(block))
         return _Fences(blocks, (*lines, *held), sum(block.tokens for block in blocks), mandatory)
@@ -250,13 +229,6 @@ def turn_of(view: View) -> int:
         if view.atoms[at].kind != "user":  # a file, or a result that came late, is no request
             return view.turns + (view.atoms[at].kind in ("assistant", "system"))
     return view.turns + 1
-
-
-def with_fences(error: OverBudget, tokens: int) -> OverBudget:
-    """The error with the fences that must be kept among its parts."""
-    if not tokens or error.unit != "tokens":
-        return error
-    return OverBudget(error.limit + tokens, {"fences": tokens, **error.parts})
 
 
 class _Fences(NamedTuple):
@@ -330,6 +302,3 @@ def _tags(attributes: Mapping[str, str]) -> Mapping[str, str]:
 
 def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}-{number}"
-
-
-__all__ = ["NOTHING", "ROOMS", "Host", "Injection", "Injector", "Upload", "turn_of", "with_fences"]

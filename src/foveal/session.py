@@ -8,6 +8,7 @@ import time
 from base64 import b32encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from hashlib import sha256
 from os import PathLike
 from secrets import token_bytes
@@ -17,24 +18,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from foveal import checkpoint_tool, log, own_tools
+from foveal.beside import NOTHING, ROOMS, Alone, Company, Host, Injection, with_fences
 from foveal.building import build, open_view, prompt_at, told_retention, view_of
 from foveal.core import snapshot
 from foveal.core.atoms import calls_of
-from foveal.core.entry import Body, Entry, Fold, Message, Rewind, Setup, ToolCall, user
+from foveal.core.entry import Body, Entry, Fold, Rewind, Setup, ToolCall, user
 from foveal.core.errors import BadEntry, BadInput, ContextOverflow, NotFound, OverBudget
 from foveal.core.project import ATTACHED, View
 from foveal.core.prompt import Prompt
 from foveal.core.retention import Rule
 from foveal.core.trace import Trace
-from foveal.core.view import short_ref
 from foveal.counters import ModelCounter
 from foveal.declare import split_retention
 from foveal.dialects.render import Renderer
 from foveal.dialects.tools import read_tools
 from foveal.events import Listener, Pressure, ignore
-from foveal.frame import restore
-from foveal.inject.mentions import Mentioned
-from foveal.injecting import NOTHING, ROOMS, Host, Injection, Injector, Upload, with_fences
 from foveal.intake import bodies
 from foveal.optics import focus, refocus
 from foveal.overflow import learned, refusal_in
@@ -42,14 +40,14 @@ from foveal.planning import Offer, Planner, fetched_often
 from foveal.policies import Policy
 from foveal.policies.arrival import NO_RENDERERS, Renderers
 from foveal.policies.retention import declared_in
-from foveal.policies.summing import shown_beside
-from foveal.scribe import Scribe
 from foveal.stores.port import Store
-from foveal.summarisers.port import Summariser
-from foveal.surroundings import NOWHERE, Around, Surroundings
 
 if TYPE_CHECKING:
+    from foveal.company import Accompanied
     from foveal.inject.files import Attachment
+    from foveal.scribe import Scribe
+    from foveal.summarisers.port import Summariser
+    from foveal.surroundings import Surroundings
 
 SNAPSHOT_EVERY = 256
 """Entries between two snapshots, and as many as the view has atoms if those are more: opening reads at most as much again
@@ -78,9 +76,9 @@ class Session:
         counter: ModelCounter | None = None,
         retention: Mapping[str, Rule] | None = None,
         renderers: Renderers = NO_RENDERERS,
-        summariser: Summariser | None = None,
+        summariser: "Summariser | None" = None,
         on_event: Listener = ignore,
-        surroundings: Surroundings = NOWHERE,
+        surroundings: "Surroundings | None" = None,
         tools: Iterable[str] | None = None,
         author: str = "agent",
         takeover: bool = False,
@@ -94,7 +92,9 @@ class Session:
         policy = policy or Policy()
         renderers = {**getattr(retention, "renderers", {}), **renderers}  # those that tools were declared with
         self._optics = focus(model, policy, dialect, counter, declared=self._declared, renderers=renderers)
-        self._scribe = Scribe(name, policy.compact, summariser, on_event)
+        self._summariser, self._on_event = summariser, on_event
+        if self._is_summarised:
+            self._scribe.check()  # told now, and not by the first fold
         self._writer = store.hold(name, takeover=takeover)
         try:
             self._view = open_view(store, name, self._optics)
@@ -105,11 +105,10 @@ class Session:
         self._snapshot_due = self._view.seq + SNAPSHOT_EVERY
         self._estimated: int | None = None
         self._planner = Planner(store, name, self._optics)
-        count = self._optics.counter.counter.count
-        self._injector = Injector(policy, count, surroundings.triggers)
-        self._allowed = None if tools is None else frozenset(tools)
-        self._around = Around(surroundings, count, self._allowed)
-        self._follow()
+        self._allowed, self._surroundings = None if tools is None else frozenset(tools), surroundings
+        self._company: Company = Alone()
+        if surroundings or policy.fences or policy.remind or self._view.fences:
+            self._accompanied()
         setup = self._view.setup
         if not retention and setup and (told := declared_in(setup.retention)) != self._declared:
             self._declare(told)  # what a tool list said since the last snapshot
@@ -135,14 +134,14 @@ class Session:
 
         `host` tells what only the host knows of the next call, for reminders.
         """
-        tools = self._around.tools(self._permitted(tools), self._optics.budget.sendable)
+        tools = self._company.tools(self._permitted(tools), self._optics.budget.sendable)
         tools, declared = split_retention(tools)
         if not declared.items() <= self._declared.items():
             self._declare(self._declared | declared)
         injection, offer, fold = self._planned(tools, host)
         if fold:
             fold = self._written(fold)
-        elif self._scribe.is_wanted:
+        elif self._is_summarised and self._scribe.is_wanted:
             self._ask_ahead(offer.setup)
         if offer.setup != self._view.setup:
             self._keep([offer.setup], [self._new_id()])
@@ -152,30 +151,30 @@ class Session:
             self._keep([injection.beside], [self._new_id()])
         prompt = build(self.name, self._view, self._optics, offer.specs, self._renderer)
         self._estimated = prompt.tokens
-        self._scribe.sent(prompt.request, prompt.setup.dialect)
-        self._injector.sent()
+        if self._is_summarised:
+            self._scribe.sent(prompt.request, prompt.setup.dialect)
+        self._company.sent()
         return msgspec.structs.replace(prompt, fold=fold, beside=injection.lines)
 
     def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
         """Put content beside the conversation, in a fence of a kind that the policy names. Blank text takes it back."""
-        fence = self._injector.fence(self._view, kind, text, key=key, attributes=attributes)
+        fence = self._accompanied().fence(self._view, kind, text, key=key, attributes=attributes)
         return self._keep([fence], [self._new_id()])[0]
 
     def remind(self, text: str, name: str = "host") -> None:
         """Say this once, with the next call. Needs `remind` in the policy."""
-        self._injector.remind(name, text)
+        self._accompanied().injector.remind(name, text)
 
     def attach(self, path: str | PathLike[str], *, name: str | None = None) -> "Attachment":
         """Give a file to the model: small text whole, larger ones by an outline that can be recalled, images scaled."""
-        from foveal.attaching import attached  # noqa: PLC0415 - loaded by the first file
+        from foveal.attaching import attached, upload_of  # noqa: PLC0415 - loaded by the first file
 
-        entry_id = self._new_id()
-        found, message = attached(self._around.given.workspace, path, entry_id, self._optics, self._store, name=name)
+        entry_id, workspace = self._new_id(), self._surroundings.workspace if self._surroundings else None
+        found, message = attached(workspace, path, entry_id, self._optics, self._store, name=name)
         entry = Entry(entry_id, self._view.head, self._clock_ms(), ATTACHED, log.checked_message(message))
         (seq,) = self._writer.append([log.to_draft(entry)])
         self._take(seq, entry)
-        self._around.files.add(found.name)
-        self._injector.tell("uploads", Upload(found.name, found.kind, found.size_bytes, short_ref(entry_id)))
+        self._accompanied().attached(found.name, upload_of(found, entry_id))
         return found
 
     def child(
@@ -193,7 +192,9 @@ class Session:
 
         It may be offered the tools of these names only, has its own window, and by default this session's model and policy.
         """
-        wanted = frozenset(self._injector.registry.kind(kind).name for kind in fences)
+        wanted = frozenset(fences)
+        for kind in wanted:
+            self._accompanied().injector.registry.kind(kind)  # an unknown one is an error
         if model is None:
             options = {"dialect": self._optics.dialect.name, "counter": self._optics.counter} | options
         child = Session(
@@ -268,7 +269,8 @@ class Session:
 
     def close(self) -> None:
         """Give the session up for others to hold."""
-        self._scribe.close()
+        if self._is_summarised:
+            self._scribe.close()
         self._writer.release()
 
     def __enter__(self) -> "Session":
@@ -286,7 +288,7 @@ class Session:
         waiting = [call for call, answered in open_calls if answered is None]
         ours = own_tools.ours(self._view.setup.tools if self._view.setup else "[]")
         answers = {call.id: own_tools.answer(self._store, self.name, call) for call in waiting if call.name in ours}
-        found = {call.id: answer for call in waiting if (answer := self._around.answer(call))}
+        found = {call.id: answer for call in waiting if (answer := self._company.answer(call))}
         self.extend((answers | found).values())
         left = [call for call in waiting if call.id not in answers and call.id not in found]
         return [_as_written(call) for call in left] if self._optics.policy.guard else left
@@ -299,16 +301,13 @@ class Session:
 
     def _planned(self, tools: Sequence[Mapping[str, Any]], host: Host) -> tuple[Injection, Offer, Fold | None]:
         """What stands beside the conversation, and the plan with it: what may be cut makes room for what may not."""
-        if news := self._around.news(self._view):
-            self._injector.tell("new_instructions", *news)
-        for kind, text in self._around.put(self._view):
-            self.inject(kind, text, key="")
-        self._injector.active_skill = self._around.active_skill
+        for fence in self._company.due(self._view):
+            self._keep([fence], [self._new_id()])
         names = frozenset(spec.name for spec in self._planner.specs(tools))
         is_cold = self._optics.is_cold(self._view, self._clock_ms())
         pressure = self._planner.pressure(self._view)
         for room in ROOMS:
-            injection = self._injector.beside(self._view, pressure, host, names, room=room)
+            injection = self._company.beside(self._view, pressure, host, names, room=room)
             try:
                 offer, fold = self._planner.plan(self._view, tools, taken=injection.tokens, is_cold=is_cold)
             except OverBudget as error:
@@ -324,8 +323,21 @@ class Session:
         self._optics = self._planner.optics = refocus(self._optics, self._declared)
         self._rebuild()
 
+    @property
+    def _is_summarised(self) -> bool:
+        """Whether somebody writes the prose of summaries."""
+        return self._summariser is not None or bool(self._optics.policy.compact.summariser)
+
+    @cached_property
+    def _scribe(self) -> "Scribe":
+        from foveal.scribe import Scribe  # noqa: PLC0415 - loaded by the first fold, or where there is a summariser
+
+        return Scribe(self.name, self._optics.policy.compact, self._summariser, self._on_event)
+
     def _written(self, fold: Fold, instructions: str = "", *, by_hand: bool = False) -> Fold:
         """The fold, with the prose of whoever writes summaries."""
+        from foveal.policies.summing import shown_beside  # noqa: PLC0415 - loaded by the first fold
+
         return self._scribe.write(
             fold,
             self._planner.steps(self._view, fold),
@@ -384,25 +396,22 @@ class Session:
 
     def _take(self, seq: int, entry: Entry) -> None:
         self._view.feed(seq, entry)
-        if isinstance(entry.body, Message):
-            self._injector.heard(seq, entry.body)
-            if entry.author != ATTACHED:  # a file can mention whatever it likes
-                self._hear(self._around.heard(entry.body))
+        self._company.heard(seq, entry)
         if self._view.stale:
             self._rebuild()
             if isinstance(entry.body, Rewind):
-                self._follow()
+                self._company.follow(self._view)
 
-    def _follow(self) -> None:
-        """What is beside the conversation follows it from where it is now."""
-        self._injector.follow(self._view)
-        self._hear(self._around.follow(self._view))
+    def _accompanied(self) -> "Accompanied":
+        """The company of this session, from the first time that there is some."""
+        from foveal.company import Accompanied  # noqa: PLC0415 - loaded by the first session that has company
 
-    def _hear(self, said: Mentioned | None) -> None:
-        """What the user mentions is told to the next call."""
-        for field in ("tools", "skills", "agents") if said else ():
-            if names := getattr(said, field):
-                self._injector.tell(f"mentioned_{field}", *names)
+        if not isinstance(self._company, Accompanied):
+            count = self._optics.counter.counter.count
+            company = Accompanied(self._optics.policy, self._surroundings, count, self._allowed)
+            company.follow(self._view)
+            self._company = company
+        return self._company
 
     def _rebuild(self) -> None:
         self._view = view_of(log.branch(self._store.rows(self.name)), self.name, self._optics)
@@ -413,6 +422,8 @@ class Session:
 
 def _as_written(call: ToolCall) -> ToolCall:
     """The call as the model meant it: in the view, what could be taken for our frame is marked."""
+    from foveal.frame import restore  # noqa: PLC0415 - loaded by the first call
+
     return msgspec.structs.replace(call, arguments=restore(call.arguments))
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from foveal import Pin, Policy, ToolCall, UnknownModelWarning, assistant, open_store, result, system, user
+from foveal.beside import Host
 from foveal.inject.fences import FenceKind
 from foveal.inject.reminders import Rule as Reminder
-from foveal.injecting import Host
 from foveal.policies import BudgetTable
 from foveal.prices import cost_usd, find
 from foveal.session import Session

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from foveal import AsyncSession, Policy, ToolCall, assistant, result, system, user
+from foveal.beside import Host
 from foveal.core.errors import BadInput, NotFound, OverBudget
 from foveal.core.lens import RECALL_TOOL
 from foveal.core.prompt import Prompt
 from foveal.inject.fences import FenceKind
 from foveal.inject.instructions import Instructions
 from foveal.inject.toolbox import toolbox
-from foveal.injecting import Host
 from foveal.policies import BudgetTable
 from foveal.search import search
 from foveal.session import Session

@@ -64,8 +64,8 @@ def test_blocks_stand_in_the_order_of_the_prompt():
     kinds = [FenceKind(name, placement=name, lifetime="session") for name in reversed(PLACEMENTS)]
     passing = FenceKind("passing", placement="after_system", lifetime="call")
     got = placed([fence("passing"), *(fence(kind.name) for kind in kinds)], passing, *kinds)
-    assert [block.fence for block in got.blocks] == ["after_system", "passing", *PLACEMENTS[1:]]
-    assert [block.fence for block in got.at("after_system")] == ["after_system", "passing"]
+    assert [block.name for block in got.blocks] == ["after_system", "passing", *PLACEMENTS[1:]]
+    assert [block.name for block in got.at("after_system")] == ["after_system", "passing"]
 
 
 def test_a_block_carries_role_frame_and_attributes():
@@ -134,7 +134,7 @@ def test_what_must_be_kept_is_never_cut():
     """It is served first, whole; the others get what is left."""
     kinds = FenceKind("rules", must_keep=True), FenceKind("note")
     got = placed([fence(text="n" * 4_000), fence("rules", "r" * 2_000)], *kinds)
-    assert {block.fence: len(block.text) for block in got.blocks}["rules"] == 2_000 + len("<rules></rules>")
+    assert {block.name: len(block.text) for block in got.blocks}["rules"] == 2_000 + len("<rules></rules>")
     assert (outcomes(got), got.over) == (["cut", "shown"], None)
     assert got.tokens <= 1_000
 
@@ -206,7 +206,7 @@ def test_fences_never_take_more_than_they_may(given_fences, budget, share):
     got = placed(fences, *kinds, budget_tokens=budget)
     assert len(got.fates) == len(fences)
     assert sum(fate.tokens for fate in got.fates) == got.tokens
-    assert sum(block.tokens for block in got.blocks if block.fence[0] == "a") <= int(share * budget)
+    assert sum(block.tokens for block in got.blocks if block.name[0] == "a") <= int(share * budget)
     assert got.over is not None or got.tokens <= budget
     assert all(block.text.encode() for block in got.blocks)  # no lone surrogate is sent
     placer = Placer(Registry(kinds), count=count, wrap=wrap)

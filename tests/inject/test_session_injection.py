@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from foveal import Policy, ToolCall, assistant, result, system, user
 from foveal import session as session_module
+from foveal.beside import Host
 from foveal.building import prompt_at
 from foveal.core.errors import BadInput, BadPolicy, OverBudget, Unrepresentable
 from foveal.core.prompt import Prompt
 from foveal.core.trace import Line
 from foveal.inject.fences import PLACEMENTS, FenceKind, Turns
 from foveal.inject.reminders import Rule as Reminder
-from foveal.injecting import Host
 from foveal.optics import focus
 from foveal.policies import BudgetTable
 from foveal.session import Session

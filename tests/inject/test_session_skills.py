@@ -9,13 +9,13 @@ import pytest
 
 from foveal import Policy, ToolCall, assistant, result, system, user
 from foveal import session as session_module
+from foveal.beside import Host
 from foveal.core.prompt import Prompt
 from foveal.inject.instructions import Instructions
 from foveal.inject.reminders import Rule as Reminder
 from foveal.inject.reminders import Trigger
 from foveal.inject.skills import Skills
 from foveal.inject.toolbox import toolbox
-from foveal.injecting import Host
 from foveal.policies import BudgetTable
 from foveal.session import Session
 from foveal.stores.memory import MemoryStore

@@ -1,5 +1,6 @@
 """Which point is taken, and when the default stands."""
 
+import random
 from itertools import pairwise
 
 import pytest
@@ -7,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal.tune import Point, Rule, Variant
-from foveal.tune.choosing import LEAST_SESSIONS, choose, deal, frontier, gap_of, hold_out, pick, sound
+from foveal.tune.choosing import LEAST_SESSIONS, choose
+from foveal.tune.held_out import deal, gap_of, hold_out
+from foveal.tune.picking import frontier, pick, sound
 
 from .traffic import cell, within
 
@@ -118,6 +121,25 @@ def test_what_may_be_chance_leaves_the_default():
     some = [cell(0.1, 0.85), cell(0.1, 0.85), *[cell(0.55, 0.85)] * 6]
     choice = chosen({DEFAULT: [cell(0.5, 0.85)] * 8, CHEAP: some})
     assert (choice.recommended, choice.best, choice.reason) == (DEFAULT, CHEAP, "same")
+
+
+def test_a_gain_that_all_share_is_no_chance_and_one_that_few_have_may_be():
+    """The mean is the same."""
+    folds = [[0, 1], [2, 3], [4, 5]]
+    all_gain, few_gain = [cell(0.4)] * 6, [cell(0.1), cell(0.3), *[cell(0.5)] * 4]
+    sure, unsure = (hold_out({DEFAULT: [cell()] * 6, GOOD: gain}, Rule(), folds) for gain in (all_gain, few_gain))
+    assert sure.cost_chance < 0.01
+    assert unsure.cost_chance > 0.1
+
+
+def test_luck_is_seldom_taken_for_a_gain():
+    """Of twenty sets of sessions in which no policy is better than another, hardly any yields a recommendation."""
+    draw, taken = random.Random(7), 0
+    for _ in range(20):
+        tried = (DEFAULT, CHEAP, GOOD, RICH)
+        noise = {one: [cell(0.5 + draw.gauss(0, 0.03), 0.8 + draw.gauss(0, 0.03)) for _ in range(8)] for one in tried}
+        taken += chosen({**noise, DEFAULT: [cell()] * 8}).recommended != DEFAULT
+    assert taken <= 2
 
 
 def test_one_session_is_not_held_out_from_itself():

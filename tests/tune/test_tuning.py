@@ -77,6 +77,12 @@ def test_no_session_is_refused():
         tune([], budget=BUDGET, prices=PRICES)
 
 
+def test_one_fold_is_refused(cases):
+    """Nothing would be held out."""
+    with pytest.raises(BadInput, match="folds is 1"):
+        tune(cases, budget=BUDGET, prices=PRICES, folds=1)
+
+
 def test_sessions_that_never_look_back_are_refused(tmp_path):
     """Every policy would ground all of nothing."""
     made = cases_of(written(tmp_path / "short.jsonl", "gamma", steps=8, lines=100))

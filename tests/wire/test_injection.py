@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from foveal import Policy, result, system, user
+from foveal.beside import Host
 from foveal.inject.fences import PLACEMENTS, FenceKind
 from foveal.inject.reminders import Rule as Reminder
-from foveal.injecting import Host
 from foveal.session import Session
 from foveal.stores import Store
 from foveal.testing.oracles import strings

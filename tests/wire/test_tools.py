@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from foveal import BadInput, Policy, user
-from foveal.optics import focus
 from foveal.building import prompt_at
+from foveal.optics import focus
 from foveal.stores import Store
 
 from .conftest import DIALECTS

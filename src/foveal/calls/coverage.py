@@ -15,10 +15,10 @@ END = 1 << 60
 
 _NUMBERED = re.compile(r"^[ \t]{0,10}(\d{1,7})(?:→|\t|:|\|)", re.MULTILINE)
 _CUT = re.compile(
-    r"\b(?:tokens|chars|characters|lines|bytes|output|text) (?:was |were )?truncated|truncated output|\.\.\.[\s`]{0,8}\Z",
-    re.IGNORECASE,
+    r"\b(?:tokens|chars|characters|lines|bytes|output|text) (?:was |were )?truncated|truncated output|\.\.\.[\s`]{0,8}\Z"
 )
-_MORE = re.compile(r"\b\d+ more lines\b|lines (?:not shown|omitted)|Use offset=", re.IGNORECASE)
+_MORE = re.compile(r"\b\d+ more lines\b|lines (?:not shown|omitted)|use offset=")
+_MORE_STEMS = ("more lines", "lines not shown", "lines omitted", "use offset=")
 _FAILED = re.compile(
     r"\A\W{0,8}(?:error\b|failed\b|tool_use_error|traceback|cannot |could not |no such file|file (?:does not exist|not found)"
     r"|apply_patch verification failed|your proposed edit has introduced)"
@@ -49,13 +49,14 @@ def succeeded(result: ToolResult, access: Access) -> bool:
 def lines_shown(result: ToolResult, access: Access) -> Span | None:
     """The lines that a successful read shows without a hole; None if that cannot be told."""
     text = text_of(result)
-    asked, more = asked_lines(access), _MORE.search(text) is not None
+    low = text.lower()
+    asked, more = asked_lines(access), _has_more(low)
     if numbers := _numbers(text):
         if numbers[-1] - numbers[0] + 1 != len(numbers):
             return None
         to_end = numbers[-1] < asked[1] and len(numbers) != _DEFAULT_LINES and not more
         return min(numbers[0], asked[0]) if numbers[0] <= 1 else numbers[0], END if to_end else numbers[-1]
-    if _CUT.search(text) or (access.last is None and more):
+    if _is_cut(low) or (access.last is None and more):
         return None
     # Fewer lines than were asked for: there were no more.
     return asked[0], END if not more and _line_count(text) <= asked[1] - asked[0] else asked[1]
@@ -67,7 +68,7 @@ def lines_needed(result: ToolResult, access: Access) -> Span:
     first, last = asked_lines(access)
     if (numbers := _numbers(text)) and numbers[-1] - numbers[0] + 1 == len(numbers):
         return numbers[0], numbers[-1]
-    return first, last if _MORE.search(text) else min(last, first + _line_count(text) - 1)
+    return first, last if _has_more(text.lower()) else min(last, first + _line_count(text) - 1)
 
 
 def asked_lines(access: Access) -> Span:
@@ -78,6 +79,15 @@ def _numbers(text: str) -> list[int]:
     """The line numbers that most lines begin with; none, if most do not."""
     numbers = [int(found) for found in _NUMBERED.findall(text)]
     return numbers if len(numbers) * 2 > text.count("\n") else []
+
+
+def _is_cut(low: str) -> bool:
+    """Harnesses cut in the middle too, so that all of the text is looked at: by plain searches first, which are fast."""
+    return ("truncated" in low or "..." in low[-16:]) and _CUT.search(low) is not None
+
+
+def _has_more(low: str) -> bool:
+    return any(stem in low for stem in _MORE_STEMS) and _MORE.search(low) is not None
 
 
 def _line_count(text: str) -> int:

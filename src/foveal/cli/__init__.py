@@ -13,7 +13,7 @@ from foveal.core.errors import BadInput, FovealError
 
 COMMANDS = (
     *("demo", "replay", "why", "show", "recall", "search"),
-    *("pin", "unpin", "compact", "policy", "skills", "workspace", "sessions", "models", "doctor"),
+    *("pin", "unpin", "compact", "policy", "skills", "workspace", "bench", "tune", "sessions", "models", "doctor"),
 )
 _BAD = 2
 _INTERRUPTED = 130

@@ -216,6 +216,10 @@ class Block(msgspec.Struct, frozen=True, array_like=True):
     placement: Placement
     text: str
     tokens: int
+    because: str = ""
+    """What the trace says of it."""
+    raw_tokens: int = 0
+    """What it would have taken whole, where it was cut."""
 
 
 class Beside(_Value, frozen=True, tag="beside"):

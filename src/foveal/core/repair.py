@@ -102,7 +102,7 @@ _TEXTS_OF: dict[type, tuple[str, ...]] = {
     ToolCall: ("arguments",),
     Image: ("media_type", "url"),
     File: ("media_type", "name", "url"),
-    Stored: ("head", "tail"),
+    Stored: ("head", "tail", "shown"),
 }
 
 

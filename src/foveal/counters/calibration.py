@@ -7,7 +7,7 @@ import msgspec
 
 _WINDOW = 16  # recent calls kept: enough to leave out one outlier, few enough to follow a change of content
 _NEEDED = 3  # fewer samples say more about one prompt than about the model
-_PLAUSIBLE = (0.5, 2.5)  # outside this a sample is a mistake: another model answered, or cached tokens counted twice
+_PLAUSIBLE = (0.5, 3.5)  # outside this a sample is a mistake: another model answered, or cached tokens counted twice
 _QUANTILE = 0.9  # upper-leaning: the highest ratio of up to nine samples, the second highest of ten to sixteen
 
 

@@ -83,7 +83,8 @@ class Anthropic:
         messages = list(wires)
         if not tail and (not messages or messages[-1]["role"] == "assistant"):
             messages.append(_user_text(CONTINUE))
-        _mark_breakpoints(messages)
+        if messages:  # what is at the tail is never marked
+            _mark_breakpoints(messages)
         self.join(messages, tail)
         request: dict[str, Any] = {"model": ask.model, "max_tokens": ask.reply_tokens, "messages": messages}
         system = [{"type": "text", "text": p.text} for m in lead for p in m.parts if isinstance(p, Text)]

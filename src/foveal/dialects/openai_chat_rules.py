@@ -80,7 +80,8 @@ class _Calls:
         if message.get("role") == "tool":
             yield from self._answer(message, where)
             return
-        yield from self.unanswered(where, f"the {shown(message.get('role'))} message")
+        if self._pending:
+            yield from self.unanswered(where, f"the {shown(message.get('role'))} message")
         self._pending, self._answered = {}, set()
         if message.get("role") == "assistant":
             for number, call in enumerate(elements(message.get("tool_calls"))):

@@ -54,11 +54,12 @@ class Renderer:
 
     def _chunk(self, atom: Atom, reader: str | None) -> "_Chunk":
         before, after = self._around.get(atom.first, ((), ()))
-        messages = [*before, *(_unsigned(message, reader) for message in settle(atom)), *after]
+        messages = [_unsigned(message, reader) for message in settle(atom)]
         if atom.kind == "system":
-            return _Chunk(messages, [])
+            return _Chunk([*before, *messages, *after], [])
         try:
-            return _Chunk([], self._dialect.chunk(messages))
+            # What stands around an atom is no part of it: a dialect may split a reply with many calls.
+            return _Chunk([], [wire for said in (before, messages, after) for wire in self._dialect.chunk(said)])
         except CannotSay as error:
             raise Unrepresentable(self._dialect.name, atom.first, str(error)) from None
 

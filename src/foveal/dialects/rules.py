@@ -246,6 +246,10 @@ def _unsendable(value: object) -> str | None:
 
 
 def _sendable(value: object) -> bool:
+    if type(value) is dict and all(
+        type(text) is str and text.isascii() for pair in cast("dict[object, object]", value).items() for text in pair
+    ):
+        return True  # most messages are a role and a text
     waiting: list[object] = [value]
     while waiting:
         here = waiting.pop()

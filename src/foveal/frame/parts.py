@@ -66,7 +66,7 @@ def _texts(item: Content) -> tuple[str, ...]:
         case File(media_type, name):
             return (name, media_type)
         case Stored():
-            return (item.head, item.tail)
+            return (item.head, item.tail, item.shown)
 
 
 def _with_texts(item: Content, words: Iterator[str]) -> Content:
@@ -79,4 +79,4 @@ def _with_texts(item: Content, words: Iterator[str]) -> Content:
         case File():
             return msgspec.structs.replace(item, name=next(words), media_type=next(words))
         case Stored():
-            return msgspec.structs.replace(item, head=next(words), tail=next(words))
+            return msgspec.structs.replace(item, head=next(words), tail=next(words), shown=next(words))

@@ -1,6 +1,7 @@
 """How a call ended, read from what it returned: exit codes, the line that says what went wrong, the same command again."""
 
 import re
+from functools import lru_cache
 
 from foveal.ledger.events import Ended
 from foveal.ledger.items import Outcome
@@ -9,9 +10,7 @@ from foveal.levels.signals import alarms
 CONTINUES = frozenset(("writestdin", "bashoutput", "readoutput", "taskoutput", "wait"))
 """Tools that look after a command that went on in the background."""
 
-_EXIT = re.compile(
-    r"\bexit(?:ed with)?(?: code| status|_code)?\"?[:= ]{1,2}(?:code |status )?(\d{1,3})\b", re.IGNORECASE
-)
+_EXIT = re.compile(r"\bexit(?:ed with)?(?: code| status|_code)?\"?[:= ]{1,2}(?:code |status )?(\d{1,3})\b")
 _HEAD, _TAIL = 400, 160
 """Harnesses state the exit code in their first or last lines; further in, such words belong to the output."""
 _RUNNING = re.compile(
@@ -52,7 +51,7 @@ _COMMAND_CHARS = 300
 
 def exit_code(text: str) -> int | None:
     """The exit code that a harness states before or after the output."""
-    found = _EXIT.search(text, 0, _HEAD) or _EXIT.search(text, max(0, len(text) - _TAIL))
+    found = _EXIT.search(text[:_HEAD].lower()) or _EXIT.search(text[-_TAIL:].lower())
     return int(found[1]) if found else None
 
 
@@ -85,6 +84,7 @@ def error_line(text: str) -> str:
     return lines[at][:_ERROR_CHARS] if lines else ""
 
 
+@lru_cache(maxsize=256)
 def trimmed(command: str) -> str:
     """The command on one line, without what only trims its output: so that a run is known as a run of the same command."""
     line = _SPACES.sub(" ", command[: _COMMAND_CHARS * 2]).strip()

@@ -41,18 +41,17 @@ class Section(Generic[K]):
     def __init__(self, items: Iterable[tuple[str, K]], bound: Bound, rank: Callable[[K], tuple[Any, ...]]) -> None:
         self.items: dict[str, K] = dict(items)
         self._bound, self._rank = bound, rank
-        self._sizes = {key: _size(item) for key, item in self.items.items()}
-        self._total = sum(self._sizes.values())
+        # All at once: most items are never touched while the book is open.
+        self._total = len(msgspec.json.encode(list(self.items.values()))) - 1 if self.items else 0
 
     def put(self, key: str, item: K) -> None:
+        before = self.items.get(key)
         self.items[key] = item
-        size = _size(item)
-        self._total += size - self._sizes.get(key, 0)
-        self._sizes[key] = size
+        self._total += _size(item) - (_size(before) if before is not None else 0)
 
     def drop(self, key: str) -> None:
-        if self.items.pop(key, None) is not None:
-            self._total -= self._sizes.pop(key)
+        if (item := self.items.pop(key, None)) is not None:
+            self._total -= _size(item)
 
     def cut(self) -> None:
         """Back below the bound, if it is passed."""
@@ -66,6 +65,7 @@ class Section(Generic[K]):
 
 
 def _size(item: msgspec.Struct) -> int:
+    """With the comma after it."""
     return len(msgspec.json.encode(item)) + 1
 
 

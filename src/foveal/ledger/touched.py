@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import cast
 
 from foveal.calls.access import Access, clean_path
@@ -21,6 +22,7 @@ _NAMES_A_FILE = re.compile(r"[^/]*\.\w{1,10}\Z")
 _COMMAND_CHARS = 2_000
 
 
+@lru_cache(maxsize=256)
 def tool_of(name: str) -> str:
     """A tool's name without its server, squeezed."""
     return squeezed(_SERVER.split(name)[-1])

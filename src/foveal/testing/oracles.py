@@ -1,6 +1,7 @@
 """Judges of a prompt that know nothing of how it was built: is it valid, how large is it, does it continue another?"""
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import takewhile
 from typing import Any, cast
 
 import msgspec
@@ -77,12 +78,17 @@ def continues(before: Prompt, after: Prompt) -> bool:
     return before.setup.tools == after.setup.tools and same_head and new[: len(old)] == old
 
 
+def _is_system(message: dict[str, Any]) -> bool:
+    return message["role"] == "system"
+
+
 def _system(prompt: Prompt) -> str:
     """The system prompt, wherever the dialect puts it."""
     request = prompt.request
     match prompt.setup.dialect:
         case "openai_chat":
-            texts = request["messages"][: len(request["messages"]) - len(prompt.wires)]
+            messages: list[dict[str, Any]] = request["messages"]
+            texts = list(takewhile(_is_system, messages))
         case "openai_responses":
             texts = request.get("instructions")
         case "anthropic":

@@ -5,10 +5,12 @@ print(advice(tuning))
 Path("policy.toml").write_text(policy_file(tuning))
 """
 
-from foveal.tune.choosing import Choice, Gap, HeldOut, Rule
+from foveal.tune.choosing import Choice
 from foveal.tune.curve import curve
 from foveal.tune.grid import GRIDS, Grid, Variant
+from foveal.tune.held_out import Gap, HeldOut
 from foveal.tune.measuring import Cell, Point, price_list
+from foveal.tune.picking import Rule
 from foveal.tune.policy_file import policy_file
 from foveal.tune.tuning import Tried, Tuning, tune
 from foveal.tune.words import HEAD, advice, cells, document

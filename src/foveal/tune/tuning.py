@@ -8,9 +8,11 @@ from foveal.bench.case import Case
 from foveal.bench.pooling import Interval, interval
 from foveal.core.errors import BadInput
 from foveal.prices import ModelFacts
-from foveal.tune.choosing import Choice, Gap, Rule, choose, frontier, gap_of, sound
+from foveal.tune.choosing import Choice, choose
 from foveal.tune.grid import GRIDS, Variant
+from foveal.tune.held_out import Gap, gap_of
 from foveal.tune.measuring import Cell, Point, longest_first, measured, point_of
+from foveal.tune.picking import Rule, frontier, sound
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -69,6 +71,8 @@ def tune(
     tick: Callable[[int], None] = lambda calls: None,
 ) -> Tuning:
     """Replay the sessions under every variant and choose one. `tick` is told how many calls are done since the last time."""
+    if folds < 2:
+        raise BadInput(f"folds is {folds}; sessions are dealt into two or more, of which each is held out once")
     variants = tuple(dict.fromkeys((Variant(), *variants)))
     cases = longest_first(cases)
     is_long = [max(case.raw, default=0) > budget for case in cases]

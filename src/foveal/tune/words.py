@@ -6,7 +6,9 @@ from typing import Any, assert_never
 import msgspec
 
 from foveal.bench.pooling import Interval
-from foveal.tune.choosing import LEAST_SESSIONS, WITHIN, HeldOut
+from foveal.tune.choosing import LEAST_SESSIONS
+from foveal.tune.held_out import HeldOut
+from foveal.tune.picking import WITHIN
 from foveal.tune.tuning import Tried, Tuning
 
 HEAD = (

@@ -13,13 +13,16 @@ from foveal.calls.read_tools import squeezed
 from foveal.core.repair import json_object
 from foveal.ledger.events import Began, Ended, Event, Names, Said
 
-# A URL; a run of what paths, dotted names, ids and hashes are made of.
-_TOKEN = re.compile(r"https?://[^\s\"'<>()\[\]{}`\\,;*]{4,}|[A-Za-z0-9_./@#~+-]{4,}")
-_LABELLED = re.compile(r"\b([A-Za-z_]{2,40}+)(?:\"?[:=] ?| #)[\"'#]{0,2}([A-Za-z0-9#@][\w.@#+-]{2,63}+)")
-_LABEL = re.compile(
-    r"(?:id|number|code|port|version|hash|sha|zip|key|email|amount|price|total|balance|date|issue|pr|ticket)s?\Z",
-    re.IGNORECASE,
+# A run of what paths, dotted names, ids and hashes are made of; a URL goes on after its scheme.
+_TOKEN = re.compile(
+    r"[A-Za-z0-9_./@#~+-][A-Za-z0-9_./@#~+-]{3,}(?::(?:(?<=\bhttp:)|(?<=\bhttps:))//[^\s\"'<>()\[\]{}`\\,;*]{4,})?"
 )
+# Values first: signs before them are rare in a text, words that may be labels are not.
+_VALUE = re.compile(r"[:=#](?:(?<!#) )?[\"'#]{0,2}(?=[\w.@#+-]{0,63}?\d)([A-Za-z0-9#@][\w.@#+-]{2,63}+)")
+_LABELS = "id number code port version hash sha zip key email amount price total balance date issue pr ticket"
+_LABEL_ENDS = tuple(f"{label}{plural}" for label in _LABELS.split() for plural in ("", "s"))
+_LABEL = re.compile(r"(?<!\w)[A-Za-z_]{2,40}\Z")
+_LABEL_CHARS = 42
 _IS_NAME = re.compile(
     r"[\w.@~+-]*/[\w./@~+-]*|\w+(?:[.-]\w+)*\.[A-Za-z_]\w+|[A-Za-z#]\w*_\w+|[A-Za-z#]+\d\w*|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w*|[\w.+-]+@[\w.-]+\.\w+"
     r"|(?=[a-f0-9-]*\d)(?=[a-f0-9-]*[a-f])[a-f0-9]{7}[a-f0-9-]*\Z"
@@ -48,10 +51,7 @@ def names(event: Event) -> Iterator[Names]:
             sample = _sample(text)
             keys = frozenset(_KEY.findall(sample))
             found = {name: "" for name in found_in(sample) if name not in keys}
-            found |= {
-                value.rstrip(".:"): label for label, value in _LABELLED.findall(sample) if _is_value(label, value)
-            }
-            yield Names(found)
+            yield Names(found | dict(_labelled(sample)))
         case _:
             pass
 
@@ -75,8 +75,16 @@ def _name(token: str) -> str:
     return token if any(map(str.isalpha, token)) and not token.startswith(("//", "..")) else ""
 
 
-def _is_value(label: str, value: str) -> bool:
-    return any(map(str.isdigit, value)) and _LABEL.search(label) is not None
+def _labelled(text: str) -> Iterator[tuple[str, str]]:
+    """Values with digits in them that stand after a label: `order_id: 4711`, `issue #12`."""
+    for found in _VALUE.finditer(text):
+        at = found.start()
+        before = text[max(0, at - _LABEL_CHARS) : at]
+        if text[at] == "#":
+            before = before[:-1] if before.endswith(" ") else ""
+        before = before.removesuffix('"')
+        if before.lower().endswith(_LABEL_ENDS) and (label := _LABEL.search(before)):
+            yield found[1].rstrip(".:"), label[0]
 
 
 def _sample(text: str) -> str:

@@ -1,0 +1,73 @@
+"""Fences, reminders and surroundings of one session, as one: what the model is shown beside the conversation."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from foveal.beside import Host, Injection, Tools
+from foveal.core.entry import Entry, Fence, Message, ToolCall
+from foveal.core.project import ATTACHED, View
+from foveal.events import Pressure
+from foveal.inject.mentions import Mentioned
+from foveal.inject.reminders import Upload
+from foveal.injecting import Injector
+from foveal.policies import Policy
+from foveal.surroundings import NOWHERE, Around, Surroundings
+
+
+class Accompanied:
+    """A conversation with something beside it."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        surroundings: Surroundings | None,
+        count: Callable[[str], int],
+        allowed: frozenset[str] | None,
+    ) -> None:
+        given = surroundings or NOWHERE
+        self.injector = Injector(policy, count, given.triggers)
+        self.around = Around(given, count, allowed)
+
+    def follow(self, view: View) -> None:
+        self.injector.follow(view)
+        self._hear(self.around.follow(view))
+
+    def heard(self, seq: int, entry: Entry) -> None:
+        if isinstance(entry.body, Message):
+            self.injector.heard(seq, entry.body)
+            if entry.author != ATTACHED:  # a file can mention whatever it likes
+                self._hear(self.around.heard(entry.body))
+
+    def tools(self, given: Tools, limit: int) -> Tools:
+        return self.around.tools(given, limit)
+
+    def due(self, view: View) -> Iterator[Fence]:
+        if news := self.around.news(view):
+            self.injector.tell("new_instructions", *news)
+        for kind, text in self.around.put(view):
+            yield self.fence(view, kind, text, key="")
+
+    def beside(self, view: View, pressure: Pressure, host: Host, offered: frozenset[str], *, room: float) -> Injection:
+        self.injector.active_skill = self.around.active_skill
+        return self.injector.beside(view, pressure, host, offered, room=room)
+
+    def answer(self, call: ToolCall) -> Message | None:
+        return self.around.answer(call)
+
+    def sent(self) -> None:
+        self.injector.sent()
+
+    def fence(
+        self, view: View, kind: str, text: str, *, key: str | None = None, attributes: Mapping[str, str] | None = None
+    ) -> Fence:
+        return self.injector.fence(view, kind, text, key=key, attributes=attributes or {})
+
+    def attached(self, name: str, upload: Upload) -> None:
+        """A file came: it can be mentioned, and the next call is told."""
+        self.around.files.add(name)
+        self.injector.tell("uploads", upload)
+
+    def _hear(self, said: Mentioned | None) -> None:
+        """What the user mentions is told to the next call."""
+        for field in ("tools", "skills", "agents") if said else ():
+            if names := getattr(said, field):
+                self.injector.tell(f"mentioned_{field}", *names)
