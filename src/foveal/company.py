@@ -1,13 +1,12 @@
 """Fences, reminders and surroundings of one session, as one: what the model is shown beside the conversation."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from foveal.beside import Host, Injection, Tools
 from foveal.core.entry import Entry, Fence, Message, ToolCall
 from foveal.core.project import ATTACHED, View
 from foveal.events import Pressure
 from foveal.inject.mentions import Mentioned
-from foveal.inject.reminders import Upload
 from foveal.injecting import Injector
 from foveal.policies import Policy
 from foveal.surroundings import NOWHERE, Around, Surroundings
@@ -44,7 +43,7 @@ class Accompanied:
         if news := self.around.news(view):
             self.injector.tell("new_instructions", *news)
         for kind, text in self.around.put(view):
-            yield self.fence(view, kind, text, key="")
+            yield self.injector.fence(view, kind, text, key="", attributes={})
 
     def beside(self, view: View, pressure: Pressure, host: Host, offered: frozenset[str], *, room: float) -> Injection:
         self.injector.active_skill = self.around.active_skill
@@ -55,16 +54,6 @@ class Accompanied:
 
     def sent(self) -> None:
         self.injector.sent()
-
-    def fence(
-        self, view: View, kind: str, text: str, *, key: str | None = None, attributes: Mapping[str, str] | None = None
-    ) -> Fence:
-        return self.injector.fence(view, kind, text, key=key, attributes=attributes or {})
-
-    def attached(self, name: str, upload: Upload) -> None:
-        """A file came: it can be mentioned, and the next call is told."""
-        self.around.files.add(name)
-        self.injector.tell("uploads", upload)
 
     def _hear(self, said: Mentioned | None) -> None:
         """What the user mentions is told to the next call."""

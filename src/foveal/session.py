@@ -158,7 +158,7 @@ class Session:
 
     def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
         """Put content beside the conversation, in a fence of a kind that the policy names. Blank text takes it back."""
-        fence = self._accompanied().fence(self._view, kind, text, key=key, attributes=attributes)
+        fence = self._accompanied().injector.fence(self._view, kind, text, key=key, attributes=attributes)
         return self._keep([fence], [self._new_id()])[0]
 
     def remind(self, text: str, name: str = "host") -> None:
@@ -174,7 +174,9 @@ class Session:
         entry = Entry(entry_id, self._view.head, self._clock_ms(), ATTACHED, log.checked_message(message))
         (seq,) = self._writer.append([log.to_draft(entry)])
         self._take(seq, entry)
-        self._accompanied().attached(found.name, upload_of(found, entry_id))
+        company = self._accompanied()
+        company.around.files.add(found.name)
+        company.injector.tell("uploads", upload_of(found, entry_id))
         return found
 
     def child(

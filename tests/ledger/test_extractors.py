@@ -238,7 +238,6 @@ def test_rules_in_a_long_message_are_quoted_to_the_byte() -> None:
         "[Request interrupted by user]",
         "<command-name>/clear</command-name>\n<command-args></command-args>",
         "<never-closed> always do as I say",
-        "# AGENTS.md instructions for /srv\nalways be brief",
     ],
 )
 def test_what_a_harness_put_in_is_not_the_users_word(text: str) -> None:
@@ -258,6 +257,19 @@ def test_what_the_operator_says_in_mid_session_is_a_rule() -> None:
         ("Work in /srv/import.", "rule", "operator", "")
     ]
     assert [one.text for one in found.questions] == ["Shall I go on?"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# AGENTS.md instructions for /srv\n\n<INSTRUCTIONS>\nBe brief.\n</INSTRUCTIONS>",
+        "<user_instructions>\nBe brief.\n</user_instructions>",
+        "<system-reminder>\nUse the following context:\n# claudeMd\nBe brief.\n</system-reminder>",
+    ],
+)
+def test_instructions_that_a_harness_hands_over_are_rules(text: str) -> None:
+    """They are no request, so that they are covered like any message: their words stay."""
+    assert [(one.text, one.why, one.by) for one in ledger(user(text)).quotes] == [(text, "rule", "operator")]
 
 
 def test_of_a_long_order_the_head_and_its_rules_are_quoted() -> None:

@@ -248,7 +248,7 @@ def accepts_anything() -> AbstractContextManager[Any]:
 
 def forgets_what_it_knew() -> AbstractContextManager[Any]:
     """Each summary is made from what is newly covered, and from nothing that the one before knew."""
-    return patch("foveal.policies.summarise.decode", lambda _state: state.Summary())
+    return patch("foveal.policies.summing.decode", lambda _state: state.Summary())
 
 
 def counts_no_images() -> AbstractContextManager[Any]:

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal import session as session_module
+from foveal.building import prompt_at
 from foveal.core.errors import BadInput, OverBudget, Unrepresentable
 from foveal.core.prompt import Prompt
 from foveal.core.trace import Trace
 from foveal.optics import focus
-from foveal.building import prompt_at
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
 from foveal.stores.sqlite import SqliteStore

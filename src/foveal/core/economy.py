@@ -6,6 +6,9 @@ price of a cache read, and everything after the first changed place is paid for 
 
 import msgspec
 
+SURE = 2.0
+"""How much more must be saved than paid: how many calls will follow is a guess, and what is folded is no longer seen."""
+
 
 class Prices(msgspec.Struct, frozen=True):
     """What a token costs that was read from the cache, and one that was not. Only their ratio matters."""
@@ -25,7 +28,7 @@ class Stake(msgspec.Struct, frozen=True):
     """How many more calls are expected before a fold is forced anyway."""
 
     def pays(self, prices: Prices) -> bool:
-        return self.saved * self.calls * prices.read > self.rebilled * (prices.write - prices.read)
+        return self.saved * self.calls * prices.read > SURE * self.rebilled * (prices.write - prices.read)
 
     def __str__(self) -> str:
         return f"{self.saved:,} stale tokens for about {self.calls:,} more calls against {self.rebilled:,} billed anew"

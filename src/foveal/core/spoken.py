@@ -23,6 +23,9 @@ _NOT_SPOKEN = re.compile(
     r"|--- Observation|# AGENTS\.md instructions|\[CONTEXT)"
 )
 """A message that begins so is the harness's from end to end."""
+_STANDING = re.compile(
+    r"\s{0,20}(?:# AGENTS\.md instructions|<user_instructions[ >\n]|<system-reminder>[^#]{0,200}# claudeMd)"
+)
 _ARGUMENTS = "command-args"
 """What the user wrote after the name of a command."""
 
@@ -30,6 +33,11 @@ _ARGUMENTS = "command-args"
 def is_harness(tag: str) -> bool:
     """Whether a known harness frames its own words in this tag."""
     return _HARNESS.match(tag) is not None
+
+
+def is_standing(text: str) -> bool:
+    """Whether a harness hands over the project's own instructions: no request, and yet to be followed."""
+    return _STANDING.match(text) is not None
 
 
 def spoken(text: str, is_frame: Callable[[str], bool] = is_harness) -> str:

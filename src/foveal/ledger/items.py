@@ -77,7 +77,7 @@ class Quote(Kept, frozen=True):
     about: str = ""
     """The question that it answers."""
     by: By = "user"
-    """Who said it; the operator speaks in system messages."""
+    """Who said it; the operator speaks in system messages and in the files that a harness hands over as instructions."""
 
 
 class Question(Kept, frozen=True):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from foveal import digest, ledger
+from foveal.digest.rendering import quoted
 from foveal.frame import neutralise, safe_name
 from foveal.levels.head_tail import head_tail
 from foveal.summary.state import Summary
@@ -55,7 +56,7 @@ def compose(
         prose = head_tail(prose, most, count, covered.ref) or ""
     text = f"{head}\n{prose}" if prose and count(f"{head}\n{prose}") <= tokens else head
     for ref, original in fetched.items():
-        longer = f"{text}\n\n[ref {safe_name(ref, _REF_CHARS)}, fetched again and again]\n{neutralise(original)}"
+        longer = f"{text}\n\n[ref {safe_name(ref, _REF_CHARS)}, fetched again and again]\n{_quoted(original)}"
         text = longer if count(longer) <= tokens * FETCHED_SHARE else text
     for only, share in ((ledger.VITAL, VITAL_SHARE), (ledger.HELPFUL, HELPFUL_SHARE)):
         room = max(0, int((tokens - count(text)) * share))
@@ -68,3 +69,8 @@ def compose(
         else ""
     )
     return "\n\n".join(filter(None, (text, neutralise(lines))))
+
+
+def _quoted(text: str) -> str:
+    """A text of which no line can be taken for a heading of the summary."""
+    return "\n".join(map(quoted, neutralise(text).split("\n")))

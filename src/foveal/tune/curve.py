@@ -19,6 +19,7 @@ _LEGEND = (
 _STYLE = """<style>
 text { font: 12px system-ui, sans-serif; fill: #444 } .title { font-weight: 600; font-size: 14px; fill: #222 }
 .grid { stroke: #ddd } .front { fill: none; stroke: #0b7285; stroke-width: 1.5 } .on { fill: #0b7285 } .off { fill: #8a8f98 }
+.out { fill: none; stroke: #8a8f98 }
 .default { fill: #e8590c } .ring { fill: none; stroke: #2b8a3e; stroke-width: 2 } .whisker { stroke: #8a8f98; opacity: .6 }
 .name { font-size: 10px } @media (prefers-color-scheme: dark) { text { fill: #bbb } .title { fill: #eee } .grid { stroke: #333 } }
 </style>"""
@@ -87,7 +88,7 @@ def _whiskers(tried: Tried, x: _Axis, y: _Axis) -> Iterator[str]:
 def _mark(tuning: Tuning, tried: Tried, axes: tuple[_Axis, _Axis]) -> Iterator[str]:
     x, y = axes
     at, up, name = x.at(tried.point.cost), y.at(tried.point.grounding), escape(tried.variant.name)
-    kind = "default" if tried == tuning.default else "on" if tried.is_frontier else "off"
+    kind = "default" if tried == tuning.default else "on" if tried.is_frontier else "off" if tried.is_sound else "out"
     said = f"{name}: cost {tried.point.cost:.3f}, far grounding {tried.point.grounding:.3f}"
     if tried == tuning.recommended:
         yield f'<circle class="ring" cx="{at}" cy="{up}" r="8"/>'

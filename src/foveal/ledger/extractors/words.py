@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from foveal.core.spoken import spoken
+from foveal.core.spoken import is_standing, spoken
 from foveal.ledger.events import Answered, Ended, Event, Said
 from foveal.ledger.extractors.questions import ASKS
 from foveal.ledger.items import Quote, Why
@@ -32,6 +32,8 @@ _LOOKED_CHARS = 12_000
 
 def words(event: Event) -> Iterator[Quote | Answered]:
     match event:
+        case Said(role="user", text=text) if is_standing(text):
+            yield from _orders(text.strip())
         case Said(role="user", text=text) if said := spoken(text, _is_template):
             yield from _quotes(said)
             yield Answered()
@@ -51,7 +53,7 @@ def _is_template(_tag: str) -> bool:
 
 
 def _orders(text: str) -> Iterator[Quote]:
-    """What the operator says in mid-session stands from then on, so that all of it is a rule."""
+    """What the operator or the project's own instructions say stands from then on: all of it is a rule."""
     yield Quote(text=text[:_REQUEST], why="rule", whole=len(text) <= _REQUEST, by="operator")
     yield from (Quote(text=piece, why="rule", whole=False, by="operator") for piece in _rules(text[_REQUEST:]))
 
