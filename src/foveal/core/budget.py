@@ -60,9 +60,8 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         room = max(1, ceiling - self.reserve if ceiling > 2 * self.reserve else ceiling // 2)
         if room >= self.sendable:
             return self
-        share = room / self.sendable
-        trigger = None if self.trigger is None else max(2, int(self.trigger * share))
-        target = max(1, min(int(self.target * share), (trigger or room + 1) - 1))
+        trigger = None if self.trigger is None else max(2, min(self.trigger, room))
+        target = max(1, min(self.target, int((trigger or room) * TARGET_SHARE)))
         return msgspec.structs.replace(self, limit=room + self.reserve, target=target, trigger=trigger)
 
     def due(self, factor: float, fixed_tokens: int) -> Size:

@@ -28,7 +28,7 @@ class Folding(Atoms):
         self.said = next(((one.prose, one.author) for one in summaries if one.level == "summary"), self.said)
         if known := next((item.state for item in reversed(summaries) if item.state), ""):
             self.carried, self.owed = known, ()
-        elif places := tuple(sorted(place for item in summaries for place in self.places(item))):
+        elif places := tuple(sorted({place for item in summaries for place in self.places(item)})):
             self.owed = (*self.owed, places)
         for item in items:
             match item:
