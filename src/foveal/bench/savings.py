@@ -26,6 +26,7 @@ _WHY = {
     "images": "only the newest images stay; older ones can be recalled",
     "clear": "it is no longer new: one line stays, with the reference to recall it by",
     "repeats": "the same call was made again later: the newer result is shown, and this one can be recalled",
+    "summarise": "it is among the oldest messages: a summary with their state and the lines that will be needed stands for them",
     "oldest": "it is among the oldest messages: one line stands for all of them, and they can be recalled",
     "thinking": "it is the thinking behind a step that is finished",
 }
