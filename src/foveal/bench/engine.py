@@ -85,7 +85,7 @@ def _by_recency(stage: BuiltIn) -> BuiltIn:
     return msgspec.structs.replace(stage, score="recency") if isinstance(stage, Summarise) else stage
 
 
-_LEVELS_ONLY: tuple[BuiltIn, ...] = (
+LEVELS_ONLY: tuple[BuiltIn, ...] = (
     Superseded(),
     Expired(),
     Shorten(),
@@ -100,7 +100,7 @@ PARTS: dict[str, Runner] = {
     "foveal": foveal(),
     "foveal, digest by recency": foveal(stages=tuple(map(_by_recency, DEFAULT_STAGES))),
     "foveal, no digest": foveal(stages=tuple(map(_one_line, DEFAULT_STAGES))),
-    "foveal, levels only": foveal(stages=_LEVELS_ONLY),
+    "foveal, levels only": foveal(stages=LEVELS_ONLY),
     "foveal, no superseded": foveal(stages=_without(Superseded)),
     "foveal, results cut on arrival": foveal(arrival=0.1),
 }

@@ -112,7 +112,9 @@ class _Run:
         self._before: tuple[bytes, list[_Known]] = b"", []
         self._is_right = False
         self._recorded = frozenset(line for known in self._same.values() for line in known.text.splitlines())
-        first = next((message for message in case.messages if message["role"] == "user"), None)
+        asked = (message for message in case.messages if message["role"] == "user")
+        # What a harness puts before the task is no request, whoever measures.
+        first = next((message for message in asked if spoken(text_of(message)).strip()), None)
         # Its longest line: an engine may mark a request up, but not leave it out.
         self._task = max(text_of(first).splitlines(), key=len, default="").strip()[:_TASK_CHARS] if first else ""
 

@@ -100,7 +100,7 @@ def _newest(item: Kept) -> tuple[int, str]:
     return -item.seq, str(item)
 
 
-_REQUEST_CHARS = 400
+_REQUEST_CHARS = 1_600
 """Of a long message: the summary quotes the first and the latest request by itself."""
 
 
