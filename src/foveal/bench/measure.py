@@ -12,6 +12,7 @@ import msgspec
 from foveal.bench.case import PROMPT_TOKENS, Case, Chat, Runner, Sent, count, text_of, tokens_of, tools_tokens
 from foveal.bench.grounding import Need, is_name
 from foveal.bench.validity import problems
+from foveal.core.spoken import spoken
 
 AGES = (25, 50, 100)
 """Far clues are also counted by how many messages ago they were seen: up to each of these, and beyond."""
