@@ -186,6 +186,8 @@ def _mark_breakpoints(messages: list[Wire]) -> None:
     ]
     for i in {len(messages) - 1, *(reply - 1 for reply in replies[:1] if reply > 0)}:
         content = messages[i]["content"]
+        if content[-1]["type"] in ("thinking", "redacted_thinking"):
+            continue  # takes no mark, and ends a message only where nobody has spoken since
         marked = content[-1] | {"cache_control": _BREAKPOINT}
         messages[i] = {"role": messages[i]["role"], "content": [*content[:-1], marked]}
 
