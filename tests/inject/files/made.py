@@ -1,5 +1,6 @@
 """Files made by hand, byte for byte, so that no library is needed to make what a library reads."""
 
+import gzip
 import io
 import struct
 import tarfile
@@ -45,11 +46,14 @@ def zipped(members, **options):
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, **options) as archive:
         for name, data in members.items():
-            archive.writestr(name, data)
+            # Dated, so that the bytes, and with them the names of tests, are the same in every process.
+            archive.writestr(zipfile.ZipInfo(name, (2024, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
     return out.getvalue()
 
 
 def tarred(members, mode="w"):
+    if mode == "w:gz":
+        return gzip.compress(tarred(members), mtime=0)
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode=mode) as archive:
         for name, data in members.items():
