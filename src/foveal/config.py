@@ -5,7 +5,6 @@ YAML is read for plain data only: no tags, no aliases, no key twice, and no more
 Older files have two knobs, `auto_compact` and `compact_threshold`. They are read, with a warning that says what to write now.
 """
 
-import tomllib
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -111,6 +110,8 @@ def _text(path: Path) -> str:
 
 
 def _toml(text: str, path: str | Path) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 - loaded by the first policy that is read from a file
+
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from foveal.inject.reminders.situation import Thresholds
+from foveal.inject.reminders.rule import Thresholds
 
 Level: TypeAlias = Literal["none", "info", "warning", "critical"]
 

@@ -25,7 +25,7 @@ from foveal.inject.reminders import (
     rulebook,
     update,
 )
-from foveal.inject.reminders.evaluate import MOST_TOKENS, ONCE
+from foveal.inject.reminders.evaluating import MOST_TOKENS, ONCE
 from foveal.ledger import EMPTY, Step
 from foveal.ledger import update as noted
 from foveal.ledger.extractors import todos

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from foveal import counters, prices
+from foveal import counters, frame, prices
 from foveal.core.budget import Budget
 from foveal.core.economy import Prices
 from foveal.core.entry import Image, Part, Setup
@@ -24,7 +24,6 @@ from foveal.core.view import Size
 from foveal.dialects import Dialect, find_dialect
 from foveal.dialects.port import Ask, ToolSpec
 from foveal.dialects.tools import tools_json
-from foveal.frame import neutralise_part
 from foveal.policies import Policy
 from foveal.policies.arrival import NO_RENDERERS, Renderers, arrival
 from foveal.policies.retention import Layers
@@ -123,7 +122,7 @@ class Optics(msgspec.Struct, frozen=True):
 def _guarded(part: Part) -> Part:
     """The part neutralised, as it will be sent: two halves of a letter are one only then."""
     sent = sendable_part(part)
-    safe = neutralise_part(sent)
+    safe = frame.neutralise_part(sent)
     return part if safe is sent else safe
 
 

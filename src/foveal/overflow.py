@@ -23,26 +23,23 @@ _NOT_OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = r"(\d[\d,_.]{0,14})"
-_TOO_LONG = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"maximum (?:context|prompt|model) length (?:is|of) {_NUMBER}",
-        rf"prompt is too long:? {_NUMBER} tokens > (?P<limit>\d[\d,]*)",
-        rf"exceed context limit:? {_NUMBER} \+ {_NUMBER} > (?P<limit>\d[\d,]*)",
-        rf"input token count (?:\(?{_NUMBER}\)? )?exceeds the maximum number of tokens allowed \(?(?P<limit>\d[\d,]*)",
-        rf"input token count is {_NUMBER} but (?:the )?model only supports up to (?P<limit>\d[\d,]*)",
-        rf"exceeds the limit of {_NUMBER}",
-        rf"exceeded model token limit:? {_NUMBER}",
-        rf"too large for model with {_NUMBER} maximum context",
-        rf"exceeds the available context size \(?{_NUMBER}",
-        rf"context (?:window|length|size) (?:is|of) (?:only )?{_NUMBER}",
-        r"context[_ ]length[_ ]exceeded|context_window_exceeded|request_too_large|string_above_max_length",
-        r"prompt (?:is )?too long|input is too long|input exceeds the context window|exceeds the available context size",
-        r"exceeds? (?:the |this )?(?:model'?s? )?(?:maximum )?context (?:window|length|limit|size)",
-        r"context window exceeds limit|longer than the (?:maximum )?(?:model|context) length|exceeded max context length",
-        r"reduce the length of (?:the|your) (?:messages|prompt|input)|tokens to keep from the initial prompt",
-        r"request (?:body )?exceeds the maximum size|payload too large|too many tokens in (?:the )?(?:prompt|request|input)",
-    )
+_TOO_LONG = (
+    rf"maximum (?:context|prompt|model) length (?:is|of) {_NUMBER}",
+    rf"prompt is too long:? {_NUMBER} tokens > (?P<limit>\d[\d,]*)",
+    rf"exceed context limit:? {_NUMBER} \+ {_NUMBER} > (?P<limit>\d[\d,]*)",
+    rf"input token count (?:\(?{_NUMBER}\)? )?exceeds the maximum number of tokens allowed \(?(?P<limit>\d[\d,]*)",
+    rf"input token count is {_NUMBER} but (?:the )?model only supports up to (?P<limit>\d[\d,]*)",
+    rf"exceeds the limit of {_NUMBER}",
+    rf"exceeded model token limit:? {_NUMBER}",
+    rf"too large for model with {_NUMBER} maximum context",
+    rf"exceeds the available context size \(?{_NUMBER}",
+    rf"context (?:window|length|size) (?:is|of) (?:only )?{_NUMBER}",
+    r"context[_ ]length[_ ]exceeded|context_window_exceeded|request_too_large|string_above_max_length",
+    r"prompt (?:is )?too long|input is too long|input exceeds the context window|exceeds the available context size",
+    r"exceeds? (?:the |this )?(?:model'?s? )?(?:maximum )?context (?:window|length|limit|size)",
+    r"context window exceeds limit|longer than the (?:maximum )?(?:model|context) length|exceeded max context length",
+    r"reduce the length of (?:the|your) (?:messages|prompt|input)|tokens to keep from the initial prompt",
+    r"request (?:body )?exceeds the maximum size|payload too large|too many tokens in (?:the )?(?:prompt|request|input)",
 )
 
 
@@ -60,7 +57,7 @@ def refusal_in(error: object) -> Refusal | None:
     if status == 429 or _NOT_OVERFLOW.search(said):
         return None
     for pattern in _TOO_LONG:
-        if found := pattern.search(said):
+        if found := re.search(pattern, said, re.IGNORECASE):
             return Refusal(_limit(found), found.group()[:200])
     # Some gateways answer 413 and no word.
     return Refusal(None, "HTTP status 413") if status == 413 else None

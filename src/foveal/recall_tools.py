@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from foveal import frame
 from foveal.core.entry import Message, ToolCall, result
 from foveal.core.errors import FovealError
 from foveal.core.lens import RECALL_TOOL, SEARCH_TOOL
-from foveal.frame import restore, safe_name
 from foveal.stores.port import Store
 
 RECALL = RECALL_TOOL
@@ -84,21 +84,21 @@ def answer(store: Store, session: str, call: ToolCall) -> Message:
 def _recall(store: Store, session: str, call: ToolCall) -> str:
     from foveal.recall import Fetch, fetch  # noqa: PLC0415 - loaded by the first call
 
-    asked = msgspec.json.decode(restore(call.arguments), type=_Recall)
+    asked = msgspec.json.decode(frame.restore(call.arguments), type=_Recall)
     wanted = Fetch(asked.ref.removeprefix("ref "), asked.offset, asked.limit, asked.unit, asked.pattern)
     found = fetch(store, session, wanted, most=MOST_CHARACTERS)
     matches = f", {found.matches} matching" if found.matches is not None else ""
     more = f"; go on with offset {found.next.offset}, unit {found.next.unit}" if found.next else ""
-    ref = safe_name(asked.ref, _NAME_CHARS)
+    ref = frame.safe_name(asked.ref, _NAME_CHARS)
     return f"[{ref}: {found.unit} {found.first}-{found.last} of {found.total}{matches}{more}]\n{found.text}"
 
 
 def _search(store: Store, session: str, call: ToolCall) -> str:
     from foveal.search import search  # noqa: PLC0415 - loaded by the first call
 
-    asked = msgspec.json.decode(restore(call.arguments), type=_Search)
+    asked = msgspec.json.decode(frame.restore(call.arguments), type=_Search)
     hits = search(store, session, asked.query, limit=asked.limit, without=NAMES)
     if not hits:
         return "[nothing found]"
-    named = ((safe_name(hit.ref, _NAME_CHARS), safe_name(hit.kind, _NAME_CHARS), hit) for hit in hits)
+    named = ((frame.safe_name(hit.ref, _NAME_CHARS), frame.safe_name(hit.kind, _NAME_CHARS), hit) for hit in hits)
     return "\n".join(f"[ref {ref}, {kind}, line {hit.line}]\n{hit.snippet}" for ref, kind, hit in named)

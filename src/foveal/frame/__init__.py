@@ -5,11 +5,39 @@ what the host wrote may hold frames, everything else is **neutralised**, which b
 ours, for a chat template's token or for a line of our stand-ins, visibly and reversibly. Pure text in, pure text out.
 """
 
-from foveal.frame.names import safe_name
-from foveal.frame.neutral import neutralise, neutralise_joined, restore, tags
-from foveal.frame.parts import neutralise_part
-from foveal.frame.trust import Trust, is_trusted, lowest
-from foveal.frame.wrap import KINDS, fence_kind, nonce, wrap
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from foveal.frame.names import safe_name
+    from foveal.frame.neutral import neutralise, neutralise_joined, restore, tags
+    from foveal.frame.parts import neutralise_part
+    from foveal.frame.trust import Trust, is_trusted, lowest
+    from foveal.frame.wrapping import KINDS, fence_kind, nonce, wrap
+
+_WHERE = {
+    "KINDS": "wrapping",
+    "Trust": "trust",
+    "fence_kind": "wrapping",
+    "is_trusted": "trust",
+    "lowest": "trust",
+    "neutralise": "neutral",
+    "neutralise_joined": "neutral",
+    "neutralise_part": "parts",
+    "nonce": "wrapping",
+    "restore": "neutral",
+    "safe_name": "names",
+    "tags": "neutral",
+    "wrap": "wrapping",
+}
+"""Loaded when it is asked for: an import costs what every session needs, and no more."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f"foveal.frame.{_WHERE[name]}"), name)
+    raise AttributeError(f"module 'foveal.frame' has no attribute {name!r}")
+
 
 __all__ = [
     "KINDS",

@@ -2,7 +2,7 @@
 
 import re
 
-from foveal.frame import neutralise_joined, tags
+from foveal import frame
 
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # colours, cursor movements
@@ -24,7 +24,9 @@ def kept_safe(lines: list[str], text: str) -> list[str]:
 
     Whatever takes something out of a text can join what it held apart. A text that was not safe is a host's who wants it so.
     """
-    return list(neutralise_joined(tuple(lines))) if tags("\n".join(lines)) and not tags(text) else lines
+    return (
+        list(frame.neutralise_joined(tuple(lines))) if frame.tags("\n".join(lines)) and not frame.tags(text) else lines
+    )
 
 
 def _last_state(line: str) -> str:

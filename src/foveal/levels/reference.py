@@ -1,7 +1,7 @@
 """Level `reference`: one line that says what stood here and how to get it back."""
 
+from foveal import frame
 from foveal.core.entry import Content, File, Image, Stored, Text
-from foveal.frame import safe_name
 
 _NAME_CHARS = 200
 """Of what others have named: a path or a sentence, on one line, without what could end the line's brackets."""
@@ -10,7 +10,7 @@ _NAME_CHARS = 200
 def reference(what: str, tokens: int, ref: str, newer: str = "", *, hint: str = "") -> str:
     """The one-line stand-in. `newer` is the reference of what made this one stale, `hint` what the tool says beside it."""
     pointer = f"; newer: {newer}" if newer else ""
-    line = f"[{safe_name(what, _NAME_CHARS)}: {tokens:,} tokens not shown; ref {ref}{pointer}]"
+    line = f"[{frame.safe_name(what, _NAME_CHARS)}: {tokens:,} tokens not shown; ref {ref}{pointer}]"
     return f"{line} {hint}" if hint else line
 
 
@@ -30,8 +30,8 @@ def _as_text(item: Content) -> str:
             return text
         case Image(media_type, _, _, width, height):
             size = f" {width}×{height}" if width and height else ""
-            return f"[image {safe_name(media_type, _NAME_CHARS)}{size}]"
+            return f"[image {frame.safe_name(media_type, _NAME_CHARS)}{size}]"
         case File(media_type, name):
-            return f"[file {safe_name(name, _NAME_CHARS)} {safe_name(media_type, _NAME_CHARS)}]"
+            return f"[file {frame.safe_name(name, _NAME_CHARS)} {frame.safe_name(media_type, _NAME_CHARS)}]"
         case Stored(_, size_bytes, lines):
             return f"{item.head}\n[{size_bytes:,} bytes, {lines:,} lines]\n{item.tail}"

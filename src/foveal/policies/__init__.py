@@ -10,8 +10,8 @@ from foveal.core.budget import Budget, one_knob, sent_limit
 from foveal.core.errors import BadPolicy
 from foveal.core.retention import Rule
 from foveal.inject.fences import FenceKind, Turns
-from foveal.inject.reminders import Rule as Reminder
-from foveal.inject.reminders import Thresholds
+from foveal.inject.reminders.rule import Rule as Reminder
+from foveal.inject.reminders.rule import Thresholds
 from foveal.policies.clear import Clear
 from foveal.policies.compact import Compact
 from foveal.policies.expired import Expired

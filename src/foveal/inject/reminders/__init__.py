@@ -1,10 +1,56 @@
 """Reminders: short texts for one call, after the last message, never part of the conversation. Pure."""
 
-from foveal.inject.reminders.evaluate import MOST_TOKENS, Reminded, Reminder, Suppressed, Wrap, evaluate, remembering
-from foveal.inject.reminders.repetition import FRESH, Repeated, Trail, found, repetition, update
-from foveal.inject.reminders.rules import BUILT_IN, Catalogues, Rule, Rulebook, rulebook
-from foveal.inject.reminders.situation import OneShot, Situation, Thresholds, Upload
-from foveal.inject.reminders.triggers import Trigger
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from foveal.inject.reminders.circles import FRESH, Repeated, Trail, found, repetition, update
+    from foveal.inject.reminders.evaluating import (
+        MOST_TOKENS,
+        Reminded,
+        Reminder,
+        Suppressed,
+        Wrap,
+        evaluate,
+        remembering,
+    )
+    from foveal.inject.reminders.rules import BUILT_IN, Catalogues, Rule, Rulebook, rulebook
+    from foveal.inject.reminders.situation import OneShot, Situation, Thresholds, Upload
+    from foveal.inject.reminders.triggers import Trigger
+
+_WHERE = {
+    "BUILT_IN": "rules",
+    "Catalogues": "rules",
+    "FRESH": "circles",
+    "MOST_TOKENS": "evaluating",
+    "OneShot": "situation",
+    "Reminded": "evaluating",
+    "Reminder": "evaluating",
+    "Repeated": "circles",
+    "Rule": "rule",
+    "Rulebook": "rules",
+    "Situation": "situation",
+    "Suppressed": "evaluating",
+    "Thresholds": "rule",
+    "Trail": "circles",
+    "Trigger": "triggers",
+    "Upload": "situation",
+    "Wrap": "evaluating",
+    "evaluate": "evaluating",
+    "found": "circles",
+    "remembering": "evaluating",
+    "repetition": "circles",
+    "rulebook": "rules",
+    "update": "circles",
+}
+"""Loaded when it is asked for: an import costs what every session needs, and no more."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f"foveal.inject.reminders.{_WHERE[name]}"), name)
+    raise AttributeError(f"module 'foveal.inject.reminders' has no attribute {name!r}")
+
 
 __all__ = [
     "BUILT_IN",

@@ -1,17 +1,16 @@
 """What reminders are about: one frozen value for each call. The session fills in what it knows and leaves out the rest."""
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from foveal.core.errors import BadPolicy
-from foveal.inject.reminders.repetition import Repeated
+from foveal.inject.reminders.circles import Repeated
+from foveal.inject.reminders.rule import Level, Thresholds
 from foveal.inject.reminders.templates import Value
 
 if TYPE_CHECKING:
     from foveal.ledger.items import Todo
 
-Level: TypeAlias = Literal["info", "warning", "critical"]
 
 CLOSED = frozenset(("completed", "done", "cancelled"))
 """What a todo's status says when nothing is left to do. Whatever else a model writes there is open."""
@@ -32,27 +31,6 @@ class OneShot(msgspec.Struct, frozen=True):
 
     id: str
     text: str
-
-
-class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """From which share of the limit the context counts as full. Tokens, never steps or messages."""
-
-    info: float = 0.7
-    warning: float = 0.8
-    critical: float = 0.95
-
-    def __post_init__(self) -> None:
-        if not 0 < self.info < self.warning < self.critical <= 1:
-            raise BadPolicy(
-                f"pressure is info {self.info}, warning {self.warning}, critical {self.critical}; "
-                "they are shares of the limit that rise, above 0 and up to 1"
-            )
-
-    def level(self, used_tokens: int, limit_tokens: int) -> Level | None:
-        for level in ("critical", "warning", "info"):
-            if used_tokens >= getattr(self, level) * limit_tokens:
-                return level
-        return None
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
