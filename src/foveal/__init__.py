@@ -3,8 +3,7 @@
 Append what happened, ask for the prompt, send it, ask why. Everything that a user needs is a name of this module.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foveal.config import read_policy
 from foveal.core.budget import Budget
@@ -52,6 +51,7 @@ from foveal.core.errors import (
     SummaryFailed,
     Unrepresentable,
 )
+from foveal.core.later import later
 from foveal.core.prompt import Prompt
 from foveal.core.retention import Rule
 from foveal.core.trace import Line, Trace
@@ -103,14 +103,8 @@ _LATER = {
     "Workspace": "workspace",
     "toolbox": "inject.toolbox",
 }
-"""Where names are that are loaded when they are asked for: an import costs what every session needs, and no more."""
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(f"foveal.{_LATER[name]}"), name)
-    raise AttributeError(f"module 'foveal' has no attribute {name!r}")
-
+__getattr__ = later(__name__, _LATER)
 
 __all__ = [
     "AsyncSession",

@@ -10,14 +10,14 @@ from foveal import checkpoint_tool, recall_tools
 from foveal.building import entries_at
 from foveal.core.codec import sendable
 from foveal.core.economy import Stake, calls_left
-from foveal.core.entry import Entry, Fold, Message, RangeFold, Setup, ToolResult
+from foveal.core.entry import Entry, Fold, RangeFold, Setup, ToolResult
 from foveal.core.errors import NotFound, OverBudget
 from foveal.core.fit import fit
 from foveal.core.folding import SUMMARISED
 from foveal.core.lens import CHECKPOINT_TOOL
 from foveal.core.project import View
 from foveal.core.trace import PROMPT_TOKENS
-from foveal.core.view import Size, entry_ref, short_ref
+from foveal.core.view import Size, short_ref
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.tools import read_tools
 from foveal.events import Pressure
@@ -112,13 +112,11 @@ class Planner:
 
     def steps(self, view: View, fold: Fold) -> "list[Step]":
         """The messages that the summary of this fold covers and no summary before it did, as they were recorded."""
-        from foveal.summary.state import step  # noqa: PLC0415 - loaded by the first summary
+        from foveal.summary.state import steps_at  # noqa: PLC0415 - loaded by the first summary
 
         items = [item for item in fold.items if isinstance(item, RangeFold) and item.policy == SUMMARISED]
         places = sorted({place for item in items for place in view.places(item)})
-        found = self._originals(places)
-        entries = [(place, found[place]) for place in places if place in found]
-        return [step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
+        return steps_at(places, self._originals(places))
 
     def specs(self, tools: Sequence[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
         """The host's own tools, read."""

@@ -38,9 +38,6 @@ class Scribe:
         self._asked: tuple[int, ...] = ()
         """Places of the messages that the question under way is about."""
 
-    def check(self) -> None:
-        """Nothing more: whoever makes a scribe is told of a summariser that nobody knows."""
-
     @property
     def is_wanted(self) -> bool:
         """Whether there is somebody to ask, who has not failed too often."""

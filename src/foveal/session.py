@@ -94,7 +94,7 @@ class Session:
         self._optics = focus(model, policy, dialect, counter, declared=self._declared, renderers=renderers)
         self._summariser, self._on_event = summariser, on_event
         if self._is_summarised:
-            self._scribe.check()  # told now, and not by the first fold
+            _ = self._scribe  # a summariser that nobody knows is told of now, and not by the first fold
         self._writer = store.hold(name, takeover=takeover)
         try:
             self._view = open_view(store, name, self._optics)
@@ -342,7 +342,7 @@ class Session:
 
         return self._scribe.write(
             fold,
-            self._planner.steps(self._view, fold),
+            self._planner.steps(self._view, fold) if self._is_summarised else (),  # code has read them already
             count=self._view.lens.measure.count,
             shown=lambda: shown_beside(self._view, fold),
             fetched=lambda: fetched_often(self._store, self.name, self._view),

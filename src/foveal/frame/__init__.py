@@ -5,8 +5,9 @@ what the host wrote may hold frames, everything else is **neutralised**, which b
 ours, for a chat template's token or for a line of our stand-ins, visibly and reversibly. Pure text in, pure text out.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from foveal.core.later import later
 
 if TYPE_CHECKING:
     from foveal.frame.names import safe_name
@@ -30,14 +31,8 @@ _WHERE = {
     "tags": "neutral",
     "wrap": "wrapping",
 }
-"""Loaded when it is asked for: an import costs what every session needs, and no more."""
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f"foveal.frame.{_WHERE[name]}"), name)
-    raise AttributeError(f"module 'foveal.frame' has no attribute {name!r}")
-
+__getattr__ = later(__name__, _WHERE)
 
 __all__ = [
     "KINDS",

@@ -4,17 +4,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from foveal.core.entry import Fold, Message, RangeFold
+from foveal.core.entry import Fold, RangeFold
 from foveal.core.fit import Scene
 from foveal.core.folding import SUMMARISED
 from foveal.core.project import View
 from foveal.core.stand_in import text_of
-from foveal.core.view import Atom, Item, entry_ref
+from foveal.core.view import Atom, Item
 from foveal.digest import Scoring
 from foveal.ledger import Step
 from foveal.policies.pairs import cover, neighbours
 from foveal.summary.compose import compose
-from foveal.summary.state import Covered, Summary, decode, encode, extend, step
+from foveal.summary.state import Covered, Summary, decode, encode, extend, steps_at
 
 BECAUSE = "the oldest that may go, to reach the target; the summary holds their state"
 
@@ -77,10 +77,7 @@ def _steps(scene: Scene, items: list[Item]) -> list[Step]:
 
 
 def _read(scene: Scene, places: Sequence[int]) -> list[Step]:
-    """The messages at these places as they were recorded."""
-    found = scene.originals(places)
-    entries = ((at, found[at]) for at in places if at in found)
-    return [step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
+    return steps_at(places, scene.originals(places))
 
 
 def _shown(scene: Scene, going: list[Atom]) -> Iterator[str]:

@@ -1,13 +1,14 @@
 """What a summary knows: the ledger, the lines worth keeping, and the prose that somebody wrote. Carried from fold to fold."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from foveal import digest as digests
 from foveal import ledger as ledgers
-from foveal.core.entry import Message, Opaque, RedactedThinking, Thinking
+from foveal.core.entry import Entry, Message, Opaque, RedactedThinking, Thinking
 from foveal.core.repair import sayable
+from foveal.core.view import entry_ref
 
 
 class Covered(msgspec.Struct, frozen=True, array_like=True):
@@ -49,6 +50,12 @@ def step(ref: str, message: Message, number: int) -> ledgers.Step:
     """A recorded message as a summary reads it: what it says can be sent, and thinking is nobody's to repeat."""
     parts = (sayable(part) for part in message.parts if not isinstance(part, Thinking | RedactedThinking | Opaque))
     return ledgers.Step(ref, msgspec.structs.replace(message, parts=tuple(parts)), number)
+
+
+def steps_at(places: Sequence[int], found: Mapping[int, Entry]) -> list[ledgers.Step]:
+    """The messages at these places of the log, of the entries that were found there."""
+    entries = ((at, found[at]) for at in places if at in found)
+    return [step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
 
 
 def extend(summary: Summary, steps: Iterable[ledgers.Step], covered: Covered) -> Summary:

@@ -1,7 +1,8 @@
 """Reminders: short texts for one call, after the last message, never part of the conversation. Pure."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from foveal.core.later import later
 
 if TYPE_CHECKING:
     from foveal.inject.reminders.circles import FRESH, Repeated, Trail, found, repetition, update
@@ -43,14 +44,8 @@ _WHERE = {
     "rulebook": "rules",
     "update": "circles",
 }
-"""Loaded when it is asked for: an import costs what every session needs, and no more."""
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f"foveal.inject.reminders.{_WHERE[name]}"), name)
-    raise AttributeError(f"module 'foveal.inject.reminders' has no attribute {name!r}")
-
+__getattr__ = later(__name__, _WHERE)
 
 __all__ = [
     "BUILT_IN",
