@@ -6,7 +6,8 @@
 (a) CPU time of a call with 20 fences and 20 reminder rules, less that of the same call without any: with rules as they usually
     are, most of them silent, and with 20 that all have something new to say with each call;
 (b) the share of all input that the provider's cache serves, on recorded sessions replayed with a time, todos, files and
-    reminders beside every call, and without them.
+    reminders beside every call, and without them;
+(c) what the log grows by, beside the conversation itself, when large instructions stay and reminders change with each call.
 
 Writes results/injection.md and results/injection.json. No model is asked.
 """
@@ -47,6 +48,8 @@ CALLS = 300
 ROUNDS = 5
 TARGET_MS = 0.2
 TARGET_POINTS = 1.0
+GROWN = 200
+"""Calls over which the growth of the log is averaged."""
 LONGEST = 400
 """Messages of a session that is replayed: enough for a dozen folds."""
 
@@ -226,10 +229,33 @@ def shares(names: Sequence[str], sessions: int) -> dict[str, dict[str, Share]]:
     return found
 
 
+# (c) The log.
+
+
+def growth() -> dict[str, float]:
+    """Bytes that a call adds to the log: those of the conversation, and those of the marks of what stood beside it."""
+    rules = (Rule("clock", "fact:time", "It is {time}."),)
+    store, policy = MemoryStore(), Policy(max_context_tokens=200_000, fences=KINDS, remind=True, reminders=rules)
+    session = Session(store, "grown", model=MODEL, policy=policy, dialect="openai_chat")
+    session.extend([system("Be brief."), user("Mend it.")])
+    session.inject("rules", "Run the tests before you say that it works. " * 233, key="")
+    for n in range(GROWN):
+        todos = [{"content": f"Step {n + i}", "status": status} for i, status in enumerate(("in_progress", "pending"))]
+        session.extend(
+            [assistant("", ToolCall(f"c{n}", "TodoWrite", json.dumps({"todos": todos}))), result(f"c{n}", "ok")]
+        )
+        session.prompt(host=Host(steps_left=3, facts={"time": f"12:{n % 60:02}"}))
+    rows = [row.payload for row in store.rows("grown")]
+    marks = sum(len(row) for row in rows if row.startswith(b'={"is":"beside"'))
+    return {"marks_bytes": marks / GROWN, "log_bytes": sum(map(len, rows)) / GROWN}
+
+
 # The report.
 
 
-def report(timed: dict[str, dict[str, float]], found: dict[str, dict[str, Share]], sessions: int) -> str:
+def report(
+    timed: dict[str, dict[str, float]], found: dict[str, dict[str, Share]], grown: dict[str, float], sessions: int
+) -> str:
     worst = max(pair["without"].share - pair["with"].share for pair in found.values())
     lines = [
         "# What stands beside the conversation, and what it costs",
@@ -272,8 +298,22 @@ def report(timed: dict[str, dict[str, float]], found: dict[str, dict[str, Share]
             f"| {name} | {beside.calls:,} | {per_call:.0f} | {plain.folds} / {beside.folds} | {plain.share:.2f} "
             f"| {beside.share:.2f} | {beside.share - plain.share:+.2f} | {weight:.2f} |"
         )
-    lines += ["", f"The largest loss is {worst:.2f} points.", ""]
+    lines += ["", f"The largest loss is {worst:.2f} points.", "", *_log_lines(grown)]
     return "\n".join(lines)
+
+
+def _log_lines(grown: dict[str, float]) -> list[str]:
+    return [
+        "## The log",
+        "",
+        f"10 KB of instructions that stay, and todos, time and steps left that change with each call; mean of {GROWN} calls.",
+        "",
+        "| | bytes a call |",
+        "|---|---:|",
+        f"| marks of what stood beside the prompts | {grown['marks_bytes']:,.0f} |",
+        f"| the whole log | {grown['log_bytes']:,.0f} |",
+        "",
+    ]
 
 
 def main() -> None:
@@ -284,12 +324,14 @@ def main() -> None:
     args = parser.parse_args()
     timed = times()
     print(json.dumps(timed, indent=1), flush=True)
+    grown = growth()
+    print(json.dumps(grown, indent=1), flush=True)
     found = shares(args.sets, args.sessions)
     args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "injection.md").write_text(report(timed, found, args.sessions), encoding="utf-8")
+    (args.out / "injection.md").write_text(report(timed, found, grown, args.sessions), encoding="utf-8")
     plain = {name: {key: msgspec.to_builtins(one) for key, one in pair.items()} for name, pair in found.items()}
     (args.out / "injection.json").write_text(
-        json.dumps({"times": timed, "cache": plain}, indent=1) + "\n", encoding="utf-8"
+        json.dumps({"times": timed, "cache": plain, "log": grown}, indent=1) + "\n", encoding="utf-8"
     )
 
 

@@ -1,9 +1,10 @@
 """One engine, in an environment of its own: what would it have sent for each model call of a session?
 
 Run by `peers.py` with the interpreter of the engine's environment; imports nothing but that engine and the tokenizer. Sessions
-come in and prompts go out as lines of JSON. Only the engine's own work is timed: messages are converted to its types before
-the clock starts. Engines that keep state between calls are given it back as their framework would; engines that look at the
-whole history each time get the whole history each time. All count with the same tokenizer and ask the same stub for a summary.
+come in, each with the name of one of the package's engines, and prompts go out, as lines of JSON. Only the engine's own work is
+timed: messages are converted to its types before the clock starts. Engines that keep state between calls are given it back as
+their framework would; engines that look at the whole history each time get the whole history each time. All count with the same
+tokenizer and ask the same stub for a summary.
 """
 
 import json
@@ -35,11 +36,12 @@ ENGINES: dict[str, tuple[str, str, dict[str, Any]]] = {
 def main() -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogatepass")
     sys.stdout = sys.stderr  # whatever an engine prints is not an answer
-    module, name, options = ENGINES[sys.argv[1]]
-    make = partial(getattr(import_module(f"engines.{module}"), name), **options)
     for line in sys.stdin.buffer:
+        given = json.loads(line)
+        module, name, options = ENGINES[given["engine"]]
         try:
-            for answer in answers(make, Job(json.loads(line))):
+            make = partial(getattr(import_module(f"engines.{module}"), name), **options)
+            for answer in answers(make, Job(given)):
                 out.write(json.dumps(answer) + "\n")
         except Exception as error:  # whatever an engine raises is what it makes of the session
             out.write(json.dumps({"error": f"{type(error).__name__}: {error}"[:300]}) + "\n")

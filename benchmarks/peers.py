@@ -12,11 +12,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from foveal.bench.case import PROMPT_TOKENS, Case, Runner, Sent, text_of, tools_tokens
+from foveal.bench.case import Case, Runner, Sent, text_of
 from foveal.bench.suite import RUNNERS, own_runner
 
 HERE = Path(__file__).parent
@@ -66,16 +66,16 @@ def runner(name: str) -> Runner:
 
 def _run(name: str, case: Case, budget: int) -> Iterator[Sent]:
     """The engine's prompts. It is told what is left of the budget for messages: most do not count tools."""
-    room = budget - tools_tokens(case.tools) - PROMPT_TOKENS
-    job = {"messages": case.messages, "calls": case.calls, "tools": case.tools, "budget": room}
+    job = {"messages": case.messages, "sizes": case.sizes, "calls": case.calls, "budget": budget - case.fixed}
     table = list(case.messages)
-    for line in _engine(name).ask(job):
+    for line in _package(name.partition(" ")[0]).ask({"engine": name, **job}):
         if "error" in line:
             raise RuntimeError(line["error"])
         table.extend(line["new"])
+        shown: list[int] = line["shown"]
         offered = partial(_texts, case, line.get("offered") or 0)
         yield Sent(
-            [table[i] for i in line["shown"]],
+            [table[i] for i in shown],
             case.tools,
             offered,
             cpu_s=line["cpu_s"],
@@ -88,10 +88,11 @@ def _texts(case: Case, upto: int) -> Iterator[str]:
 
 
 class Engine:
-    """One subprocess."""
+    """One subprocess. It can run all engines of its package: a job may name another."""
 
     def __init__(self, name: str) -> None:
-        command = [_environment(name.partition(" ")[0]), "-W", "ignore", HERE / "peer_run.py", name]
+        self._name = name
+        command = [_environment(name.partition(" ")[0]), "-W", "ignore", HERE / "peer_run.py"]
         environment = {
             **os.environ,
             "HF_HUB_OFFLINE": "1",
@@ -117,12 +118,12 @@ class Engine:
         into, out = self._process.stdin, self._process.stdout
         assert into is not None
         assert out is not None
-        into.write(json.dumps(job).encode("utf-8", "surrogatepass") + b"\n")
+        into.write(json.dumps({"engine": self._name, **job}).encode("utf-8", "surrogatepass") + b"\n")
         into.flush()
         for _ in job["calls"]:
             line = out.readline()
             if not line:
-                _engine.cache_clear()
+                _running.clear()
                 raise RuntimeError("the engine's process ended")
             found = json.loads(line)
             yield found
@@ -130,10 +131,16 @@ class Engine:
                 return
 
 
-@cache
-def _engine(name: str) -> Engine:
-    """Started once a process, for all of its sessions."""
-    return Engine(name)
+_running: dict[str, Engine] = {}
+
+
+def _package(name: str) -> Engine:
+    """Started once a process, for all of its sessions. They come policy by policy: the package before has done its work."""
+    if name not in _running:
+        for before in list(_running):
+            _running.pop(before).close()
+        _running[name] = Engine(name)
+    return _running[name]
 
 
 def _environment(package: str) -> Path:

@@ -1,7 +1,7 @@
 """The benchmark: what each policy would have cost on recorded sessions, and what the agent's next step would have missed.
 
-    python benchmarks/run.py                              # test half of all coding sets in ../shared/data, 2 processes
-    python benchmarks/run.py --slow                       # and the two engines that take longer than all others together
+    python benchmarks/run.py                              # test half of all sets in ../shared/data, 2 processes
+    python benchmarks/run.py --slow                       # and an engine that takes 50 ms a call
     python benchmarks/run.py --sessions 3 --no-peers --budgets 32000 --out /tmp/try
 
 Writes results/bench.md, bench.json and a picture of cost against grounding. No model is asked: see README.md in this folder.
@@ -20,12 +20,14 @@ from pathlib import Path
 import peers
 
 from foveal.bench.baselines import BASELINES
-from foveal.bench.engine import PARTS, UNSWITCHED
+from foveal.bench.case import Case
+from foveal.bench.engine import PARTS
 from foveal.bench.frontier import frontier
 from foveal.bench.measure import Job, Outcome
-from foveal.bench.standing import standing_table
-from foveal.bench.suite import BUDGETS, Pick, Source, load_all, run
-from foveal.bench.tables import ALL, document, report, rows_of
+from foveal.bench.page import data, page
+from foveal.bench.suite import BUDGETS, Loaded, Pick, Source, load_all, run
+from foveal.bench.tables import ALL, rows_of
+from foveal.bench.untouched import CHECK, FITS, that_fit, touched, untouched_table
 from foveal.cli.progress import bar
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -40,19 +42,21 @@ SETS = (
     "polybench_iswe",
     "polybench_rovodev",
 )
+SHORT_SETS = ("tau_bench_airline_gpt4o", "tau_bench_retail", "agentdojo", "swe_agent_demos")
+"""Where everything fits, so that nothing may be folded."""
 LEAST_TOKENS = 45_000
 CHOSEN_ON = 6
 """The first sessions of each set by hash: the defaults of the policy were chosen by looking at them, so they prove nothing."""
 MAIN = 32_000
 """Where Foveal is also measured with each part switched off."""
-PEER_BUDGETS = (16_000, 32_000, 64_000)
-SLOW = ("headroom compress", "litellm trim")
-"""Engines that take tens of milliseconds a call: only where they are asked for, and only at the main budget."""
+SLOW = ("headroom compress",)
+"""It works through the whole history at each call, 50 ms on average: only where it is asked for."""
+AT_MAIN = (*SLOW, "litellm trim")
+"""Engines that do so at the main budget only."""
 
+UNTOUCHED = f"""## Sessions that fit
 
-STANDING = """## Where Foveal stands
-
-Cost (anthropic) / far grounding, for policies that are over the budget, refused or invalid in at most 1 % of their calls.
+Shorter than {FITS:,} tokens, and sent under a budget of as many: nothing may be folded. Test half of each set.
 """
 
 
@@ -61,12 +65,7 @@ def work_of(budgets: Sequence[int], engines: Sequence[str], policies: Sequence[s
     parts = [name for name in PARTS if name != "foveal"]
     everywhere = [Job(name, budget) for name in (*BASELINES, "foveal", "oracle") for budget in budgets]
     at_main = [Job(name, MAIN) for name in parts if MAIN in budgets]
-    others = [
-        Job(name, budget)
-        for name in engines
-        for budget in budgets
-        if budget in PEER_BUDGETS and (name not in SLOW or budget == MAIN)
-    ]
+    others = [Job(name, budget) for name in engines for budget in budgets if name not in AT_MAIN or budget == MAIN]
     work = [*everywhere, *others, *at_main]
     return [Job(name, budget) for name in policies for budget in budgets] if policies else work
 
@@ -81,9 +80,7 @@ def head(about: str, warning: str) -> str:
     return (
         "# What is kept, and at what price\n\n"
         f"Made by `benchmarks/run.py`{about}. Recorded coding sessions of at least {LEAST_TOKENS:,} tokens, test half only."
-        f"{warning} Cost is the input bill as a ratio to sending the whole history, by price list; far grounding is the share of "
-        "what the agent's next action used and had last seen more than 12 messages ago that stands in the prompt. How to read "
-        "the rest: [README](../README.md).\n\n![cost against grounding](bench.svg)\n"
+        f"{warning} More on how to read it: [README](../README.md).\n\n![cost against grounding](bench.svg)\n"
     )
 
 
@@ -95,44 +92,63 @@ def spent() -> float:
     )
 
 
-def main() -> None:
+def loaded_sets(names: Sequence[str], pick: Pick, jobs: int) -> Loaded:
+    sources = [Source(name, (DATA / f"{name}.jsonl.gz",)) for name in names]
+    if missing := [source.name for source in sources if not source.files[0].exists()]:
+        sys.exit(
+            f"{DATA} does not hold {', '.join(missing)}: nothing was measured; `foveal bench FILE…` takes any recording"
+        )
+    return load_all(sources, pick, jobs=jobs)
+
+
+def measured(cases: Sequence[Case], work: Sequence[Job], short: Sequence[Case], jobs: int) -> list[list[Outcome]]:
+    """The outcomes of the long sessions and of the short ones, with one bar for both."""
+    found = list[list[Outcome]]()
+    calls = sum(len(case.calls) for case in cases) * len(work) + sum(len(case.calls) for case in short)
+    with bar(calls) as tick:
+        for some, jobs_of in ((cases, work), (short, [CHECK])):
+            found.append([])
+            for outcome in run(some, jobs_of, find=peers.runner, jobs=jobs):
+                found[-1].append(outcome)
+                tick(outcome.figures.calls)
+    return found
+
+
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sets", nargs="+", default=SETS, help="names of files in ../shared/data")
+    parser.add_argument("--short-sets", nargs="*", default=SHORT_SETS, help="sets in which everything fits")
     parser.add_argument("--budgets", nargs="+", type=int, default=BUDGETS)
     parser.add_argument("--policies", nargs="+", default=(), help="only these, at all budgets")
     parser.add_argument("--sessions", type=int, help="of each set, at most")
     parser.add_argument("--skip", type=int, default=CHOSEN_ON, help="pass over the first so many of each set")
     parser.add_argument("--least", type=int, default=LEAST_TOKENS, help="tokens of the shortest session")
     parser.add_argument("--no-peers", action="store_true", help="without other engines")
-    parser.add_argument("--slow", action="store_true", help=f"with {' and '.join(SLOW)} (many minutes more)")
+    parser.add_argument("--slow", action="store_true", help=f"with {' and '.join(SLOW)} (minutes more)")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
-    sources = [Source(name, (DATA / f"{name}.jsonl.gz",)) for name in given.sets]
-    if missing := [source.name for source in sources if not source.files[0].exists()]:
-        sys.exit(
-            f"{DATA} does not hold {', '.join(missing)}: nothing was measured; `foveal bench FILE…` takes any recording"
-        )
-    start = time.monotonic()
+    return parser.parse_args()
+
+
+def main() -> None:
+    given, start = arguments(), time.monotonic()
     engines, absent = ([], []) if given.no_peers else peers.ready()
     if not given.slow:
         absent += [f"{name} was left out: `--slow` runs it as well" for name in SLOW if name in engines]
         engines = [name for name in engines if name not in SLOW]
-    loaded = load_all(sources, Pick(given.least, given.sessions, test_half=True, skip=given.skip), jobs=given.jobs)
-    cases = loaded.cases
+    print("reading recordings", file=sys.stderr, flush=True)
+    pick = Pick(given.least, given.sessions, test_half=True, skip=given.skip)
+    loaded = loaded_sets(given.sets, pick, given.jobs)
+    short = that_fit(loaded_sets(given.short_sets, Pick(0, given.sessions, test_half=True), given.jobs).cases)
     work = work_of(given.budgets, engines, given.policies)
     print(
-        f"{len(cases)} sessions loaded in {time.monotonic() - start:.0f} s; {len(work)} rows",
+        f"{len(loaded.cases)} sessions, and {len(short)} that fit, loaded in {time.monotonic() - start:.0f} s; {len(work)} rows",
         file=sys.stderr,
         flush=True,
     )
-    outcomes = list[Outcome]()
-    with bar(sum(len(case.calls) for case in cases) * len(work)) as tick:
-        for outcome in run(cases, work, find=peers.runner, jobs=given.jobs):
-            outcomes.append(outcome)
-            tick(outcome.figures.calls)
+    outcomes, fitting = measured(loaded.cases, work, short, given.jobs)
     outcomes = in_order(outcomes, work)
-    rows, notes = rows_of(outcomes), [*loaded.notes, *absent, *UNSWITCHED]
+    rows, notes = rows_of(outcomes), [*loaded.notes, *absent]
     others = sum(outcome.figures.cpu_s for outcome in outcomes if outcome.policy in peers.ENGINES)
     took = (
         f"{(time.monotonic() - start) / 60:.1f} minutes, {spent():,.0f} s of CPU and {others:,.0f} s in other engines"
@@ -140,10 +156,12 @@ def main() -> None:
     passed = "" if given.skip >= CHOSEN_ON else " **Defaults were chosen on some of these sessions: not held aside.**"
     about = f" in {took}, {given.jobs} processes on {os.cpu_count()} cores, Python {platform.python_version()}"
     given.out.mkdir(parents=True, exist_ok=True)
-    text = "\n".join((head(about, passed), STANDING, standing_table(rows), report(rows, notes)))
+    beside = (UNTOUCHED, untouched_table(fitting)) if fitting else ()
+    fits = {"sessions": len(fitting), "touched": sum(touched(outcome) > 0 for outcome in fitting)}
+    text = "\n".join((head(about, passed), page(rows, notes, beside=beside)))
     (given.out / "bench.md").write_text(text, encoding="utf-8")
     (given.out / "bench.json").write_text(
-        json.dumps(document(outcomes, rows, notes), separators=(",", ":")) + "\n", encoding="utf-8"
+        json.dumps({**data(outcomes, rows, notes), "fitting": fits}, separators=(",", ":")) + "\n", encoding="utf-8"
     )
     (given.out / "bench.svg").write_text(frontier(rows, ALL), encoding="utf-8")
     print(text)

@@ -83,17 +83,20 @@ def timed(work: Callable[[], object]) -> tuple[float, float]:
 def compare_steps(short: foveal.Session, long: foveal.Session, following: list[Turn]) -> dict[str, Any]:
     """The same turns at the end of both sessions, by turns."""
     took: dict[str, list[float]] = {"short": [], "long": []}
-    folds = {"short": 0, "long": 0}
+    folds: dict[str, list[float]] = {"short": [], "long": []}
     for turn in following[:STEPS]:
         for name, session in (("short", short), ("long", long)):
             start = time.process_time()
-            folds[name] += step(session, turn)
+            has_folded = step(session, turn)
             took[name].append(time.process_time() - start)
+            folds[name] += took[name][-1:] * has_folded
     median = {name: statistics.median(times) * 1e6 for name, times in took.items()}
     mean = {name: statistics.fmean(times) * 1e6 for name, times in took.items()}
     return {
         "steps": STEPS,
-        "folds": folds,
+        "folds": {name: len(times) for name, times in folds.items()},
+        "fold_mean_ms": {name: statistics.fmean(times or [0.0]) * 1e3 for name, times in folds.items()},
+        "fold_max_ms": {name: max(times, default=0.0) * 1e3 for name, times in folds.items()},
         "median_us": median,
         "mean_us": mean,
         "median_ratio": median["long"] / median["short"],

@@ -24,7 +24,8 @@ class Job:
         self.messages: list[Chat] = given["messages"]
         self.calls: list[int] = given["calls"]
         self.budget: int = given["budget"]
-        self.sizes = [tokens_of(message) for message in self.messages]
+        self.sizes: list[int] = given.get("sizes") or [tokens_of(message) for message in self.messages]
+        """Tokens of each message: counted once for all engines, by the formula below."""
         self.lead = next((i for i, one in enumerate(self.messages) if one["role"] != "system"), 0)
         """How many system messages stand in front."""
         self.asked = 0
@@ -60,11 +61,24 @@ class Plain(Engine):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._places = {compact(message): place for place, message in enumerate(job.messages)}
+        self._places = {_key(message): place for place, message in enumerate(job.messages)}
         self.sent: list[Chat] = []
 
+    def size(self, message: Chat) -> int:
+        """Looked up: an engine that counts everything again and again would be billed for our counting."""
+        place = self._places.get(_key(message))
+        return tokens_of(message) if place is None else self.job.sizes[place]
+
     def shown(self, place: int) -> Shown:
-        return [self._places.get(compact(message), message) for message in self.sent]
+        return [self._places.get(_key(message), message) for message in self.sent]
+
+
+def _key(message: Chat) -> tuple[object, ...]:
+    """What tells a message from others. Engines copy messages but not their strings, whose hashes are known."""
+    calls = tuple((call["id"], *call["function"].values()) for call in message.get("tool_calls") or ())
+    content = message.get("content")
+    text = content if isinstance(content, str | None) else compact(content)
+    return message["role"], text, message.get("tool_call_id"), message.get("name"), calls
 
 
 # The counter: the same formula and vocabulary as the benchmark's own.

@@ -5,7 +5,7 @@ Append what happened, ask for the prompt, send it, ask why. Everything that a us
 
 from typing import TYPE_CHECKING
 
-from foveal.config import read_policy
+from foveal.config import read_policy, read_weights
 from foveal.core.budget import Budget
 from foveal.core.entry import (
     Entry,
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from foveal.beside import Host
     from foveal.events import CompactionEnded, CompactionStarted, Pressure, SummaryRefused
     from foveal.inject.instructions import Instructions
+    from foveal.inject.mentions import Mentioned
     from foveal.inject.skills import Skills
     from foveal.inject.toolbox import toolbox
     from foveal.summary.question import Question
@@ -95,6 +96,7 @@ _LATER = {
     "CompactionStarted": "events",
     "Host": "beside",
     "Instructions": "inject.instructions",
+    "Mentioned": "inject.mentions",
     "Pressure": "events",
     "Question": "summary.question",
     "Skills": "inject.skills",
@@ -133,6 +135,7 @@ __all__ = [
     "Instructions",
     "InvalidPrompt",
     "Line",
+    "Mentioned",
     "Message",
     "MissingExtra",
     "NotFound",
@@ -180,6 +183,7 @@ __all__ = [
     "keep_stream",
     "open_store",
     "read_policy",
+    "read_weights",
     "result",
     "retain",
     "rules_of",

@@ -17,6 +17,7 @@ from foveal.stores.port import Store
 
 if TYPE_CHECKING:
     from foveal.inject.files import Attachment
+    from foveal.inject.mentions import Mentioned
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,6 +68,10 @@ class AsyncSession:
     async def pressure(self) -> Pressure:
         """A method here and not a property: it waits for its turn."""
         return await self._run(lambda: self._session.pressure)
+
+    async def mentioned(self) -> "Mentioned":
+        """A method here and not a property: it waits for its turn."""
+        return await self._run(lambda: self._session.mentioned)
 
     async def serve(self) -> list[ToolCall]:
         return await self._run(self._session.serve)

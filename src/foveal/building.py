@@ -1,6 +1,6 @@
 """From a stored log to its view, and from a view to its prompt."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 import msgspec
@@ -57,7 +57,7 @@ def view_of(rows: Iterable[Row], name: str, optics: Optics) -> View:
 
 
 def build(name: str, view: View, optics: Optics, specs: tuple[ToolSpec, ...], renderer: Renderer) -> Prompt:
-    """The prompt of a view that fits. Validated before anybody sees it."""
+    """The prompt of a view that fits, without lines for what stands beside it. Validated before anybody sees it."""
     setup = view.setup or optics.setup(specs)
     blocks = view.beside.blocks if view.beside else ()
     lead, wires, tail, since = renderer.render(view, blocks)
@@ -67,14 +67,18 @@ def build(name: str, view: View, optics: Optics, specs: tuple[ToolSpec, ...], re
     if problems := optics.dialect.problems(request, since):
         renderer.forget()  # else the next prompt would be checked from here on only
         raise InvalidPrompt(optics.dialect.name, problems)
-    lines = tuple(map(_line, blocks))
     tokens = view.size.tokens + setup.tools_tokens + PROMPT_TOKENS + sum(block.tokens for block in blocks)
-    return Prompt(name, view.calls + 1, request, wires, tokens, None, setup, tuple(view.atoms), lines)
+    return Prompt(name, view.calls + 1, request, wires, tokens, None, setup, tuple(view.atoms), decided=view.decided)
 
 
-def _line(block: Block) -> Line:
-    shown, raw = ("trimmed", block.raw_tokens) if block.raw_tokens > block.tokens else ("full", block.tokens)
-    return Line(block.name, block.kind, shown, block.kind, block.because or block.placement, block.tokens, raw)
+def block_lines(blocks: Iterable[Block]) -> Iterator[Line]:
+    """Lines of the trace for what stands beside the conversation: one for a fence, one for each reminder."""
+    for block in blocks:
+        for one in block.said:
+            yield Line(one.name, block.kind, "full", block.kind, one.because, one.tokens, one.tokens)
+        if not block.said:
+            shown, raw = ("trimmed", block.raw_tokens) if block.raw_tokens > block.tokens else ("full", block.tokens)
+            yield Line(block.name, block.kind, shown, block.kind, block.because or block.placement, block.tokens, raw)
 
 
 def prompt_at(store: Store, name: str, optics: Optics, call: int | None, now: View | None = None) -> Prompt:
@@ -86,7 +90,9 @@ def prompt_at(store: Store, name: str, optics: Optics, call: int | None, now: Vi
             rows = rows[: _place_of_call(rows, name, call)]
         view = view_of(rows, name, optics)
     specs = read_tools(msgspec.json.decode(view.setup.tools)) if view.setup else ()
-    return build(name, view, optics, specs, Renderer(optics.dialect))
+    prompt = build(name, view, optics, specs, Renderer(optics.dialect))
+    lines = block_lines(view.beside.blocks if view.beside else ())
+    return msgspec.structs.replace(prompt, beside=tuple(lines))
 
 
 def setup_at(store: Store, name: str, call: int | None = None) -> Setup:
@@ -94,7 +100,7 @@ def setup_at(store: Store, name: str, call: int | None = None) -> Setup:
     rows = log.branch(store.rows(name))
     rows = rows[: _place_of_call(rows, name, call)] if call is not None else rows
     for row in reversed(rows):
-        if row.payload.startswith(b'={"is":"setup"'):
+        if row.payload.startswith((b'={"is":"setup"', b'~{"is":"setup"')):
             return cast("Setup", log.to_entry(row, name).body)
     raise NotFound(f"session {name!r} has no prompt yet: nothing says which model it is for")
 

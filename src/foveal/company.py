@@ -7,9 +7,10 @@ from foveal.core.entry import Entry, Fence, Message, ToolCall
 from foveal.core.project import ATTACHED, View
 from foveal.events import Pressure
 from foveal.inject.mentions import Mentioned
+from foveal.inject.started import started, zone_of
 from foveal.injecting import Injector
 from foveal.policies import Policy
-from foveal.surroundings import NOWHERE, Around, Surroundings
+from foveal.surroundings import NOWHERE, STARTED, Around, Surroundings
 
 
 class Accompanied:
@@ -20,11 +21,16 @@ class Accompanied:
         policy: Policy,
         surroundings: Surroundings | None,
         count: Callable[[str], int],
+        *,
         allowed: frozenset[str] | None,
+        began_ms: Callable[[], int],
     ) -> None:
         given = surroundings or NOWHERE
-        self.injector = Injector(policy, count, given.triggers)
+        self.injector = Injector(policy, count, given.triggers, formatters=given.formatters)
         self.around = Around(given, count, allowed)
+        self._clock, self._began_ms = policy.clock, began_ms
+        if self._clock is not None:
+            zone_of(self._clock)  # an unknown one is told now, and not by the first prompt
 
     def follow(self, view: View) -> None:
         self.injector.follow(view)
@@ -44,6 +50,9 @@ class Accompanied:
             self.injector.tell("new_instructions", *news)
         for kind, text in self.around.put(view):
             yield self.injector.fence(view, kind, text, key="", attributes={})
+        if self._clock is not None and view.first and not any(fence.kind == STARTED.name for fence in view.fences):
+            began = started(self._began_ms(), self._clock)
+            yield self.injector.fence(view, STARTED.name, began, key="", attributes={})
 
     def beside(self, view: View, pressure: Pressure, host: Host, offered: frozenset[str], *, room: float) -> Injection:
         self.injector.active_skill = self.around.active_skill

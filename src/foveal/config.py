@@ -14,13 +14,16 @@ import msgspec
 
 from foveal.core.budget import TARGET_SHARE
 from foveal.core.errors import BadPolicy, MissingExtra
-from foveal.policies import Policy, policy_from
+from foveal.digest.weights import Weights, weights_from
+from foveal.policies import Policy, Summarise, policy_from
 
 MOST_BYTES = 1 << 20
 """More than anybody writes by hand; a parser is not asked to read more."""
 
 
 _OLD_KEYS = ("auto_compact", "compact_threshold")
+_WEIGHTS = "weights"
+"""Said once for all stages of a file, so that one line is enough."""
 
 
 def read_policy(path: str | Path) -> Policy:
@@ -29,8 +32,33 @@ def read_policy(path: str | Path) -> Policy:
     is_yaml = Path(path).suffix.lower() in (".yaml", ".yml")
     table = plain_yaml(text, path) if is_yaml else _toml(text, path)
     old = {key: table[key] for key in _OLD_KEYS if key in table}
-    policy = policy_from({key: value for key, value in table.items() if key not in old}, str(path))
+    own = {key: value for key, value in table.items() if key not in (*old, _WEIGHTS)}
+    policy = policy_from(own, str(path), weights=lambda name: read_weights(Path(path).parent / name))
+    policy = _with_weights(policy, table[_WEIGHTS], path) if _WEIGHTS in table else policy
     return _with_old_keys(policy, old, path) if old else policy
+
+
+def read_weights(path: str | Path) -> Weights:
+    """Weights of the learned score from a file, as `foveal tune --train` writes them."""
+    return weights_from(_data(Path(path), "weights"), str(path))
+
+
+def _with_weights(policy: Policy, name: object, path: str | Path) -> Policy:
+    """The policy with these weights in every stage that has a learned score and none of its own."""
+    if not isinstance(name, str):
+        raise BadPolicy(f"{path}: weights is {name!r}; it is the name of a file, as seen from this one")
+    weights = read_weights(Path(path).parent / name)
+    stages = tuple(
+        msgspec.structs.replace(stage, weights=stage.weights or weights)
+        if isinstance(stage, Summarise) and stage.score == "learned"
+        else stage
+        for stage in policy.stages
+    )
+    if stages == policy.stages:
+        raise BadPolicy(
+            f"{path}: weights = {name!r}, but no stage is a `summarise` with a learned score that lacks them"
+        )
+    return msgspec.structs.replace(policy, stages=stages)
 
 
 def _with_old_keys(policy: Policy, old: Mapping[str, object], path: str | Path) -> Policy:
@@ -97,16 +125,20 @@ def _warn(text: str) -> None:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise BadPolicy(f"{path}: cannot be read ({error.strerror})") from None
-    if len(data) > MOST_BYTES:
-        raise BadPolicy(f"{path}: is larger than {MOST_BYTES:,} bytes; is it a policy?")
-    try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
+        return _data(path, "a policy").decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise BadPolicy(f"{path}: is not UTF-8 text: {error}") from None
+
+
+def _data(path: Path, what: str) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:  # a ValueError for a name with a NUL in it
+        raise BadPolicy(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if len(data) > MOST_BYTES:
+        raise BadPolicy(f"{path}: is larger than {MOST_BYTES:,} bytes; is it {what}?")
+    return data
 
 
 def _toml(text: str, path: str | Path) -> dict[str, Any]:

@@ -1,50 +1,62 @@
 """What is put beside the conversation of one session: fences that live, reminders that are due, in the engine's frame."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
 
 from foveal import frame
 from foveal.beside import NOTHING, Host, Injection
-from foveal.core.entry import Beside, Block, Fence, Message, ToolCall
+from foveal.building import block_lines
+from foveal.core.entry import Block, Fence, Message, Said, ToolCall
 from foveal.core.errors import BadInput, BadPolicy
 from foveal.core.project import View
+from foveal.core.standing import marked
 from foveal.core.trace import Line
-from foveal.core.view import MESSAGE_TOKENS
+from foveal.core.view import JOINT, MESSAGE_TOKENS
 from foveal.events import Pressure
-from foveal.inject.fences import Fate, FenceKind, Placed, Placer, Registry, Turns, live
+from foveal.inject.fences import NO_FORMATTERS, Fate, FenceKind, Formatters, Placed, Placer, Registry, Turns, live
 from foveal.inject.reminders import (
     FRESH,
+    MOST_TOKENS,
+    Frame,
     OneShot,
+    Reminded,
     Situation,
     Trigger,
     evaluate,
     found,
-    remembering,
     rulebook,
     update,
 )
-from foveal.inject.reminders.evaluating import MOST_TOKENS, ONCE
 from foveal.ledger import EMPTY, Step
 from foveal.ledger import update as noted
 from foveal.ledger.extractors import todos
 from foveal.policies import Policy
 from foveal.policies.superseded import POLLING
 from foveal.summary.state import decode
-from foveal.surroundings import KINDS
+from foveal.surroundings import KINDS, STARTED
 
 
 class Injector:
     """Follows one session and says what its prompts hold beside the conversation."""
 
-    def __init__(self, policy: Policy, count: Callable[[str], int], triggers: Iterable[Trigger] = ()) -> None:
-        kinds = (*KINDS, *policy.fences)
+    def __init__(
+        self,
+        policy: Policy,
+        count: Callable[[str], int],
+        triggers: Iterable[Trigger] = (),
+        *,
+        formatters: Formatters = NO_FORMATTERS,
+    ) -> None:
+        kinds = (*KINDS, *policy.fences, STARTED)
         for kind in kinds:
             _check(kind)
-        self.registry = Registry(kinds)
+        self.registry = Registry(kinds, formatters)
         self._about = {kind.name: _about(kind) for kind in kinds}
         self._mandatory = frozenset(kind.name for kind in kinds if kind.must_keep)
+        self._lasting = frozenset(kind.name for kind in kinds if kind.lifetime == "session")
         self._count = count
         self._book = (
             rulebook(policy.reminders, language=policy.language, catalogues=policy.catalogues, triggers=triggers)
@@ -53,8 +65,7 @@ class Injector:
         )
         self._nonce = ""
         self._frames: dict[str, tuple[str, str]] = {}
-        self._wrap = remembering(self._framed)
-        self._placer = Placer(self.registry, count=count, wrap=self._wrap)
+        self._placer = Placer(self.registry, count=count, wrap=self._framed)
         self._fences: tuple[Placed | None, _Fences] = None, _Fences((), (), 0, 0)
         self._trail, self._streak, self._ledger = FRESH, 0, EMPTY
         self.active_skill: str | None = None
@@ -109,29 +120,21 @@ class Injector:
             return NOTHING
         self._nonce = self._nonce or frame.nonce(view.first.encode("utf-8", "surrogatepass").ljust(16, b"."))
         fences, gone = self._placed(view, pressure, room)
-        if self._book is None:
-            return Injection(Beside(fences.blocks), (*fences.lines, *gone), fences.tokens, fences.mandatory)
-        call = view.calls + 1
-        before = view.beside.reminded if view.beside else {}
-        pressure = msgspec.structs.replace(pressure, tokens=pressure.tokens + fences.tokens)
-        said = evaluate(
-            self._book,
-            self._situation(view, pressure, host, offered),
-            # Nobody says the same one-shot reminder twice; another of the same name is another.
-            {name: at for name, at in before.items() if at == call or not name.startswith(ONCE)},
-            count=self._count,
-            wrap=self._wrap,
-            most_tokens=MOST_TOKENS if room else 0,
-        )
-        reminders = [
-            Block(one.id, "reminder", "user", "tail", one.text, one.tokens + MESSAGE_TOKENS) for one in said.reminders
-        ]
-        return Injection(
-            Beside((*fences.blocks, *reminders), said.shown),
-            (*fences.lines, *gone, *map(_spoken, said.lines())),
-            fences.tokens + sum(block.tokens for block in reminders),
-            fences.mandatory,
-        )
+        blocks, lines, tokens = fences.blocks, (*fences.lines, *gone), fences.tokens
+        if self._book:
+            pressure = msgspec.structs.replace(pressure, tokens=pressure.tokens + tokens)
+            said = evaluate(
+                self._book,
+                self._situation(view, pressure, host, offered),
+                view.reminded,
+                count=view.lens.measure.count,
+                frame=self._frame,
+                most_tokens=MOST_TOKENS if room else 0,
+            )
+            reminders = _block(said)
+            blocks, tokens = (*blocks, *reminders), tokens + said.tokens
+            lines += (*block_lines(reminders), *[one.line() for one in said.suppressed])
+        return Injection(marked(view.beside, blocks), lines, tokens, fences.mandatory)
 
     def sent(self) -> None:
         """The call that they were for was prepared: what is new is new until it is answered."""
@@ -145,16 +148,8 @@ class Injector:
 
     def _placed(self, view: View, pressure: Pressure, room: float) -> tuple["_Fences", list[Line]]:
         """The fences of this call, and lines for those that are not in it."""
-        call, turn = view.calls + 1, turn_of(view)
-        known = tuple(fence for fence in view.fences if fence.kind in self._about)
-        alive, gone = live(known, self.registry, call=call, turn=turn)
-        lines = [fate.line() for fate in gone]
-        if len(known) < len(view.fences):
-            strange = (fence for fence in view.fences if fence.kind not in self._about)
-            lines += (Fate(fence.name, "left_out", "the policy has no such kind").line() for fence in strange)
-        if gone:
-            expired = set(known).difference(alive)
-            view.fences = tuple(fence for fence in view.fences if fence not in expired)
+        passing = [fence for fence in view.fences if fence.kind not in self._lasting]
+        alive, lines = self._alive(view) if passing else (view.fences, list[Line]())
         if not alive:
             return _Fences((), (), 0, 0), lines
         placed = self._placer.place(alive, budget_tokens=pressure.limit)
@@ -167,6 +162,19 @@ class Injector:
         if self._fences[0] is not placed:
             self._fences = placed, self._told_of(placed)
         return _homed(view, self._fences[1]), lines
+
+    def _alive(self, view: View) -> tuple[tuple[Fence, ...], list[Line]]:
+        """The fences that still live, and lines for the others, which leave the view if they have had their time."""
+        known = tuple(fence for fence in view.fences if fence.kind in self._about)
+        alive, gone = live(known, self.registry, call=view.calls + 1, turn=turn_of(view))
+        lines = [fate.line() for fate in gone]
+        if len(known) < len(view.fences):
+            strange = (fence for fence in view.fences if fence.kind not in self._about)
+            lines += (Fate(fence.name, "left_out", "the policy has no such kind").line() for fence in strange)
+        if gone:
+            expired = set(known).difference(alive)
+            view.fences = tuple(fence for fence in view.fences if fence not in expired)
+        return alive, lines
 
     def _is_mandatory(self, block: Block) -> bool:
         return block.name.partition(":")[0] in self._mandatory
@@ -213,11 +221,21 @@ class Injector:
     def _framed(self, kind: str, text: str, attributes: Mapping[str, str]) -> str:
         if attributes:
             return frame.wrap(_tag(kind), text, nonce=self._nonce, attributes=_tags(attributes))
-        if kind not in self._frames:  # the same around every text of a kind, and dearer than most of them
+        opening, closing = self._tags_of(kind)
+        return f"{opening}{frame.neutralise(text)}{closing}"
+
+    def _tags_of(self, kind: str) -> tuple[str, str]:
+        """The tags around every text of a kind that has no attributes."""
+        if kind not in self._frames:  # dearer than most of the texts
             opening, _, closing = frame.wrap(_tag(kind), "…", nonce=self._nonce).partition("…")
             self._frames[kind] = opening, closing
-        opening, closing = self._frames[kind]
-        return f"{opening}{frame.neutralise(text)}{closing}"
+        return self._frames[kind]
+
+    @cached_property
+    def _frame(self) -> Frame:
+        """The frame of reminders, with what it takes as a message of its own (some formats join those, others do not)."""
+        opening, closing = self._tags_of("reminder")
+        return Frame(opening, closing, self._count(opening) + self._count(closing) + JOINT.tokens + MESSAGE_TOKENS)
 
 
 def turn_of(view: View) -> int:
@@ -282,13 +300,12 @@ def _about(kind: FenceKind) -> str:
     return f"{kind.placement}, as {kind.role}, for {lasts}{share}"
 
 
-def _spoken(line: Line) -> Line:
-    """The line of a reminder, with what it takes as a message of its own."""
-    if line.shown == "hidden":
-        return line
-    tokens = line.tokens + MESSAGE_TOKENS
-    because = f"tail; {line.because}" if line.because else "tail"
-    return Line(line.entry, line.kind, line.shown, line.policy, because, tokens, tokens)
+def _block(said: Reminded) -> tuple[Block, ...]:
+    """All reminders of a call as one block; none, if nothing is said."""
+    if not said.reminders:
+        return ()
+    parts = tuple([Said(one.id, one.tokens, one.because) for one in said.reminders])
+    return (Block("reminders", "reminder", "user", "tail", said.text, said.tokens, said=parts),)
 
 
 def _tag(name: str) -> str:

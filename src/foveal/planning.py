@@ -9,10 +9,10 @@ import msgspec
 from foveal import checkpoint_tool, recall_tools
 from foveal.building import entries_at
 from foveal.core.codec import sendable
-from foveal.core.economy import Stake, calls_left
+from foveal.core.economy import Kind, Stake
 from foveal.core.entry import Entry, Fold, RangeFold, Setup, ToolResult
 from foveal.core.errors import NotFound, OverBudget
-from foveal.core.fit import fit
+from foveal.core.fit import Originals, fit
 from foveal.core.folding import SUMMARISED
 from foveal.core.lens import CHECKPOINT_TOOL
 from foveal.core.project import View
@@ -73,22 +73,25 @@ class Planner:
         return offer, self._fold(view, offer.setup, limits, is_cold)
 
     def _fold(self, view: View, setup: Setup, limits: Limits, is_cold: bool) -> Fold | None:
-        return self._fit(view, setup, limits) or self._early(view, setup, limits, is_cold)
+        fold = self._fit(view, setup, limits)
+        if fold is None:
+            return self._early(view, setup, limits, is_cold)
+        kind = "checkpoint" if view.size.within(limits.due) else "budget"
+        return msgspec.structs.replace(fold, stake=stake_of(kind, view, limits, optics=self.optics))
 
     def _early(self, view: View, setup: Setup, limits: Limits, is_cold: bool) -> Fold | None:
         """What is stale, folded before the budget forces it, where that is free or pays for itself."""
         is_moved = view.setup is not None and (view.setup.model, view.setup.tools) != (setup.model, setup.tools)
-        if not (is_cold or is_moved or view.calls % LOOK_EVERY == LOOK_EVERY - 1):
+        kind: Kind = "cold" if is_cold else "moved" if is_moved else "early"
+        if kind == "early" and view.calls % LOOK_EVERY != LOOK_EVERY - 1:
             return None
-        stages = [stage for stage in self.optics.policy.stages if getattr(stage, "finds_stale", False)]
-        fold = fit(view, limits.most, Size(), stages, trigger=Size(), originals=self._originals) if stages else None
-        if fold is None or fold.before - fold.after < LEAST_SAVED:
+        fold = stale_fold(view, limits, self.optics, kind=kind, originals=self._originals)
+        if fold is None or fold.stake is None:
             return None
-        room = limits.due.tokens - view.size.tokens
-        stake = Stake(fold.before - fold.after, fold.rebilled, calls_left(view.calls, room=room, growth=view.growth))
-        if is_cold or is_moved:
-            return msgspec.structs.replace(fold, reason=f"the cache is cold, so that nothing is billed anew: {stake}")
-        return msgspec.structs.replace(fold, reason=str(stake)) if stake.pays(self.optics.prices) else None
+        if kind == "early":
+            return fold if fold.stake.pays(fold.saved, fold.rebilled) else None
+        why = "the cache is cold" if is_cold else "the tools or the model changed"
+        return msgspec.structs.replace(fold, reason=f"{why}, so that {fold.saved:,} stale tokens go for free")
 
     def ahead(self, view: View, setup: Setup) -> Fold | None:
         """The fold that would be made if one were due now."""
@@ -102,7 +105,8 @@ class Planner:
         half = msgspec.structs.replace(view.size, tokens=min(view.size.tokens // 2, max(1, limits.aim.tokens)))
         most = msgspec.structs.replace(limits.most, tokens=min(view.size.tokens, limits.most.tokens))
         fold = self._fit(view, setup, Limits(most, Size(), half))
-        return fold and msgspec.structs.replace(fold, reason=BY_HAND)
+        stake = stake_of("hand", view, limits, optics=self.optics)
+        return fold and msgspec.structs.replace(fold, reason=BY_HAND, stake=stake)
 
     def pressure(self, view: View, taken: int = 0) -> Pressure:
         setup = view.setup or self._offer((), ()).setup
@@ -148,6 +152,7 @@ class Planner:
             wanted=self._wanted(view),
             fetched=fetched_often(self._store, self._session, view),
             originals=self._originals,
+            prices=self.optics.prices,
         )
 
     def _originals(self, places: Sequence[int]) -> dict[int, Entry]:
@@ -198,6 +203,22 @@ class Planner:
             specs = tuple(sorted((*specs, *ours), key=lambda spec: spec.name)) if ours else specs
             offers[named] = Offer(specs, self.optics.setup(specs))
         return offers[named]
+
+
+def stake_of(kind: Kind, view: View, limits: Limits, *, optics: Optics) -> Stake:
+    """What a fold of this view is decided on."""
+    room, prices = limits.due.tokens - view.size.tokens, optics.prices
+    return Stake(kind, view.calls, room, round(view.growth, 1), prices.read, prices.write)
+
+
+def stale_fold(view: View, limits: Limits, optics: Optics, *, kind: Kind, originals: Originals) -> Fold | None:
+    """What is stale, folded, whether or not that pays; None where it is too little to speak of."""
+    stages = [stage for stage in optics.policy.stages if getattr(stage, "finds_stale", False)]
+    fold = fit(view, limits.most, Size(), stages, trigger=Size(), originals=originals) if stages else None
+    if fold is None or fold.saved < LEAST_SAVED:
+        return None
+    stake = stake_of(kind, view, limits, optics=optics)
+    return msgspec.structs.replace(fold, reason=stake.told(fold.saved, fold.rebilled), stake=stake)
 
 
 def fetched_often(store: Store, session: str, view: View) -> dict[str, str]:

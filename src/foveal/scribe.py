@@ -8,13 +8,16 @@ knows the rest.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from foveal import summarisers
 from foveal.core.entry import Fold, RangeFold
 from foveal.core.errors import SummaryFailed
+from foveal.digest import Standard
 from foveal.events import CompactionEnded, CompactionStarted, Listener, SummaryRefused, tell
 from foveal.policies.compact import Compact
+from foveal.policies.summarise import Summarise
 from foveal.summarisers import Answered, Breaker, Failed, Judge, Outcome, Speculation, Summariser
 from foveal.summary.accept import Accepted, Refused, accept
 from foveal.summary.question import Question, Step
@@ -26,12 +29,21 @@ AGENT = "agent"
 
 
 class Scribe:
-    """One session's summariser, with what is known of its reliability."""
+    """One session's summariser, with what is known of its reliability. By `stage`, lines beside prose are chosen again."""
 
-    def __init__(self, session: str, compact: Compact, summariser: Summariser | None, listener: Listener) -> None:
+    def __init__(
+        self,
+        session: str,
+        compact: Compact,
+        summariser: Summariser | None,
+        listener: Listener,
+        *,
+        stage: Summarise = Summarise(),  # noqa: B008 - frozen
+    ) -> None:
         self._session, self._compact, self._listener = session, compact, listener
         self._summariser = summariser or (summarisers.find(compact.summariser) if compact.summariser else None)
         self._author = compact.summariser or getattr(summariser, "__name__", type(summariser).__name__)
+        self._with_prose = partial(with_prose, standard=Standard(stage.score, stage.weights))
         self._breaker = Breaker()
         self._sent: Sent | None = None
         self._ahead = self._speculation()
@@ -79,14 +91,14 @@ class Scribe:
         author, cost_usd = CODE, None
         item = summary_in(fold)
         if item and checkpoint:
-            fold = with_prose(fold, checkpoint, AGENT, count=count, shown=shown(), fetched=fetched())
+            fold = self._with_prose(fold, checkpoint, AGENT, count=count, shown=shown(), fetched=fetched())
             author = AGENT
         elif item and steps and may_ask and self._summariser is not None:
             question = question_for(item, steps, count, instructions=instructions, sent=self._sent)
             outcome = self._outcome(question, steps, _judge(count, item), by_hand=by_hand)
             if isinstance(outcome, Answered):
                 author, cost_usd = self._author, outcome.spent.cost_usd
-                fold = with_prose(fold, outcome.text, author, count=count, shown=shown(), fetched=fetched())
+                fold = self._with_prose(fold, outcome.text, author, count=count, shown=shown(), fetched=fetched())
             elif outcome is not None:
                 self._refuse(outcome)
         took_ms = int((time.monotonic() - start) * 1_000)

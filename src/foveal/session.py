@@ -6,7 +6,7 @@ fold is durable before a prompt is built with it. Whatever fails in between leav
 
 import time
 from base64 import b32encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
@@ -22,7 +22,7 @@ from foveal.beside import NOTHING, ROOMS, Alone, Company, Host, Injection, with_
 from foveal.building import build, open_view, prompt_at, told_retention, view_of
 from foveal.core import snapshot
 from foveal.core.atoms import calls_of
-from foveal.core.entry import Body, Entry, Fold, Rewind, Setup, ToolCall, user
+from foveal.core.entry import Body, Entry, Fence, Fold, Pin, Rewind, Setup, ToolCall, user
 from foveal.core.errors import BadEntry, BadInput, ContextOverflow, NotFound, OverBudget
 from foveal.core.project import ATTACHED, View
 from foveal.core.prompt import Prompt
@@ -44,7 +44,9 @@ from foveal.stores.port import Store
 
 if TYPE_CHECKING:
     from foveal.company import Accompanied
+    from foveal.giving import Gift
     from foveal.inject.files import Attachment
+    from foveal.inject.mentions import Mentioned
     from foveal.scribe import Scribe
     from foveal.summarisers.port import Summariser
     from foveal.surroundings import Surroundings
@@ -95,20 +97,20 @@ class Session:
         self._summariser, self._on_event = summariser, on_event
         if self._is_summarised:
             _ = self._scribe  # a summariser that nobody knows is told of now, and not by the first fold
+        self._estimated: int | None = None
+        self._planner = Planner(store, name, self._optics)
+        self._allowed, self._surroundings = None if tools is None else frozenset(tools), surroundings
+        self._company: Company = Alone()
         self._writer = store.hold(name, takeover=takeover)
         try:
             self._view = open_view(store, name, self._optics)
+            if surroundings or policy.fences or policy.remind or policy.clock is not None or self._view.fences:
+                self._accompanied()
         except BaseException:
             self._writer.release()
             raise
         self._renderer = Renderer(self._optics.dialect)
         self._snapshot_due = self._view.seq + SNAPSHOT_EVERY
-        self._estimated: int | None = None
-        self._planner = Planner(store, name, self._optics)
-        self._allowed, self._surroundings = None if tools is None else frozenset(tools), surroundings
-        self._company: Company = Alone()
-        if surroundings or policy.fences or policy.remind or self._view.fences:
-            self._accompanied()
         setup = self._view.setup
         if not retention and setup and (told := declared_in(setup.retention)) != self._declared:
             self._declare(told)  # what a tool list said since the last snapshot
@@ -171,13 +173,16 @@ class Session:
 
         entry_id, workspace = self._new_id(), self._surroundings.workspace if self._surroundings else None
         found, message = attached(workspace, path, entry_id, self._optics, self._store, name=name)
-        entry = Entry(entry_id, self._view.head, self._clock_ms(), ATTACHED, log.checked_message(message))
-        (seq,) = self._writer.append([log.to_draft(entry)])
-        self._take(seq, entry)
+        self._keep([log.checked_message(message)], [entry_id], attached={entry_id})
         company = self._accompanied()
-        company.around.files.add(found.name)
         company.injector.tell("uploads", upload_of(found, entry_id))
+        company.injector.tell("suggested_skills", *company.around.attached(found))
         return found
+
+    @property
+    def mentioned(self) -> "Mentioned":
+        """Whom the newest request mentions: tools, skills, agents and files, and the names that are unknown or ambiguous."""
+        return self._accompanied().around.mentioned
 
     def child(
         self,
@@ -186,6 +191,7 @@ class Session:
         *,
         tools: Iterable[str] = (),
         fences: Iterable[str] = (),
+        refs: Iterable[str] = (),
         model: str | None = None,
         policy: Policy | None = None,
         **options: Any,
@@ -193,12 +199,14 @@ class Session:
         """A session for a sub-agent: its task, the fences of these kinds, and nothing else of this one.
 
         It may be offered the tools of these names only, has its own window, and by default this session's model and policy.
+        What stands behind the references `refs` of this session is given to it: its prompt names them, and it can recall them.
         """
         wanted = frozenset(fences)
         for kind in wanted:
             self._accompanied().injector.registry.kind(kind)  # an unknown one is an error
         if model is None:
             options = {"dialect": self._optics.dialect.name, "counter": self._optics.counter} | options
+        given = self._gifts(refs) if refs else []
         child = Session(
             self._store,
             f"{self.name}/{name}",
@@ -207,9 +215,12 @@ class Session:
             tools=tools,
             **options,
         )
-        given = [fence for fence in self._view.fences if fence.kind in wanted]
-        if child.view.head is None:
-            child.extend([*(msgspec.structs.replace(fence, call=1, turn=1) for fence in given), user(task)])
+        beside = [msgspec.structs.replace(fence, call=1, turn=1) for fence in self._view.fences if fence.kind in wanted]
+        try:
+            child._begin(beside, given, task)
+        except BaseException:
+            child.close()
+            raise
         return child
 
     def compact(self, instructions: str = "") -> Fold | None:
@@ -295,6 +306,28 @@ class Session:
         left = [call for call in waiting if call.id not in answers and call.id not in found]
         return [_as_written(call) for call in left] if self._optics.policy.guard else left
 
+    def _gifts(self, refs: Iterable[str]) -> "list[Gift]":
+        from foveal.giving import gifts  # noqa: PLC0415 - loaded by the first that are given
+
+        return gifts(self._store, self.name, refs, count=self._view.lens.measure.count)
+
+    def _begin(self, fences: list[Fence], given: "list[Gift]", task: str) -> None:
+        """Take what a parent gives, all of it or none; where it was begun before, the references that are new to it."""
+        is_new = self._view.head is None
+        given = [gift for gift in given if is_new or not self._has(gift.id)]
+        bodies: list[tuple[str, Body]] = [(gift.id, log.checked_message(gift.message)) for gift in given]
+        if is_new:
+            beside = [(self._new_id(), fence) for fence in fences]
+            bodies = [*beside, *bodies, *((self._new_id(), body) for body in self._bodies(user(task)))]
+        # The line that names a reference stays over every fold.
+        bodies += ((self._new_id(), Pin(gift.id, "given by the parent")) for gift in given)
+        if bodies:
+            ids = [entry_id for entry_id, _ in bodies]
+            self._keep([body for _, body in bodies], ids, attached={gift.id for gift in given})
+
+    def _has(self, entry_id: str) -> bool:
+        return any(row.id == entry_id for row in self._store.find(self.name, entry_id))
+
     def _permitted(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """The tools that this session may be offered: a child sees what it was given."""
         if self._allowed is None:
@@ -334,7 +367,8 @@ class Session:
     def _scribe(self) -> "Scribe":
         from foveal.scribe import Scribe  # noqa: PLC0415 - loaded by the first fold, or where there is a summariser
 
-        return Scribe(self.name, self._optics.policy.compact, self._summariser, self._on_event)
+        policy = self._optics.policy
+        return Scribe(self.name, policy.compact, self._summariser, self._on_event, stage=policy.summarise)
 
     def _written(self, fold: Fold, instructions: str = "", *, by_hand: bool = False) -> Fold:
         """The fold, with the prose of whoever writes summaries."""
@@ -380,11 +414,15 @@ class Session:
     def _bodies(self, item: object) -> list[Body]:
         return bodies(item, self._store, self.name, self._optics, estimated=self._estimated)
 
-    def _keep(self, bodies: list[Body], ids: list[str], *, with_snapshot: bool = True) -> list[Entry]:
+    def _keep(
+        self, bodies: Sequence[Body], ids: Sequence[str], *, attached: Collection[str] = (), with_snapshot: bool = True
+    ) -> list[Entry]:
+        """Write entries, all of them or none. Those whose ids are in `attached` are put there rather than said by anybody."""
         entries: list[Entry] = []
         parent = self._view.head
         for body, entry_id in zip(bodies, ids, strict=True):
-            entries.append(Entry(entry_id, parent, self._clock_ms(), self.author, body))
+            author = ATTACHED if entry_id in attached else self.author
+            entries.append(Entry(entry_id, parent, self._clock_ms(), author, body))
             parent = entry_id
         due = with_snapshot and self._view.seq >= self._snapshot_due
         frozen = snapshot.dump(self._view) if due else None
@@ -410,10 +448,15 @@ class Session:
 
         if not isinstance(self._company, Accompanied):
             count = self._optics.counter.counter.count
-            company = Accompanied(self._optics.policy, self._surroundings, count, self._allowed)
+            policy, allowed = self._optics.policy, self._allowed
+            company = Accompanied(policy, self._surroundings, count, allowed=allowed, began_ms=self._began_ms)
             company.follow(self._view)
             self._company = company
         return self._company
+
+    def _began_ms(self) -> int:
+        """When the first entry of this log was written, whoever has it open now."""
+        return next(iter(self._store.rows(self.name, upto=1))).time_ms
 
     def _rebuild(self) -> None:
         self._view = view_of(log.branch(self._store.rows(self.name)), self.name, self._optics)

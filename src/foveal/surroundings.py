@@ -6,22 +6,26 @@ skill is at work. All of it reaches the model as fences, reminders and tools, ne
 
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from foveal import frame
 from foveal.core.atoms import calls_of
 from foveal.core.entry import Message, Text, ToolCall, ToolResult, result
 from foveal.core.errors import BadInput, FovealError
 from foveal.core.project import View
 from foveal.core.repair import json_object
 from foveal.core.retention import Rule
+from foveal.core.spoken import spoken
 from foveal.core.view import Atom
-from foveal.inject.fences import FenceKind
+from foveal.inject.fences import NO_FORMATTERS, FenceKind, Formatters
 from foveal.inject.mentions import Mentioned, Registries, mentioned
 from foveal.inject.reminders import Trigger
 
 if TYPE_CHECKING:
+    from foveal.inject.files import Attachment
     from foveal.inject.instructions import Instructions
     from foveal.inject.skills import Skills
     from foveal.inject.toolbox import Toolbox
@@ -33,7 +37,11 @@ KINDS = (
 )
 """Always there, never summarised. They move the prefix when they change, and only then."""
 
+STARTED = FenceKind("started", placement="after_system", lifetime="session", must_keep=True, role="system")
+"""When the session began. The last of what stays, so that what is the same in all sessions stands before it."""
+
 CATALOGUE_TOKENS = 2_000
+_ERROR_CHARS = 300
 TOOLS_SHARE = 0.25
 """Of the limit: what the tools of a toolbox may take before the rest of them goes behind the search tool."""
 
@@ -47,6 +55,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     instructions: "Instructions | None" = None
     agents: frozenset[str] = frozenset()
     triggers: tuple[Trigger, ...] = ()
+    formatters: Formatters = NO_FORMATTERS
+    """Functions that write the content of fences, by the names under which the policy's kinds ask for them."""
 
 
 NOWHERE = Surroundings()
@@ -72,8 +82,6 @@ class Around:
         self._found: tuple[str, ...] = ()
         self._asked: set[str] = set()
         """Ids of calls to the tool that finds tools."""
-        self.files: set[str] = set()
-        """Names of what was attached."""
         self.active_skill: str | None = None
 
     def follow(self, view: View) -> Mentioned | None:
@@ -84,7 +92,8 @@ class Around:
             self._see(atom)
         if place is not None:
             parts = (shown.part for item in view.atoms[place].items for shown in item.shown)
-            self.heard(Message("user", tuple(part for part in parts if part is not None)))
+            said = (Text(frame.restore(part.text)) if isinstance(part, Text) else part for part in parts if part)
+            self.heard(Message("user", tuple(said)))
         if view.setup and self.given.toolbox:
             box = (*self.given.toolbox.enabled, *self.given.toolbox.on_demand)
             findable = {spec.name for spec in box}.difference(self.mentioned.tools)
@@ -102,14 +111,28 @@ class Around:
             self._note_found(Message(item.role, tuple(one.part for one in item.shown if one.part is not None)))
 
     def heard(self, message: Message) -> Mentioned | None:
-        """Take a message into account; what it mentions, if the user said it."""
+        """Take a message into account; what it mentions, if the user said it. What a harness put in mentions nobody."""
         if message.role == "user":
-            text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
-            self.mentioned = mentioned(text, self._registries())
+            texts = [spoken(part.text) for part in message.parts if isinstance(part, Text)]
+            if not any(texts) and len(texts) == len(message.parts):
+                return None  # it asks for nothing: the request before it still holds
+            self.mentioned = self._mentioned("\n".join(texts))
             return self.mentioned
         if self.given.toolbox:
             self._note_found(message)
         return None
+
+    def attached(self, found: "Attachment") -> tuple[str, ...]:
+        """A file came that can be mentioned from now on; the skills that its name or its content suggests."""
+        from foveal.workspace.types import suffix_of, type_by_name  # noqa: PLC0415 - loaded by the first file
+
+        self._files.add(found.name)
+        if self.given.skills is None:
+            return ()
+        names = [found.name]
+        if type_by_name(found.name).media_type != found.media_type:
+            names.append(f"file.{suffix_of(found.media_type)}")
+        return tuple(name for name in self.given.skills.suggest(names) if name != self.active_skill)
 
     def put(self, view: View) -> Iterator[Put]:
         """What must stand after the system prompt, where it is not there yet or has changed."""
@@ -172,8 +195,22 @@ class Around:
                 if skill is None:
                     return result(call.id, text)
                 self.active_skill = skill
-                return result(call.id, text, retention=Rule(mode="pin"))
+                return result(call.id, f"{self._laid_out(skill)}{text}", retention=Rule(mode="pin"))
         return None
+
+    def _laid_out(self, name: str) -> str:
+        """A line that says where the workspace has the skill's files; or why it has not, which is no reason not to read it."""
+        if self.given.workspace is None or self.given.skills is None:
+            return ""
+        skill = self.given.skills.get(name)
+        try:
+            where = f"its folder is {self.given.workspace.link_skill(skill.root, skill.folder).place}, read-only"
+        except FovealError as error:
+            said = str(error).replace(
+                str(self.given.workspace.path), "the workspace"
+            )  # where it lies is not the model's
+            where = f"its files are not in the workspace: {frame.safe_name(said, _ERROR_CHARS)}"
+        return f"[skill {name}: {where}]\n\n"
 
     def _skill_read(self, call: ToolCall) -> str | None:
         """The skill whose instructions this call reads; None for other calls, and for those that read a file of one."""
@@ -189,13 +226,27 @@ class Around:
 
         return self._allowed is None or name in self._allowed or name == SEARCH
 
-    def _registries(self) -> Registries:
-        return Registries(
-            tools=self.given.toolbox.names if self.given.toolbox else frozenset(),
+    def _mentioned(self, text: str) -> Mentioned:
+        if "@" not in text and "#" not in text:
+            return Mentioned()
+        tools = self.given.toolbox.names if self.given.toolbox else frozenset[str]()
+        known = Registries(
+            tools=tools if self._allowed is None else tools & self._allowed,
             skills=self.given.skills.names if self.given.skills else frozenset(),
             agents=self.given.agents,
-            files=frozenset(self.files),
+            files=frozenset(self._files) if "#" in text else frozenset(),  # the disk is looked at where somebody asks
         )
+        return mentioned(text, known)
+
+    @cached_property
+    def _files(self) -> set[str]:
+        """Names of what was attached, also before the session was opened again."""
+        from foveal.inject.files import safe_name  # noqa: PLC0415 - loaded where there is a workspace
+
+        try:
+            return {safe_name(file.name) for file in self.given.workspace.list()} if self.given.workspace else set()
+        except FovealError:  # cleaned, or damaged: `attach` says so
+            return set()
 
     def _note_found(self, message: Message) -> None:
         from foveal.inject.toolbox import SEARCH, found_in  # noqa: PLC0415 - loaded where there is a toolbox

@@ -16,5 +16,15 @@ def recorded(turns=20, words=200, name="session", uses=None):
     return Recording(name, "test", None, "[]", tuple(Step(message) for message in messages))
 
 
+def rereading(turns=60, name="session"):
+    """A session that reads one file again and again."""
+    messages = [system("You are careful."), user("Mend the login, please.")]
+    text = "\n".join(f"line {n} of the file says {'word ' * 8}" for n in range(60))
+    for i in range(turns):
+        messages.append(assistant("", ToolCall(f"call_{i}", "read_file", '{"path": "src/login.py"}')))
+        messages.append(result(f"call_{i}", text))
+    return case_of(Recording(name, "test", None, "[]", tuple(map(Step, messages))), "tests", frozenset())
+
+
 def case(turns=20, words=200, name="session", uses=None, common=frozenset()):
     return case_of(recorded(turns, words, name, uses), "tests", common)

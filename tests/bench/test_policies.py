@@ -2,11 +2,12 @@
 
 import pytest
 
-from foveal.bench.measure import Job, measure
+from foveal.bench.case import text_of
+from foveal.bench.measure import Job, Looks, measure
 from foveal.bench.suite import RUNNERS, own_runner
 from foveal.core.errors import BadInput
 
-from .sessions import case
+from .sessions import case, rereading
 
 BUDGET = 2_500
 FITS = [name for name in RUNNERS if name != "full history"]
@@ -44,6 +45,43 @@ def test_everything_that_foveal_folds_is_on_offer(one):
     """Far clues stand in the prompt or behind a reference that it names."""
     figures = measure(one, Job("foveal", BUDGET), RUNNERS["foveal"]).figures
     assert figures.far_offered == figures.far
+
+
+@pytest.mark.parametrize(("name", "can_recall"), [("foveal", True), ("foveal, no recall tools", False)])
+def test_without_recall_tools_nothing_is_on_offer(one, name, can_recall):
+    """A reference that nobody can follow offers nothing."""
+    *_, last = RUNNERS[name](one, BUDGET)
+    assert bool(list(last.offered())) is can_recall
+
+
+@pytest.mark.parametrize(("name", "has_ledger"), [("foveal", True), ("foveal, no ledger", False)])
+def test_without_its_ledger_a_summary_is_lines_alone(one, name, has_ledger):
+    """Files that were read stand in the ledger; the lines of results stand below it, with or without."""
+    *_, last = RUNNERS[name](one, BUDGET)
+    (summary,) = [text for text in map(text_of, last.messages) if "[Summary of" in text]
+    assert ("## Files read" in summary) is has_ledger
+    assert "of the file with number" in summary
+
+
+def test_early_folds_can_be_switched_off():
+    """Reading a file again makes the reads before it stale: folded early by default, and never where everything fits."""
+    moves = [
+        measure(rereading(), Job(name, 200_000), RUNNERS[name]).figures.moves
+        for name in ("foveal", "foveal, no early folds")
+    ]
+    assert moves[0] > 0
+    assert moves[1] == 0
+
+
+def test_who_measures_several_budgets_may_look_once(one):
+    """Shared looks change no figure."""
+    looks = Looks(one)
+    for budget in (BUDGET, 2 * BUDGET):
+        job = Job("mask last 10, batched", budget)
+        found = [measure(one, job, RUNNERS[job.policy], looks=own) for own in (looks, None)]
+        for outcome in found:
+            outcome.figures.cpu_s = 0.0
+        assert found[0] == found[1]
 
 
 def test_a_window_in_batches_moves_less_often_than_one_at_each_turn(one):

@@ -47,7 +47,8 @@ def test_the_document_is_json_with_every_session(outcomes):
     """So that others can draw sessions anew."""
     found = json.loads(json.dumps(document(outcomes, rows_of(outcomes))))
     assert len(found["sessions"]) == len(outcomes)
-    assert {one["session"] for one in found["sessions"]} == {"a", "b<&>"}
+    assert {len(one) for one in found["sessions"]} == {len(found["session_columns"])}
+    assert {one[found["session_columns"].index("session")] for one in found["sessions"]} == {"a", "b<&>"}
 
 
 def test_the_picture_is_an_svg_with_a_curve_and_a_panel_a_budget(outcomes):
@@ -55,3 +56,11 @@ def test_the_picture_is_an_svg_with_a_curve_and_a_panel_a_budget(outcomes):
     root = ElementTree.fromstring(frontier(rows_of(outcomes)))  # noqa: S314 - our own
     titles = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text") if text.get("class") == "title"]
     assert titles == ["from 2,000 to 4,000 tokens a call", *(f"{budget:,} tokens a call" for budget in BUDGETS)]
+
+
+def test_the_picture_names_every_policy_once_and_numbers_it_in_its_panels(outcomes):
+    """The two that others are compared with go by name, the others by number; the key says which is which."""
+    root = ElementTree.fromstring(frontier(rows_of(outcomes)))  # noqa: S314 - our own
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("1  window, batched to 0.5") == 1
+    assert texts.count("1") == len(BUDGETS) + 1

@@ -331,3 +331,11 @@ def test_a_relative_path_of_a_shell_is_left_out_if_there_are_several_directories
         ["a.py"],
         ["/w/c.py"],
     ]
+
+
+def test_long_arguments_are_read_like_short_ones():
+    """What is remembered of short calls makes no difference, asked once or twice, under whatever id."""
+    short, long = (call("Write", file_path="/w/a.py", content="x" * size) for size in (10, 10_000))
+    again = ToolCall("c2", short.name, short.arguments)
+    assert [accesses(one) for one in (short, again, long)] == [accesses(short)] * 3
+    assert found(short) == ["write /w/a.py"]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveal.core.entry import Message, ToolCall, assistant, result, user
-from foveal.digest import Digest, choose, update
+from foveal.digest import Digest, Standard, choose, update
 from foveal.digest.scoring import Scoring
 from foveal.digest.state import Line, Name
 from foveal.ledger import Step
@@ -230,7 +230,7 @@ def test_what_the_agent_uses_comes_before_what_it_only_saw():
 def test_recency_shows_the_newest_first():
     """With plain recency, what was folded last is shown."""
     found = [result("c1", f"item_{i}_name = make_item_{i}()") for i in range(40)]
-    text = choose(update(Digest(), steps(*found)), tokens=60, count=count, now=50, score="recency")
+    text = choose(update(Digest(), steps(*found)), tokens=60, count=count, now=50, standard=Standard("recency"))
     assert "item_39_name" in text
     assert "item_0_name" not in text
 
@@ -238,7 +238,7 @@ def test_recency_shows_the_newest_first():
 @pytest.mark.parametrize("score", ["learned", "recency"])
 def test_an_empty_digest_says_nothing(score: Scoring):
     """Where nothing was folded, nothing is shown."""
-    assert choose(Digest(), tokens=1_000, count=count, now=0, score=score) == ""
+    assert choose(Digest(), tokens=1_000, count=count, now=0, standard=Standard(score)) == ""
 
 
 _LINES = st.lists(st.text(st.characters(exclude_characters="\n\r"), max_size=300), max_size=12)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.digest.names import DOTTED, IDENTIFIER, NUMBER, PATH, PIECE_CHARS, kind, names, pieces
+from foveal.digest.names import DOTTED, IDENTIFIER, NUMBER, PATH, PIECE_CHARS, kind, names, names_in, pieces
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,29 @@ from foveal.digest.names import DOTTED, IDENTIFIER, NUMBER, PATH, PIECE_CHARS, k
 )
 def test_names_are_paths_identifiers_and_numbers(text: str, expected: list[str]) -> None:
     """Paths, dotted names, identifiers and long numbers are names; plain words are not."""
-    assert names(text) == expected
+    assert list(names(text)) == expected
+
+
+@pytest.mark.parametrize("word", ["plain", "Title", "UPPER", "größe", "ÄRGER", "naïve", "ﬁnal"])
+def test_plain_words_are_no_names(word: str) -> None:
+    """What is told at a glance to be no name is none with a name beside it either."""
+    assert (names(word), names(f"{word} max_size")) == ((), ("max_size",))
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\n"), max_size=300), max_size=6))
+def test_names_of_many_lines_are_those_of_each(lines: list[str]) -> None:
+    """Looked at together, lines give the names that they give one by one."""
+    assert names_in(lines) == {name for line in lines for name in names(line)}
+
+
+def test_a_long_line_is_looked_at_in_parts() -> None:
+    """Without a break, a name is as long as a part at most."""
+    assert {len(name) for name in names_in(["a1" * 5_000])} == {2_000}
 
 
 def test_a_name_is_given_once() -> None:
     """What stands twice in a line is one name."""
-    assert names("user_id == user_id") == ["user_id"]
+    assert names("user_id == user_id") == ("user_id",)
 
 
 @pytest.mark.parametrize(

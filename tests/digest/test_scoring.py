@@ -2,13 +2,13 @@
 
 from importlib import resources
 
-import msgspec
 import pytest
 
 from foveal.core.entry import ToolCall, assistant, result
 from foveal.digest import Digest, update
 from foveal.digest.features import LINE_FEATURES, NAME_FEATURES, Facts, Shown, form
-from foveal.digest.scoring import Weights, scored
+from foveal.digest.scoring import USUAL, Standard, scored, shipped
+from foveal.digest.weights import Tree, Weights
 from foveal.ledger import Step
 
 WEIGHTS = resources.files("foveal.digest") / "weights.json"
@@ -30,7 +30,7 @@ def test_the_weights_are_small():
 
 def test_the_weights_name_features_that_there_are():
     """A change of the features without a new training would be noticed here at the latest."""
-    weights = msgspec.json.decode(WEIGHTS.read_bytes(), type=Weights)
+    weights = shipped()
     for trees, features in ((weights.names, NAME_FEATURES), (weights.lines, LINE_FEATURES)):
         assert max(feature for tree in trees for feature, *_ in tree.nodes) < len(features)
         for tree in trees:
@@ -48,13 +48,22 @@ def test_rows_are_as_long_as_the_features():
 def test_what_the_agent_uses_scores_higher():
     """Of two names in the same result, the one that the agent used is the likelier to be needed."""
     digest, known = facts()
-    names = scored(digest, known, "learned").names
+    names = scored(digest, known, USUAL).names
     assert names["second_value"] > names["first_value"]
+
+
+def test_other_weights_score_otherwise():
+    """A name is worth what the given weights say, and a line as well."""
+    digest, known = facts()
+    weights = Weights((Tree((), (2.0,)),), (Tree((), (-2.0,)),))
+    score = scored(digest, known, Standard(weights=weights))
+    assert {round(chance, 4) for chance in score.names.values()} == {0.8808}
+    assert {round(chance, 4) for chance in score.lines} == {0.1192}
 
 
 def test_chances_are_chances():
     """Whatever is scored, it is between 0 and 1."""
-    score = scored(*facts(), "learned")
+    score = scored(*facts(), USUAL)
     assert all(0 <= chance <= 1 for chance in (*score.names.values(), *score.lines))
 
 

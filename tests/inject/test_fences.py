@@ -234,9 +234,52 @@ def test_the_hosts_values_are_left_as_they_were():
 
 def test_a_function_may_format():
     """The text that is kept is the formatted one, so that a past prompt needs no function of the host's."""
-    registry = Registry()
-    registry.register(FenceKind("note"), lambda text, attributes: f"{attributes['at']}: {text.upper()}")
-    assert registry.fence("note", "hi", {"at": "noon"}, call=1, turn=1).text == "noon: HI"
+    shouted = {"shouted": lambda text, attributes: f"{attributes.pop('at')}: {text.upper()}"}
+    made = Registry([FenceKind("note", formatter="shouted")], shouted).fence(
+        "note", "hi", {"at": "noon"}, call=1, turn=1
+    )
+    assert (made.text, made.attributes) == ("noon: HI", (("at", "noon"),))
+
+
+@pytest.mark.parametrize(
+    ("formatter", "said"),
+    [
+        (lambda _text, given: given["at"], "the formatter mine failed (KeyError: 'at')"),
+        (lambda _text, _given: None, "the formatter mine gave NoneType where text belongs"),
+        (lambda _text, _given: b"bytes", "the formatter mine gave bytes where text belongs"),
+        (lambda _text, _given: " \n ", "the formatter mine gave no text"),
+        (lambda _text: "one argument", "the formatter mine failed (TypeError: "),
+    ],
+)
+def test_where_a_function_fails_the_text_stands_as_it_came(formatter, said):
+    """Nothing of the content is lost; the fate says whose doing it is, and the frame does not."""
+    registry = Registry([FenceKind("note", formatter="mine")], {"mine": formatter})
+    made = registry.fence("note", "{hello}", {"by": "me"}, call=1, turn=1)
+    got = place([made], registry, budget_tokens=100, count=count, wrap=wrap)
+    assert [block.text for block in got.blocks] == ['<note by="me">{hello}</note>']
+    assert got.fates[0].because.startswith(said)
+
+
+def test_what_a_function_says_when_it_fails_is_one_short_line():
+    """However long its error is, and whatever it holds."""
+
+    def failing(_text, _given):
+        raise ValueError("line\n" * 100_000)
+
+    registry = Registry([FenceKind("note", formatter="mine")], {"mine": failing})
+    (fate,) = place(
+        [registry.fence("note", "x", call=1, turn=1)], registry, budget_tokens=100, count=count, wrap=wrap
+    ).fates
+    assert len(fate.because) < 250
+    assert "\n" not in fate.because
+
+
+def test_a_function_that_nobody_gave_is_told_when_it_is_needed():
+    """A policy file may name it where no host is; content that needs it is refused, with the nearest name."""
+    registry = Registry([FenceKind("note", formatter="tabel")], {"table": lambda text, _: text})
+    with pytest.raises(BadPolicy, match=r"fences\.note\.formatter.*Did you mean `table`"):
+        registry.fence("note", "x", call=1, turn=1)
+    assert registry.fence("note", " ", call=1, turn=1).text == " "
 
 
 def test_content_cannot_use_the_template():
@@ -256,11 +299,9 @@ def test_an_unknown_kind_names_the_nearest():
 
 def test_a_kind_may_be_registered_again_and_not_changed():
     """Two modules may both bring a kind, as long as they mean the same."""
-    registry = Registry([FenceKind("note"), FenceKind("note")])
-    with pytest.raises(BadPolicy, match="registered already"):
-        registry.register(FenceKind("note", share=0.5))
-    with pytest.raises(BadPolicy, match="registered already"):
-        registry.register(FenceKind("note"), lambda text, _: text)
+    assert Registry([FenceKind("note"), FenceKind("note")]).kind("note") == FenceKind("note")
+    with pytest.raises(BadPolicy, match="is there already"):
+        Registry([FenceKind("note"), FenceKind("note", share=0.5)])
 
 
 @pytest.mark.parametrize(
@@ -275,7 +316,8 @@ def test_a_kind_may_be_registered_again_and_not_changed():
         ({"role": "tool"}, "role is 'tool'"),
         ({"placement": "after_request_"}, "Did you mean `after_request`"),
         ({"lifetime": "2 turns"}, "lifetime is '2 turns'"),
-        ({"formatter": "nothing"}, "no {text}"),
+        ({"formatter": "Nothing here"}, "no {text}"),
+        ({"formatter": ""}, "no {text}"),
         ({"formatter": "{text} {0.__class__}"}, "no placeholder"),
         ({"formatter": "{text!r}"}, "no placeholder"),
     ],

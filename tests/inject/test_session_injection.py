@@ -482,7 +482,8 @@ def test_the_cache_marks_of_anthropic_stand_before_the_tail() -> None:
     blocks = [block for message in prompt.request["messages"] for block in message["content"]]
     marked = [i for i, block in enumerate(blocks) if "cache_control" in block]
     assert blocks[marked[-1]]["type"] == "tool_result"
-    assert [block["text"].splitlines()[1] for block in blocks[marked[-1] + 1 :]] == ["FENCE", "It is 12:00."]
+    (tail,) = blocks[marked[-1] + 1 :]
+    assert [text.splitlines()[1] for text in tail["text"].split("\n\n")] == ["FENCE", "- It is 12:00."]
 
 
 def fences() -> st.SearchStrategy[list[tuple[FenceKind, int]]]:
@@ -553,13 +554,15 @@ def test_what_may_be_cut_never_costs_a_prompt(dialect: str, words: int, asked: i
 
 
 def reminded(prompt: Prompt) -> dict[str, str]:
-    """What the reminders of a prompt say, by their ids: each the last thing that is said, each with a line of its own."""
+    """What the reminders of a prompt say, by their ids: one frame, the last thing that is said, an item for each line."""
     ids = [line.entry for line in prompt.trace.lines if line.kind == "reminder" and line.shown == "full"]
-    texts = [text for _, text in spoken(prompt)][len(list(spoken(prompt))) - len(ids) :]
-    assert all(text.startswith("<foveal:reminder nonce=") for text in texts)
-    return {
-        name: text.split("\n", 1)[1].removesuffix("\n</foveal:reminder>") for name, text in zip(ids, texts, strict=True)
-    }
+    *before, last = (text for _, text in spoken(prompt))
+    assert not any("<foveal:reminder" in text for text in before)
+    _, opening, said = last.partition("<foveal:reminder nonce=")
+    assert bool(opening) == bool(ids)
+    assert said.endswith("\n</foveal:reminder>" if ids else "")
+    items = said.removesuffix("\n</foveal:reminder>").split("\n- ")[1:]
+    return dict(zip(ids, items, strict=True))
 
 
 def held_back(prompt: Prompt) -> dict[str, str]:

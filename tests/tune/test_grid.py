@@ -57,5 +57,5 @@ def test_edited_reads_go_first():
 
 def test_a_name_says_all_that_differs():
     """And nothing else."""
-    assert Variant(target=0.5, share=0.3, arrival=0.05).name == "target 0.5, summary 0.3, arrival 0.05"
+    assert Variant(target=0.4, share=0.3, arrival=0.05).name == "target 0.4, summary 0.3, arrival 0.05"
     assert Variant(keep=0.2, edited=True, score="recency").name == "keep 0.2, edited reads first, lines by recency"

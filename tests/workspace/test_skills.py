@@ -82,6 +82,30 @@ def test_a_link_that_leaves_the_skill_is_refused(space, skill, target):
     assert list(space.folder("skills").iterdir()) == []
 
 
+def test_a_skill_below_a_root_is_reached_step_by_step(space, skill, tmp_path):
+    """The root may be a link, which is the user's word; a folder below it that was swapped for a link is not entered."""
+    links = tmp_path / "other"
+    links.mkdir()
+    (links / "alias").symlink_to(tmp_path)
+    (links / "swapped").symlink_to(tmp_path / "outside")
+    linked = space.link_skill(links / "alias", ("skill",))
+    assert (linked.name, linked.place) == ("skill", f"skills/{linked.path.name}")
+    assert linked == space.link_skill(skill)
+    for folder in (("swapped",), ("alias", "skill"), ("nul\0",), ("missing",)):
+        with pytest.raises(BadInput, match="cannot be read"):
+            space.link_skill(links, folder)
+    assert [path.name for path in space.folder("skills").iterdir()] == [linked.path.name]
+
+
+def test_what_is_hidden_is_no_part_of_a_skill(space, skill):
+    """The history of a checkout is not copied, and does not count."""
+    before = space.link_skill(skill)
+    (skill / ".git" / "objects").mkdir(parents=True)
+    (skill / ".git" / "objects" / "ab").write_text("history")
+    (skill / ".env").symlink_to("/etc/passwd")
+    assert space.link_skill(skill) == before
+
+
 def test_a_pipe_in_a_skill_is_refused(space, skill):
     """What is no file, folder or link has no place in a skill."""
     os.mkfifo(skill / "pipe")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from foveal.bench.case import PROMPT_TOKENS, Case, Chat, Runner, Sent, tokens_of, tools_tokens
+from foveal.bench.case import Case, Chat, Runner, Sent, tokens_of
 
 CLEARED = "[cleared]"
 _TARGET = 0.5
@@ -21,7 +21,7 @@ class Sizes:
 
     def __init__(self, case: Case) -> None:
         self._known = {id(one): (one, tokens) for one, tokens in zip(case.messages, case.sizes, strict=True)}
-        self.fixed = tools_tokens(case.tools) + PROMPT_TOKENS
+        self.fixed = case.fixed
 
     def of(self, message: Chat) -> int:
         known = self._known.get(id(message))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from foveal.bench.grounding import Need, arguments_text, needs_of
-from foveal.bench.replay import DEFAULT_MODEL, replay, usable_tools
+from foveal.bench.replay import DEFAULT_MODEL, replay
 from foveal.core.prompt import Prompt
 from foveal.counters import encoding
 from foveal.formats.recording import Recording
@@ -41,6 +41,8 @@ class Case(msgspec.Struct, frozen=True):
     """The set it belongs to."""
     recording: Recording
     tools: tuple[Chat, ...]
+    fixed: int
+    """Tokens that every call pays: the tools, and the reply's opening."""
     messages: tuple[Chat, ...]
     """The whole history."""
     sizes: tuple[int, ...]
@@ -78,13 +80,14 @@ Runner: TypeAlias = Callable[[Case, int], Iterator[Sent]]
 
 def case_of(recording: Recording, group: str, common: frozenset[str]) -> Case:
     """The recording as a case. Clues in `common` are no evidence for anything."""
-    prompts = list[list[Chat]]()
+    prompts, tools = list[list[Chat]](), list[Chat]()
 
     def keep(_number: int, prompt: Prompt | None, refused: str) -> None:
         prompts.append(prompt.request["messages"] if prompt else prompts[-1] if prompts else [])
+        # As they go out, so that they are the same for all: recordings often hold nothing but their names.
+        tools[:] = prompt.request.get("tools") or () if prompt else tools
 
     replay(recording, model=MODEL, policy=_EVERYTHING, dialect="openai_chat", on_prompt=keep)
-    tools, _ = usable_tools(recording)
     messages = tuple(prompts[-1]) if prompts else ()
     calls = tuple(len(prompt) for prompt in prompts)
     sizes = tuple(map(tokens_of, messages))
@@ -95,6 +98,7 @@ def case_of(recording: Recording, group: str, common: frozenset[str]) -> Case:
         group=group,
         recording=recording,
         tools=tuple(tools),
+        fixed=fixed,
         messages=messages,
         sizes=sizes,
         calls=calls,

@@ -7,11 +7,16 @@ from typing import Any
 
 import msgspec
 
-from foveal.bench.case import MODEL, Case, Runner, Sent
+from foveal import ledger, recall_tools
+from foveal.bench.case import MODEL, Case, Chat, Runner, Sent
 from foveal.bench.grounding import text_seen
 from foveal.bench.replay import ids_from
+from foveal.core.entry import Fold, FoldItem, RangeFold
 from foveal.core.errors import OverBudget, Unrepresentable
+from foveal.core.fit import Scene, Stage
 from foveal.core.prompt import Prompt
+from foveal.core.view import Atom
+from foveal.digest import Standard
 from foveal.policies import (
     DEFAULT_STAGES,
     BudgetTable,
@@ -24,8 +29,11 @@ from foveal.policies import (
     Summarise,
     Superseded,
 )
+from foveal.policies.summing import shown_beside
 from foveal.session import Session
 from foveal.stores.memory import MemoryStore
+from foveal.summary.compose import compose
+from foveal.summary.state import decode
 
 
 def foveal(**options: Any) -> Runner:
@@ -58,7 +66,10 @@ def _sent(session: Session, case: Case, places: dict[str, int], texts: Sequence[
     except (OverBudget, Unrepresentable) as error:
         return Sent(refused=f"{type(error).__name__}: {error}")
     request = prompt.request
-    return Sent(request["messages"], request.get("tools") or (), partial(_offered, prompt, places, texts))
+    tools: Sequence[Chat] = request.get("tools") or ()
+    # A reference that nobody can follow offers nothing.
+    can_recall = any(tool["function"]["name"] in recall_tools.NAMES for tool in tools)
+    return Sent(request["messages"], tools, partial(_offered, prompt, places, texts) if can_recall else tuple[str])
 
 
 def _offered(prompt: Prompt, places: dict[str, int], texts: Sequence[str]) -> Iterable[str]:
@@ -85,6 +96,42 @@ def _by_recency(stage: BuiltIn) -> BuiltIn:
     return msgspec.structs.replace(stage, score="recency") if isinstance(stage, Summarise) else stage
 
 
+class _Forced(msgspec.Struct, frozen=True):
+    """A stage that folds when the budget makes it, and does not say that what it finds is stale."""
+
+    stage: BuiltIn
+    last_resort: bool
+
+    def __call__(self, scene: Scene) -> Iterable[FoldItem | tuple[FoldItem, ...]]:
+        return self.stage(scene)
+
+
+def _forced(stage: BuiltIn) -> Stage:
+    return _Forced(stage, stage.last_resort) if getattr(stage, "finds_stale", False) else stage
+
+
+class _LinesOnly(Summarise, frozen=True):
+    """A summary that gives the room of its ledger to lines."""
+
+    def _folds(self, scene: Scene, going: list[Atom], allowance: int) -> tuple[RangeFold, ...]:
+        made = super()._folds(scene, going, allowance)
+        if not made:
+            return ()
+        *lines, fold = made
+        bare = msgspec.structs.replace(decode(fold.state), ledger=ledger.EMPTY)
+        beside = shown_beside(scene.view, Fold((fold,), "", 0, 0, 0))
+        standard = Standard(self.score, self.weights, scene.least)
+        text = compose(
+            bare, tokens=fold.tokens, count=scene.count, shown=beside, fetched=scene.fetched, standard=standard
+        )
+        fold = msgspec.structs.replace(fold, text=text, tokens=scene.count(text))
+        return *lines, fold
+
+
+def _without_ledger(stage: BuiltIn) -> BuiltIn:
+    return _LinesOnly(**msgspec.structs.asdict(stage)) if isinstance(stage, Summarise) else stage
+
+
 LEVELS_ONLY: tuple[BuiltIn, ...] = (
     Superseded(),
     Expired(),
@@ -102,10 +149,10 @@ PARTS: dict[str, Runner] = {
     "foveal, no digest": foveal(stages=tuple(map(_one_line, DEFAULT_STAGES))),
     "foveal, levels only": foveal(stages=LEVELS_ONLY),
     "foveal, no superseded": foveal(stages=_without(Superseded)),
+    "foveal, no shortened results": foveal(stages=_without(Shorten, Clear)),
     "foveal, results cut on arrival": foveal(arrival=0.1),
+    "foveal, no ledger": foveal(stages=tuple(map(_without_ledger, DEFAULT_STAGES))),
+    "foveal, no early folds": foveal(stages=tuple(map(_forced, DEFAULT_STAGES))),
+    "foveal, no recall tools": foveal(recall=False),
 }
-"""The default, and what can be changed about it from outside."""
-
-UNSWITCHED = (
-    "not switched off: the ledger alone, which the same stage writes as the digest; folds that pay for themselves",
-)
+"""The default, and the default with one part switched off or on."""

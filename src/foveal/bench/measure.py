@@ -4,6 +4,8 @@ Prices are worked out afterwards, from how many tokens each call sent and how ma
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
+from operator import is_
 from time import process_time
 from typing import TypeAlias
 
@@ -83,9 +85,46 @@ class _Known(msgspec.Struct, frozen=True, eq=False):
     list_tokens: int
 
 
-def measure(case: Case, job: Job, runner: Runner) -> Outcome:
-    """Run the policy over the case."""
-    run, failed = _Run(case, job.budget), ""
+class Looks:
+    """The messages of a case and all that policies made of them, each read and counted once, whoever sends it."""
+
+    def __init__(self, case: Case) -> None:
+        self._held: dict[int, tuple[Chat, _Known]] = {}
+        self._same = {
+            msgspec.json.encode(message): _Known(tokens, text_of(message), 0)
+            for message, tokens in zip(case.messages, case.sizes, strict=True)
+        }
+        self._recorded = frozenset(line for known in self._same.values() for line in known.text.splitlines())
+        self._tools = {msgspec.json.encode(case.tools): case.fixed - PROMPT_TOKENS}
+        asked = (message for message in case.messages if message["role"] == "user")
+        # What a harness puts before the task is no request, whoever measures.
+        first = next((message for message in asked if spoken(text_of(message)).strip()), None)
+        # Its longest line: an engine may mark a request up, but not leave it out.
+        self.task = max(text_of(first).splitlines(), key=len, default="").strip()[:_TASK_CHARS] if first else ""
+
+    def message(self, message: Chat) -> _Known:
+        held = self._held.get(id(message))
+        if held and held[0] is message:
+            return held[1]
+        key = msgspec.json.encode(message)
+        known = self._same.get(key)
+        if known is None:
+            text = text_of(message)
+            known = self._same[key] = _Known(tokens_of(message), text, list_tokens(text, self._recorded))
+        self._held[id(message)] = message, known  # the message is held, so that no other takes its id
+        return known
+
+    def tools(self, tools: Sequence[Chat]) -> tuple[bytes, int]:
+        """What tells them from other tools, and their tokens."""
+        key = msgspec.json.encode(tools)
+        if key not in self._tools:
+            self._tools[key] = tools_tokens(tools)
+        return key, self._tools[key]
+
+
+def measure(case: Case, job: Job, runner: Runner, *, looks: Looks | None = None) -> Outcome:
+    """Run the policy over the case. Who measures several of one case hands the same `looks` to all."""
+    run, failed = _Run(case, job.budget, looks or Looks(case)), ""
     calls = runner(case, job.budget)
     for number in range(len(case.calls)):
         start = process_time()
@@ -101,23 +140,15 @@ def measure(case: Case, job: Job, runner: Runner) -> Outcome:
 
 
 class _Run:
-    def __init__(self, case: Case, budget: int) -> None:
-        self.case, self.budget, self.figures = case, budget, Figures()
+    def __init__(self, case: Case, budget: int, looks: Looks) -> None:
+        self.case, self.budget, self.figures, self._looks = case, budget, Figures(), looks
         self.tokens: list[Tokens] = []
-        self._known: dict[int, tuple[Chat, _Known]] = {}
-        self._same = {
-            msgspec.json.encode(message): _Known(tokens, text_of(message), 0)
-            for message, tokens in zip(case.messages, case.sizes, strict=True)
-        }
-        self._tools: dict[bytes, int] = {}
-        self._before: tuple[bytes, list[_Known]] = b"", []
+        self._tools = b""
+        self._messages: Sequence[Chat] = ()
+        self._known: list[_Known] = []
+        self._sums = [0]
+        """Tokens of the prompt up to each message."""
         self._is_right = False
-        self._recorded = frozenset(line for known in self._same.values() for line in known.text.splitlines())
-        asked = (message for message in case.messages if message["role"] == "user")
-        # What a harness puts before the task is no request, whoever measures.
-        first = next((message for message in asked if spoken(text_of(message)).strip()), None)
-        # Its longest line: an engine may mark a request up, but not leave it out.
-        self._task = max(text_of(first).splitlines(), key=len, default="").strip()[:_TASK_CHARS] if first else ""
 
     def take(self, number: int, sent: Sent, cpu_s: float) -> None:
         figures, need = self.figures, self.case.needs[number]
@@ -128,28 +159,31 @@ class _Run:
             figures.refused += 1
             self._ground(need, "", sent)
             return
-        known = [self._look(message) for message in sent.messages]
-        self._bill(number, sent, known)
-        shown = "\n".join(one.text for one in known)
-        figures.list_tokens += sum(one.list_tokens for one in known)
-        figures.task_lost += self._task not in shown
+        self._bill(number, sent)
+        shown = "\n".join([one.text for one in self._known])
+        figures.list_tokens += sum([one.list_tokens for one in self._known])
+        figures.task_lost += self._looks.task not in shown
         self._ground(need, shown, sent)
 
-    def _bill(self, number: int, sent: Sent, known: list[_Known]) -> None:
+    def _look(self, messages: Sequence[Chat]) -> int:
+        """Look at what the call before did not begin with, and say how many messages it did begin with."""
+        old = self._known
+        same = _alike(self._messages, messages)
+        new = [self._looks.message(message) for message in messages[same:]]
+        self._messages, self._known = messages, [*old[:same], *new]
+        self._sums = [*self._sums[:same], *accumulate((one.tokens for one in new), initial=self._sums[same])]
+        return same + _alike(old[same:], new)
+
+    def _bill(self, number: int, sent: Sent) -> None:
         figures, raw = self.figures, self.case.raw
-        tools = msgspec.json.encode(sent.tools)
-        fixed = self._tools.setdefault(tools, -1)
-        if fixed < 0:
-            fixed = self._tools[tools] = tools_tokens(sent.tools)
-        tokens = fixed + PROMPT_TOKENS + sum(one.tokens for one in known)
-        old_tools, old = self._before
-        alike = 0
-        if old and old_tools == tools:
-            alike = next(
-                (i for i, (a, b) in enumerate(zip(old, known, strict=False)) if a is not b), min(len(old), len(known))
-            )
-        shared = fixed + sum(one.tokens for one in known[:alike]) if alike else 0
-        figures.moves += bool(old) and (alike < len(old) or old_tools != tools)
+        tools, fixed = self._looks.tools(sent.tools)
+        before, is_same = len(self._known), self._tools == tools
+        alike = self._look(sent.messages)
+        if not is_same:
+            alike = 0
+        tokens = fixed + PROMPT_TOKENS + self._sums[-1]
+        shared = fixed + self._sums[alike] if alike else 0
+        figures.moves += bool(before) and (alike < before or not is_same)
         figures.over += tokens > self.budget
         figures.largest = max(figures.largest, tokens)
         figures.sent_tokens += tokens
@@ -159,7 +193,7 @@ class _Run:
         figures.invalid += bool(wrong)
         raw_shared = raw[number - 1] - PROMPT_TOKENS if number else 0
         self.tokens.append((tokens, shared, raw[number], raw_shared))
-        self._before = tools, known
+        self._tools = tools
 
     def _ground(self, need: Need, shown: str, sent: Sent) -> None:
         figures = self.figures
@@ -179,16 +213,10 @@ class _Run:
             figures.ages[of_age] += 1
             figures.ages_shown[of_age] += clue not in missing
 
-    def _look(self, message: Chat) -> _Known:
-        held, known = self._known.get(id(message), (None, None))
-        if held is not message or known is None:
-            key = msgspec.json.encode(message)
-            known = self._same.get(key)
-            if known is None:
-                text = text_of(message)
-                known = self._same[key] = _Known(tokens_of(message), text, list_tokens(text, self._recorded))
-            self._known[id(message)] = message, known  # the message is held, so that no other takes its id
-        return known
+
+def _alike(old: Sequence[object], new: Sequence[object]) -> int:
+    """How many of the first are the same ones."""
+    return next((i for i, same in enumerate(map(is_, old, new)) if not same), min(len(old), len(new)))
 
 
 def list_tokens(text: str, recorded: frozenset[str]) -> int:

@@ -6,6 +6,7 @@ the best policy and a perfect one is left to win by choosing better.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heapreplace
 
 import msgspec
 
@@ -66,11 +67,7 @@ class _Seer:
         worth = self._worth(number, "\n".join(map(text_of, beside)), budget)
         lines = [line for of_message in self._lines[slice(*span)] for line in of_message if line.clues & worth.keys()]
         chosen = list[_Line]()
-        while lines:
-            best = max(lines, key=lambda line: sum(worth.get(clue, 0.0) for clue in line.clues) / line.tokens)
-            if not any(clue in worth for clue in best.clues):
-                break
-            lines.remove(best)
+        for best in _best_first(lines, worth):
             if best.tokens <= room:
                 chosen.append(best)
                 room -= best.tokens
@@ -90,9 +87,28 @@ class _Seer:
         for later in range(number, len(case.calls)):
             is_soon = case.raw[later] - case.raw[number] <= grown
             for clue in _used(case.needs[later]):
-                if clue not in shown:
-                    worth[clue] += 1.0 if is_soon else _LATER
-        return dict(worth)
+                worth[clue] += 1.0 if is_soon else _LATER
+        return {clue: much for clue, much in worth.items() if clue not in shown}
+
+
+def _best_first(lines: Sequence[_Line], worth: dict[str, float]) -> Iterator[_Line]:
+    """Lines by what they are worth a token, while the caller takes clues out of `worth`.
+
+    What a line is worth only falls, so that the one at the top is weighed again and goes back if it is less than it was.
+    """
+
+    def weighed(at: int) -> tuple[float, int]:
+        return -sum(worth.get(clue, 0.0) for clue in lines[at].clues) / lines[at].tokens, at
+
+    heap = [weighed(at) for at in range(len(lines))]
+    heapify(heap)
+    while heap and heap[0][0] < 0:
+        now = weighed(heap[0][1])
+        if now == heap[0]:
+            heappop(heap)
+            yield lines[now[1]]
+        else:
+            heapreplace(heap, now)
 
 
 def _used(need: Need) -> Iterator[str]:

@@ -14,10 +14,10 @@ import msgspec
 
 from foveal.bench.cost import Bill, bill
 from foveal.bench.savings import Saving, Savings
+from foveal.bench.whole import WholeHistory
 from foveal.core.errors import BadInput, OverBudget, Unrepresentable
 from foveal.core.prompt import Prompt
 from foveal.core.trace import PROMPT_TOKENS
-from foveal.core.view import Item
 from foveal.counters import ModelCounter, counter_for
 from foveal.dialects.tools import read_tools
 from foveal.formats.recording import Recording
@@ -130,8 +130,7 @@ class _Run:
         self.tools, self.notes = usable_tools(recording)
         self.savings = Savings(session.view.measure)
         self._before: Prompt | None = None
-        self._raw_before = self._unsendable = self._framing = self._tools_tokens = 0
-        self._has_folded = False
+        self._whole = WholeHistory()
 
     def calls(self) -> Iterator[Call]:
         number = 0
@@ -150,9 +149,8 @@ class _Run:
             refused = f"{type(error).__name__}: {error}"
         self.on_prompt(number, prompt, refused)
         if prompt is None:
-            return Call(number, self._raw_bill(), None, output, refused)
-        self._has_folded |= prompt.fold is not None
-        self._unsendable += sum(_unsendable(item) for item in self.savings.sent(prompt))
+            return Call(number, self._raw_bill(None), None, output, refused)
+        self.savings.sent(prompt)
         shared, before = shared_tokens(self._before, prompt), self._before
         self._before = prompt
         moved = before is not None and shared < before.tokens - PROMPT_TOKENS
@@ -160,26 +158,12 @@ class _Run:
             len(prompt.fold.items), prompt.fold.before, prompt.fold.after, prompt.fold.rebilled, prompt.fold.reason
         )
         sent = bill(self.facts, prompt.tokens, shared)
-        return Call(number, self._raw_bill(prompt.tokens), sent, output, moved=moved, fold=fold)
+        return Call(number, self._raw_bill(prompt), sent, output, moved=moved, fold=fold)
 
-    def _raw_bill(self, sent: int = 0) -> Bill:
+    def _raw_bill(self, prompt: Prompt | None) -> Bill:
         view = self.session.view
-        # Whoever sends everything has no use for the recall tools.
-        self._tools_tokens = self._tools_tokens or (view.setup.tools_tokens if view.setup else 0)
-        tools_tokens = self._tools_tokens
-        tokens = view.raw_tokens - self._unsendable + tools_tokens + PROMPT_TOKENS
-        if not self._has_folded:
-            # Words between replies and results that never came: whoever sends everything needs them too.
-            self._framing = max(self._framing, sent - tokens)
-        tokens += self._framing
-        raw = bill(self.facts, tokens, self._raw_before)
-        self._raw_before = tokens - PROMPT_TOKENS
-        return raw
-
-
-def _unsendable(item: Item) -> int:
-    """Tokens that nobody could send in this dialect, such as another model's thinking: no part of the raw bill either."""
-    return sum(shown.raw_tokens for shown in item.shown if shown.level == "hidden" and shown.policy == "dialect")
+        tools_tokens = view.setup.tools_tokens if view.setup else 0
+        return self._whole.bill(self.facts, view.raw_tokens, prompt, tools_tokens=tools_tokens)
 
 
 def _model(recording: Recording, model: str | None, policy: Policy) -> tuple[str, list[str]]:

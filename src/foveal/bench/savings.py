@@ -88,11 +88,10 @@ class Savings:
         self._place[entry] = len(self._log)
         self._log.append(_Logged(entry, message, call))
 
-    def sent(self, prompt: Prompt) -> Iterator[Item]:
-        """This prompt was built; `prompt.fold` is what had to be folded for it. Gives the items that it shows first."""
+    def sent(self, prompt: Prompt) -> None:
+        """This prompt was built; `prompt.fold` is what had to be folded for it."""
         for item in self._new_items(prompt):
             self._sizes[item.id] = tuple(shown.raw_tokens for shown in item.shown)
-            yield item
         if prompt.fold:
             self._fold(prompt.call, prompt.fold)
 

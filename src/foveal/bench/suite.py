@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -16,7 +16,7 @@ from foveal.bench.baselines import BASELINES
 from foveal.bench.case import Case, Runner, case_of
 from foveal.bench.engine import PARTS
 from foveal.bench.grounding import common_clues, text_seen
-from foveal.bench.measure import Job, Outcome, measure
+from foveal.bench.measure import Job, Looks, Outcome, measure
 from foveal.bench.oracle import oracle
 from foveal.core.errors import BadInput, FovealError
 from foveal.formats import Recording, read
@@ -30,6 +30,7 @@ _LEAST_CHARS_PER_TOKEN = 2.5
 Find: TypeAlias = Callable[[str], Runner]
 """A runner by its name. A function of a module, so that other processes find it."""
 
+S = TypeVar("S")
 X = TypeVar("X")
 Y = TypeVar("Y")
 
@@ -99,35 +100,53 @@ def _chars(recording: Recording) -> int:
 
 
 def load_all(sources: Sequence[Source], pick: Pick, *, jobs: int) -> Loaded:
-    parts = list(_spread(partial(load, pick=pick), sources, jobs))
+    parts = list(_spread(_loaded, sources, pick, jobs=jobs))
     return Loaded([case for part in parts for case in part.cases], [note for part in parts for note in part.notes])
+
+
+def _loaded(pick: Pick, source: Source) -> Loaded:
+    return load(source, pick)
 
 
 def run(cases: Sequence[Case], work: Sequence[Job], *, find: Find = own_runner, jobs: int = 1) -> Iterator[Outcome]:
     """Every job over every case. Long sessions come first, so that no process is left with one at the end."""
     policies = list(dict.fromkeys(job.policy for job in work))
     long_first = sorted(cases, key=lambda case: -sum(case.raw))
-    units = [(case, tuple(job for job in work if job.policy == policy)) for policy in policies for case in long_first]
-    yield from chain.from_iterable(_spread(partial(_measured, find), units, jobs))
+    units = [
+        (at, tuple(job for job in work if job.policy == policy)) for policy in policies for at in range(len(cases))
+    ]
+    yield from chain.from_iterable(_spread(partial(_measured, find), units, long_first, jobs=jobs))
 
 
-def _measured(find: Find, unit: tuple[Case, tuple[Job, ...]]) -> list[Outcome]:
-    case, work = unit
-    return [measure(case, job, find(job.policy)) for job in work]
+def _measured(find: Find, cases: Sequence[Case], unit: tuple[int, tuple[Job, ...]]) -> list[Outcome]:
+    """All budgets of one policy on one case, whose messages are read once for them."""
+    at, work = unit
+    looks = Looks(cases[at])
+    return [measure(cases[at], job, find(job.policy), looks=looks) for job in work]
 
 
-def _spread(do: Callable[[X], Y], items: Sequence[X], jobs: int) -> Iterable[Y]:
+def _spread(do: Callable[[S, X], Y], items: Sequence[X], shared: S, *, jobs: int) -> Iterable[Y]:
+    """Each item's answer, in order. What is `shared` goes to each process once, and not with every item."""
     if jobs == 1 or len(items) < 2:
-        yield from map(do, items)
+        yield from map(partial(do, shared), items)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(items)), context, _ignore_interrupts) as pool:
+    with ProcessPoolExecutor(min(jobs, len(items)), context, _begin, (shared,)) as pool:
         try:
-            yield from pool.map(do, items)
+            yield from pool.map(partial(_with_shared, do), items)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C reaches every process of a terminal; the first one is enough to end the work."""
+_held: list[Any] = []
+"""In a process of its own: what is shared."""
+
+
+def _begin(shared: object) -> None:
+    _held[:] = [shared]
+    # Ctrl-C reaches every process of a terminal; the first one is enough to end the work.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _with_shared(do: Callable[[Any, X], Y], item: X) -> Y:
+    return do(_held[0], item)

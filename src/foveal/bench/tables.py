@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from foveal.bench.measure import Outcome
+from foveal.bench.measure import Figures, Outcome
 from foveal.bench.pooling import AGE_NAMES, MAIN_PRICES, PRICE_MODELS, Row, cost_of, row_of
 
 ALL = "all"
@@ -96,16 +96,17 @@ def ages_table(rows: Sequence[Row], budget: int, group: str = ALL) -> str:
     return markdown(head, [clues, *([row.policy, *(f"{share:.3f}" for share in row.by_age)] for row in chosen)])
 
 
-def report(rows: Sequence[Row], notes: Sequence[str] = ()) -> str:
+def report(rows: Sequence[Row]) -> str:
     """All of it, budget by budget."""
-    return "\n".join(_sections(rows, notes))
+    return "\n".join(_sections(rows))
 
 
-def _sections(rows: Sequence[Row], notes: Sequence[str]) -> Iterator[str]:
+def _sections(rows: Sequence[Row]) -> Iterator[str]:
     for budget in sorted({row.budget for row in rows}):
         pooled = next(row for row in rows if row.budget == budget and row.group == ALL)
         yield f"## {budget:,} tokens a call\n"
-        yield f"{pooled.sessions} sessions, {pooled.figures.calls:,} calls, {pooled.figures.far:,} far clues.\n"
+        sessions = f"{pooled.sessions:,} session{'s' * (pooled.sessions != 1)}"
+        yield f"{sessions}, {pooled.figures.calls:,} calls, {pooled.figures.far:,} far clues.\n"
         yield table(rows, budget, ALL)
         if len({row.group for row in rows}) > 2:
             yield groups_table(rows, budget)
@@ -113,21 +114,38 @@ def _sections(rows: Sequence[Row], notes: Sequence[str]) -> Iterator[str]:
         for row in rows:
             if row.budget == budget and row.group == ALL and row.failures:
                 yield f"- {row.policy} gave up: {'; '.join(row.failures[:3])}"
-    yield from (f"- {note}" for note in notes)
 
 
 def document(outcomes: Sequence[Outcome], rows: Sequence[Row], notes: Sequence[str] = ()) -> dict[str, Any]:
-    """Every row, and every session with its figures and costs, so that others can draw sessions anew."""
+    """Every row, and every session with its figures and costs, so that others can draw sessions anew.
+
+    Sessions are lists under `session_columns`: they are thousands, and the same names with each would be most of the file.
+    """
+    about = ("policy", "budget", "group", "session", "failed")
+    prices = [f"{name}: {which}, USD" for name in PRICE_MODELS for which in ("sent", "whole history")]
     return {
         "prices": PRICE_MODELS,
-        "rows": msgspec.to_builtins(rows),
+        "rows": [_rounded(row) for row in rows],
+        "session_columns": [*about, *Figures.__struct_fields__, *prices],
         "sessions": [
-            {
-                **{name: getattr(one, name) for name in ("policy", "budget", "group", "session", "failed")},
-                **msgspec.to_builtins(one.figures),
-                "cost": {name: (cost.sent, cost.raw) for name in PRICE_MODELS for cost in (cost_of(one, name),)},
-            }
+            [
+                *(getattr(one, name) for name in about),
+                *_rounded(one.figures).values(),
+                *(round(usd, 6) for name in PRICE_MODELS for usd in msgspec.structs.astuple(cost_of(one, name))),
+            ]
             for one in outcomes
         ],
         "notes": list(notes),
     }
+
+
+def _rounded(value: Row | Figures) -> dict[str, Any]:
+    """As plain data, with as many digits as mean anything."""
+    return _plain.decode(msgspec.json.encode(value))
+
+
+def _digits(number: str) -> float:
+    return round(float(number), 5)
+
+
+_plain = msgspec.json.Decoder(dict[str, Any], float_hook=_digits)

@@ -7,15 +7,17 @@ from foveal.dialects import openai_chat_rules
 
 
 def problems(messages: Sequence[Chat], tools: Sequence[Chat], *, since: int) -> list[str]:
-    """What is wrong. Messages before `since` are known to be right, as far as the dialect's rules look at them one by one."""
+    """What is wrong. Messages before `since` stood at the same place in a prompt that was right."""
     request = {"messages": messages, **({"tools": tools} if tools else {})}
     found = [str(problem) for problem in openai_chat_rules.problems(request, since)]
-    return [*found, *_pairing(messages)]
+    return [*found, *_pairing(messages, since)]
 
 
-def _pairing(messages: Sequence[Chat]) -> Iterator[str]:
+def _pairing(messages: Sequence[Chat], since: int) -> Iterator[str]:
     waiting: set[str] = set()
-    for i, message in enumerate(messages):
+    # Results may be new where their calls are not: it begins with the last message before that is no result.
+    first = next((i for i in range(min(since, len(messages)) - 1, 0, -1) if messages[i]["role"] != "tool"), 0)
+    for i, message in enumerate(messages[first:], first):
         role = message["role"]
         if role == "tool":
             if message.get("tool_call_id") not in waiting:

@@ -4,6 +4,7 @@ What is unclear is no access: staleness is never guessed. The tables are in `rea
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import cast
 
 from foveal.calls import read_tools as tools
@@ -11,6 +12,9 @@ from foveal.calls.access import Access, clean_path, is_absolute, lines
 from foveal.calls.read_tools import Fields
 from foveal.calls.shell_reads import Understood, patch_accesses, shell_accesses
 from foveal.core.entry import ToolCall
+
+_SHORT_CHARS = 4_000
+"""Longer arguments are read each time: remembered are a megabyte or two, whatever agents write."""
 
 _SHELLS = frozenset(("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash"))
 
@@ -44,6 +48,17 @@ def is_shell(call: ToolCall) -> bool:
 
 
 def _understood(call: ToolCall) -> Understood:
+    """A call is looked at by several, and again at every fold until it goes."""
+    is_short = len(call.arguments) <= _SHORT_CHARS
+    return _remembered(call.name, call.arguments) if is_short else _read(call)
+
+
+@lru_cache(maxsize=1_024)
+def _remembered(name: str, arguments: str) -> Understood:
+    return _read(ToolCall("", name, arguments))
+
+
+def _read(call: ToolCall) -> Understood:
     kind = tools.kind_of(call)
     if kind == "shell":
         return _shell(tools.fields_of(call))

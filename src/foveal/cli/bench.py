@@ -13,9 +13,10 @@ from foveal.bench.case import case_of
 from foveal.bench.demo import demo_recording
 from foveal.bench.frontier import frontier
 from foveal.bench.measure import Job, Outcome
-from foveal.bench.suite import RUNNERS, Loaded, Pick, Source, load_all, own_runner
+from foveal.bench.page import data, page
+from foveal.bench.suite import BUDGETS, RUNNERS, Loaded, Pick, Source, load_all, own_runner
 from foveal.bench.suite import run as run_suite
-from foveal.bench.tables import document, report, rows_of
+from foveal.bench.tables import rows_of
 from foveal.cli.calls import positive
 from foveal.cli.files import optional_file
 from foveal.cli.output import Output
@@ -30,7 +31,7 @@ POLICIES = ("full history", "window, batched to 0.5", "mask last 10, batched", "
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="*", type=Path)
     parser.add_argument(
-        "--budgets", metavar="N,…", default="16000,32000,64000", help="tokens a call (default: %(default)s)"
+        "--budgets", metavar="N,…", default=",".join(map(str, BUDGETS)), help="tokens a call (default: %(default)s)"
     )
     parser.add_argument(
         "--policies", metavar="A;B", default="; ".join(POLICIES), help="separated by semicolons; `all` takes every one"
@@ -57,10 +58,10 @@ def run(args: Namespace, out: Output) -> int:
                 tick(outcome.figures.calls)
         rows = rows_of(outcomes)
         if json_file:
-            json_file.write(json.dumps(document(outcomes, rows, loaded.notes), indent=1).encode())
+            json_file.write(json.dumps(data(outcomes, rows, loaded.notes)).encode())
         if svg_file:
             svg_file.write(frontier(rows).encode())
-    out.raw(report(rows, loaded.notes) + "\n")
+    out.raw(page(rows, loaded.notes) + "\n")
     return 0
 
 

@@ -82,6 +82,7 @@ def _print_next(done: Replay, out: Output) -> None:
     out.line()
     out.line(f"Nothing is lost: all of it is in {STORE}. Try next", "strong")
     out.line(f"  foveal why {done.session} --call {last} --store {STORE}")
+    out.line(f"  foveal why {done.session} --cost --store {STORE}")
     out.line(f"  foveal show {done.session} --call {last} --store {STORE}")
     if refs:
         out.line(f"  foveal recall {done.session} {refs[0]} --store {STORE}")

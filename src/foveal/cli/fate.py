@@ -48,6 +48,8 @@ class FoldStep(msgspec.Struct, frozen=True):
     rebilled: int
     author: str = ""
     """Who wrote the prose of the summary, if it is one and somebody did."""
+    kind: str = ""
+    """What made it: the budget, a hand, …"""
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -153,7 +155,8 @@ def _folds(branch: list[Entry], call: int | None) -> Iterator[tuple[int, Fold]]:
 def _step(call: int, item: FoldItem, fold: Fold) -> FoldStep:
     author = item.author if isinstance(item, RangeFold) else ""
     sizes = fold.before, fold.after, fold.rebilled
-    return FoldStep(call, item.level, item.policy, item.because, fold.reason, *sizes, author)
+    kind = fold.stake.kind if fold.stake else ""
+    return FoldStep(call, item.level, item.policy, item.because, fold.reason, *sizes, author, kind)
 
 
 def _touches(item: FoldItem, name: str, places: dict[str, int]) -> bool:

@@ -153,7 +153,7 @@ def _document(policy: Policy, facts: ModelFacts, budget: Budget, shown: list[Sho
         "model": facts.id,
         "window": facts.window,
         "budget": msgspec.to_builtins(budget) | {"sendable": budget.sendable},
-        "stages": msgspec.to_builtins(policy.stages),
+        "stages": msgspec.to_builtins(policy.stages, enc_hook=str),
         "compact": _compact(policy.compact),
         "recall": policy.recall,
         "tools": tools,

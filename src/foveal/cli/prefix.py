@@ -12,9 +12,10 @@ import msgspec
 
 from foveal import log
 from foveal.cli.stored import stored_prompt
-from foveal.core.entry import Beside, Block, Body, Entry, Fold, Message, Pin, Rewind, Setup, Unpin
+from foveal.core.entry import Block, Body, Entry, Fold, Message, Pin, Rewind, Setup, Unpin
 from foveal.core.project import ATTACHED
 from foveal.core.prompt import Prompt
+from foveal.core.standing import blocks_after
 from foveal.core.view import Atom
 from foveal.optics import Optics
 from foveal.prices import cost_usd
@@ -70,11 +71,10 @@ def _of(prompt: Prompt, branch: Sequence[Entry]) -> _Call:
     replies = [i for i, one in enumerate(branch) if isinstance(one.body, Message) and one.body.role == "assistant"]
     start = replies[prompt.call - 2] if prompt.call > 1 else 0
     end = replies[prompt.call - 1] if prompt.call <= len(replies) else len(branch)
-    beside = next((one.body for one in reversed(branch[:end]) if isinstance(one.body, Beside)), None)
     attached = {one.id for one in branch if one.author == ATTACHED}
     asks = (i for i, atom in enumerate(prompt.atoms) if atom.kind == "user" and atom.first not in attached)
     marks = tuple(one.body for one in branch[start:end])
-    return _Call(prompt, beside.blocks if beside else (), marks, max(asks, default=0))
+    return _Call(prompt, blocks_after(branch[:end]), marks, max(asks, default=0))
 
 
 def _movers(before: _Call, now: _Call) -> Iterator[Mover]:

@@ -1,6 +1,7 @@
 """Find the policy for your own sessions: replay them under several, choose by cost and by what the agent needed, write a file.
 
 Without a file, on the bundled session. No model is asked and nothing is sent: see docs/tune.md for what is chosen and how.
+With --train, it trains the score by which summaries choose lines, and writes its weights.
 """
 
 import json
@@ -18,6 +19,7 @@ from foveal.cli.calls import positive
 from foveal.cli.files import optional_file
 from foveal.cli.output import Output
 from foveal.cli.progress import bar
+from foveal.cli.train import check, train_weights
 from foveal.core.errors import BadInput
 from foveal.prices import ModelFacts, find
 from foveal.tune import GRIDS, HEAD, Rule, Tuning, advice, cells, curve, document, policy_file, price_list, tune
@@ -40,7 +42,11 @@ def configure(parser: ArgumentParser) -> None:
     goal.add_argument("--at-least", metavar="GROUNDING", type=_ratio, help="the cheapest that grounds so well")
     parser.add_argument("--folds", metavar="N", type=positive, default=3, help="of sessions held out (default: 3)")
     parser.add_argument("--jobs", metavar="N", type=positive, default=1, help="processes to use (default: 1)")
-    parser.add_argument("--out", metavar="POLICY", type=Path, help="write the recommended policy, as TOML")
+    parser.add_argument("--out", metavar="OUT", type=Path, help="write the recommended policy, as TOML, or the weights")
+    parser.add_argument("--train", action="store_true", help="train the score of lines on these sessions instead")
+    parser.add_argument(
+        "--policy", metavar="OUT", type=Path, help="with --train: write a policy that names the weights"
+    )
     parser.add_argument("--svg", metavar="OUT", type=Path, help="draw cost against grounding")
     parser.add_argument(
         "--json", metavar="OUT", type=Path, dest="json_file", help="write every figure of every session"
@@ -49,8 +55,12 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> int:
+    if args.train:
+        return _train(args, out)
     budget = _budget(args)
     _check_out(args.out)
+    if args.policy:
+        raise BadInput(f"--policy goes with --train; --out {args.policy} writes the recommended policy")
     given = price_list(args.prices) if args.prices else None
     loaded = _loaded(args)
     cases = loaded.cases
@@ -78,6 +88,16 @@ def run(args: Namespace, out: Output) -> int:
         if document_file:
             document_file.write(json.dumps(document(tuning), indent=1).encode())
     _print(tuning, args.out, out)
+    for note in loaded.notes:
+        out.wrapped(note)
+    return 0
+
+
+def _train(args: Namespace, out: Output) -> int:
+    check(args)
+    budget = _budget(args)
+    loaded = _loaded(args)
+    train_weights(loaded.cases, args, out, budget=budget)
     for note in loaded.notes:
         out.wrapped(note)
     return 0

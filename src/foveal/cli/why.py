@@ -2,7 +2,7 @@
 
 Lines, tools and framing add up to the total; where there is a summary, it is said for which entries it stands and who wrote
 it. With --entry, one entry with its original, its stand-in and the fold that did it. With --prefix, who changed what was sent
-before, and what was billed anew for it.
+before, and what was billed anew for it. With --cost, what the prompt and its fold cost; without --call, what all folds did.
 """
 
 import shlex
@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 
 from foveal.cli.calls import add_call
+from foveal.cli.cost import SessionCost, one_cost, session_cost
+from foveal.cli.cost_words import print_one, print_session
 from foveal.cli.fate import Fate, Standing, fate_of, standing_of
 from foveal.cli.output import Output, add_json
 from foveal.cli.prefix import moved
@@ -29,12 +31,30 @@ def configure(parser: ArgumentParser) -> None:
     detail = parser.add_mutually_exclusive_group()
     detail.add_argument("--entry", metavar="ID", help="only this entry (the beginning of its id is enough), in detail")
     detail.add_argument("--prefix", action="store_true", help="who moved the cached prefix since the call before")
+    detail.add_argument(
+        "--cost", action="store_true", help="what the call and its fold cost; without --call, all folds of the session"
+    )
     add_store(parser)
     add_json(parser)
 
 
 def run(args: Namespace, out: Output) -> int:
+    if args.cost:
+        return _cost(args, out)
     return _prefix(args, out) if args.prefix else _explain(args, out)
+
+
+def _cost(args: Namespace, out: Output) -> int:
+    with existing_store(args.store) as store:
+        one = one_cost(store, args.session, args.call) if args.call else None
+        found = one or session_cost(store, args.session)
+    if out.is_json:
+        out.document(msgspec.to_builtins(found))
+    elif isinstance(found, SessionCost):
+        print_session(found, out)
+    else:
+        print_one(found, out)
+    return 0
 
 
 def _prefix(args: Namespace, out: Output) -> int:
@@ -112,6 +132,9 @@ def _print_totals(trace: Trace, optics: Optics, out: Output) -> None:
     out.line(f"{trace.tokens / trace.limit:.1%} of the limit of {trace.limit:,} tokens")
     if trace.tokens > trace.limit:
         out.line("More than the limit: asking for this prompt folds it first.", "bad")
+    if fold := trace.fold:
+        what = f"{fold.reason}; {fold.before:,} tokens became {fold.after:,}"
+        out.wrapped(f"A fold was made for this call: {what}. What it cost: `foveal why … --cost --call {trace.call}`.")
     if not optics.counter.exact:
         out.wrapped(f"Counted with {optics.counter.counter.name}; {optics.counter.error}.")
 

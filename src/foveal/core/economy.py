@@ -1,13 +1,23 @@
-"""When a fold that nothing forces pays for itself.
+"""What a fold costs and saves, and what a summary is worth carrying.
 
 A provider's cache makes reading the same prefix cheap and changing it dear: what is folded is saved at every later call at the
-price of a cache read, and everything after the first changed place is paid for once at the price of a write.
+price of a cache read, and everything after the first changed place is paid for once at the price of a write. What stays in a
+summary is read by every call until the next fold; what does not may have to be fetched, by one more call.
 """
+
+from typing import Literal, TypeAlias
 
 import msgspec
 
 SURE = 2.0
 """How much more must be saved than paid: how many calls will follow is a guess, and what is folded is no longer seen."""
+
+FETCHED_TOKENS = 1_000
+"""What a recall adds to the conversation: the model's call, at the price of output, and a page of the answer."""
+
+Kind: TypeAlias = Literal["budget", "hand", "checkpoint", "cold", "moved", "early"]
+"""What made a fold: more than is allowed; somebody's hand; the agent's own checkpoint; a cache that had forgotten everything;
+other tools or another model, for which everything is billed anew anyway; or that it pays for itself."""
 
 
 class Prices(msgspec.Struct, frozen=True):
@@ -17,21 +27,54 @@ class Prices(msgspec.Struct, frozen=True):
     write: float
 
 
-class Stake(msgspec.Struct, frozen=True):
-    """What an early fold would save and cost."""
+class Stake(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a fold was decided on. The tokens that it saves and those billed anew for it stand in the fold itself."""
 
-    saved: int
-    """Tokens that later calls no longer send."""
-    rebilled: int
-    """Tokens that the next call pays for anew."""
-    calls: int
-    """How many more calls are expected before a fold is forced anyway."""
+    kind: Kind
+    made: int = 0
+    """Calls that had been made."""
+    room: int = 0
+    """Tokens of messages that could still have come before a fold is forced; below zero, what there was too much."""
+    growth: float = 0.0
+    """Tokens that a call had added since the last fold, on average."""
+    read: float = 0.0
+    """The price of a million tokens that the cache holds, in USD; of plain input's price, where the model's is not known."""
+    write: float = 0.0
+    """The price of a million tokens that it does not hold, in the same unit."""
 
-    def pays(self, prices: Prices) -> bool:
-        return self.saved * self.calls * prices.read > SURE * self.rebilled * (prices.write - prices.read)
+    @property
+    def calls(self) -> int:
+        """How many more calls were expected before a fold would have been forced anyway."""
+        return calls_left(self.made, room=self.room, growth=self.growth)
 
-    def __str__(self) -> str:
-        return f"{self.saved:,} stale tokens for about {self.calls:,} more calls against {self.rebilled:,} billed anew"
+    def calls_after(self, saved: int) -> int:
+        """How many are expected before the next fold, with the room that this one makes."""
+        return calls_left(self.made, room=self.room + saved, growth=self.growth)
+
+    def gain(self, saved: int) -> float:
+        """What the calls that are expected would no longer pay, in millionths of the prices' unit."""
+        return saved * self.calls * self.read
+
+    def price(self, rebilled: int) -> float:
+        """What is paid once more, in the same unit."""
+        return rebilled * (self.write - self.read)
+
+    def pays(self, saved: int, rebilled: int) -> bool:
+        return self.gain(saved) > SURE * self.price(rebilled)
+
+    def told(self, saved: int, rebilled: int) -> str:
+        return f"{saved:,} stale tokens for about {self.calls:,} more calls against {rebilled:,} billed anew"
+
+
+def worth_carrying(prices: Prices, *, calls: int, prompt: int) -> float:
+    """How likely to be needed a token of a summary must be, that it is carried through so many calls of such a prompt.
+
+    To carry it is to write it once and to read it with every call. To fetch what is missing takes a call of its own, and more:
+    time, and that the model thinks of it. So it counts for more, by as much as one has to be sure.
+    """
+    carried = prices.write + prices.read * calls
+    fetched = prices.read * prompt + prices.write * FETCHED_TOKENS
+    return carried / (SURE * fetched)
 
 
 def calls_left(made: int, *, room: int, growth: float) -> int:

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from foveal.core.economy import Stake
 from foveal.core.retention import Rule
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -148,6 +149,13 @@ class Fold(_Value, frozen=True, tag="fold"):
     after: int
     rebilled: int
     """Tokens that stand after the first changed position and are paid for anew."""
+    stake: Stake | None = None
+    """What it was decided on: kind, calls expected, prices."""
+
+    @property
+    def saved(self) -> int:
+        """Tokens that later prompts no longer hold."""
+        return self.before - self.after
 
 
 class Pin(_Value, frozen=True, tag="pin"):
@@ -196,6 +204,8 @@ class Fence(_Value, frozen=True, tag="fence"):
     attributes: tuple[tuple[str, str], ...] = ()
     key: str | None = None
     """None stands beside all others of its kind, but not beside the very same text."""
+    note: str = ""
+    """What the trace says of it besides: why the host's formatter did not write it, say."""
 
     @property
     def name(self) -> str:
@@ -204,6 +214,18 @@ class Fence(_Value, frozen=True, tag="fence"):
     @property
     def identity(self) -> tuple[object, ...]:
         return (self.kind, self.key) if self.key is not None else (self.kind, None, self.text, self.attributes)
+
+
+ONCE = "once:"
+"""Before the name of a reminder that a host said in one call: it never meets the id of a rule, and nobody asks for it again."""
+
+
+class Said(msgspec.Struct, frozen=True, array_like=True):
+    """One of the reminders that a block holds: its line of the trace."""
+
+    name: str
+    tokens: int
+    because: str = ""
 
 
 class Block(msgspec.Struct, frozen=True, array_like=True):
@@ -220,14 +242,27 @@ class Block(msgspec.Struct, frozen=True, array_like=True):
     """What the trace says of it."""
     raw_tokens: int = 0
     """What it would have taken whole, where it was cut."""
+    said: tuple[Said, ...] = ()
+    """All reminders of a call are one block; their tokens are those of the block."""
+
+
+class Again(msgspec.Struct, frozen=True, array_like=True):
+    """Blocks in a row that stood in the prompt before as well."""
+
+    at: int
+    """Where the first of them stands."""
+    place: int
+    """Where it stood."""
+    count: int
 
 
 class Beside(_Value, frozen=True, tag="beside"):
-    """Everything that one prompt held beside the conversation, so that it can be built again."""
+    """What one prompt held beside the conversation, so that it can be built again: what is new of it, and what is not."""
 
     blocks: tuple[Block, ...]
-    reminded: dict[str, int] = {}
-    """In which call each reminder was last shown."""
+    again: tuple[Again, ...] = ()
+    of: str = ""
+    """The entry of the mark that `again` speaks of: the newest one before this on its branch."""
 
 
 class Overflow(_Value, frozen=True, tag="overflow"):

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from foveal.core.cuts import KeptTokens
+from foveal.core.economy import Prices, worth_carrying
 from foveal.core.entry import Entry, Fold, FoldItem, PartFold, RedactedThinking, Thinking
 from foveal.core.errors import OverBudget
 from foveal.core.project import View
@@ -64,12 +65,15 @@ class Scene:
         wanted: frozenset[str] = frozenset(),
         originals: Originals = _no_originals,
         fetched: Mapping[str, str] = MappingProxyType({}),
+        least: float = 0.0,
     ) -> None:
         self.view = view
         self.limit = limit
         self.goal = goal
         self.originals = originals
         self.fetched = fetched
+        self.least = least
+        """How likely to be needed a token of a summary must be that it is worth its place."""
         self.carried, self.owed, self.said = view.carried, view.owed, view.said
         self.summarised: list[Item] = []
         """What the summary of this batch covers beyond the one before."""
@@ -129,12 +133,13 @@ def fit(
     fetched: Mapping[str, str] = MappingProxyType({}),
     originals: Originals = _no_originals,
     trigger: Size | None = None,
+    prices: Prices | None = None,
 ) -> Fold | None:
     """The folds that bring the view from above `trigger` (`most`, if not given) to `aim`. `OverBudget` if nothing can.
 
     None if it is small enough already, or cannot be made smaller and still fits. `tools_tokens` are already taken from the
     sizes; they are named in the error. `wanted` is shown again where the folds leave room, `fetched` (what stands behind
-    references of covered entries) in the summary.
+    references of covered entries) in the summary. By the `prices` follows what is worth to stay there.
     """
     if view.size.within(trigger or most):
         return None
@@ -143,7 +148,8 @@ def fit(
     held = frozenset(entry for entry, _ in wanted)
     # Shares are of what the view is held to: a trigger far below the limit makes them smaller with it.
     limit = min(most.tokens, trigger.tokens) if trigger and trigger.tokens > aim.tokens else most.tokens
-    scene = Scene(work, max(1, limit), aim, wanted=held, originals=originals, fetched=fetched)
+    least = _least(view, prices, limit, aim.tokens) if prices else 0.0
+    scene = Scene(work, max(1, limit), aim, wanted=held, originals=originals, fetched=fetched, least=least)
     # Told at once where no fold can help: a session that is refused is asked again and again.
     mandatory = [atom for atom in work.atoms if scene.is_mandatory(atom)]
     if not total(atom.size for atom in mandatory).within(most):
@@ -167,6 +173,12 @@ def fit(
     kept = [item for item in folds if not _is_covered(work, item)]
     reason = _reason(view.size, trigger or most)
     return Fold((*kept, *thinking, *raised), reason, view.size.tokens, work.size.tokens, rebilled)
+
+
+def _least(view: View, prices: Prices, limit: int, aim: int) -> float:
+    """A session that grows slowly carries what it keeps through more calls, and so keeps less of it."""
+    calls = int(max(0, limit - aim) / max(view.growth, 1.0))
+    return worth_carrying(prices, calls=calls, prompt=(limit + aim) // 2)
 
 
 def _is_idle(view: View, work: View, most: Size, aim: Size, due: Size) -> bool:

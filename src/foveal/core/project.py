@@ -19,6 +19,7 @@ import msgspec
 
 from foveal.core.atoms import calls_of
 from foveal.core.entry import (
+    ONCE,
     Beside,
     Entry,
     Fence,
@@ -30,6 +31,7 @@ from foveal.core.entry import (
     Pin,
     Rewind,
     Setup,
+    Stored,
     Text,
     ToolCall,
     ToolResult,
@@ -42,6 +44,7 @@ from foveal.core.pins import Pins
 from foveal.core.repair import json_object
 from foveal.core.spoken import spoken
 from foveal.core.stand_in import holds_artifact, replace_part, stored_preview
+from foveal.core.standing import standing
 from foveal.core.view import (
     MESSAGE_TOKENS,
     NOTHING,
@@ -58,7 +61,7 @@ from foveal.core.view import (
 ATTACHED = "file"
 """The author of what is attached rather than said."""
 
-PROJECTION = 3
+PROJECTION = 4
 """Raised whenever the same log gives another view: snapshots of an older one are not read."""
 
 # 40 characters: the shortest limit that a provider was seen to enforce on call ids.
@@ -94,6 +97,8 @@ class Frozen(msgspec.Struct, frozen=True, omit_defaults=True):
     checkpoint: str
     fences: tuple[Fence, ...]
     beside: Beside | None
+    reminded: dict[str, int]
+    decided: Fold | None
     turns: int
     first: str
     called_ms: int
@@ -126,6 +131,8 @@ _KEPT = (
     "checkpoint",
     "fences",
     "beside",
+    "reminded",
+    "decided",
     "turns",
     "first",
     "called_ms",
@@ -157,11 +164,15 @@ class View(Folding):
         self.fences: tuple[Fence, ...] = ()
         """What was put beside the conversation and may still live."""
         self.beside: Beside | None = None
-        """What the newest prompt held beside the conversation."""
+        """What the newest prompt held beside the conversation, all blocks of it."""
+        self.reminded: dict[str, int] = {}
+        """In which call each reminder of a rule was last said and answered."""
         self.called_ms = 0
         """When the provider last answered."""
         self.fold_calls = self.fold_tokens = 0
         """How many calls there had been, and what the view took, after the last fold."""
+        self.decided: Fold | None = None
+        """The newest fold that was made for the next call, without its items."""
         self.first = ""
         """The id of the branch's first entry."""
         self.turns = 0
@@ -202,11 +213,12 @@ class View(Folding):
         match entry.body:
             case Message() as message:
                 self._message(seq, entry, message)
-            case Fold(items):
-                self.apply(items)
+            case Fold() as fold:
+                self.apply(fold.items)
                 self.folds += 1
                 self.recalled, self.checkpoint = {}, ""
                 self.fold_calls, self.fold_tokens = self.calls, self.size.tokens
+                self.decided = msgspec.structs.replace(fold, items=())
             case Pin() | Unpin() as mark:
                 self.stale |= self.lens.pins.after(mark) != self.lens.pins
             case Rewind():
@@ -215,8 +227,8 @@ class View(Folding):
                 self.usage = (*self.usage, (usage.estimated, usage.input_tokens))[-_USAGE_KEPT:]
             case Fence() as fence:
                 self.fences = (*(old for old in self.fences if old.identity != fence.identity), fence)
-            case Beside() as beside:
-                self.beside = beside
+            case Beside() as mark:
+                self.beside = standing(self.beside, mark, entry.id)
             case Overflow(model, limit):
                 self.ceilings = {**self.ceilings, model: min(limit, self.ceilings.get(model, limit))}
                 self.overflows += 1
@@ -241,6 +253,8 @@ class View(Folding):
         if message.role == "assistant":
             self.calls += 1
             self.overflows, self.called_ms = 0, entry.time_ms
+            self.decided = None
+            self._note_reminded()
         if message.role == "tool":
             return self._results(seq, entry_id, message)
         item = self._item(seq, entry_id, message)
@@ -290,7 +304,8 @@ class View(Folding):
         if holds_artifact(safe):
             self.is_reduced = True
             small = stored_preview(safe, ref)
-            because = "too large for the log; head and tail of the artifact"
+            has_line = isinstance(safe, Stored) and bool(safe.shown)
+            because = "a line of its own" if has_line else "too large for the log; head and tail of the artifact"
             return Shown(small, measure.part(small), raw.tokens, "trimmed", "arrival", because)
         if wrong:
             return Shown(safe, measure.part(safe), raw.tokens, "full", policy, wrong)
@@ -338,6 +353,13 @@ class View(Folding):
         size = total((item.size, self._seam(), *map(self._missing, wire_ids)))
         self._push(Atom("tools", (item,), size, wire_ids, (None,) * len(calls)))
         self._open = len(self.atoms) - 1
+
+    def _note_reminded(self) -> None:
+        """What stood beside the prompt that was answered just now was said in that call."""
+        blocks = self.beside.blocks if self.beside else ()
+        said = {one.name: self.calls for block in blocks for one in block.said if not one.name.startswith(ONCE)}
+        if said:
+            self.reminded = {**self.reminded, **said}
 
     def _note_recalls(self, calls: Iterable[ToolCall]) -> None:
         for call in calls:

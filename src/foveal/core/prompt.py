@@ -26,6 +26,8 @@ class Prompt(msgspec.Struct, frozen=True):
     atoms: tuple[Atom, ...]
     beside: tuple[Line, ...] = ()
     """What stands beside the conversation, and what was held back of it."""
+    decided: Fold | None = None
+    """The newest fold that was made for this call, now or when its prompt was asked for before, without its items."""
 
     @property
     def trace(self) -> Trace:
@@ -38,4 +40,5 @@ class Prompt(msgspec.Struct, frozen=True):
             lines=(*lines_of(self.atoms), *self.beside),
             tools_tokens=self.setup.tools_tokens,
             framing_tokens=framing_of(self.atoms),
+            fold=self.decided,
         )

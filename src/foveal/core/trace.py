@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from foveal.core.entry import Fold
 from foveal.core.view import Atom, Item, range_ref
 
 PROMPT_TOKENS = 24
@@ -34,6 +35,8 @@ class Trace(msgspec.Struct, frozen=True):
     lines: tuple[Line, ...]
     tools_tokens: int
     framing_tokens: int
+    fold: Fold | None = None
+    """The fold that was made for this prompt, with its reason and its stake; what it did to each entry is in the lines."""
 
     @property
     def tokens(self) -> int:

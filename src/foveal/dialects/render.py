@@ -1,6 +1,7 @@
 """From a view to wire messages, rendering only what is new since the last prompt."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -28,7 +29,9 @@ class Renderer:
 
     def render(self, view: View, blocks: Sequence[Block] = ()) -> "Rendered":
         """The view on the wire, with these blocks beside the conversation."""
-        around = _around(view, blocks)
+        tail = [block for block in blocks if block.placement == "tail"]
+        among = [block for block in blocks if block.placement != "tail"]
+        around = _around(view, among)
         if view.changed_from < self._done or around != self._around:
             self.forget()
         self._around = around
@@ -44,9 +47,8 @@ class Renderer:
         lead, wires = list(self._lead), list(self._wires)
         for chunk in chunks[settled:]:
             self._add(chunk, lead, wires)
-        lead += [_said("system", block) for block in blocks if block.placement == "after_system"]
-        tail = [_said(block.role, block) for block in blocks if block.placement == "tail"]
-        return Rendered(lead, wires, self._dialect.chunk(tail), since)
+        lead += [_said("system", block) for block in among if block.placement == "after_system"]
+        return Rendered(lead, wires, self._dialect.chunk(_joined(tail)), since)
 
     def forget(self) -> None:
         """Render everything anew the next time, and have all of it checked."""
@@ -90,6 +92,8 @@ class _Chunk(NamedTuple):
 def _around(view: View, blocks: Sequence[Block]) -> Around:
     """The blocks that stand before or after an atom: the current request, or the newest calls with their results."""
     found: dict[str, tuple[list[Message], list[Message]]] = {}
+    if not blocks:
+        return {}
     request = view.place(view.last_user) if view.last_user else None
     results = next((i for i in range(len(view.atoms) - 1, -1, -1) if view.atoms[i].kind == "tools"), None)
     for block in blocks:
@@ -104,6 +108,16 @@ def _around(view: View, blocks: Sequence[Block]) -> Around:
             sides = found.setdefault(view.atoms[place].first, ([], []))
             sides[block.placement != "before_request"].append(_said(block.role, block))
     return {atom: (tuple(before), tuple(after)) for atom, (before, after) in found.items()}
+
+
+def _joined(blocks: Sequence[Block]) -> list[Message]:
+    """What stands after the conversation: what one role says in a row is one message, each block of it in its frame."""
+    runs = groupby(blocks, key=_role)
+    return [Message(role, (Text("\n\n".join([block.text for block in run])),)) for role, run in runs]
+
+
+def _role(block: Block) -> Role:
+    return block.role
 
 
 def _said(role: Role, block: Block) -> Message:

@@ -5,9 +5,28 @@ seen and used. `choose` shows the best of them under a number of tokens. A line 
 itself, has a chance of being needed again (`score`), and counts once however often it is shown.
 """
 
-from foveal.digest.choosing import choose
-from foveal.digest.scoring import Scoring
-from foveal.digest.state import Digest
-from foveal.digest.updating import update
+from typing import TYPE_CHECKING
 
-__all__ = ["Digest", "Scoring", "choose", "update"]
+from foveal.core.later import later
+
+if TYPE_CHECKING:
+    from foveal.digest.choosing import choose
+    from foveal.digest.scoring import USUAL, Scoring, Standard
+    from foveal.digest.state import Digest
+    from foveal.digest.updating import update
+    from foveal.digest.weights import Weights
+
+# A policy may hold weights, and loads nothing of the rest before something is folded.
+_WHERE = {
+    "USUAL": "scoring",
+    "Digest": "state",
+    "Scoring": "scoring",
+    "Standard": "scoring",
+    "Weights": "weights",
+    "choose": "choosing",
+    "update": "updating",
+}
+
+__getattr__ = later(__name__, _WHERE)
+
+__all__ = ["USUAL", "Digest", "Scoring", "Standard", "Weights", "choose", "update"]

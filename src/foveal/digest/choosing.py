@@ -1,12 +1,13 @@
 """The best lines per token, until the allowance is used up."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from itertools import chain
 
 from foveal.digest.features import Facts, Shown
 from foveal.digest.names import names
 from foveal.digest.rendering import header, is_in_title, quoted, render
-from foveal.digest.scoring import Score, Scoring, scored
+from foveal.digest.scoring import USUAL, Score, Standard, scored
 from foveal.digest.state import Digest
 
 CHARS_PER_TOKEN = 3.5
@@ -25,6 +26,9 @@ _INDEX_WORTH = 0.85
 _LEAST_WORTH = 0.002
 """What is less likely to be needed than this is noise, even if there is room."""
 
+_LEAST_TOKENS = 0.1
+"""What a line takes that its header tells already."""
+
 _TRIES = 4
 
 
@@ -35,18 +39,18 @@ def choose(
     count: Callable[[str], int],
     now: int,
     shown: str | Iterable[str] = (),
-    score: Scoring = "learned",
+    standard: Standard = USUAL,
 ) -> str:
     """The digest as text, of at most so many tokens; `now` is the newest message that it covers.
 
     `shown` is what the prompt holds beside it: it is not shown twice.
     """
     facts = Facts(digest, Shown((shown,) if isinstance(shown, str) else shown), now)
-    worth = scored(digest, facts, score)
+    worth = scored(digest, facts, standard)
     allowance = float(tokens)
     for _ in range(_TRIES):
         choice = _Choice(digest, facts, worth, allowance)
-        choice.make()
+        choice.make(standard.least)
         text = render(digest, sorted(choice.taken), list(choice.index))
         used = count(text) if text else 0
         if used <= tokens:
@@ -59,90 +63,96 @@ class _Choice:
     """Lines and names compete for room by what they add per token. What is shown already, by whichever line, adds nothing."""
 
     def __init__(self, digest: Digest, facts: Facts, worth: Score, allowance: float) -> None:
-        self.digest, self.said, self.worth, self.left = digest, facts.said, worth, allowance
-        self.left_for_index = allowance * _INDEX_SHARE
+        self.left, self.left_for_index = allowance, allowance * _INDEX_SHARE
         self.taken: list[int] = []
         self.index: dict[str, float] = {}
         """Names without their lines, and what each of them took."""
-        self._had: set[str] = set()
-        self._opened: set[int] = set()
         titles = [header(block) for block in digest.blocks]
-        self._title_tokens = [_tokens(title) for title in titles]
-        self._title_names = [names(title) for title in titles]
-        self._tokens = [
-            0.1 if is_in_title(line, digest.blocks[line.block]) else _tokens(quoted(line.text.strip()))
-            for line in digest.lines
+        first = [(names(title), _tokens(title)) for title in titles]
+        self._adding = dict.fromkeys(chain(facts.holders, *(said for said, _ in first)), 0.0) | worth.names
+        """What each name still adds: nothing, if it is shown beside, and once a line that is taken says it."""
+        self._of_line = worth.lines
+        self._block_of = [line.block for line in digest.lines]
+        self._alone = list(zip(facts.said, _sizes(digest), strict=True))
+        self._whole = [
+            ((*said, *first[block][0]), tokens + first[block][1])
+            for (said, tokens), block in zip(self._alone, self._block_of, strict=True)
         ]
-        self._of_block: dict[int, list[int]] = {}
-        for i, line in enumerate(digest.lines):
-            self._of_block.setdefault(line.block, []).append(i)
+        """What each line says and takes, with the header of its block as long as that is not there."""
+        self._unopened: dict[int, list[int]] = {}
+        for i, block in enumerate(self._block_of):
+            self._unopened.setdefault(block, []).append(i)
 
-    def make(self) -> None:
-        """Take what adds most, again and again. What it adds only falls, but where its block has been opened."""
-        heap = [(-self._rate(i), i, "") for i in range(len(self.digest.lines))]
-        heap += [
-            (-_INDEX_WORTH * w / _name_tokens(name), -1, name)
-            for name, w in self.worth.names.items()
-            if w > _LEAST_WORTH
-        ]
+    def make(self, least: float) -> None:
+        """Take what adds most, again and again, as long as that is at least so much per token.
+
+        What a line adds only falls, but where its block has been opened.
+        """
+        heap = [(-self._adds(i)[0], i) for i in range(len(self._whole))]
         heapify(heap)
+        rates = {name: -_INDEX_WORTH * w / _name_tokens(name) for name, w in self._adding.items() if w > _LEAST_WORTH}
+        # The best last. Many rates are the same; two sorts, one after the other, are faster than one that compares pairs.
+        listed = sorted(sorted(rates, reverse=True), key=rates.__getitem__, reverse=True)
         done = set[int]()
-        while heap and self.left > 1:
-            rate, i, name = heappop(heap)
-            if i < 0:
-                self._list(name)
-            elif i not in done:
-                now = self._rate(i)
-                if now < -rate - 1e-9:
-                    heappush(heap, (-now, i, ""))
-                    continue
-                done.add(i)
-                for other in self._take(i):
+        while (heap or listed) and self.left > 1:
+            if -min(rates[listed[-1]] if listed else 0.0, heap[0][0] if heap else 0.0) < least:
+                return
+            if listed and (not heap or rates[listed[-1]] <= heap[0][0]):
+                self._list(listed.pop())
+                continue
+            rate, i = heappop(heap)
+            if i in done:
+                continue
+            now, tokens = self._adds(i)
+            if now < -rate - 1e-9:
+                heappush(heap, (-now, i))
+                continue
+            done.add(i)
+            if now > 0 and tokens <= self.left:
+                for other in self._take(i, tokens):
                     if other not in done:
-                        heappush(heap, (-self._rate(other), other, ""))
+                        heappush(heap, (-self._adds(other)[0], other))
 
     def _adds(self, i: int) -> tuple[float, float]:
-        """What a line adds, and how many tokens it takes. A name that leaves the index for its line gives back what it took."""
-        block = self.digest.lines[i].block
-        found, tokens = self.said[i], self._tokens[i]
-        if block not in self._opened:
-            found, tokens = [*found, *self._title_names[block]], tokens + self._title_tokens[block]
-        adds, listed, of = self.worth.lines[i], 0.0, self.worth.names
-        for name in found:
-            if name in self.index:
-                listed += of[name]
-                tokens -= self.index[name]
-            elif name not in self._had:
-                adds += of.get(name, 0.0)
-        is_noise = adds + listed <= _LEAST_WORTH
-        return 0.0 if is_noise else adds + listed * (1 - _INDEX_WORTH), max(tokens, 0.1)
-
-    def _rate(self, i: int) -> float:
-        adds, tokens = self._adds(i)
-        return adds / tokens
+        """What a line adds per token, and how many it takes. A name that leaves the index for its line gives back its own."""
+        said, tokens = self._whole[i]
+        adds, listed, index, adding = self._of_line[i], 0.0, self.index, self._adding
+        for name in said:
+            if name in index:
+                listed += adding[name]
+                tokens -= index[name]
+            else:
+                adds += adding[name]
+        tokens = tokens if tokens > _LEAST_TOKENS else _LEAST_TOKENS
+        if adds + listed <= _LEAST_WORTH:
+            return 0.0, tokens
+        return (adds + listed * (1 - _INDEX_WORTH)) / tokens, tokens
 
     def _list(self, name: str) -> None:
         tokens = _name_tokens(name)
-        if name not in self._had and tokens <= min(self.left, self.left_for_index):
-            self._had.add(name)
+        if self._adding[name] and tokens <= self.left and tokens <= self.left_for_index:
             self.index[name] = tokens
             self.left -= tokens
             self.left_for_index -= tokens
 
-    def _take(self, i: int) -> list[int]:
+    def _take(self, i: int, tokens: float) -> list[int]:
         """Take a line; the lines that are cheaper from now on, because their header is there."""
-        adds, tokens = self._adds(i)
-        if tokens > self.left or adds <= 0:
-            return []
-        block = self.digest.lines[i].block
-        is_first = block not in self._opened
         self.taken.append(i)
-        self._opened.add(block)
         self.left -= tokens
-        for name in (*self.said[i], *self._title_names[block]):
-            self._had.add(name)
+        for name in self._whole[i][0]:
+            self._adding[name] = 0.0
             self.left_for_index += self.index.pop(name, 0.0)
-        return self._of_block[block] if is_first else []
+        cheaper = self._unopened.pop(self._block_of[i], [])
+        for other in cheaper:
+            self._whole[other] = self._alone[other]
+        return cheaper
+
+
+def _sizes(digest: Digest) -> Iterator[float]:
+    """What each line takes by itself."""
+    for line in digest.lines:
+        is_told = is_in_title(line, digest.blocks[line.block])
+        yield _LEAST_TOKENS if is_told else _tokens(quoted(line.text.strip()))
 
 
 def _tokens(text: str) -> float:

@@ -1,7 +1,9 @@
 """Names in a text: paths, dotted names, identifiers, numbers. What an agent takes over letter by letter."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain
 
 from foveal.levels.cut import boundary
 
@@ -19,20 +21,35 @@ _RUN = re.compile(r"[\w./-]{4,}")
 """Every name lies within such a run, and the same runs come again and again: each is looked at once."""
 _BREAK = re.compile(r"[\s,;(){}\[\]\"'|]")
 
+_PART_CHARS = 2_000
+"""Of a long line, where all of it is looked at."""
+
 PATH, DOTTED, IDENTIFIER, NUMBER = range(4)
 
 
-def names(piece: str) -> list[str]:
+def names(piece: str) -> tuple[str, ...]:
     """The names in a piece of a line, each once, in order."""
-    found: dict[str, None] = {}
-    for run in _RUN.findall(piece):
-        for name in _in_run(run):
-            found[name] = None
-    return list(found)
+    return _remembered(piece) if len(piece) <= PIECE_CHARS else _names(piece)
+
+
+def names_in(lines: Iterable[str]) -> set[str]:
+    """The names in some lines, whatever their length."""
+    parts = (line[at : at + _PART_CHARS] for line in lines for at in range(0, len(line), _PART_CHARS))
+    return set(chain.from_iterable(map(_in_run, set(_RUN.findall("\n".join(parts))))))
+
+
+def _names(piece: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(map(_in_run, _RUN.findall(piece)))))
+
+
+_remembered = lru_cache(8_192)(_names)
+"""A line is looked at when it is shown beside a summary, when it is folded, and whenever a summary chooses again."""
 
 
 @lru_cache(16_384)
 def _in_run(run: str) -> tuple[str, ...]:
+    if run.isalpha() and (run[1:].islower() or run.isupper()):  # a plain word, like most
+        return ()
     found = [name.strip("./-") for name in _NAME.findall(run)]
     return tuple(name for name in found if len(name) >= _LEAST_CHARS)
 

@@ -4,12 +4,14 @@ By a guess, not by the score: in replays it kept more of what was needed later, 
 tells what is needed next; what will be needed after that is told by little more than use and age.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, takewhile
+from operator import itemgetter
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from foveal.digest.state import Block, Digest, Line, Name, Touched
+from foveal.digest.state import Digest, Line, Name, Touched
 
 LINES_CHARS = 70_000
 """Of kept lines and of where they come from: about twice what is shown of them, so that later folds can choose again."""
@@ -42,51 +44,56 @@ class Met:
 
 def pruned(met: Met, said: Mapping[str, Sequence[str]], now: int) -> Digest:
     """The best of it. `said` are the names of each line, by its text without indentation."""
-    keys = list(_lines(met, said, now))
+    keys = _best_lines(met, said, now)
     lines = [met.lines[key] for key in keys]
     blocks = sorted({line.block for line in lines})
     places = {block: place for place, block in enumerate(blocks)}
     told = {name for key in keys for name in said[key]}
-    names = sorted(met.names.values(), key=lambda name: -_name_worth(name, now))
-    once = sorted((one for one in met.once.items() if one[0] not in told), key=lambda one: -one[1])
+    names = sorted(met.names.values(), key=lambda name: _name_worth(name, now), reverse=True)
+    once = sorted(((name, at) for name, at in met.once.items() if name not in told), key=itemgetter(1), reverse=True)
     files: list[Touched] = list(met.files.values())
     return Digest(
         tuple(met.blocks[block] for block in blocks),
         tuple(replace(x, block=places[x.block]) for x in sorted(lines, key=lambda line: (line.block, line.at))),
-        tuple(_within(names, NAMES_CHARS, lambda name: len(name.text) + _FRAME_CHARS)),
-        tuple(_within(once, ONCE_CHARS, lambda one: len(one[0]) + _ONCE_FRAME_CHARS)),
+        tuple(_within(names, NAMES_CHARS, (len(name.text) + _FRAME_CHARS for name in names))),
+        tuple(_within(once, ONCE_CHARS, (len(name) + _ONCE_FRAME_CHARS for name, _ in once))),
         tuple(files[-MOST_FILES:]),
     )
 
 
-def _lines(met: Met, said: Mapping[str, Sequence[str]], now: int) -> Iterator[str]:
+def _best_lines(met: Met, said: Mapping[str, Sequence[str]], now: int) -> Sequence[str]:
     """The keys of the best lines, best first."""
+    numbers = [block.number for block in met.blocks]
+    worth = {key: _line_worth(line, numbers[line.block], len(said[key]), now) for key, line in met.lines.items()}
+    ranked = sorted(worth, key=worth.__getitem__, reverse=True)
+    return _within(ranked, LINES_CHARS, _sizes(met, ranked))
+
+
+def _sizes(met: Met, ranked: Iterable[str]) -> Iterator[int]:
+    """What each line takes. The first of a block takes what is said of the block as well."""
     opened = set[int]()
-
-    def size(key: str) -> int:
+    for key in ranked:
         line = met.lines[key]
-        if line.block in opened:
-            return len(line.text) + _FRAME_CHARS
-        opened.add(line.block)
-        block = met.blocks[line.block]
-        return len(line.text) + len(block.title) + len(block.path) + _FRAME_CHARS + _BLOCK_FRAME_CHARS
-
-    worth = {key: _line_worth(line, met.blocks[line.block], len(said[key]), now) for key, line in met.lines.items()}
-    return _within(sorted(met.lines, key=lambda key: -worth[key]), LINES_CHARS, size)
+        size = len(line.text) + _FRAME_CHARS
+        if line.block not in opened:
+            opened.add(line.block)
+            block = met.blocks[line.block]
+            size += len(block.title) + len(block.path) + _BLOCK_FRAME_CHARS
+        yield size
 
 
-def _line_worth(line: Line, block: Block, names: int, now: int) -> float:
-    worth = 3 + 4 * line.uses + min(names, 2)
-    return worth / (len(line.text) + _FRAME_CHARS) / (_FRESH + now - max(block.number, line.used))
+def _line_worth(line: Line, seen: int, names: int, now: int) -> float:
+    # Here and below without `min` and `max`: there are thousands, and a call takes longer than all the rest.
+    worth = 3 + 4 * line.uses + (names if names < 2 else 2)
+    last = line.used if line.used > seen else seen
+    return worth / (len(line.text) + _FRAME_CHARS) / (_FRESH + now - last)
 
 
 def _name_worth(name: Name, now: int) -> float:
-    return (0.2 + min(name.uses, 5) + 0.1 * min(name.count, 5)) / (_FRESH + now - name.last)
+    uses, count = name.uses, name.count
+    return (0.2 + (uses if uses < 5 else 5) + 0.1 * (count if count < 5 else 5)) / (_FRESH + now - name.last)
 
 
-def _within(ranked: Iterable[T], chars: int, size: Callable[[T], int]) -> Iterator[T]:
-    for one in ranked:
-        chars -= size(one)
-        if chars < 0:
-            return
-        yield one
+def _within(ranked: Sequence[T], chars: int, sizes: Iterable[int]) -> Sequence[T]:
+    """As many as fit, from the first on."""
+    return ranked[: sum(1 for _ in takewhile(chars.__ge__, accumulate(sizes)))]

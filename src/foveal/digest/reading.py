@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, cast
 
+import msgspec
+
 from foveal.calls.read_tools import fields_of, kind_of
 from foveal.calls.reads import accesses
 from foveal.core.entry import Message, Stored, Text, ToolCall, ToolResult
@@ -34,7 +36,7 @@ class Call(NamedTuple):
     """Files that it writes."""
 
 
-class Candidate(NamedTuple):
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A line of a text, or a piece of it."""
 
     text: str

@@ -6,18 +6,33 @@ The weights are two small ensembles of trees in `weights.json`, made by `scripts
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
-from math import exp
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from foveal.digest.features import Facts
+from foveal.digest.features import LINE_FEATURES, NAME_FEATURES, Facts, Table
+from foveal.digest.forest import forest
 from foveal.digest.state import Digest
+from foveal.digest.weights import Weights, weights_from
 
 Scoring: TypeAlias = Literal["learned", "recency"]
 """By the weights, or by how long ago it was seen."""
 
-Row: TypeAlias = tuple[float, ...]
+Chances: TypeAlias = Callable[[Table], list[float]]
+"""The chance of every row of a table."""
+
+
+class Standard(msgspec.Struct, frozen=True):
+    """By what lines are chosen."""
+
+    score: Scoring = "learned"
+    weights: Weights | None = None
+    """Of the learned score; None are the package's."""
+    least: float = 0.0
+    """How likely to be needed something must be for each token that it takes: else its room is left empty."""
+
+
+USUAL = Standard()
 
 
 class Score(NamedTuple):
@@ -25,50 +40,29 @@ class Score(NamedTuple):
     lines: list[float]
 
 
-class Tree(msgspec.Struct, frozen=True, array_like=True):
-    """A node is a feature, a threshold, and the nodes that follow up to it and above it; below 0 are leaves, from -1 on."""
-
-    nodes: tuple[tuple[int, float, int, int], ...]
-    leaves: tuple[float, ...]
-
-
-class Weights(msgspec.Struct, frozen=True):
-    names: tuple[Tree, ...]
-    lines: tuple[Tree, ...]
-
-
-def scored(digest: Digest, facts: Facts, how: Scoring) -> Score:
+def scored(digest: Digest, facts: Facts, standard: Standard) -> Score:
     """The chance of everything that is not shown already; what is shown is worth nothing."""
-    of_name = _recency if how == "recency" else _chance(_weights().names)
-    names = {name: of_name(facts.of_name(name)) for name in facts.all_names() if name not in facts.shown.names}
-    of_line = _recency if how == "recency" else _chance(_weights().lines)
-    shown = facts.shown.lines
-    lines = [0.0 if line.text.strip() in shown else of_line(facts.of_line(i)) for i, line in enumerate(digest.lines)]
-    return Score(names, lines)
+    is_learned = standard.score == "learned"
+    of_names, of_lines = _learned(standard.weights or shipped()) if is_learned else (_recency, _recency)
+    names = {
+        name: chance
+        for told, table in facts.of_hidden_names()
+        for name, chance in zip(told, of_names(table), strict=True)
+    }
+    hidden = [i for i, line in enumerate(digest.lines) if line.text.strip() not in facts.shown.lines]
+    lines = dict(zip(hidden, of_lines(facts.of_lines(hidden)), strict=True))
+    return Score(names, [lines.get(i, 0.0) for i in range(len(digest.lines))])
 
 
-def _recency(row: Row) -> float:
-    """By the age alone, which comes first in every row."""
-    return 1.0 / (20.0 + row[0])
+def _learned(weights: Weights) -> tuple[Chances, Chances]:
+    return forest(weights.names, NAME_FEATURES).chances, forest(weights.lines, LINE_FEATURES).chances
+
+
+def _recency(table: Table) -> list[float]:
+    return [1.0 / (20.0 + age) for age in table.columns["age"]]
 
 
 @cache
-def _weights() -> Weights:
-    """Read when something is first scored."""
-    return msgspec.json.decode(resources.files("foveal.digest").joinpath("weights.json").read_bytes(), type=Weights)
-
-
-def _chance(trees: tuple[Tree, ...]) -> Callable[[Row], float]:
-    plain = [(tree.nodes, tree.leaves, 0 if tree.nodes else -1) for tree in trees]
-
-    def chance(row: Row) -> float:
-        total = 0.0
-        for nodes, leaves, at in plain:
-            place = at
-            while place >= 0:
-                feature, threshold, low, high = nodes[place]
-                place = low if row[feature] <= threshold else high
-            total += leaves[-1 - place]
-        return 1.0 / (1.0 + exp(-total))
-
-    return chance
+def shipped() -> Weights:
+    """The package's own, read when something is first scored."""
+    return weights_from(resources.files("foveal.digest").joinpath("weights.json").read_bytes(), "weights.json")

@@ -10,7 +10,7 @@ Source: TypeAlias = Literal["result", "arguments", "replaced", "text", "user"]
 SOURCES: tuple[Source, ...] = ("result", "arguments", "replaced", "text", "user")
 
 
-class Block(msgspec.Struct, frozen=True, array_like=True):
+class Block(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A text that lines come from: one result, the arguments of one call, one text."""
 
     ref: str
@@ -24,7 +24,7 @@ class Block(msgspec.Struct, frozen=True, array_like=True):
     lines: int = 0
 
 
-class Line(msgspec.Struct, frozen=True, array_like=True):
+class Line(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A line, or a piece of a long one, at the place where it was seen last."""
 
     text: str
@@ -44,7 +44,7 @@ class Line(msgspec.Struct, frozen=True, array_like=True):
     """Whether its long line goes on before and after it."""
 
 
-class Name(msgspec.Struct, frozen=True, array_like=True):
+class Name(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How often a name was met, if it was more than once or mattered to somebody."""
 
     text: str
@@ -60,7 +60,7 @@ class Name(msgspec.Struct, frozen=True, array_like=True):
     """Whether the user named it."""
 
 
-class Touched(msgspec.Struct, frozen=True, array_like=True):
+class Touched(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A file that calls went to."""
 
     path: str

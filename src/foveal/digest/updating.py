@@ -1,6 +1,7 @@
 """Taking what is newly folded into the digest, at a cost that depends only on how much that is."""
 
 from collections.abc import Iterable
+from itertools import chain
 
 from foveal.core.entry import ToolCall
 from foveal.digest.names import names
@@ -29,7 +30,7 @@ class _Memory:
         self.now = 0
         self.newest = digest.newest
         self.has_changed = False
-        self.said: dict[str, list[str]] = {}
+        self.said: dict[str, tuple[str, ...]] = {}
         """The names of each line, by its text without indentation."""
         self._calls: dict[str, Call] = {}
         for key, line in self.met.lines.items():
@@ -44,14 +45,15 @@ class _Memory:
         for part in step.message.parts:
             if isinstance(part, ToolCall):
                 self._touch(part, step.number)
-        found = dict[str, bool]()
+        met, used = dict[str, None](), set[str]()
         for block, text, first in blocks(step, self._calls):
             is_use = block.source in ("arguments", "replaced")
-            for name in self._read(block, candidates(text, first), is_use=is_use):
-                found[name] = found.get(name, False) or is_use
+            found = self._read(block, candidates(text, first), is_use=is_use)
+            met.update(found)
+            used.update(found if is_use else ())
         asked = step.message.role == "user"
-        for name, is_use in found.items():
-            self._meet(name, is_use=is_use, asked=asked)
+        for name in met:
+            self._meet(name, is_use=name in used, asked=asked)
 
     def _touch(self, part: ToolCall, number: int) -> None:
         """Note which files a call goes to. The latest come last."""
@@ -64,29 +66,26 @@ class _Memory:
             edited = max(number, old.edited) if is_edit else old.edited
             files[path] = Touched(path, old.count + 1, max(number, old.last), old.edits + is_edit, edited)
 
-    def _read(self, block: Block, found: list[Candidate], *, is_use: bool) -> Iterable[str]:
+    def _read(self, block: Block, found: list[Candidate], *, is_use: bool) -> dict[str, None]:
         """Keep the lines of a block; the names that it holds."""
         at = len(self.met.blocks)
         lines = found[-1].at + 1 if found else 0
         self.met.blocks.append(Block(block.ref, block.number, block.source, block.tool, block.title, block.path, lines))
-        met = dict[str, None]()
+        met = list[tuple[str, ...]]()
         for candidate in found:
             said = names(candidate.text)
-            self._keep(candidate, at, said, is_use=is_use)
-            met.update(dict.fromkeys(said))
-        return met
+            met.append(said)
+            key = candidate.text.strip()
+            if said or len(key) >= _LEAST_LINE:
+                self.said[key] = said
+                self.met.lines[key] = self._line(candidate, at, self.met.lines.get(key), is_use=is_use)
+        return dict.fromkeys(chain.from_iterable(met))
 
-    def _keep(self, candidate: Candidate, block: int, said: list[str], *, is_use: bool) -> None:
-        text, at, number, before, after = candidate
-        key = text.strip()
-        if len(key) < _LEAST_LINE and not said:
-            return
-        old = self.met.lines.get(key)
+    def _line(self, found: Candidate, block: int, old: Line | None, *, is_use: bool) -> Line:
         again, uses, used = (old.count + (old.block != block), old.uses, old.used) if old else (1, 0, -1)
         if is_use and used != self.now:
             uses, used = uses + 1, max(used, self.now)
-        self.met.lines[key] = Line(text, block, at, number, again, uses, used, before, after)
-        self.said[key] = said
+        return Line(found.text, block, found.at, found.number, again, uses, used, found.before, found.after)
 
     def _meet(self, name: str, *, is_use: bool, asked: bool) -> None:
         known, once = self.met.names, self.met.once

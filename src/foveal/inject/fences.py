@@ -16,6 +16,7 @@ passes, the newest is served first. Each decision is a `Fate`, and becomes a lin
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -25,13 +26,17 @@ from foveal.core.entry import Block, Fence, Placement
 from foveal.core.errors import BadInput, BadPolicy, OverBudget
 from foveal.core.trace import Line
 from foveal.core.view import JOINT
-from foveal.inject.reminders.templates import compiled, is_name, nearest
+from foveal.inject.reminders.templates import compiled, is_name, nearest, one_line
 from foveal.levels.cut import boundary
 
 Role: TypeAlias = Literal["user", "system"]
 Wrap: TypeAlias = Callable[[str, str, Mapping[str, str]], str]
 """The frame around a text of this kind, with its attributes; makes whatever could be taken for a frame harmless."""
 Formatter: TypeAlias = Callable[[str, Mapping[str, str]], str]
+"""The host's own way to write a text, given with its attributes."""
+Formatters: TypeAlias = Mapping[str, Formatter]
+
+NO_FORMATTERS: Formatters = MappingProxyType({})
 
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 """In the order of a prompt."""
@@ -41,6 +46,8 @@ _KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
 _MOVES = "moves the prefix when it comes and goes"
 _LEAST_CHARS = 40
 """Less than that of a cut text tells nothing."""
+_ERROR_CHARS = 200
+"""Of what a formatter said when it failed: enough to find the line."""
 _ATTEMPTS = 6
 _REMEMBERED = 1_024
 
@@ -70,7 +77,8 @@ class FenceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     share: float = 1.0
     """The most that all fences of the kind may take of the budget."""
     formatter: str = "{text}"
-    """The template of their text; attributes may be named in it. A function is registered with the kind instead."""
+    """The template of their text, with `{text}` in it and attributes where they are wanted; or, without braces, the name of
+    a function that the host gives to the session."""
 
     def __post_init__(self) -> None:
         if not _KIND.match(self.name):
@@ -83,8 +91,17 @@ class FenceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
             raise BadPolicy(f"fences.{self.name}.lifetime is {self.lifetime!r}; it is one of {known}, or {{turns = 3}}")
         if not 0 < self.share <= 1:
             raise BadPolicy(f"fences.{self.name}.share is {self.share}; it is a share above 0 and up to 1")
-        if "text" not in compiled(self.formatter, f"fences.{self.name}.formatter").names:
-            raise BadPolicy(f"fences.{self.name}.formatter has no {{text}}: the content would be lost")
+        if not self.is_formatted_by_host and "text" not in compiled(self.formatter, self._formatter_key).names:
+            raise BadPolicy(f"{self._formatter_key} has no {{text}}: the content would be lost")
+
+    @property
+    def is_formatted_by_host(self) -> bool:
+        """Whether `formatter` names a function: a template has braces, and a name has none."""
+        return _KIND.match(self.formatter) is not None
+
+    @property
+    def _formatter_key(self) -> str:
+        return f"fences.{self.name}.formatter"
 
     @property
     def moves_prefix(self) -> bool:
@@ -96,20 +113,28 @@ _LASTING = ("session", "turn", "call")
 
 
 class Registry:
-    """The kinds of fences that a session knows."""
+    """The kinds of fences that a session knows, in the order in which those that stay stand after the system prompt."""
 
-    def __init__(self, kinds: Iterable[FenceKind] = ()) -> None:
-        self._kinds: dict[str, tuple[FenceKind, Formatter | None]] = {}
-        for kind in kinds:
-            self.register(kind)
-
-    def register(self, kind: FenceKind, formatter: Formatter | None = None) -> None:
-        """Make a kind known. The same again is fine; another of the same name is not."""
-        if self._kinds.setdefault(kind.name, (kind, formatter)) != (kind, formatter):
-            raise BadPolicy(f"fences.{kind.name} is registered already, and not as this; give one of them another name")
+    def __init__(self, kinds: Iterable[FenceKind] = (), formatters: Formatters = NO_FORMATTERS) -> None:
+        self._kinds: dict[str, FenceKind] = {}
+        self._formatters = formatters
+        for kind in kinds:  # the same again is fine; another of the same name is not
+            if self._kinds.setdefault(kind.name, kind) != kind:
+                raise BadPolicy(f"fences.{kind.name} is there already, and not as this; give one of them another name")
+        self._ranks = {name: rank for rank, name in enumerate(self._kinds)}
 
     def kind(self, name: str) -> FenceKind:
-        return self._found(name)[0]
+        found = self._kinds.get(name)
+        if found is None:
+            raise BadInput(f"no fence {name!r} is registered{nearest(name, self._kinds)}")
+        return found
+
+    def place_of(self, kind: FenceKind) -> tuple[int, int, int]:
+        """Where a kind stands: in the order of the prompt; at one place, what stays longest first, so that the rest moves as
+        little as it can. What is there for good has its place by its kind: if it changes, nothing else moves."""
+        lifetime = "turn" if isinstance(kind.lifetime, Turns) else kind.lifetime
+        is_static = kind.placement == "after_system" and lifetime == "session"
+        return _PLACE[kind.placement], _LASTING.index(lifetime), self._ranks[kind.name] if is_static else 0
 
     def fence(
         self,
@@ -122,22 +147,33 @@ class Registry:
         key: str | None = None,
     ) -> Fence:
         """Content of a kind, formatted as the kind says. Blank content gives a fence that is not shown."""
-        known, formatter = self._found(kind)
+        known = self.kind(kind)
         attributes = dict(sorted((attributes or {}).items()))
         for name in attributes:
             if not is_name(name) or name == "text":
                 raise BadInput(
                     f"the fence {kind} has an attribute {name!r}; one is small letters, digits and _, not `text`"
                 )
-        if text.strip():
-            text = formatter(text, attributes) if formatter else _filled(known, text, attributes)
-        return Fence(kind, text, call, turn, tuple(attributes.items()), key)
+        text, failed = self._formatted(known, text, attributes) if text.strip() else (text, "")
+        return Fence(kind, text, call, turn, tuple(attributes.items()), key, failed)
 
-    def _found(self, name: str) -> tuple[FenceKind, Formatter | None]:
-        found = self._kinds.get(name)
-        if found is None:
-            raise BadInput(f"no fence {name!r} is registered{nearest(name, self._kinds)}")
-        return found
+    def _formatted(self, kind: FenceKind, text: str, attributes: Mapping[str, str]) -> tuple[str, str]:
+        """The text as its kind writes it; or as it came, and why."""
+        if not kind.is_formatted_by_host:
+            return _filled(kind, text, attributes), ""
+        name = kind.formatter
+        if name not in self._formatters:
+            raise BadPolicy(
+                f"fences.{kind.name}.formatter: there is no formatter {name!r}{nearest(name, self._formatters)}. "
+                "Give it to the session with Surroundings(formatters=…)"
+            )
+        try:
+            made = self._formatters[name](text, dict(attributes))
+        except Exception as error:  # the content is what the model needs; how it is laid out comes second
+            return text, one_line(f"the formatter {name} failed ({type(error).__name__}: {error})", _ERROR_CHARS)
+        if not isinstance(made, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return text, f"the formatter {name} gave {type(made).__name__} where text belongs"
+        return (made, "") if made.strip() else (text, f"the formatter {name} gave no text")
 
 
 def _filled(kind: FenceKind, text: str, attributes: Mapping[str, str]) -> str:
@@ -261,7 +297,7 @@ class Placer:
             kept[case.at] = case, case.whole
             fates[case.at] = _fate(case, case.whole, "must be kept")
         self._serve([case for case in cases if not case.kind.must_keep], budget_tokens, kept, fates)
-        order = sorted(kept.values(), key=lambda pair: _place_of(pair[0]))
+        order = sorted(kept.values(), key=lambda pair: (*self._registry.place_of(pair[0].kind), pair[0].at))
         blocks = tuple(
             Block(case.fence.name, "fence", case.kind.role, case.kind.placement, framed.text, framed.tokens)
             for case, framed in order
@@ -341,10 +377,10 @@ def _newest(fences: Sequence[Fence], fates: dict[int, Fate]) -> Iterator[tuple[i
 
 def _fate(case: _Case, framed: _Framed | None, because: str) -> Fate:
     raw = case.whole.tokens
+    moves = _MOVES if framed and case.kind.moves_prefix else ""
+    because = "; ".join(filter(None, (because, case.fence.note, moves)))
     if framed is None:
         return Fate(case.fence.name, "left_out", because, 0, raw)
-    if case.kind.moves_prefix:
-        because = f"{because}; {_MOVES}" if because else _MOVES
     return Fate(case.fence.name, "shown" if framed is case.whole else "cut", because, framed.tokens, raw)
 
 
@@ -359,13 +395,6 @@ def _over(mandatory: Sequence[_Case], budget: int) -> Over | None:
         if tokens > (most := int(kind.share * budget)):
             return Over(most, {f"fences {kind.name}": tokens})
     return None
-
-
-def _place_of(case: _Case) -> tuple[int, int, int]:
-    """In the order of the prompt; at one place, what stays longest stands first, so that the rest moves as little as it can."""
-    kind = case.kind
-    lifetime = "turn" if isinstance(kind.lifetime, Turns) else kind.lifetime
-    return _PLACE[kind.placement], _LASTING.index(lifetime), case.at
 
 
 def _turn_of(case: _Case) -> tuple[bool, int]:

@@ -86,7 +86,7 @@ class Question(Kept, frozen=True):
     text: str
 
 
-class Name(Kept, frozen=True, array_like=True):
+class Name(Kept, frozen=True, array_like=True, gc=False):
     """An identifier: a path, a dotted name, an id, a hash, a URL, a number with its label. Many: written without field names."""
 
     value: str

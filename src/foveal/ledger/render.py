@@ -1,7 +1,7 @@
 """The ledger as text: compact lines, what matters most first, within a number of tokens, and saying what was left out."""
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from foveal.calls.coverage import END
@@ -15,7 +15,8 @@ class Block(NamedTuple):
     """A section: its heading, its lines from the best on, what they are called, and its share of the room that is left."""
 
     title: str
-    lines: tuple[str, ...]
+    lines: Iterable[str]
+    """Names are many and seldom asked for: they are ranked when they are."""
     called: str
     share: float = 1.0
 
@@ -37,26 +38,26 @@ def render(ledger: Ledger, tokens: int, count: Count, *, only: frozenset[str] | 
     for block in _blocks(ledger):
         if only is not None and block.title not in only and not (only == HELPFUL and block.title not in known):
             continue
-        text = _fitted(_without(block, "\n".join(written)), int(left * block.share), count)
+        text = _fitted(block, _lines(block, "\n".join(written)), int(left * block.share), count)
         if text:
             written.append(text)
             left = tokens - count("\n".join(written)) - 1
     return "\n".join(written)
 
 
-def _without(block: Block, written: str) -> Block:
+def _lines(block: Block, written: str) -> tuple[str, ...]:
     """Names that stand above already are not said twice."""
     if block.title != "Names":
-        return block
-    return block._replace(lines=tuple(line for line in block.lines if line not in written))
+        return tuple(block.lines)
+    return tuple(line for line in block.lines if line not in written)
 
 
-def _fitted(block: Block, tokens: int, count: Count) -> str:
+def _fitted(block: Block, lines: tuple[str, ...], tokens: int, count: Count) -> str:
     """As many lines as fit, by halving; empty if not even one does."""
-    low, high, best = 0, len(block.lines), ""
+    low, high, best = 0, len(lines), ""
     while low < high:
         middle = (low + high + 1) // 2
-        text = _written(block, middle)
+        text = _written(block, lines[:middle], len(lines) - middle)
         if count(text) <= tokens:
             low, best = middle, text
         else:
@@ -64,36 +65,37 @@ def _fitted(block: Block, tokens: int, count: Count) -> str:
     return best
 
 
-def _written(block: Block, most: int) -> str:
-    rest = len(block.lines) - most
-    more = f"… and {rest} more {block.called}" if rest else ""
+def _written(block: Block, lines: Sequence[str], rest: int) -> str:
+    more = [f"… and {rest} more {block.called}"] if rest else []
     if block.title == "Names":
-        return f"## {block.title}\n" + ", ".join((*block.lines[:most], *([more] if more else [])))
-    lines = grouped(block.lines[:most]) if block.called == "files" else block.lines[:most]
-    return "\n".join((f"## {block.title}", *lines, *([more] if more else [])))
+        return f"## {block.title}\n" + ", ".join((*lines, *more))
+    return "\n".join((f"## {block.title}", *(grouped(lines) if block.called == "files" else lines), *more))
 
 
 def _blocks(ledger: Ledger) -> Iterator[Block]:
     quotes = sorted(ledger.quotes, key=lambda one: (one.why == "said", -one.seq, one.text))
-    yield Block("User said", tuple(map(_quote, quotes)), "messages", 0.6)
-    yield Block("Todos", tuple(map(_todo, ledger.todos)), "todos", 0.6)
+    yield Block("User said", map(_quote, quotes), "messages", 0.6)
+    yield Block("Todos", map(_todo, ledger.todos), "todos", 0.6)
     if ledger.plan:
-        yield Block("Plan", tuple(ledger.plan.text.split("\n")), "lines", 0.2)
+        yield Block("Plan", ledger.plan.text.split("\n"), "lines", 0.2)
     broken = sorted((one for one in ledger.failures if not one.resolved), key=_newest)
-    yield Block("Open failures", tuple(map(_failure, broken)), "failures", 0.3)
+    yield Block("Open failures", map(_failure, broken), "failures", 0.3)
     files = sorted(ledger.files, key=lambda one: (*(-x for x in rank_file(one)), one.path))
-    yield Block("Files changed", tuple(_file(one) for one in files if one.change), "files", 0.4)
-    yield Block("Files read", tuple(_file(one) for one in files if not one.change), "files", 0.35)
+    yield Block("Files changed", (_file(one) for one in files if one.change), "files", 0.4)
+    yield Block("Files read", (_file(one) for one in files if not one.change), "files", 0.35)
     told = {one.command for one in broken}
     commands = sorted(ledger.commands, key=_newest)
-    yield Block("Commands", tuple(_command(one, is_told=one.text in told) for one in commands), "commands", 0.25)
-    yield Block("Open questions", tuple(f"- {one.text}" for one in sorted(ledger.questions, key=_newest)), "questions")
-    yield Block("Running", tuple(f"- {one.id}: {one.text}" for one in sorted(ledger.children, key=_newest)), "children")
+    yield Block("Commands", (_command(one, is_told=one.text in told) for one in commands), "commands", 0.25)
+    yield Block("Open questions", (f"- {one.text}" for one in sorted(ledger.questions, key=_newest)), "questions")
+    yield Block("Running", (f"- {one.id}: {one.text}" for one in sorted(ledger.children, key=_newest)), "children")
     for section in dict.fromkeys(note.section for note in ledger.notes):
         notes = sorted((note for note in ledger.notes if note.section == section), key=_newest)
-        yield Block(section, tuple(f"- {note.text}" for note in notes), "notes", 0.5)
-    names = sorted(ledger.names, key=lambda one: (*(-x for x in rank_name(one)), one.value))
-    yield Block("Names", tuple(map(_name, names)), "names")
+        yield Block(section, (f"- {note.text}" for note in notes), "notes", 0.5)
+    yield Block("Names", _ranked(ledger.names), "names")
+
+
+def _ranked(names: Iterable[Name]) -> Iterator[str]:
+    yield from map(_name, sorted(names, key=lambda one: (*(-x for x in rank_name(one)), one.value)))
 
 
 def _newest(item: Kept) -> tuple[int, str]:

@@ -1,6 +1,6 @@
 """What to fold, in which order, under which budget. A policy is data: it can be read from a file and kept in a log."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeAlias, cast, get_args
 
@@ -9,6 +9,7 @@ import msgspec
 from foveal.core.budget import Budget, one_knob, sent_limit
 from foveal.core.errors import BadPolicy
 from foveal.core.retention import Rule
+from foveal.digest.weights import Weights
 from foveal.inject.fences import FenceKind, Turns
 from foveal.inject.reminders.rule import Rule as Reminder
 from foveal.inject.reminders.rule import Thresholds
@@ -82,6 +83,9 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     remind: bool = False
     """Whether reminders are evaluated for each call: the built-in ones, with `reminders` laid over them."""
     reminders: tuple[Reminder, ...] = ()
+    clock: str | None = None
+    """The time zone in which the model is told when the session began, such as `UTC` or `Europe/Berlin`; without one it is not
+    told. It is said once, after everything else that stays, and never changes."""
     language: str = "en"
     catalogues: dict[str, dict[str, str]] = {}
     """Texts of reminders in further languages."""
@@ -121,15 +125,35 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         base = sent_limit(context - reserve, reserve)
         return msgspec.structs.replace(base, **given) if given else base
 
+    @property
+    def summarise(self) -> Summarise:
+        """The stage whose summaries prose is put into."""
+        return next((stage for stage in self.stages if isinstance(stage, Summarise)), Summarise())
+
     def canonical(self) -> str:
-        """The policy as JSON, the same for equal policies."""
+        """The policy as JSON, the same for equal policies. For weights, their hash stands."""
         return msgspec.json.encode(self, enc_hook=repr, order="deterministic").decode()
 
 
-def policy_from(table: Mapping[str, Any], source: str = "policy") -> Policy:
-    """A policy from plain data. An unknown key is an error that names the nearest known one."""
+def logged_weights(name: str) -> Weights:
+    """Weights as a log names them. A policy that is no file's names no other file."""
+    if weights := Weights.logged(name):
+        return weights
+    raise BadPolicy(
+        f"weights {name[:80]!r} are named, and only a policy file can name a file of them; put Weights here"
+    )
+
+
+def policy_from(
+    table: Mapping[str, Any], source: str = "policy", *, weights: Callable[[str], Weights] = logged_weights
+) -> Policy:
+    """A policy from plain data. An unknown key is an error that names the nearest known one. `weights` finds what is named."""
+
+    def revived(kind: type, value: object) -> object:
+        return weights(value) if kind is Weights and isinstance(value, str) else value
+
     try:
-        return msgspec.convert(dict(table), Policy)
+        return msgspec.convert(dict(table), Policy, dec_hook=revived)
     except (msgspec.ValidationError, BadPolicy) as error:
         said = next(_wrong_rules(table), str(error))
         raise BadPolicy(f"{source}: {said}{_hint(said)}") from None

@@ -15,6 +15,7 @@ from foveal.core.entry import RangeFold
 from foveal.core.errors import BadPolicy
 from foveal.core.fit import Scene
 from foveal.core.view import Atom
+from foveal.digest.weights import Weights
 
 Scoring: TypeAlias = Literal["learned", "recency"]
 
@@ -22,7 +23,7 @@ Scoring: TypeAlias = Literal["learned", "recency"]
 class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", forbid_unknown_fields=True):
     """As many of the oldest atoms as needed are covered by a summary of at most `share` of the limit."""
 
-    share: float = 0.4
+    share: float = 0.5
     keep: float = 0.1
     """Of the limit: the newest atoms that stay."""
     keep_turns: int = 0
@@ -30,6 +31,8 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
     score: Scoring = "learned"
     """What lines are chosen by: how likely they are to be needed, or how long ago they were seen."""
     last_resort: bool = False
+    weights: Weights | None = None
+    """Of the learned score; None are the package's. A file of them is named by its path, a log names them by their hash."""
 
     def __post_init__(self) -> None:
         for name in ("share", "keep"):
@@ -38,6 +41,8 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
         for name in ("keep_turns", "keep_messages"):
             if getattr(self, name) < 0:
                 raise BadPolicy(f"summarise.{name} is {getattr(self, name)}; it cannot be negative")
+        if self.weights is not None and self.score != "learned":
+            raise BadPolicy(f"summarise.weights are not looked at with score = {self.score!r}; leave one of them out")
 
     def __call__(self, scene: Scene) -> Iterator[tuple[RangeFold, ...]]:
         allowance = int(scene.limit * self.share)
@@ -68,6 +73,6 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
         return tuple(rule for rule in rules if rule)
 
     def _folds(self, scene: Scene, going: list[Atom], allowance: int) -> tuple[RangeFold, ...]:
-        from foveal.policies.summing import folds  # noqa: PLC0415 - loaded by the first summary
+        from foveal.policies.summing import Standard, folds  # noqa: PLC0415 - loaded by the first summary
 
-        return folds(scene, going, allowance, self.score)
+        return folds(scene, going, allowance, Standard(self.score, self.weights, scene.least))

@@ -10,7 +10,7 @@ from foveal.core.folding import SUMMARISED
 from foveal.core.project import View
 from foveal.core.stand_in import text_of
 from foveal.core.view import Atom, Item
-from foveal.digest import Scoring
+from foveal.digest import Standard
 from foveal.ledger import Step
 from foveal.policies.pairs import cover, neighbours
 from foveal.summary.compose import compose
@@ -22,7 +22,7 @@ _SEAM_TOKENS = 16
 """What a gap takes beyond its text, and a little more: a fold must make the view smaller."""
 
 
-def folds(scene: Scene, going: list[Atom], allowance: int, score: Scoring) -> tuple[RangeFold, ...]:
+def folds(scene: Scene, going: list[Atom], allowance: int, standard: Standard) -> tuple[RangeFold, ...]:
     """The summary for the largest run, one line for each other."""
     runs = list(neighbours(scene, going))
     largest = max(runs, key=_tokens)
@@ -32,7 +32,7 @@ def folds(scene: Scene, going: list[Atom], allowance: int, score: Scoring) -> tu
     items = [*scene.summarised, *(item for atom in going for item in atom.items)]
     summary = extend(_before(scene), _steps(scene, items), _covered(scene, going))
     beside = _shown(scene, going)
-    text = compose(summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, score=score)
+    text = compose(summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, standard=standard)
     ends = largest[0].first, largest[-1].last
     fold = RangeFold(*ends, "summary", text, scene.count(text), SUMMARISED, BECAUSE, summary.prose, summary.author)
     if not scene.view.shrinks(fold):

@@ -6,6 +6,7 @@ its own session: what is absent, malformed, ambiguous or another session's is `N
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from foveal import log
 from foveal.core.entry import (
@@ -16,6 +17,7 @@ from foveal.core.entry import (
     Opaque,
     Part,
     RedactedThinking,
+    Role,
     Stored,
     Text,
     Thinking,
@@ -23,12 +25,24 @@ from foveal.core.entry import (
     ToolResult,
 )
 from foveal.core.errors import NotFound, StoreCorrupt
+from foveal.core.view import entry_ref
 from foveal.levels.reference import as_text
 from foveal.recall.offsets import noting
 from foveal.stores.port import Row, Store
 
+GIVEN = "given:"
+"""Before a reference: the id of the entry by which a child has what its parent gave it under that reference."""
+
 MOST_REF_CHARACTERS = 1_100
 """An id has at most 512 bytes, and a range has two of them."""
+
+
+class Located(NamedTuple):
+    """One part of an entry, and where it was found."""
+
+    part: Part
+    row: Row
+    role: Role
 
 
 def read(store: Store, session: str, ref: str) -> str:
@@ -47,10 +61,33 @@ def blocks(store: Store, session: str, ref: str) -> Iterator[str]:
 
 def part_of(store: Store, session: str, ref: str) -> tuple[Part, str]:
     """The part that a reference names, and where it stands."""
-    found = _part(store, session, ref)
-    if found is None:
-        raise NotFound(f"session {session!r} has nothing under the reference {ref[:120]!r}")
-    return found
+    found = located(store, session, ref)
+    return found.part, place_of(session, found.row)
+
+
+def located(store: Store, session: str, ref: str) -> "Located":
+    """The part that a reference names, with the row that holds it and who said it."""
+    for entry, index in _part_places(ref):
+        row = _find(store, session, entry)
+        body = log.to_entry(row, session).body if row else None
+        if row and isinstance(body, Message) and index < len(body.parts):
+            return Located(body.parts[index], row, body.role)
+    given = _find(store, session, given_id(ref))
+    body = log.to_entry(given, session).body if given and given.id == given_id(ref) else None
+    if given and isinstance(body, Message) and body.parts:
+        return Located(body.parts[0], given, body.role)
+    raise NotFound(f"session {session!r} has nothing under the reference {ref[:120]!r}")
+
+
+def given_id(ref: str) -> str:
+    """The id under which a reference is given. It is the same for all ways in which the engine writes one, and for no other."""
+    first, range_, last = ref.partition("..")
+    if range_:
+        return f"{GIVEN}{entry_ref(first)}..{entry_ref(last)}"
+    entry, _, part = ref.rpartition(".")
+    if not entry or not _is_number(part):
+        return GIVEN + entry_ref(ref)
+    return GIVEN + entry_ref(entry) + (f".{int(part)}" if int(part) else "")
 
 
 def part_blocks(store: Store, part: Part, place: str) -> Iterator[str]:
@@ -88,15 +125,6 @@ def _content_blocks(store: Store, item: Content, place: str) -> Iterator[str]:
     yield from noting(store, item, chunks)
 
 
-def _part(store: Store, session: str, ref: str) -> tuple[Part, str] | None:
-    for entry_ref, index in _part_places(ref):
-        row = _find(store, session, entry_ref)
-        body = log.to_entry(row, session).body if row else None
-        if row and isinstance(body, Message) and index < len(body.parts):
-            return body.parts[index], place_of(session, row)
-    return None
-
-
 def range_blocks(store: Store, session: str, ref: str) -> Iterator[str] | None:
     """The transcript of the entries from one to another; None if the reference names no such range."""
     for first_ref, last_ref in _range_ends(ref):
@@ -116,10 +144,14 @@ def _range_ends(ref: str) -> Iterator[tuple[str, str]]:
 
 def _part_places(ref: str) -> Iterator[tuple[str, int]]:
     """The entry and part that `entry.part` may mean; the first part, if none is named."""
-    entry_ref, dot, part = ref.rpartition(".")
-    if dot and part.isascii() and part.isdecimal() and len(part) < 9:
-        yield entry_ref, int(part)
+    entry, dot, part = ref.rpartition(".")
+    if dot and _is_number(part):
+        yield entry, int(part)
     yield ref, 0
+
+
+def _is_number(part: str) -> bool:
+    return part.isascii() and part.isdecimal() and len(part) < 9
 
 
 def _branch(store: Store, session: str, first: Row, last: Row) -> Iterator[Row]:

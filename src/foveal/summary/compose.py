@@ -6,6 +6,7 @@ was recorded.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 
 from foveal import digest, ledger
@@ -38,7 +39,7 @@ def compose(
     count: Callable[[str], int],
     shown: Iterable[str] = (),
     fetched: Mapping[str, str] = NOTHING_FETCHED,
-    score: digest.Scoring = "learned",
+    standard: digest.Standard = digest.USUAL,
 ) -> str:
     """The text that stands for what is covered, in at most `tokens`. `shown` stands in the prompt beside it.
 
@@ -47,11 +48,13 @@ def compose(
     covered = summary.covered
     head = f"[Summary of {covered.entries:,} earlier messages ({covered.tokens:,} tokens); ref {covered.ref}]"
 
+    broken = cache(neutralise)  # what is counted is used afterwards
+
     def safe(text: str) -> int:
-        return count(neutralise(text))
+        return count(broken(text))
 
     most = int(tokens * PROSE_SHARE)
-    prose = neutralise(summary.prose)
+    prose = broken(summary.prose)
     if count(prose) > most:  # a checkpoint may be long, and the room may be less than it was when the prose was written
         prose = head_tail(prose, most, count, covered.ref) or ""
     text = f"{head}\n{prose}" if prose and count(f"{head}\n{prose}") <= tokens else head
@@ -60,15 +63,14 @@ def compose(
         text = longer if count(longer) <= tokens * FETCHED_SHARE else text
     for only, share in ((ledger.VITAL, VITAL_SHARE), (ledger.HELPFUL, HELPFUL_SHARE)):
         room = max(0, int((tokens - count(text)) * share))
-        facts = neutralise(ledger.render(summary.ledger, room, safe, only=only))
+        facts = broken(ledger.render(summary.ledger, room, safe, only=only))
         text = ("\n\n" if only is ledger.VITAL else "\n").join(filter(None, (text, facts)))
     room = tokens - count(text) - 4
-    lines = (
-        digest.choose(summary.digest, tokens=room, count=safe, now=summary.now, shown=(*shown, text), score=score)
-        if room > 0
-        else ""
-    )
-    return "\n\n".join(filter(None, (text, neutralise(lines))))
+    if room <= 0:
+        return text
+    beside = (*shown, text)
+    lines = digest.choose(summary.digest, tokens=room, count=safe, now=summary.now, shown=beside, standard=standard)
+    return "\n\n".join(filter(None, (text, broken(lines))))
 
 
 def _quoted(text: str) -> str:

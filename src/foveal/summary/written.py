@@ -7,6 +7,7 @@ import msgspec
 
 from foveal import ledger
 from foveal.core.entry import Fold, RangeFold
+from foveal.digest import USUAL, Standard
 from foveal.frame import neutralise
 from foveal.summary.compose import NOTHING_FETCHED, compose
 from foveal.summary.question import Question, Step, transcript_of
@@ -58,13 +59,14 @@ def with_prose(
     count: Count,
     shown: Iterable[str],
     fetched: Mapping[str, str] = NOTHING_FETCHED,
+    standard: Standard = USUAL,
 ) -> Fold:
-    """The fold with this prose in its summary, no larger than it was."""
+    """The fold with this prose in its summary, no larger than it was. Its lines are chosen again."""
     item = summary_in(fold)
     if item is None:
         return fold
     summary: Summary = msgspec.structs.replace(decode(item.state), prose=prose, author=author)
-    text = compose(summary, tokens=item.tokens, count=count, shown=shown, fetched=fetched)
+    text = compose(summary, tokens=item.tokens, count=count, shown=shown, fetched=fetched, standard=standard)
     written = msgspec.structs.replace(
         item, text=text, tokens=count(text), prose=prose, author=author, state=encode(summary)
     )

@@ -72,15 +72,15 @@ def _said(variant: Variant) -> list[str]:
 
 _SHALLOW = Variant(target=0.8)
 _DEEP = Variant(target=0.5, share=0.3)
-_DEEPEST = Variant(target=0.4, share=0.25)
+_DEEPEST = Variant(target=0.4, share=0.2)
 
 
 def _arriving(variant: Variant, arrival: float) -> Variant:
     return msgspec.structs.replace(variant, arrival=arrival)
 
 
-# The target moves along the curve and the arrival moves the curve, so these two are crossed. A summary takes its share out of
-# the target, so that a deep target goes with a small summary.
+# The size of the summary moves along the curve and the arrival moves the curve, so these two are crossed. A summary takes its
+# share out of the target, so that a deep target goes with a small summary.
 _SMALL = (
     Variant(),
     _DEEP,
@@ -97,7 +97,7 @@ _MORE = (
     _arriving(_DEEP, 0.1),
     _arriving(_SHALLOW, 0.05),
     Variant(target=0.7),
-    Variant(share=0.3),
+    Variant(share=0.4),
     Variant(keep=0.2),
     Variant(arrival=0.2),
 )

@@ -40,4 +40,5 @@ def _toml(policy: Policy) -> str:
 def _lines(table: Mapping[str, Any]) -> Iterator[str]:
     """Keys of plain words; values are texts of plain words, numbers, and true or false, which JSON writes as TOML does."""
     for key, value in table.items():
-        yield f"{key} = {msgspec.json.encode(value).decode()}\n"
+        if value is not None:  # there is no word for it in TOML: what is left out is none
+            yield f"{key} = {msgspec.json.encode(value).decode()}\n"

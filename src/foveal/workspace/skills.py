@@ -1,15 +1,16 @@
 """A skill's folder, copied read-only into a workspace.
 
 A copy and not a link: the session sees what was vetted, and what it may run there cannot change the original. Names inside a
-skill are kept, because its text refers to them; each is one step that the kernel listed. A link to a file of the same skill
-is copied as that file; a link that leaves the skill, leads to a folder or turns in circles is refused.
+skill are kept, because its text refers to them; each is one step that the kernel listed. What is hidden (`.git`) is no part of
+a skill. A link to a file of the same skill is copied as that file; a link that leaves the skill, leads to a folder or turns in
+circles is refused.
 """
 
 import errno
 import os
 import secrets
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -43,19 +44,28 @@ class LinkedSkill(msgspec.Struct, frozen=True):
     sha256: str
     """Of all paths and contents: the same for the same skill, and its folder's name."""
 
+    @property
+    def place(self) -> str:
+        """Where it lies, from the session's folder on."""
+        return f"skills/{self.path.name}"
+
 
 class _Copying:
     """One copy: where it comes from, and what has been taken so far, held to the limits."""
 
-    def __init__(self, skill: Path, source: int) -> None:
+    def __init__(self, skill: str, source: int) -> None:
         self.skill, self.source = skill, source
         self.files, self.size_bytes, self.digest = 0, 0, sha256()
 
     def folder(self, path: tuple[str, ...], source: int, target: int) -> None:
         if len(path) > MOST_DEPTH:
-            raise BadInput(f"the skill {self.skill} has folders more than {MOST_DEPTH} deep; is it the right folder?")
+            raise BadInput(
+                f"the skill {self.skill!r:.80} has folders more than {MOST_DEPTH} deep; is it the right folder?"
+            )
         for name, found in entries(source):
             here = (*path, name)
+            if name.startswith("."):
+                continue
             if stat.S_ISDIR(found.st_mode):
                 with inside(source, name) as below, inside(target, name, make=True) as copy:
                     self.folder(here, below, copy)
@@ -64,7 +74,7 @@ class _Copying:
             elif stat.S_ISREG(found.st_mode):
                 self._file(here, regular_file(name, source), target)
             else:
-                raise BadInput(f"the skill {self.skill} holds {name!r:.80}, which is no file, folder or link")
+                raise BadInput(f"the skill {self.skill!r:.80} holds {name!r:.80}, which is no file, folder or link")
         os.fchmod(target, 0o555)
 
     def _file(self, path: tuple[str, ...], handle: int, target: int) -> None:
@@ -72,7 +82,9 @@ class _Copying:
             mode = 0o555 if os.fstat(handle).st_mode & stat.S_IXUSR else 0o444
             self.files += 1
             if self.files > MOST_FILES:
-                raise BadInput(f"the skill {self.skill} has more than {MOST_FILES:,} files; is it the right folder?")
+                raise BadInput(
+                    f"the skill {self.skill!r:.80} has more than {MOST_FILES:,} files; is it the right folder?"
+                )
             copy, content = new_file(target, path[-1]), sha256()
             try:
                 while chunk := stream.read(_CHUNK):
@@ -88,7 +100,9 @@ class _Copying:
     def _weigh(self, size: int) -> None:
         self.size_bytes += size
         if self.size_bytes > MOST_SKILL_BYTES:
-            raise BadInput(f"the skill {self.skill} has more than {MOST_SKILL_BYTES:,} bytes; is it the right folder?")
+            raise BadInput(
+                f"the skill {self.skill!r:.80} has more than {MOST_SKILL_BYTES:,} bytes; is it the right folder?"
+            )
 
     def _behind(self, folder: tuple[str, ...], target: str) -> int:
         """The file that a link in `folder` leads to, opened step by step from the skill's own folder."""
@@ -124,15 +138,17 @@ class _Copying:
             yield here
 
     def _refused(self, target: str, why: str) -> BadInput:
-        return BadInput(f"the skill {self.skill} has a link to {target!r:.120}, which {why}")
+        return BadInput(f"the skill {self.skill!r:.80} has a link to {target!r:.120}, which {why}")
 
 
-def copy_skill(skill: Path, place: int, shown: Path) -> LinkedSkill:
-    """Copy into the open folder `place`, whose path is `shown`. Whole under its final name, or not there."""
+def copy_skill(root: Path, folder: Sequence[str], place: int, *, shown: Path) -> LinkedSkill:
+    """Copy the `folder` below a root into the open folder `place`, whose path is `shown`. Whole under its final name, or not
+    there. The root is the caller's word and may be a link; no step below it may."""
+    skill = folder[-1] if folder else root.name
     unfinished = f"{REMOVING}{secrets.token_hex(12)}"
     os.mkdir(unfinished, 0o700, dir_fd=place)
     try:
-        with _source(skill) as source, inside(place, unfinished) as target:
+        with _source(root, folder) as source, inside(place, unfinished) as target:
             copying = _Copying(skill, source)
             copying.folder((), source, target)
         name = copying.digest.hexdigest()[:32]
@@ -146,19 +162,21 @@ def copy_skill(skill: Path, place: int, shown: Path) -> LinkedSkill:
         with suppress(OSError):
             remove_tree(place, unfinished)
         raise
-    return LinkedSkill(skill.name, shown / name, copying.files, copying.size_bytes, copying.digest.hexdigest())
+    return LinkedSkill(skill, shown / name, copying.files, copying.size_bytes, copying.digest.hexdigest())
 
 
 @contextmanager
-def _source(skill: Path) -> Generator[int]:
-    try:
-        handle = os.open(skill, os.O_RDONLY | os.O_DIRECTORY)
-    except (OSError, ValueError) as error:
-        raise BadInput(f"the skill {str(skill)!r:.200} cannot be read: {error}") from None
-    try:
+def _source(root: Path, folder: Sequence[str]) -> Generator[int]:
+    with ExitStack() as stack:
+        try:
+            handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, handle)
+            for step in folder:
+                handle = stack.enter_context(inside(handle, step))
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise BadInput(f"the skill {'/'.join((root.name, *folder))!r:.200} cannot be read: {why}") from None
         yield handle
-    finally:
-        os.close(handle)
 
 
 def _steps(target: str) -> list[str]:

@@ -1,7 +1,7 @@
 """One session's workspace: putting files in, listing them, reading them again."""
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -105,10 +105,13 @@ class Workspace(msgspec.Struct, frozen=True):
         with self._opened(stored.folder) as place:
             return os.fdopen(regular_file(stored.file, place), "rb")
 
-    def link_skill(self, skill: str | os.PathLike[str]) -> LinkedSkill:
-        """Put a read-only copy of a skill's folder where the session may read it. The same content is copied once."""
+    def link_skill(self, root: str | os.PathLike[str], folder: Sequence[str] = ()) -> LinkedSkill:
+        """Put a read-only copy of a skill where the session may read it: of a folder, or of one below it.
+
+        The same content is copied once.
+        """
         with self._opened("skills") as place:
-            return copy_skill(Path(skill), place, self.folder("skills"))
+            return copy_skill(Path(root), folder, place, shown=self.folder("skills"))
 
     def folder(self, name: Folder) -> Path:
         """The path of a folder, for tools that write or read there themselves."""

@@ -106,6 +106,11 @@ def type_by_name(name: str) -> FileType:
     return _TYPES.get(_suffix(name), UNKNOWN)
 
 
+def suffix_of(media_type: str) -> str:
+    """The usual extension of a type, without the dot; empty for one that is not in the table."""
+    return next((suffix for suffix, known in _TYPES.items() if known.media_type == media_type), "")
+
+
 def disk_suffix(name: str) -> str:
     """The extension a file gets on disk: one of the table, written by us, or a neutral one."""
     suffix = _suffix(name)

@@ -7,7 +7,7 @@ import pytest
 
 from foveal.core.errors import BadInput
 from foveal.inject.mentions import Registries, mentioned
-from foveal.inject.skills import Skills, install_plan, lay_out
+from foveal.inject.skills import Skills, install_plan
 
 PIECES = (
     *(
@@ -123,17 +123,15 @@ def test_no_hostile_name_becomes_a_skill(tmp_path):
 
 def test_no_hostile_name_opens_anything(tmp_path):
     """As the name of a skill, of a file of it, or of a mention: nothing outside is read and nothing is made."""
-    root, workspace = tmp_path / "skills", tmp_path / "workspace"
+    root = tmp_path / "skills"
     (root / "pdf").mkdir(parents=True)
-    workspace.mkdir()
     (root / "pdf" / "SKILL.md").write_text("---\nname: pdf\ndescription: D\n---\nInside\n")
     (tmp_path / "secret").write_text("SECRET")
     skills = Skills.scan([root])
     before = everything(tmp_path)
     for name in NAMES:
-        for act in (skills.body, lambda name: lay_out(skills, name, workspace)):
-            with pytest.raises(BadInput):
-                act(name)
+        with pytest.raises(BadInput):
+            skills.body(name)
         if name != "SKILL.md":
             with pytest.raises(BadInput) as caught:
                 skills.resource("pdf", name)

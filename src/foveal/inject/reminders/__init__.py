@@ -8,12 +8,11 @@ if TYPE_CHECKING:
     from foveal.inject.reminders.circles import FRESH, Repeated, Trail, found, repetition, update
     from foveal.inject.reminders.evaluating import (
         MOST_TOKENS,
+        Frame,
         Reminded,
         Reminder,
         Suppressed,
-        Wrap,
         evaluate,
-        remembering,
     )
     from foveal.inject.reminders.rules import BUILT_IN, Catalogues, Rule, Rulebook, rulebook
     from foveal.inject.reminders.situation import OneShot, Situation, Thresholds, Upload
@@ -23,6 +22,7 @@ _WHERE = {
     "BUILT_IN": "rules",
     "Catalogues": "rules",
     "FRESH": "circles",
+    "Frame": "evaluating",
     "MOST_TOKENS": "evaluating",
     "OneShot": "situation",
     "Reminded": "evaluating",
@@ -36,10 +36,8 @@ _WHERE = {
     "Trail": "circles",
     "Trigger": "triggers",
     "Upload": "situation",
-    "Wrap": "evaluating",
     "evaluate": "evaluating",
     "found": "circles",
-    "remembering": "evaluating",
     "repetition": "circles",
     "rulebook": "rules",
     "update": "circles",
@@ -52,6 +50,7 @@ __all__ = [
     "FRESH",
     "MOST_TOKENS",
     "Catalogues",
+    "Frame",
     "OneShot",
     "Reminded",
     "Reminder",
@@ -64,10 +63,8 @@ __all__ = [
     "Trail",
     "Trigger",
     "Upload",
-    "Wrap",
     "evaluate",
     "found",
-    "remembering",
     "repetition",
     "rulebook",
     "update",

@@ -1,34 +1,46 @@
 """Which reminders a call gets. Pure: the same rules, situation and past give the same texts.
 
+All of them stand in one frame, one below the other, each an item of a list:
+
+    <foveal:reminder nonce="k3v9x2m1qa">
+    - Steps left: 3. Plan so that the answer is given within them.
+    - The deploy is broken;
+      ask before you push.
+    </foveal:reminder>
+
+Whatever a reminder holds, its further lines are indented, so that none begins an item of its own; and what could be taken for a
+frame is looked for in all of them together, since two that stand in a row may spell what neither does alone.
+
 What was said before is a mapping from a rule's id to the call in which it was last said. A rule that was said in this very call
 is said again, so that asking twice for one prompt gives the same prompt twice.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
 from foveal.core.codec import sendable
+from foveal.core.entry import ONCE
 from foveal.core.trace import Line
-from foveal.core.view import JOINT
+from foveal.frame.neutral import neutralise_joined
+from foveal.inject.reminders.rule import Rule
 from foveal.inject.reminders.rules import Ready, Rulebook
-from foveal.inject.reminders.situation import OneShot, Situation
+from foveal.inject.reminders.situation import Situation
 from foveal.inject.reminders.templates import VALUE_CHARS, Value, one_line
-
-Wrap: TypeAlias = Callable[[str, str, Mapping[str, str]], str]
-"""The frame around a text of this kind, with its attributes; makes whatever could be taken for a frame harmless."""
 
 KIND = "reminder"
 
 MOST_TOKENS = 1_000
 """All built-in rules at once take about half of it; a host's own texts share the rest."""
 
-_SHORT_CHARS = 4_000
-_REMEMBERED = 256
 
-ONCE = "once:"
-"""Before the id of a host's one-shot reminder: it never meets the id of a rule."""
+class Frame(NamedTuple):
+    """What stands around the reminders of a call, and what it takes. The first reminder carries its tokens."""
+
+    opening: str
+    closing: str
+    tokens: int
 
 
 class Reminder(msgspec.Struct, frozen=True):
@@ -37,7 +49,8 @@ class Reminder(msgspec.Struct, frozen=True):
     id: str
     text: str
     tokens: int
-    language: str
+    because: str = ""
+    """What the trace says of it."""
 
 
 class Suppressed(msgspec.Struct, frozen=True):
@@ -48,26 +61,30 @@ class Suppressed(msgspec.Struct, frozen=True):
     tokens: int = 0
     """What it would have taken, where that is the reason."""
 
+    def line(self) -> Line:
+        """Its line of the trace."""
+        return Line(self.id, KIND, "hidden", KIND, self.because, 0, self.tokens)
+
 
 class Reminded(msgspec.Struct, frozen=True):
-    """What a call is reminded of, what was held back, and what has been said by now."""
+    """What a call is reminded of, and what was held back."""
 
+    text: str
+    """All reminders in their frame; empty if there are none."""
     reminders: tuple[Reminder, ...]
     suppressed: tuple[Suppressed, ...]
-    shown: dict[str, int]
-    language: str
 
     @property
     def tokens(self) -> int:
         return sum(reminder.tokens for reminder in self.reminders)
 
-    def lines(self) -> Iterator[Line]:
-        """One line of the trace for each of them."""
-        for one in self.reminders:
-            said = "" if one.language == self.language else f"said in {one.language}: no text in {self.language}"
-            yield Line(one.id, KIND, "full", KIND, said, one.tokens, one.tokens)
-        for one in self.suppressed:
-            yield Line(one.id, KIND, "hidden", KIND, one.because, 0, one.tokens)
+
+class _Due(NamedTuple):
+    """Something to say, before anybody knows whether there is room for it."""
+
+    id: str
+    item: str
+    note: str
 
 
 def evaluate(
@@ -76,60 +93,69 @@ def evaluate(
     shown: Mapping[str, int],
     *,
     count: Callable[[str], int],
-    wrap: Wrap,
+    frame: Frame,
     most_tokens: int = MOST_TOKENS,
 ) -> Reminded:
     """The reminders of this call: the host's own first, then the rules in their order, as far as there is room."""
-    reminders, held, left = list[Reminder](), list[Suppressed](), most_tokens
-    for name, text, language in _due(book, situation, shown, held):
-        sent = sendable(wrap(KIND, text, _NO_ATTRIBUTES))
-        tokens = count(sent) + JOINT.tokens
+    held = list[Suppressed]()
+    due = list(_due(book, situation, shown, held))
+    while due:
+        said, over = _served(due, count, frame, most_tokens)
+        if not over:
+            text = "\n".join([reminder.text for reminder in said])
+            return Reminded(f"{frame.opening}{text}{frame.closing}", tuple(said), tuple(held))
+        # Without those that have no room, others stand in a row: they are looked at anew.
+        held += over.values()
+        due = [one for one in due if one.id not in over]
+    return Reminded("", (), tuple(held))
+
+
+def _served(
+    due: list[_Due], count: Callable[[str], int], frame: Frame, most_tokens: int
+) -> tuple[list[Reminder], dict[str, Suppressed]]:
+    """All that is due with its size, and what of it has no room behind what comes before it."""
+    said, over, left = list[Reminder](), dict[str, Suppressed](), most_tokens
+    for one, text in zip(due, neutralise_joined(tuple([one.item for one in due])), strict=True):
+        tokens = count(f"{text}\n") + (0 if said else frame.tokens)
         if tokens > left:
-            held.append(Suppressed(name, f"{tokens:,} tokens, and {left:,} of {most_tokens:,} are left", tokens))
+            because = f"{tokens:,} tokens, and {left:,} of {most_tokens:,} are left"
+            over[one.id] = Suppressed(one.id, because, tokens)
             continue
         left -= tokens
-        reminders.append(Reminder(name, sent, tokens, language))
-    said = {reminder.id: situation.call for reminder in reminders}
-    return Reminded(tuple(reminders), tuple(held), {**shown, **said}, book.language)
+        framed = "" if said else f"; with the frame of all, {frame.tokens:,} tokens"
+        said.append(Reminder(one.id, text, tokens, f"tail{framed}{one.note}"))
+    return said, over
 
 
-def remembering(wrap: Wrap) -> Wrap:
-    """The frame with the last texts at hand: most reminders say in a call what they said in the one before."""
-    known: dict[tuple[str, str], str] = {}
-
-    def remembered(kind: str, text: str, attributes: Mapping[str, str]) -> str:
-        if attributes or len(text) > _SHORT_CHARS:
-            return wrap(kind, text, attributes)
-        framed = known.get((kind, text))
-        if framed is None:
-            if len(known) >= _REMEMBERED:
-                known.clear()
-            framed = known[kind, text] = wrap(kind, text, attributes)
-        return framed
-
-    return remembered
-
-
-_NO_ATTRIBUTES: Mapping[str, str] = {}
-
-
-def _due(
-    book: Rulebook, now: Situation, shown: Mapping[str, int], held: list[Suppressed]
-) -> Iterator[tuple[str, str, str]]:
-    """Id, text and language of all that has something to say now; whatever its past forbids goes to `held`."""
-    own: dict[str, OneShot] = {ONCE + one.id: one for one in now.one_shots if one.text.strip()}
-    for name, one in own.items():
-        # What was said once is over: no line in the trace of each later call for it.
-        if shown.get(name, now.call) >= now.call:
-            yield name, one.text, book.language
-    for ready in book.rules:
-        values = ready.ask(now)
-        if values is None or not _holds(ready, values):
+def _due(book: Rulebook, now: Situation, shown: Mapping[str, int], held: list[Suppressed]) -> Iterator[_Due]:
+    """All that has something to say now; whatever its past forbids goes to `held`."""
+    own = {ONCE + one.id: text for one in now.one_shots if (text := one.text.strip())}
+    for name, text in own.items():
+        yield _Due(name, _item(text), "")
+    for ask, rules in book.waiting:
+        values = ask(now)
+        if values is None:
             continue
-        if because := _forbidden(ready, now, shown):
-            held.append(Suppressed(ready.rule.id, because))
-            continue
-        yield ready.rule.id, ready.template.fill(_plain(values)), ready.language
+        plain: dict[str, Value] = {}
+        for ready in rules:
+            if not _holds(ready, values):
+                continue
+            if because := _forbidden(ready.rule, now, shown):
+                held.append(Suppressed(ready.rule.id, because))
+                continue
+            plain = plain or _plain(values)
+            if text := ready.template.fill(plain).strip():
+                yield _Due(ready.rule.id, _item(text), _note(ready, book))
+
+
+def _note(ready: Ready, book: Rulebook) -> str:
+    return "" if ready.language == book.language else f"; said in {ready.language}: no text in {book.language}"
+
+
+def _item(text: str) -> str:
+    """The text as an item of a list, of which it cannot begin another."""
+    text = sendable(text)
+    return f"- {text}" if text.isprintable() else "- " + "\n  ".join(text.splitlines())
 
 
 def _plain(values: Mapping[str, Value]) -> dict[str, Value]:
@@ -148,11 +174,14 @@ def _holds(ready: Ready, values: Mapping[str, Value]) -> bool:
     return True
 
 
-def _forbidden(ready: Ready, now: Situation, shown: Mapping[str, int]) -> str:
+def _forbidden(rule: Rule, now: Situation, shown: Mapping[str, int]) -> str:
     """Why it may not be said now; empty if it may."""
-    rule, last = ready.rule, shown.get(ready.rule.id, now.call)
-    if missing := next((tool for tool in rule.needs_tools if tool not in now.offered_tools), None):
-        return f"the tool {missing} is not offered"
+    for tool in rule.needs_tools:
+        if tool not in now.offered_tools:
+            return f"the tool {tool} is not offered"
+    if rule.every is None and not rule.once:
+        return ""
+    last = shown.get(rule.id, now.call)
     if rule.once and last < now.call:
         return f"said once, in call {last}"
     if rule.every is not None and last < now.call < last + rule.every:

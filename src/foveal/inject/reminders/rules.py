@@ -4,7 +4,8 @@ A `Rulebook` is what rules come to when everything they name has been found: com
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -32,11 +33,22 @@ class Ready(msgspec.Struct, frozen=True):
     equal: tuple[tuple[str, Value], ...]
 
 
+class Waiting(NamedTuple):
+    """Rules in a row that wait for the same: it is asked for once, and most have nothing to say."""
+
+    ask: Ask
+    rules: tuple[Ready, ...]
+
+
 class Rulebook(msgspec.Struct, frozen=True):
     """Rules in the order in which they are said, which is the order in which room is given to them."""
 
     language: str
-    rules: tuple[Ready, ...]
+    waiting: tuple[Waiting, ...]
+
+    @property
+    def rules(self) -> tuple[Ready, ...]:
+        return tuple(ready for some in self.waiting for ready in some.rules)
 
     @property
     def untranslated(self) -> tuple[str, ...]:
@@ -55,6 +67,7 @@ BUILT_IN: tuple[Rule, ...] = (
     Rule("repeated_error", "repetition", equal={"circle": "error"}, at_least={"times": 3}),
     Rule("new_instructions", "new_instructions"),
     Rule("files_uploaded", "uploads"),
+    Rule("suggested_skills", "suggested_skills"),
     Rule("mentioned_tools", "mentioned_tools"),
     Rule("mentioned_skills", "mentioned_skills"),
     Rule("mentioned_agents", "mentioned_agents"),
@@ -92,7 +105,9 @@ def rulebook(
         raise BadPolicy(f"language: there is no catalogue {language!r}{nearest(language, languages)}")
     _check_catalogues(catalogues, {rule.id: rule for rule in merged}, known)
     spoken = [(rule, *_text(rule, catalogues, language)) for rule in merged if not rule.off]
-    return Rulebook(language, tuple(_ready(rule, known, text, spoken=tongue) for rule, text, tongue in spoken))
+    ready = (_ready(rule, known, text, spoken=tongue) for rule, text, tongue in spoken)
+    runs = (tuple(run) for _, run in groupby(ready, key=lambda one: one.rule.trigger))
+    return Rulebook(language, tuple(Waiting(run[0].ask, run) for run in runs))
 
 
 def _check_catalogues(catalogues: Catalogues, rules: Mapping[str, Rule], known: Mapping[str, Trigger]) -> None:

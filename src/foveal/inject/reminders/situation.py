@@ -53,6 +53,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     mentioned_tools: tuple[str, ...] = ()
     mentioned_skills: tuple[str, ...] = ()
     mentioned_agents: tuple[str, ...] = ()
+    suggested_skills: tuple[str, ...] = ()
+    """Skills for files that came since the last call."""
     active_skill: str | None = None
     new_instructions: tuple[str, ...] = ()
     """Names of instructions that came or changed since the last call."""

@@ -38,14 +38,14 @@ class Template(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
     def fill(self, values: Mapping[str, Value]) -> str:
-        out = [self.pieces[0]]
-        for name, piece in zip(self.names, self.pieces[1:], strict=True):
+        pieces = iter(self.pieces)
+        text = next(pieces)
+        for name in self.names:
             value = values.get(name)
             if value is None:
                 raise BadInput(f"nothing was given for {{{name}}}{nearest(name, values)}")
-            out.append(value if isinstance(value, str) else f"{value:,}")
-            out.append(piece)
-        return "".join(out)
+            text += (value if isinstance(value, str) else f"{value:,}") + next(pieces)
+        return text
 
 
 @lru_cache(1_024)

@@ -126,6 +126,7 @@ BUILT_IN: dict[str, Trigger] = {
         Trigger("mentioned_tools", _NAMES, _names("mentioned_tools")),
         Trigger("mentioned_skills", _NAMES, _names("mentioned_skills")),
         Trigger("mentioned_agents", _NAMES, _names("mentioned_agents")),
+        Trigger("suggested_skills", _NAMES, _names("suggested_skills")),
         Trigger("new_instructions", _NAMES, _names("new_instructions")),
     )
 }

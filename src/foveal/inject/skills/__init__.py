@@ -3,7 +3,6 @@
 from foveal.inject.skills.catalogue import SKILL_TOOL, catalogue
 from foveal.inject.skills.front import Skill
 from foveal.inject.skills.install import InstallPlan, install, install_plan
-from foveal.inject.skills.lay_out import lay_out
 from foveal.inject.skills.scan import Problem, Resource, SkillBody, Skills
 
 __all__ = [
@@ -17,5 +16,4 @@ __all__ = [
     "catalogue",
     "install",
     "install_plan",
-    "lay_out",
 ]

@@ -58,8 +58,7 @@ def names(event: Event) -> Iterator[Names]:
 
 def found_in(text: str) -> list[str]:
     """The identifiers in a text, each once, in order."""
-    found = (_name(token) for token in dict.fromkeys(_TOKEN.findall(text)))
-    return list(dict.fromkeys(name for name in found if name))
+    return list(dict.fromkeys(filter(None, map(_name, dict.fromkeys(_TOKEN.findall(text))))))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -1,0 +1,103 @@
+"""Weights that a policy names choose the lines of every summary that it makes, with and without prose."""
+
+import msgspec
+import pytest
+
+import foveal
+from foveal.building import prompt_at, setup_at
+from foveal.cli.stored import optics_of
+from foveal.core.entry import Fold, RangeFold
+from foveal.digest import Standard
+from foveal.digest.features import LINE_FEATURES, NAME_FEATURES
+from foveal.digest.weights import Tree, Weights
+from foveal.stores.port import Store
+from foveal.summary.written import summary_in, with_prose
+
+AGE = 40.5
+PROSE = "## Goal\nShip it.\n## Constraints\nnone\n## State\nnone\n## Decisions\nnone\n## Next\nnone"
+
+
+def by_age(*, up_to: float, above: float) -> Weights:
+    """So much for what is newer than AGE messages, and so much for what is older."""
+    trees = (Tree(((0, AGE, -1, -2),), (up_to, above)),)
+    return Weights(trees, trees)
+
+
+OLD, NEW = by_age(up_to=-9.0, above=2.0), by_age(up_to=2.0, above=-9.0)
+
+
+def folded(store: Store | None = None, **options: object) -> tuple[foveal.Session, Fold]:
+    """A session of forty reads, folded once by a summary alone."""
+    policy = foveal.Policy(max_context_tokens=12_000, stages=(foveal.Summarise(share=0.1, **options),))
+    session = foveal.Session(store or foveal.open_store(), "s", model="gpt-5", policy=policy)
+    session.append(foveal.user("Go through the files."))
+    for n in range(40):
+        session.append(foveal.assistant("", foveal.ToolCall(f"c{n}", "read_file", f'{{"path": "src/part_{n}.py"}}')))
+        session.append(foveal.result(f"c{n}", "\n".join(f"def handler_{n}_{i}(request): ..." for i in range(20))))
+    fold = session.compact()
+    assert fold
+    return session, fold
+
+
+def text_of(fold: Fold) -> str:
+    item = summary_in(fold)
+    assert item
+    return item.text
+
+
+def reads(text: str) -> set[int]:
+    """Which of the reads it shows lines of."""
+    return {n for n in range(40) if f"handler_{n}_" in text}
+
+
+def test_the_weights_of_a_policy_choose_the_lines() -> None:
+    """By one the oldest are shown, by the other the newest."""
+    old, new = reads(text_of(folded(weights=OLD)[1])), reads(text_of(folded(weights=NEW)[1]))
+    assert old
+    assert new
+    assert max(old) < min(new)
+
+
+@pytest.mark.parametrize("options", [{"weights": OLD}, {"score": "recency"}], ids=["weights", "recency"])
+def test_prose_leaves_the_choice_to_the_same_score(options: dict[str, object]) -> None:
+    """Lines are chosen again beside it, by what the policy says."""
+    session, fold = folded(**options)
+    counted = {"count": len, "shown": ()}
+    standard = Standard(**options)  # type: ignore[arg-type]
+    written = with_prose(fold, PROSE, "me", **counted, standard=standard)  # type: ignore[arg-type]
+    by_package = with_prose(fold, PROSE, "me", **counted)  # type: ignore[arg-type]
+    assert text_of(written) != text_of(by_package)
+    assert session._scribe._with_prose.keywords == {"standard": standard}
+
+
+def test_the_log_holds_the_hash_and_a_past_prompt_needs_no_more() -> None:
+    """The setup names the weights; reading it back gives a policy that says the same."""
+    store = foveal.open_store()
+    session, _ = folded(store, weights=OLD)
+    prompt = session.prompt()
+    setup = setup_at(store, "s")
+    assert OLD.name in setup.policy
+    assert len(setup.policy) < 1_000
+    optics = optics_of(setup)
+    assert optics.policy == session._optics.policy
+    assert prompt_at(store, "s", optics, None).request == prompt.request
+
+
+def test_a_stage_with_a_score_by_age_takes_no_weights() -> None:
+    """They would never be looked at."""
+    with pytest.raises(foveal.BadPolicy, match="weights are not looked at with score = 'recency'"):
+        foveal.Summarise(score="recency", weights=OLD)
+
+
+def test_features_begin_with_the_age() -> None:
+    """As the weights of this file assume."""
+    assert NAME_FEATURES[0] == LINE_FEATURES[0] == "age"
+
+
+def test_a_fold_is_replaced_not_changed() -> None:
+    """The fold that code wrote is as it was."""
+    _, fold = folded(weights=OLD)
+    before = msgspec.json.encode(fold)
+    with_prose(fold, PROSE, "me", count=len, shown=(), standard=Standard(weights=OLD))
+    assert msgspec.json.encode(fold) == before
+    assert any(isinstance(item, RangeFold) for item in fold.items)
