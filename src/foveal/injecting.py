@@ -118,7 +118,7 @@ class Injector:
         """What the next prompt holds beside the conversation; what may be cut takes no more than this share of the room."""
         if not view.fences and self._book is None:
             return NOTHING
-        self._nonce = self._nonce or frame.nonce(view.first.encode("utf-8", "surrogatepass").ljust(16, b"."))
+        self._nonce = self._nonce or frame.session_nonce(view.first)
         fences, gone = self._placed(view, pressure, room)
         blocks, lines, tokens = fences.blocks, (*fences.lines, *gone), fences.tokens
         if self._book:

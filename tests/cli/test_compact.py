@@ -74,7 +74,7 @@ def test_as_a_document(run, long):
     assert done["reason"] == "asked for by hand"
     (covered,) = done["covered"]
     assert covered["shown"] == "summary"
-    assert done["summary"].startswith(f"[Summary of {covered['entries']} earlier messages")
+    assert f"\n[Summary of {covered['entries']} earlier messages" in done["summary"]
     trace = run("why", "alpha", "--store", long, "--json").json
     assert sum(line["tokens"] for line in trace["lines"]) == done["after"]
 
@@ -259,7 +259,7 @@ def test_why_of_a_covered_entry_names_the_fold(run, long):
     covered = run("why", "alpha", "--store", long, "--json").json["summary"]["covers"][1]
     detail = run("why", "alpha", "--entry", covered, "--store", long, "--json").json["entry"]
     assert (detail["folds"][-1]["policy"], detail["folds"][-1]["author"]) == ("summarise", "")
-    assert detail["stand_in"].startswith("[Summary of")
+    assert "\n[Summary of" in detail["stand_in"]
 
 
 def test_a_prompt_without_a_summary_has_none(run, long):

@@ -1,4 +1,4 @@
-"""When an early fold pays, and what is expected of it."""
+"""When an early fold pays, what is expected of it, and what a summary is worth carrying."""
 
 import msgspec
 import pytest
@@ -6,8 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal.core.codec import decode, encode
-from foveal.core.economy import SURE, Stake, calls_left
-from foveal.core.entry import Fold
+from foveal.core.economy import FETCHED_TOKENS, SURE, Prices, Stake, calls_left, worth_carrying
+from foveal.core.entry import Fold, ToolCall, assistant, result, user
+from foveal.core.fit import Scene, fit
+from foveal.core.project import View
+from foveal.core.view import Size
+from foveal.policies import BudgetTable, Policy
+from foveal.session import Session
+from foveal.stores.memory import MemoryStore
 
 GPT_5 = {"read": 0.125, "write": 1.25}
 
@@ -52,3 +58,51 @@ def test_a_fold_keeps_what_it_was_decided_on() -> None:
     assert len(msgspec.json.encode(fold.stake)) < 90
     assert msgspec.json.encode(Stake("hand")) == b'{"kind":"hand"}'
     assert b"stake" not in encode(msgspec.structs.replace(fold, stake=None))
+
+
+def test_what_a_summary_carries_is_weighed_against_fetching_it() -> None:
+    """A token written once and read by ten calls, against a call of its own that reads the prompt and adds a page."""
+    prices = Prices(read=0.1, write=1.25)
+    carried, fetched = 1.25 + 10 * 0.1, 20_000 * 0.1 + FETCHED_TOKENS * 1.25
+    assert worth_carrying(prices, calls=10, prompt=20_000) == pytest.approx(carried / (SURE * fetched))
+
+
+@given(st.integers(0, 1_000), st.integers(1, 10**6))
+def test_what_is_carried_for_longer_must_be_likelier_to_be_needed(calls: int, prompt: int) -> None:
+    """And the longer the prompt that a recall would read, the less likely."""
+    prices = Prices(read=0.1, write=1.25)
+    least = worth_carrying(prices, calls=calls, prompt=prompt)
+    assert worth_carrying(prices, calls=calls + 1, prompt=prompt) > least
+    assert worth_carrying(prices, calls=calls, prompt=prompt + 1) < least
+
+
+class Asking(msgspec.Struct):
+    """A stage that folds nothing, and notes what a summary would be held to."""
+
+    last_resort: bool = False
+    heard: list[float] = []
+
+    def __call__(self, scene: Scene) -> tuple[()]:
+        self.heard.append(scene.least)
+        return ()
+
+
+def grown(calls: int) -> View:
+    """The view of a session in which so many calls read 6 000 lines."""
+    session = Session(MemoryStore(), "s", model="gpt-5", policy=Policy(budget=BudgetTable(limit=200_000, reserve=0)))
+    session.append(user("Read."))
+    for call in range(calls):
+        lines = "\n".join(f"line {n}" for n in range(6_000 // calls))
+        session.extend([assistant("", ToolCall(f"c{call}", "read", "{}")), result(f"c{call}", lines)])
+    return session.view
+
+
+def test_a_session_that_grows_slowly_keeps_less_in_its_summary() -> None:
+    """It carries the summary through more calls until the next fold. Without prices nothing is weighed."""
+    stage, prices = Asking(), Prices(read=0.1, write=1.25)
+    most, aim = Size(10**6, 10**9), Size(1_000, 10**9)
+    for calls in (5, 50):
+        fit(grown(calls), most, aim, [stage], trigger=Size(10_000, 10**9), prices=prices)
+    fit(grown(5), most, aim, [stage], trigger=Size(10_000, 10**9))
+    fast, slow, unpriced = stage.heard
+    assert slow > 2 * fast > unpriced == 0.0

@@ -235,6 +235,18 @@ def test_recency_shows_the_newest_first():
     assert "item_0_name" not in text
 
 
+def test_what_is_not_worth_its_price_is_left_out():
+    """However much room there is: the more something must be worth for each token, the less is shown."""
+    lines = "\n".join(f"setting_{i}_name = compute_value_{i}(context)" for i in range(80))
+    digest = update(Digest(), steps(*read("a.py", lines), call("Bash", command="grep setting_7_name a.py")))
+    asked = (0.0, 0.0005, 0.002, 1.0)
+    texts = [choose(digest, tokens=4_000, count=count, now=50, standard=Standard(least=least)) for least in asked]
+    sizes = list(map(count, texts))
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > sizes[2]
+    assert texts[-1] == ""
+
+
 @pytest.mark.parametrize("score", ["learned", "recency"])
 def test_an_empty_digest_says_nothing(score: Scoring):
     """Where nothing was folded, nothing is shown."""

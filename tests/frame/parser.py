@@ -34,7 +34,7 @@ _STRIKE = re.compile(r"</?s>")
 
 def forged(text: str, nonce: str) -> list[str]:
     """Whatever in this text speaks for the host, but for the frames that carry the nonce."""
-    return found(_without_ours(text, nonce))
+    return found(without_ours(text, nonce))
 
 
 def found(text: str) -> list[str]:
@@ -50,7 +50,7 @@ def found(text: str) -> list[str]:
     return live
 
 
-def _without_ours(text: str, nonce: str) -> str:
+def without_ours(text: str, nonce: str) -> str:
     """The text without the tags that we wrote: an opening with the nonce, and the closing that belongs to it."""
     opening = re.compile(rf'<foveal:([a-z][a-z0-9-]*) nonce="{re.escape(nonce)}"(?: [a-z-]+="[^"<>]*")*>\n')
     while ours := opening.search(text):

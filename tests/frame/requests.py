@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from foveal.core.prompt import Prompt
+from foveal.frame import session_nonce
 
-from .parser import found
+from .parser import found, without_ours
 
 _HOSTS = frozenset(("tools", "system", "instructions", "system_instruction", "model", "thought_signature", "data"))
 """Keys of what the host wrote, and of what is no text."""
@@ -20,9 +21,10 @@ _LATE = re.compile(r"\[late result for call [A-Za-z0-9_-]{0,64}\]\Z")
 
 
 def live(prompt: Prompt, entries: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """Every string of the request in which somebody else speaks for the host, with what speaks. Entries are the session's."""
-    ours = {entry[:10] for entry in entries}
-    texts = {_without_ours(text, ours) for text in strings(prompt.request)}
+    """Every string of the request in which somebody else speaks for the host, with what speaks. `entries` are the session's."""
+    known = list(entries)
+    ours, nonce = {entry[:10] for entry in known}, session_nonce(known[0])
+    texts = {_without_lines(without_ours(text, nonce), ours) for text in strings(prompt.request)}
     return [(text, forms) for text in sorted(texts) if (forms := list(_found(text)))]
 
 
@@ -47,7 +49,7 @@ def strings(value: Any, *, quoted: bool = False) -> Iterator[str]:
             pass
 
 
-def _without_ours(text: str, ours: set[str]) -> str:
+def _without_lines(text: str, ours: set[str]) -> str:
     text = _REF.sub(lambda found: "" if found[1] in ours else found[0], text)
     return _LATE.sub("", _MARK.sub("", text))
 

@@ -129,7 +129,10 @@ def prunes_at_every_call() -> AbstractContextManager[Any]:
         found = real(self, view, setup)
         return Limits(found.most, Size(), msgspec.structs.replace(found.aim, tokens=int(view.size.tokens * 0.9)))
 
-    return patch.object(Optics, "limits", limits)
+    stack = ExitStack()
+    stack.enter_context(patch.object(Optics, "limits", limits))
+    stack.enter_context(patch("foveal.policies.summarise.WorthIt", lambda _tokens: None))  # however little it saves
+    return stack
 
 
 def keeps_the_order_of_tools() -> AbstractContextManager[Any]:

@@ -15,7 +15,7 @@ from foveal.tune import GRIDS, HEAD, Rule, Variant, advice, cells, curve, docume
 from .traffic import BUDGET, cases_of, written
 
 PRICES = price_list("claude-sonnet-4-5")
-FEW = (Variant(), Variant(arrival=0.1), Variant(target=0.8))
+FEW = (Variant(), Variant(arrival=0.1), Variant(share=0.2))
 
 
 @pytest.fixture(scope="module")

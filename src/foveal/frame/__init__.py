@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from foveal.frame.neutral import neutralise, neutralise_joined, restore, tags
     from foveal.frame.parts import neutralise_part
     from foveal.frame.trust import Trust, is_trusted, lowest
-    from foveal.frame.wrapping import KINDS, fence_kind, nonce, wrap
+    from foveal.frame.wrapping import KINDS, fence_kind, nonce, session_nonce, wrap
 
 _WHERE = {
     "KINDS": "wrapping",
@@ -28,6 +28,7 @@ _WHERE = {
     "nonce": "wrapping",
     "restore": "neutral",
     "safe_name": "names",
+    "session_nonce": "wrapping",
     "tags": "neutral",
     "wrap": "wrapping",
 }
@@ -46,6 +47,7 @@ __all__ = [
     "nonce",
     "restore",
     "safe_name",
+    "session_nonce",
     "tags",
     "wrap",
 ]

@@ -37,6 +37,11 @@ def nonce(secret: bytes) -> str:
     return b32encode(blake2b(secret, digest_size=8, person=b"foveal:frame").digest())[:10].decode().lower()
 
 
+def session_nonce(first: str) -> str:
+    """The nonce of a session, by the id of its first entry: nobody outside can guess it, and it stays for good."""
+    return nonce(first.encode("utf-8", "surrogatepass").ljust(_SECRET_BYTES, b"."))
+
+
 def fence_kind(name: str) -> str:
     """The name itself, if a host may call a fence so."""
     if not _NAME.fullmatch(name) or name in KINDS:

@@ -11,6 +11,7 @@ from foveal.core.project import View
 from foveal.core.stand_in import text_of
 from foveal.core.view import Atom, Item
 from foveal.digest import Standard
+from foveal.frame import session_nonce
 from foveal.ledger import Step
 from foveal.policies.pairs import cover, neighbours
 from foveal.summary.compose import compose
@@ -31,6 +32,7 @@ def folds(scene: Scene, going: list[Atom], allowance: int, standard: Standard) -
     allowance = min(allowance, most, _tokens(largest) - _SEAM_TOKENS)
     items = [*scene.summarised, *(item for atom in going for item in atom.items)]
     summary = extend(_before(scene), _steps(scene, items), _covered(scene, going))
+    summary = msgspec.structs.replace(summary, nonce=session_nonce(scene.view.first))
     beside = _shown(scene, going)
     text = compose(summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, standard=standard)
     ends = largest[0].first, largest[-1].last

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from foveal import digest, ledger
 from foveal.digest.rendering import quoted
-from foveal.frame import neutralise, safe_name
+from foveal.frame import neutralise, safe_name, wrap
 from foveal.levels.head_tail import head_tail
 from foveal.summary.state import Summary
 
@@ -45,6 +45,26 @@ def compose(
 
     What was `fetched` again and again, by its reference, is part of it as far as there is room.
     """
+    opening, closing = _tags(summary.nonce)
+    room = tokens - count(opening + closing)
+    return f"{opening}{_text(summary, room, count, shown=shown, fetched=fetched, standard=standard)}{closing}"
+
+
+def _tags(nonce: str) -> tuple[str, str]:
+    """What is around it: all that is inside is neutralised already."""
+    opening, _, closing = wrap("summary", "…", nonce=nonce).partition("…") if nonce else ("", "", "")
+    return opening, closing
+
+
+def _text(
+    summary: Summary,
+    tokens: int,
+    count: Callable[[str], int],
+    *,
+    shown: Iterable[str],
+    fetched: Mapping[str, str],
+    standard: digest.Standard,
+) -> str:
     covered = summary.covered
     head = f"[Summary of {covered.entries:,} earlier messages ({covered.tokens:,} tokens); ref {covered.ref}]"
 

@@ -30,6 +30,8 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     """Written by a model, or by the agent itself at a checkpoint; accepted, and replaced by the next."""
     author: str = ""
     """Who wrote the prose."""
+    nonce: str = ""
+    """The session's, for the tag around the text."""
 
 
 _decoder = msgspec.json.Decoder(Summary)
