@@ -64,13 +64,16 @@ class Planner:
         """
         offer = self._offer(tools, self._checkpoint(view))
         limits = self._limits(view, offer.setup, taken)
-        if self.optics.policy.recall and (view.is_reduced or not view.size.within(limits.due)):
-            wider = self._offer(tools, (*self._checkpoint(view), *recall_tools.TOOLS))
-            try:
-                return wider, self._fold(view, wider.setup, self._limits(view, wider.setup, taken), is_cold)
-            except OverBudget:
-                pass  # better a prompt without a way back than none
-        return offer, self._fold(view, offer.setup, limits, is_cold)
+        wider = (
+            self._offer(tools, (*self._checkpoint(view), *recall_tools.TOOLS)) if self.optics.policy.recall else offer
+        )
+        left = self._limits(view, wider.setup, taken)
+        if view.is_reduced or not view.size.within(limits.due):
+            with suppress(OverBudget):  # better a prompt without a way back than none
+                return wider, self._fold(view, wider.setup, left, is_cold)
+        fold = self._fold(view, offer.setup, limits, is_cold)
+        # What is folded now can be recalled now, and not from the next prompt on: that would move the prefix again.
+        return wider if fold and fold.after <= left.most.tokens else offer, fold
 
     def _fold(self, view: View, setup: Setup, limits: Limits, is_cold: bool) -> Fold | None:
         fold = self._fit(view, setup, limits)
@@ -217,6 +220,8 @@ def stale_fold(view: View, limits: Limits, optics: Optics, *, kind: Kind, origin
     fold = fit(view, limits.most, Size(), stages, trigger=Size(), originals=originals) if stages else None
     if fold is None or fold.saved < LEAST_SAVED:
         return None
+    if optics.policy.recall and not view.is_reduced:  # the recall tools come with it, and stand before everything
+        fold = msgspec.structs.replace(fold, rebilled=fold.after)
     stake = stake_of(kind, view, limits, optics=optics)
     return msgspec.structs.replace(fold, reason=stake.told(fold.saved, fold.rebilled), stake=stake)
 

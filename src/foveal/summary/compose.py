@@ -29,6 +29,9 @@ FETCHED_SHARE = 0.5
 
 _REF_CHARS = 120
 
+_LEAST_FRAMED = 300
+"""Tokens: a shorter one is a line or two, as other stand-ins are, and the tag would be a tenth of it."""
+
 NOTHING_FETCHED: Mapping[str, str] = MappingProxyType({})
 
 
@@ -45,7 +48,7 @@ def compose(
 
     What was `fetched` again and again, by its reference, is part of it as far as there is room.
     """
-    opening, closing = _tags(summary.nonce)
+    opening, closing = _tags(summary.nonce) if tokens >= _LEAST_FRAMED else ("", "")
     room = tokens - count(opening + closing)
     return f"{opening}{_text(summary, room, count, shown=shown, fetched=fetched, standard=standard)}{closing}"
 
