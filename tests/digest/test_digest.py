@@ -11,7 +11,7 @@ from foveal.digest.scoring import Scoring
 from foveal.digest.state import Line, Name
 from foveal.ledger import Step
 
-MOST_BYTES = 160_000
+MOST_BYTES = 220_000
 
 
 def count(text: str) -> int:
