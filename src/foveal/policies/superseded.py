@@ -20,6 +20,7 @@ from foveal.calls.coverage import END, Span, asked_lines, covers, lines_needed, 
 from foveal.calls.reads import is_shell, located
 from foveal.core.entry import PartFold
 from foveal.core.fit import Scene
+from foveal.core.stand_in import text_of
 from foveal.levels.arguments import shorten_arguments
 from foveal.levels.reference import reference
 from foveal.policies.clear import LEAST_TOKENS
@@ -68,11 +69,16 @@ class _Later:
         self._same: dict[tuple[str, str], str] = {}
         self._reads: dict[str, list[tuple[Span, str]]] = defaultdict(list)
         """What is shown of each file, newest first."""
+        self._texts: list[str] = []
+        self._lines: set[str] = set()
+        """What the results show; taken from the texts when it is first asked for."""
         self._changed: dict[str, str] = {}
         self._written: dict[str, str] = {}
 
     def take(self, step: Step, files: tuple[Access, ...]) -> None:
         ref = self._scene.ref(step.at[0].id, step.at[1])
+        if step.shown.level == "full":
+            self._texts.append(text_of(step.result))
         if step.result.status == "ok":
             self._same.setdefault((step.call.name, step.call.arguments), ref)
         for access in files:
@@ -104,7 +110,7 @@ class _Later:
     def _newer_result(self, step: Step, files: tuple[Access, ...]) -> tuple[str, str, bool] | None:
         same = self._same.get((step.call.name, step.call.arguments))
         if same and step.call.name not in POLLING:
-            return same, f"the same call was made again; its newest result is {same}", True
+            return same, f"the same call was made again; its newest result is {same}", self._shows(step)
         if not files or any(access.kind != "read" for access in files):
             return None
         path, reads = files[-1].path, [self._reads[access.path] for access in files]
@@ -112,10 +118,17 @@ class _Later:
             return reads[-1][0][1], f"it failed; {path} was read later", True
         needed = [lines_needed(step.result, access) if len(files) == 1 else asked_lines(access) for access in files]
         if newer := self._shown_by(files, needed):
-            return newer, f"all that it shows of {path} was read again later", True
+            return newer, f"all that it shows of {path} was read again later", self._shows(step)
         if all(access.path in self._changed for access in files):
             return self._changed[path], f"{path} was changed later", False
         return None
+
+    def _shows(self, step: Step) -> bool:
+        """Whether every line of a result stands in later ones: a command that is run again may say something else, and a file
+        that is read again may have been changed."""
+        while self._texts:
+            self._lines.update(map(str.strip, self._texts.pop().splitlines()))
+        return self._lines.issuperset(map(str.strip, text_of(step.result).splitlines()))
 
     def _shown_by(self, files: tuple[Access, ...], needed: list[Span]) -> str | None:
         """The newest of the reads that together show all of this; None if they do not."""
