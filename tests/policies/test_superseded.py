@@ -163,9 +163,25 @@ def test_a_read_that_failed_is_replaced_by_one_that_did_not() -> None:
 
 
 def test_an_identical_call_of_any_tool_is_stale() -> None:
-    """Same tool, same arguments: only the newest result counts, whatever it did."""
+    """Same tool, same arguments, same words: only the newest result counts, whatever it did."""
     long = "line of output\n" * 40
     desk = Desk().call("Bash", long, command="go test ./...").call("Bash", long, command="go test ./...")
+    assert desk.stale() == [0]
+
+
+def test_a_command_that_says_something_else_is_out_of_date_and_not_shown_elsewhere() -> None:
+    """What only the earlier run told goes after all that later results show, and not where nothing may be lost."""
+    first, again = "\n".join(f"FAILED test_{n}" for n in range(60)), "60 passed\n" * 40
+    desk = Desk().call("Bash", first, command="go test ./...").call("Bash", again, command="go test ./...")
+    assert desk.stale(Superseded(edited=False)) == []
+    assert desk.stale() == [0]
+
+
+def test_a_file_that_was_changed_in_between_is_not_shown_by_its_later_read() -> None:
+    """Its old lines stand nowhere else, although the same range was read again."""
+    desk = Desk().read().edit()
+    desk.call("Read", "\n".join(f"{n:6}→changed_{n} = 0" for n in range(1, 401)), file_path="/w/a.py")
+    assert desk.stale(Superseded(edited=False)) == []
     assert desk.stale() == [0]
 
 

@@ -1,13 +1,13 @@
 """Results that a later one has made stale point to it: the first to go, because nothing is lost with them.
 
-    read a.py 1-200        covered by the two reads below: stale
+    read a.py 1-200        its lines stand in the reads below: stale
     read a.py 1-150        outdated by the edit: stale, but its lines are shown nowhere else
     read a.py 151-400      the same
     edit a.py              its text is in the read below: stale, if `written` is on
     read a.py 1-400        the newest: kept
 
 What covers must be shown in full itself, and must have succeeded; an error never replaces anything. Staleness is no matter of
-age, so there is no `keep`. What is shown elsewhere goes before what is only out of date.
+age, so there is no `keep`. What is shown elsewhere, line by line, goes before what is only out of date.
 """
 
 from collections import defaultdict
@@ -33,7 +33,8 @@ POLLING = frozenset(("write_stdin", "wait", "BashOutput", "TaskOutput", "wait_ag
 class Superseded(msgspec.Struct, frozen=True, tag="superseded", tag_field="fold", forbid_unknown_fields=True):
     """Stale results become references to what is newer; stale edits keep the beginning and the end of what they wrote.
 
-    With `edited`, what was read of a file before it was edited counts as stale too, although nothing newer may show it. With
+    With `edited`, what is out of date counts as stale too, although nothing newer shows it: what was read of a file before it
+    was edited, what a command said before it was run again. With
     `written`, so does what a call wrote to a file that was read whole or written again since. That is off: on replayed
     sessions it saved nothing that could be measured, and in a few it hid what the next actions used.
     """
