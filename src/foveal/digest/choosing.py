@@ -88,15 +88,14 @@ class _Choice:
 
         What a line adds only falls, but where its block has been opened.
         """
-        heap = [(-self._adds(i)[0], i) for i in range(len(self._whole))]
+        heap = [(-rate, i) for i in range(len(self._whole)) if (rate := self._adds(i)[0]) >= least]
         heapify(heap)
-        rates = {name: -_INDEX_WORTH * w / _name_tokens(name) for name, w in self._adding.items() if w > _LEAST_WORTH}
+        worth = {name: w for name, w in self._adding.items() if w > _LEAST_WORTH}
+        rates = {name: -rate for name, w in worth.items() if (rate := _INDEX_WORTH * w / _name_tokens(name)) >= least}
         # The best last. Many rates are the same; two sorts, one after the other, are faster than one that compares pairs.
         listed = sorted(sorted(rates, reverse=True), key=rates.__getitem__, reverse=True)
         done = set[int]()
         while (heap or listed) and self.left > 1:
-            if -min(rates[listed[-1]] if listed else 0.0, heap[0][0] if heap else 0.0) < least:
-                return
             if listed and (not heap or rates[listed[-1]] <= heap[0][0]):
                 self._list(listed.pop())
                 continue
@@ -105,13 +104,14 @@ class _Choice:
                 continue
             now, tokens = self._adds(i)
             if now < -rate - 1e-9:
-                heappush(heap, (-now, i))
+                if now >= least:
+                    heappush(heap, (-now, i))
                 continue
             done.add(i)
             if now > 0 and tokens <= self.left:
                 for other in self._take(i, tokens):
-                    if other not in done:
-                        heappush(heap, (-self._adds(other)[0], other))
+                    if other not in done and (cheaper := self._adds(other)[0]) >= least:
+                        heappush(heap, (-cheaper, other))
 
     def _adds(self, i: int) -> tuple[float, float]:
         """What a line adds per token, and how many it takes. A name that leaves the index for its line gives back its own."""
