@@ -57,6 +57,12 @@ class Limits(NamedTuple):
     due: Size
     aim: Size
 
+    def beside(self, tokens: int) -> "Limits":
+        """What is left of them beside something that takes so many tokens."""
+        return (
+            Limits(*(msgspec.structs.replace(size, tokens=size.tokens - tokens) for size in self)) if tokens else self
+        )
+
 
 class Optics(msgspec.Struct, frozen=True):
     model: str

@@ -64,16 +64,20 @@ class Planner:
         """
         offer = self._offer(tools, self._checkpoint(view))
         limits = self._limits(view, offer.setup, taken)
-        wider = (
-            self._offer(tools, (*self._checkpoint(view), *recall_tools.TOOLS)) if self.optics.policy.recall else offer
-        )
+        is_due = view.is_reduced or not view.size.within(limits.due)
+        fold = None if is_due else self._fold(view, offer.setup, limits, is_cold)
+        if not (is_due or fold):
+            return offer, None
+        own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.optics.policy.recall else ()))
+        wider = self._offer(tools, own)
         left = self._limits(view, wider.setup, taken)
-        if view.is_reduced or not view.size.within(limits.due):
-            with suppress(OverBudget):  # better a prompt without a way back than none
-                return wider, self._fold(view, wider.setup, left, is_cold)
-        fold = self._fold(view, offer.setup, limits, is_cold)
-        # What is folded now can be recalled now, and not from the next prompt on: that would move the prefix again.
-        return wider if fold and fold.after <= left.most.tokens else offer, fold
+        if (
+            fold
+        ):  # what is folded now can be recalled now, and not from the next prompt on: that would move the prefix again
+            return wider if fold.after <= left.most.tokens else offer, fold
+        with suppress(OverBudget):  # better a prompt without a way back than none
+            return wider, self._fold(view, wider.setup, left, is_cold)
+        return offer, self._fold(view, offer.setup, limits, is_cold)
 
     def _fold(self, view: View, setup: Setup, limits: Limits, is_cold: bool) -> Fold | None:
         fold = self._fit(view, setup, limits)
@@ -134,10 +138,7 @@ class Planner:
         self._offers = None, {}
 
     def _limits(self, view: View, setup: Setup, taken: int) -> Limits:
-        limits = self.optics.limits(view, setup)
-        if not taken:
-            return limits
-        return Limits(*(msgspec.structs.replace(size, tokens=size.tokens - taken) for size in limits))
+        return self.optics.limits(view, setup).beside(taken)
 
     def _fit(self, view: View, setup: Setup, limits: Limits) -> Fold | None:
         if view.checkpoint:  # the agent has finished a part and said so: as good a moment as there will be

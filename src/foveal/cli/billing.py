@@ -58,8 +58,7 @@ class Billed(msgspec.Struct, frozen=True):
     @property
     def limits(self) -> Limits:
         """What the messages might take, what stands beside them taken off."""
-        limits, taken = self.optics.limits(self.view, self.prompt.setup), _beside_tokens(self.view)
-        return Limits(*(msgspec.structs.replace(size, tokens=size.tokens - taken) for size in limits))
+        return self.optics.limits(self.view, self.prompt.setup).beside(_beside_tokens(self.view))
 
 
 def billed(store: Store, name: str) -> Iterator[Billed]:
@@ -146,9 +145,8 @@ class _Walk:
         return Prompt(self.name, view.calls + 1, {}, [], tokens, fold, setup, tuple(view.atoms))
 
     def _fits(self) -> bool:
-        most = self.optics.limits(self.view, self.view.setup or self.optics.setup(())).most
-        most = msgspec.structs.replace(most, tokens=most.tokens - _beside_tokens(self.view))
-        return self.view.size.within(most)
+        limits = self.optics.limits(self.view, self.view.setup or self.optics.setup(()))
+        return self.view.size.within(limits.beside(_beside_tokens(self.view)).most)
 
 
 def _unfolded(before: Prompt | None, prompt: Prompt, folds: Sequence[tuple[Fold, Prompt]]) -> Iterator[Unfolded]:

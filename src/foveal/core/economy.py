@@ -82,4 +82,9 @@ def calls_left(made: int, *, room: int, growth: float) -> int:
 
     Of sessions that have come so far, the median goes on for about as long again.
     """
-    return max(0, min(made, int(room / max(growth, 1.0))))
+    return min(made, calls_within(room, growth))
+
+
+def calls_within(room: int, growth: float) -> int:
+    """How many calls have room, when each adds so much."""
+    return max(0, int(room / max(growth, 1.0)))

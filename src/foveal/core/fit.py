@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from foveal.core.cuts import KeptTokens
-from foveal.core.economy import Prices, worth_carrying
+from foveal.core.economy import Prices, calls_within, worth_carrying
 from foveal.core.entry import Entry, Fold, FoldItem, PartFold, RedactedThinking, Thinking
 from foveal.core.errors import OverBudget
 from foveal.core.project import View
@@ -177,7 +177,7 @@ def fit(
 
 def _least(view: View, prices: Prices, limit: int, aim: int) -> float:
     """A session that grows slowly carries what it keeps through more calls, and so keeps less of it."""
-    calls = int(max(0, limit - aim) / max(view.growth, 1.0))
+    calls = calls_within(limit - aim, view.growth)
     return worth_carrying(prices, calls=calls, prompt=(limit + aim) // 2)
 
 
