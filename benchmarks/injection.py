@@ -26,18 +26,18 @@ from typing import Any
 import msgspec
 
 from foveal import Policy, ToolCall, assistant, result, system, user
-from foveal.bench.cost import bill
-from foveal.bench.replay import ids_from, usable_tools
-from foveal.beside import Host
-from foveal.core.errors import OverBudget, Unrepresentable
-from foveal.counters import encoding
-from foveal.formats import Recording, read
-from foveal.inject.fences import FenceKind
-from foveal.inject.reminders import Rule
-from foveal.policies import BudgetTable
-from foveal.prices import find
-from foveal.session import Session
+from foveal.analysis.recordings import Recording, read
+from foveal.analysis.replay.cost import bill
+from foveal.analysis.replay.replay import ids_from, usable_tools
+from foveal.context.fences import FenceKind
+from foveal.context.port import Host
+from foveal.context.reminders import ReminderRule
+from foveal.models.catalogue import find
+from foveal.models.counters import encoding
+from foveal.session.policy import BudgetTable
+from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
+from foveal.values.errors import OverBudget, Unrepresentable
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -63,16 +63,21 @@ TODOS = json.dumps(
 
 def usual(fences: int) -> Session:
     """Twenty rules: those that are built in, and two of the host's."""
-    rules = (Rule("clock", "fact:time", "It is {time}."), Rule("branch", "fact:branch", "The branch is {branch}."))
+    rules = (
+        ReminderRule("clock", "fact:time", "It is {time}."),
+        ReminderRule("branch", "fact:branch", "The branch is {branch}."),
+    )
     return _session(fences, rules)
 
 
 def loud(fences: int) -> Session:
     """Twenty rules beside those that are built in, each with a new text for each call."""
-    return _session(fences, tuple(Rule(f"rule_{n}", "always", f"Rule {n} in call {{call}}.") for n in range(20)))
+    return _session(
+        fences, tuple(ReminderRule(f"rule_{n}", "always", f"Rule {n} in call {{call}}.") for n in range(20))
+    )
 
 
-def _session(fences: int, rules: tuple[Rule, ...]) -> Session:
+def _session(fences: int, rules: tuple[ReminderRule, ...]) -> Session:
     kinds = tuple(FenceKind(f"kind-{n}", lifetime="session") for n in range(fences))
     policy = Policy(max_context_tokens=100_000, fences=kinds, remind=bool(fences), reminders=rules)
     session = Session(MemoryStore(), "timed", model=MODEL, policy=policy, dialect="openai_chat")
@@ -132,8 +137,8 @@ KINDS = (
     FenceKind("files", lifetime="call"),
 )
 RULES = (
-    Rule("clock", "fact:time", "It is {time}."),
-    Rule("todo", "fact:todo", 'Todos: 3 open. Now: "{todo}".'),
+    ReminderRule("clock", "fact:time", "It is {time}."),
+    ReminderRule("todo", "fact:todo", 'Todos: 3 open. Now: "{todo}".'),
 )
 
 
@@ -234,7 +239,7 @@ def shares(names: Sequence[str], sessions: int) -> dict[str, dict[str, Share]]:
 
 def growth() -> dict[str, float]:
     """Bytes that a call adds to the log: those of the conversation, and those of the marks of what stood beside it."""
-    rules = (Rule("clock", "fact:time", "It is {time}."),)
+    rules = (ReminderRule("clock", "fact:time", "It is {time}."),)
     store, policy = MemoryStore(), Policy(max_context_tokens=200_000, fences=KINDS, remind=True, reminders=rules)
     session = Session(store, "grown", model=MODEL, policy=policy, dialect="openai_chat")
     session.extend([system("Be brief."), user("Mend it.")])

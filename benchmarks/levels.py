@@ -22,11 +22,11 @@ from typing import Any
 
 from level_inputs import INPUTS, random_text
 
-from foveal.counters import counter_for
-from foveal.levels.choose import LEVELS, trim
-from foveal.levels.head_tail import head_tail
-from foveal.levels.outline import outline
-from foveal.levels.room import Room
+from foveal.models.counters import counter_for
+from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.choose import LEVELS, trim
+from foveal.text.shorten.head_tail import head_tail
+from foveal.text.shorten.outline import outline
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 REF = "k3v9x2m1qa"

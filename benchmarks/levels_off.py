@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 from run import DATA, LEAST_TOKENS, RESULTS, SETS
 
-from foveal.bench.case import Runner
-from foveal.bench.engine import LEVELS_ONLY, foveal
-from foveal.bench.measure import Job
-from foveal.bench.pooling import MAIN_PRICES, row_of
-from foveal.bench.suite import Pick, Source, load_all, own_runner, run
-from foveal.bench.tables import markdown
-from foveal.levels.choose import LEVELS
-from foveal.policies import Shorten
+from foveal.analysis.replay.case import Runner
+from foveal.analysis.replay.engine import LEVELS_ONLY, foveal
+from foveal.analysis.replay.measure import Job
+from foveal.analysis.replay.pooling import MAIN_PRICES, row_of
+from foveal.analysis.replay.suite import Pick, Source, load_all, own_runner, run
+from foveal.analysis.replay.tables import markdown
+from foveal.session.policy import Shorten
+from foveal.text.shorten.choose import LEVELS
 
 HEAD = ("levels", "tokens a call", "far grounding", "95 %", "complete", "short range", "cost")
 PLAIN, WHOLE, DEFAULT = "before: head and tail only", "all levels", "foveal"

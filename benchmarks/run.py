@@ -19,15 +19,15 @@ from pathlib import Path
 
 import peers
 
-from foveal.bench.baselines import BASELINES
-from foveal.bench.case import Case
-from foveal.bench.engine import PARTS
-from foveal.bench.frontier import frontier
-from foveal.bench.measure import Job, Outcome
-from foveal.bench.page import data, page
-from foveal.bench.suite import BUDGETS, Loaded, Pick, Source, load_all, run
-from foveal.bench.tables import ALL, rows_of
-from foveal.bench.untouched import CHECK, FITS, that_fit, touched, untouched_table
+from foveal.analysis.replay.baselines import BASELINES
+from foveal.analysis.replay.case import Case
+from foveal.analysis.replay.engine import PARTS
+from foveal.analysis.replay.frontier import frontier
+from foveal.analysis.replay.measure import Job, PolicyOutcome
+from foveal.analysis.replay.page import data, page
+from foveal.analysis.replay.suite import BUDGETS, Loaded, Pick, Source, load_all, run
+from foveal.analysis.replay.tables import ALL, rows_of
+from foveal.analysis.replay.untouched import CHECK, FITS, that_fit, touched, untouched_table
 from foveal.cli.progress import bar
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -70,7 +70,7 @@ def work_of(budgets: Sequence[int], engines: Sequence[str], policies: Sequence[s
     return [Job(name, budget) for name in policies for budget in budgets] if policies else work
 
 
-def in_order(outcomes: list[Outcome], work: Sequence[Job]) -> list[Outcome]:
+def in_order(outcomes: list[PolicyOutcome], work: Sequence[Job]) -> list[PolicyOutcome]:
     """By policy as asked for, then by set and session, however the work was spread."""
     place = {job: i for i, job in enumerate(work)}
     return sorted(outcomes, key=lambda one: (place[Job(one.policy, one.budget)], one.group, one.session))
@@ -101,9 +101,9 @@ def loaded_sets(names: Sequence[str], pick: Pick, jobs: int) -> Loaded:
     return load_all(sources, pick, jobs=jobs)
 
 
-def measured(cases: Sequence[Case], work: Sequence[Job], short: Sequence[Case], jobs: int) -> list[list[Outcome]]:
+def measured(cases: Sequence[Case], work: Sequence[Job], short: Sequence[Case], jobs: int) -> list[list[PolicyOutcome]]:
     """The outcomes of the long sessions and of the short ones, with one bar for both."""
-    found = list[list[Outcome]]()
+    found = list[list[PolicyOutcome]]()
     calls = sum(len(case.calls) for case in cases) * len(work) + sum(len(case.calls) for case in short)
     with bar(calls) as tick:
         for some, jobs_of in ((cases, work), (short, [CHECK])):

@@ -18,7 +18,7 @@ import peers
 import synthetic
 
 import foveal
-from foveal.bench.case import tools_tokens
+from foveal.analysis.replay.case import tools_tokens
 from foveal.stores import Store
 from foveal.stores.memory import MemoryStore
 

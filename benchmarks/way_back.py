@@ -15,18 +15,18 @@ from collections.abc import Iterator, Sequence
 
 from run import DATA, LEAST_TOKENS, SETS
 
-from foveal import log
-from foveal.bench.replay import replay
-from foveal.bench.suite import Pick, Source, load
-from foveal.bench.tables import markdown
-from foveal.core.entry import Message, Part, Text, Thinking, ToolCall, ToolResult
-from foveal.core.errors import FovealError
-from foveal.core.prompt import Prompt
-from foveal.core.view import entry_ref
-from foveal.formats import Recording
-from foveal.policies import BudgetTable, Policy
+from foveal.analysis.recordings import Recording
+from foveal.analysis.replay.replay import replay
+from foveal.analysis.replay.suite import Pick, Source, load
+from foveal.analysis.replay.tables import markdown
 from foveal.recall import Fetch, fetch
+from foveal.session.policy import BudgetTable, Policy
+from foveal.stores import rows as log
 from foveal.stores.memory import MemoryStore
+from foveal.values.entry import Message, Part, Text, Thinking, ToolCall, ToolResult
+from foveal.values.errors import FovealError
+from foveal.values.prompt import Prompt
+from foveal.values.shown import entry_ref
 
 Figures = Counter[str]
 HEAD = (

@@ -30,12 +30,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from foveal.core.codec import decode, encode
-from foveal.core.entry import Fold, Message, Stored, ToolResult, user
-from foveal.core.errors import FovealError
 from foveal.stores.doctor import STRAY, examine
 from foveal.stores.port import Draft, Store, Writer
 from foveal.stores.sqlite import SqliteStore
+from foveal.values.codec import decode, encode
+from foveal.values.entry import Fold, Message, Stored, ToolResult, user
+from foveal.values.errors import FovealError
 
 SESSIONS = ("one", "two", "three")
 ROUND_KILLS = 12

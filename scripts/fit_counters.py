@@ -1,4 +1,4 @@
-"""Measure how far provider token counts lie above ours, and print the tables that `foveal.counters` was set from.
+"""Measure how far provider token counts lie above ours, and print the tables that `foveal.models.counters` was set from.
 
     python scripts/fit_counters.py [../shared/data]
 
@@ -11,7 +11,7 @@ median of the slopes of all pairs of steps that lie far enough apart (Theil-Sen)
 **Gemini.** No recording carries Gemini usage. Gemma publishes a vocabulary of the same lineage, so the table shows
 Gemma's count over o200k's for the same text.
 
-**Fallback.** The byte-class estimate of `foveal.counters.fallback` against the exact count, over 2 000-character chunks.
+**Fallback.** The byte-class estimate of `foveal.models.counters.fallback` against the exact count, over 2 000-character chunks.
 """
 
 import gzip
@@ -24,8 +24,8 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from foveal.counters import counter_for, encoding
-from foveal.counters.fallback import ByteClassCounter
+from foveal.models.counters import counter_for, encoding
+from foveal.models.counters.fallback import ByteClassCounter
 
 FRAMING_TOKENS = 4  # per message and per call; what the OpenAI chat format costs, close enough for a slope
 MIN_OUTPUT_TOKENS = 20  # some recorders kept the first streamed value, which is a handful

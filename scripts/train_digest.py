@@ -2,20 +2,20 @@
 
     .venv/bin/python scripts/train_digest.py ../shared/data/*.jsonl.gz
 
-`foveal tune --train` for the weights that come with the package: the same code (`foveal.tune.training`), over half of the
+`foveal tune --train` for the weights of the package: the same code (`foveal.analysis.tune.training`), over half of the
 sessions. They are split by the hash of their id; the half with the lower hashes is for measuring and is never read here. Seeded:
-the same sessions give the same bytes. Writes src/foveal/digest/weights.json, in about two minutes; `benchmarks/run.py` then says
-how good they are, on the other half.
+the same sessions give the same bytes. Writes src/foveal/summary/relevance/weights.json, in about two minutes;
+`benchmarks/run.py` then says how good they are, on the other half.
 """
 
 import argparse
 import hashlib
 from pathlib import Path
 
-from foveal.formats import Recording, read
-from foveal.tune.training.training import examples, sessions_of, trained
+from foveal.analysis.recordings import Recording, read
+from foveal.analysis.tune.training.training import examples, sessions_of, trained
 
-OUT = Path(__file__).resolve().parents[1] / "src" / "foveal" / "digest" / "weights.json"
+OUT = Path(__file__).resolve().parents[1] / "src" / "foveal" / "summary" / "relevance" / "weights.json"
 
 
 def is_for_training(recording: Recording) -> bool:

@@ -1,4 +1,4 @@
-"""Write src/foveal/prices/models.json from the price and window data of two maintained packages.
+"""Write src/foveal/models/catalogue/models.json from the price and window data of two maintained packages.
 
     python scripts/update_models.py [--litellm path/to/model_prices_and_context_window_backup.json] [--litellm-version 1.2.3]
 
@@ -25,9 +25,9 @@ from genai_prices.types import (
     TimeOfDateConstraint,
 )
 
-from foveal.prices.table import normalised, undated
+from foveal.models.catalogue.table import normalised, undated
 
-TARGET = Path(__file__).parents[1] / "src" / "foveal" / "prices" / "models.json"
+TARGET = Path(__file__).parents[1] / "src" / "foveal" / "models" / "catalogue" / "models.json"
 Row = dict[str, Any]
 
 

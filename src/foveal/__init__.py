@@ -5,9 +5,31 @@ Append what happened, ask for the prompt, send it, ask why. Everything that a us
 
 from typing import TYPE_CHECKING
 
-from foveal.config import read_policy, read_weights
-from foveal.core.budget import Budget
-from foveal.core.entry import (
+from foveal.context.tool_retention import retain, rules_of
+from foveal.session.model_setup import UnknownModelWarning
+from foveal.session.policy import (
+    BudgetTable,
+    Clear,
+    Compact,
+    Expired,
+    FenceKind,
+    History,
+    Images,
+    Oldest,
+    Outline,
+    Policy,
+    Repeats,
+    Shorten,
+    Summarise,
+    Superseded,
+    ThinkingWindow,
+)
+from foveal.session.policy_file import read_policy, read_weights
+from foveal.session.session import Session
+from foveal.stores import open_store
+from foveal.stores.large_results import keep_stream
+from foveal.values.budget import Budget
+from foveal.values.entry import (
     Entry,
     File,
     Fold,
@@ -29,15 +51,15 @@ from foveal.core.entry import (
     system,
     user,
 )
-from foveal.core.errors import (
+from foveal.values.errors import (
     BadEntry,
     BadInput,
     BadPolicy,
     BadRecording,
     ContextOverflow,
-    Fenced,
     FovealError,
     InvalidPrompt,
+    LeaseLost,
     MissingExtra,
     NotFound,
     OverBudget,
@@ -51,59 +73,37 @@ from foveal.core.errors import (
     SummaryFailed,
     Unrepresentable,
 )
-from foveal.core.later import later
-from foveal.core.prompt import Prompt
-from foveal.core.retention import Rule
-from foveal.core.trace import Line, Trace
-from foveal.declare import retain, rules_of
-from foveal.offload import keep_stream
-from foveal.optics import UnknownModelWarning
-from foveal.policies import (
-    BudgetTable,
-    Clear,
-    Compact,
-    Expired,
-    FenceKind,
-    History,
-    Images,
-    Oldest,
-    Outline,
-    Policy,
-    Repeats,
-    Shorten,
-    Summarise,
-    Superseded,
-    ThinkingWindow,
-)
-from foveal.session import Session
-from foveal.stores import open_store
+from foveal.values.lazy import later
+from foveal.values.prompt import Prompt
+from foveal.values.retention import RetentionRule
+from foveal.values.trace import Trace, TraceLine
 
 if TYPE_CHECKING:
-    from foveal.async_session import AsyncSession
-    from foveal.beside import Host
-    from foveal.events import CompactionEnded, CompactionStarted, Pressure, SummaryRefused
-    from foveal.inject.instructions import Instructions
-    from foveal.inject.mentions import Mentioned
-    from foveal.inject.skills import Skills
-    from foveal.inject.toolbox import toolbox
+    from foveal.context.environment import Environment
+    from foveal.context.instructions import Instructions
+    from foveal.context.mentions import Mentioned
+    from foveal.context.port import Host
+    from foveal.context.skills import Skills
+    from foveal.context.toolbox import toolbox
+    from foveal.context.workspace import Workspace
+    from foveal.session.async_session import AsyncSession
     from foveal.summary.question import Question
-    from foveal.surroundings import Surroundings
-    from foveal.workspace import Workspace
+    from foveal.values.events import CompactionEnded, CompactionStarted, Pressure, SummaryRefused
 
 _LATER = {
-    "AsyncSession": "async_session",
-    "CompactionEnded": "events",
-    "CompactionStarted": "events",
-    "Host": "beside",
-    "Instructions": "inject.instructions",
-    "Mentioned": "inject.mentions",
-    "Pressure": "events",
+    "AsyncSession": "session.async_session",
+    "CompactionEnded": "values.events",
+    "CompactionStarted": "values.events",
+    "Host": "context.port",
+    "Instructions": "context.instructions",
+    "Mentioned": "context.mentions",
+    "Pressure": "values.events",
     "Question": "summary.question",
-    "Skills": "inject.skills",
-    "SummaryRefused": "events",
-    "Surroundings": "surroundings",
-    "Workspace": "workspace",
-    "toolbox": "inject.toolbox",
+    "Skills": "context.skills",
+    "SummaryRefused": "values.events",
+    "Environment": "context.environment",
+    "Workspace": "context.workspace",
+    "toolbox": "context.toolbox",
 }
 
 __getattr__ = later(__name__, _LATER)
@@ -122,9 +122,9 @@ __all__ = [
     "CompactionStarted",
     "ContextOverflow",
     "Entry",
+    "Environment",
     "Expired",
     "FenceKind",
-    "Fenced",
     "File",
     "Fold",
     "FovealError",
@@ -134,7 +134,7 @@ __all__ = [
     "Images",
     "Instructions",
     "InvalidPrompt",
-    "Line",
+    "LeaseLost",
     "Mentioned",
     "Message",
     "MissingExtra",
@@ -151,7 +151,7 @@ __all__ = [
     "Question",
     "RedactedThinking",
     "Repeats",
-    "Rule",
+    "RetentionRule",
     "SchemaTooNew",
     "Session",
     "SessionHeld",
@@ -167,13 +167,13 @@ __all__ = [
     "SummaryFailed",
     "SummaryRefused",
     "Superseded",
-    "Surroundings",
     "Text",
     "Thinking",
     "ThinkingWindow",
     "ToolCall",
     "ToolResult",
     "Trace",
+    "TraceLine",
     "UnknownModelWarning",
     "Unpin",
     "Unrepresentable",

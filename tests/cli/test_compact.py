@@ -3,11 +3,11 @@
 import pytest
 
 from foveal import open_store, user
-from foveal.policies import BudgetTable, Compact, Policy
-from foveal.session import Session
+from foveal.session.policy import BudgetTable, Compact, Policy
+from foveal.session.session import Session
 from foveal.testing import oracles
 
-from ..summarisers.endpoint import Endpoint
+from ..writers.endpoint import Endpoint
 
 GOOD = "\n".join(f"## {name}\nnone" for name in ("Constraints", "State", "Decisions", "Next"))
 PROSE = f"## Goal\nSee what is in every file of alpha.\n{GOOD}"
@@ -160,7 +160,7 @@ def test_a_summariser_that_only_the_host_knows_is_an_error_that_helps(run, long,
     """The stored policy names one that was registered in code; another can be named, or none."""
     path = tmp_path / "named.db"
     store = open_store(path)
-    from foveal import summarisers  # noqa: PLC0415 - nowhere else
+    from foveal import writers as summarisers  # noqa: PLC0415 - nowhere else
 
     summarisers.register("cli-test-only", lambda _: PROSE)
     policy = Policy(compact=Compact(summariser="cli-test-only"))
@@ -208,13 +208,13 @@ def test_a_session_that_somebody_holds_is_left_alone(run, long):
 
 def test_another_scenario_is_noticed(run, tmp_path, monkeypatch):
     """What was shown under one scenario is not folded under another."""
-    from foveal import Rule  # noqa: PLC0415 - nowhere else
-    from foveal.policies.retention import Scenario  # noqa: PLC0415
+    from foveal import RetentionRule  # noqa: PLC0415 - nowhere else
+    from foveal.project.retention_layers import Scenario  # noqa: PLC0415
 
     monkeypatch.setenv("FOVEAL_SCENARIO", "ci")
     path = tmp_path / "ci.db"
     store = open_store(path)
-    policy = Policy(scenarios={"ci": Scenario({"bash": Rule("reference")})})
+    policy = Policy(scenarios={"ci": Scenario({"bash": RetentionRule("reference")})})
     with Session(store, "s", model="gpt-5", policy=policy) as session:
         session.append(user("Hello."))
         session.prompt()

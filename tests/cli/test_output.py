@@ -5,13 +5,13 @@ import re
 
 import pytest
 
-from foveal.bench.chart import Series, chart, squeezed
-from foveal.bench.report import less, percent, short, usd
-from foveal.bench.visible import visible
+from foveal.analysis.replay.chart import Series, chart, squeezed
+from foveal.analysis.replay.report import less, percent, short, usd
 from foveal.cli import output
 from foveal.cli.files import whole_file
 from foveal.cli.output import Output
 from foveal.cli.progress import progress
+from foveal.text.visible import visible
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 ROWS = [("first", "1"), ("second [bold]", "22,000")]

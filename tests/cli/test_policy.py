@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from foveal import Policy, Rule, ToolCall, assistant, open_store, result, user
-from foveal.core.retention import Retention
-from foveal.policies import DEFAULT_STAGES
-from foveal.policies.retention import Scenario
-from foveal.session import Session
+from foveal import Policy, RetentionRule, ToolCall, assistant, open_store, result, user
+from foveal.project.retention_layers import Scenario
+from foveal.session.policy import DEFAULT_STAGES
+from foveal.session.session import Session
+from foveal.values.retention import Retention
 
 POLICY = """
 max_context_tokens = 80_000
@@ -123,7 +123,7 @@ def test_a_command_is_asked_for(run):
 def test_a_past_prompt_is_explained_by_the_retention_that_it_had(run, tmp_path, monkeypatch):
     """Rules of a scenario and of a tool list hold for `foveal why` where neither is at hand any more."""
     monkeypatch.setenv("FOVEAL_SCENARIO", "ci")
-    policy = Policy(scenarios={"ci": Scenario(tools={"list": Rule("reference")})})
+    policy = Policy(scenarios={"ci": Scenario(tools={"list": RetentionRule("reference")})})
     store = open_store(tmp_path / "agent.db")
     with Session(store, "s", model="gpt-5", policy=policy) as session:
         calls = [ToolCall(name, name, "{}") for name in ("list", "read")]

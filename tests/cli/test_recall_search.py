@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from foveal import open_store, user
-from foveal.search import Embedder, local_embedder
+from foveal.recall.search import Embedder, local_embedder
 from foveal.testing.builders import open_session
 
 

@@ -5,16 +5,16 @@ import re
 import msgspec
 import pytest
 
-from foveal.bench.html import page
-from foveal.bench.replay import replay
-from foveal.bench.report import note_lines, others, totals
-from foveal.core.entry import Message, Text, Thinking, ToolCall, assistant, result, system, user
-from foveal.formats.recording import Recording, Step
-from foveal.policies import BudgetTable, Policy
+from foveal.analysis.recordings.recording import RecordedStep, Recording
+from foveal.analysis.replay.html import page
+from foveal.analysis.replay.replay import replay
+from foveal.analysis.replay.report import note_lines, others, totals
+from foveal.session.policy import BudgetTable, Policy
+from foveal.values.entry import Message, Text, Thinking, ToolCall, assistant, result, system, user
 
 
 def recording(*messages, name="made", model=None):
-    return Recording(name, "test:1", model, "[]", tuple(Step(message) for message in messages))
+    return Recording(name, "test:1", model, "[]", tuple(RecordedStep(message) for message in messages))
 
 
 def looked(call_id, path, text):
@@ -88,7 +88,7 @@ def test_a_page_needs_nothing_else_and_escapes_everything():
 
 
 def test_a_page_says_what_it_leaves_out(folded, monkeypatch):
-    monkeypatch.setattr("foveal.bench.html.MOST_CHARTS", 1)
+    monkeypatch.setattr("foveal.analysis.replay.html.MOST_CHARTS", 1)
     html = page([folded, folded])
     assert html.count("<svg") == 1
     assert "the other 1 are" in html

@@ -7,8 +7,8 @@ import apsw
 import pytest
 
 from foveal import open_store, user
-from foveal.search.shelf import index_file
-from foveal.session import Session
+from foveal.recall.search.index_files import index_file
+from foveal.session.session import Session
 from foveal.stores.artifacts import artifacts_folder
 
 HEADINGS = ["model", "window", "output", "input", "$", "output", "$", "cache", "read", "$", "write", "$"]

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from foveal.config import read_policy, read_weights
-from foveal.tune.training import rows, training, trees
+from foveal.analysis.tune.training import rows, training, trees
+from foveal.session.policy_file import read_policy, read_weights
 
 from .test_tune import conversation
 

@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from foveal.config import read_policy
-from foveal.tune import GRIDS, Variant
+from foveal.analysis.tune import GRIDS, Variant
+from foveal.session.policy_file import read_policy
 
 TOOL = {"type": "function", "function": {"name": "work", "parameters": {"type": "object", "properties": {}}}}
 

@@ -2,10 +2,10 @@
 
 import json
 
-from foveal import Rule, ToolCall, open_store
+from foveal import RetentionRule, ToolCall, open_store
 from foveal.cli.why import PREVIEW_CHARS
-from foveal.core.entry import assistant, result, user
-from foveal.session import Session
+from foveal.session.session import Session
+from foveal.values.entry import assistant, result, user
 
 
 def test_the_lines_add_up(run, kept):
@@ -124,7 +124,7 @@ def test_show_reads_like_a_transcript(run, kept):
 def test_a_session_with_a_renderer_of_the_hosts_is_explained_without_it(run, tmp_path):
     """The renderer is code and not in the log: its results are shown whole, and a note says so."""
     store = open_store(tmp_path / "agent.db")
-    rules, renderers = {"run": Rule(renderer="count")}, {"count": lambda text: f"{len(text)} characters"}
+    rules, renderers = {"run": RetentionRule(renderer="count")}, {"count": lambda text: f"{len(text)} characters"}
     with Session(store, "s", model="gpt-5", retention=rules, renderers=renderers) as session:
         session.extend([user("Go."), assistant("", ToolCall("c", "run", "{}"))])
         entry = session.append(result("c", "word " * 500))

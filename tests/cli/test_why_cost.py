@@ -6,17 +6,17 @@ from itertools import accumulate
 import pytest
 
 from foveal import Pin, Policy, ToolCall, UnknownModelWarning, Usage, assistant, open_store, result, system, user
-from foveal.bench.cost import bill
-from foveal.bench.demo import BUDGET, demo_recording
-from foveal.bench.replay import replay
-from foveal.bench.report import totals
-from foveal.cli.cost import one_cost, session_cost
-from foveal.core.trace import PROMPT_TOKENS
-from foveal.planning import LOOK_EVERY
-from foveal.policies import BudgetTable
-from foveal.prices import cost_usd, find
-from foveal.session import Session
+from foveal.analysis.inspect.cost import one_cost, session_cost
+from foveal.analysis.replay.cost import bill
+from foveal.analysis.replay.demo import BUDGET, demo_recording
+from foveal.analysis.replay.replay import replay
+from foveal.analysis.replay.report import totals
+from foveal.models.catalogue import cost_usd, find
+from foveal.session.planner import LOOK_EVERY
+from foveal.session.policy import BudgetTable
+from foveal.session.session import Session
 from foveal.stores import MemoryStore
+from foveal.values.trace import PROMPT_TOKENS
 
 READ = {"name": "read", "description": "Reads.", "parameters": {"type": "object", "properties": {}}}
 WRITE = {"name": "write", "description": "Writes.", "parameters": {"type": "object", "properties": {}}}

@@ -3,12 +3,12 @@
 import pytest
 
 from foveal import Pin, Policy, ToolCall, UnknownModelWarning, assistant, open_store, result, system, user
-from foveal.beside import Host
-from foveal.inject.fences import FenceKind
-from foveal.inject.reminders import Rule as Reminder
-from foveal.policies import BudgetTable
-from foveal.prices import cost_usd, find
-from foveal.session import Session
+from foveal.context.fences import FenceKind
+from foveal.context.port import Host
+from foveal.context.reminders import ReminderRule as Reminder
+from foveal.models.catalogue import cost_usd, find
+from foveal.session.policy import BudgetTable
+from foveal.session.session import Session
 
 READ = {"name": "read", "description": "Reads.", "parameters": {"type": "object", "properties": {}}}
 WRITE = {"name": "write", "description": "Writes.", "parameters": {"type": "object", "properties": {}}}

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from foveal import cli
-from foveal.workspace import Workspace
+from foveal.context.workspace import Workspace
 
 LONG_AGO = 1_000_000_000
 

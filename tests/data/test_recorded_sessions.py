@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from foveal.bench.replay import replay
-from foveal.core.prompt import Prompt
-from foveal.formats import Recording, read
+from foveal.analysis.recordings import Recording, read
+from foveal.analysis.replay.replay import replay
 from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, sends_at_most
+from foveal.values.prompt import Prompt
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 SETS = sorted(path.name for path in DATA.glob("*.jsonl.gz")) if DATA.is_dir() else []

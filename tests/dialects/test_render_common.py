@@ -4,11 +4,23 @@ from typing import Any
 
 import pytest
 
-from foveal.core.entry import File, Image, Message, Opaque, Text, ToolCall, ToolResult, assistant, result, system, user
-from foveal.core.errors import Unrepresentable
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, Asks, Player
 from foveal.testing.strategies import ODD_NAMES, tiny_png
+from foveal.values.entry import (
+    File,
+    Image,
+    Message,
+    Opaque,
+    Text,
+    ToolCall,
+    ToolResult,
+    assistant,
+    result,
+    system,
+    user,
+)
+from foveal.values.errors import Unrepresentable
 
 DIALECTS = sorted(MODELS)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveal.dialects import anthropic_rules, gemini_rules, openai_chat_rules, openai_responses_rules
-from foveal.dialects.rules import RULES, Problem
+from foveal.dialects.rules import RULES, RequestProblem
 
 TEXT = st.sampled_from(["hi", "", " ", "bye ", "\ud800"])
 ID = st.sampled_from(["a", "b", "c", "bad:id"])
@@ -57,7 +57,7 @@ PART = st.one_of(
 )
 GEMINI = st.fixed_dictionaries({"role": one_of("user", "model"), "parts": st.lists(PART, max_size=3)})
 
-Check = Callable[..., list[Problem]]
+Check = Callable[..., list[RequestProblem]]
 # The check, the key of its list, what stands in it, and the rest of the request.
 DIALECTS: dict[str, tuple[Check, str, st.SearchStrategy[Any], Mapping[str, Any]]] = {
     "chat": (openai_chat_rules.problems, "messages", CHAT, {}),
@@ -70,10 +70,10 @@ GLOBAL = {"G3", "A10"}  # ids and cache marks are counted over the whole request
 EVERY_DIALECT = pytest.mark.parametrize(("check", "key", "entry", "more"), DIALECTS.values(), ids=DIALECTS)
 
 
-def local(found: Sequence[Problem], since: int) -> list[Problem]:
+def local(found: Sequence[RequestProblem], since: int) -> list[RequestProblem]:
     """The findings of local rules at or after a place; `[-1]` is after every place."""
 
-    def index(problem: Problem) -> int:
+    def index(problem: RequestProblem) -> int:
         place = re.search(r"\[(-?\d+)\]", problem.where)
         assert place is not None
         return sys.maxsize if place[1] == "-1" else int(place[1])

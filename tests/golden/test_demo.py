@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from foveal.bench.replay import replay
-from foveal.core.prompt import Prompt
-from foveal.formats import Recording, read
+from foveal.analysis.recordings import Recording, read
+from foveal.analysis.replay.replay import replay
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, sends_at_most
+from foveal.values.prompt import Prompt
 
 HERE = Path(__file__).parent
 CALLS = (6, 40, 70)
@@ -25,7 +25,7 @@ WIDE = 140
 
 @pytest.fixture(scope="module")
 def recording() -> Recording:
-    (found,) = read(Path(str(files("foveal.bench").joinpath("demo.jsonl.gz"))))
+    (found,) = read(Path(str(files("foveal.analysis.replay").joinpath("demo.jsonl.gz"))))
     return found
 
 

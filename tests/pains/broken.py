@@ -11,31 +11,35 @@ from unittest.mock import patch
 
 import msgspec
 
-from foveal import overflow, planning, scribe, session
-from foveal.building import view_of
-from foveal.core.atoms import Atoms
-from foveal.core.budget import Budget
-from foveal.core.entry import Fold, RangeFold, ToolResult
-from foveal.core.errors import OverBudget
-from foveal.core.folding import Folding
-from foveal.core.pins import Pins
-from foveal.core.project import View
-from foveal.core.stand_in import replace_part
-from foveal.core.view import Size
-from foveal.counters import calibration
-from foveal.counters.calibration import Calibration
-from foveal.ledger import EXTRACTORS
-from foveal.ledger.book import Book
-from foveal.ledger.events import Ended, Said
-from foveal.ledger.extractors.words import words
-from foveal.ledger.updating import update
-from foveal.log import branch
-from foveal.optics import Limits, Optics
-from foveal.policies import Policy, summing
-from foveal.policies.shorten import Shorten
-from foveal.summarisers.errand import Errand
+from foveal.fit.stages import summary_folds as summing
+from foveal.fit.stages.shorten import Shorten
+from foveal.models.counters import calibration
+from foveal.models.counters.calibration import Calibration
+from foveal.project.atoms import Atoms
+from foveal.project.folding import Folding
+from foveal.project.view import View
+from foveal.record import overflow
+from foveal.session import planner as planning
+from foveal.session import session
+from foveal.session.model_setup import MessageLimits, ModelSetup
+from foveal.session.policy import Policy
+from foveal.session.rebuild import view_of
+from foveal.stores.rows import branch
 from foveal.summary import compose, state, written
 from foveal.summary.accept import Accepted
+from foveal.summary.ledger import EXTRACTORS
+from foveal.summary.ledger.builder import Book
+from foveal.summary.ledger.events import Ended, SpokenWords
+from foveal.summary.ledger.extractors.words import words
+from foveal.summary.ledger.updating import update
+from foveal.text.stand_in import replace_part
+from foveal.values.budget import Budget
+from foveal.values.entry import Fold, RangeFold, ToolResult
+from foveal.values.errors import OverBudget
+from foveal.values.pins import Pins
+from foveal.values.shown import Size
+from foveal.writers import summary_writer as scribe
+from foveal.writers.worker import Errand
 
 Broken = Callable[[], AbstractContextManager[Any]]
 
@@ -62,15 +66,15 @@ def never_refuses() -> AbstractContextManager[Any]:
 
 def believes_old_usage() -> AbstractContextManager[Any]:
     """The size that the provider last reported is taken for the size of the next prompt."""
-    real = Optics.limits
+    real = ModelSetup.limits
 
-    def limits(self: Optics, view: Any, setup: Any) -> Limits:
+    def limits(self: ModelSetup, view: Any, setup: Any) -> MessageLimits:
         found = real(self, view, setup)
         believed = max(view.size.tokens, view.usage[-1][1] if view.usage else 0)
         share = view.size.tokens / max(1, believed)
-        return Limits(*(msgspec.structs.replace(size, tokens=int(size.tokens * share)) for size in found))
+        return MessageLimits(*(msgspec.structs.replace(size, tokens=int(size.tokens * share)) for size in found))
 
-    return patch.object(Optics, "limits", limits)
+    return patch.object(ModelSetup, "limits", limits)
 
 
 def cuts_atoms() -> AbstractContextManager[Any]:
@@ -110,7 +114,7 @@ def fails_with_its_summariser() -> AbstractContextManager[Any]:
     def refuse(_self: Any, failed: Any) -> None:
         raise RuntimeError(failed.detail)
 
-    return patch.object(scribe.Scribe, "_refuse", refuse)
+    return patch.object(scribe.SummaryWriter, "_refuse", refuse)
 
 
 def gives_everything_to_read() -> AbstractContextManager[Any]:
@@ -118,20 +122,20 @@ def gives_everything_to_read() -> AbstractContextManager[Any]:
 
 
 def keeps_giants_in_the_log() -> AbstractContextManager[Any]:
-    return patch("foveal.intake.offload", lambda _store, message: message)
+    return patch("foveal.record.intake.offload", lambda _store, message: message)
 
 
 def prunes_at_every_call() -> AbstractContextManager[Any]:
     """A window that slides: each call drops what the one before could still see."""
-    real = Optics.limits
+    real = ModelSetup.limits
 
-    def limits(self: Optics, view: Any, setup: Any) -> Limits:
+    def limits(self: ModelSetup, view: Any, setup: Any) -> MessageLimits:
         found = real(self, view, setup)
-        return Limits(found.most, Size(), msgspec.structs.replace(found.aim, tokens=int(view.size.tokens * 0.9)))
+        return MessageLimits(found.most, Size(), msgspec.structs.replace(found.aim, tokens=int(view.size.tokens * 0.9)))
 
     stack = ExitStack()
-    stack.enter_context(patch.object(Optics, "limits", limits))
-    stack.enter_context(patch("foveal.policies.summarise.WorthIt", lambda _tokens: None))  # however little it saves
+    stack.enter_context(patch.object(ModelSetup, "limits", limits))
+    stack.enter_context(patch("foveal.fit.stages.summarise.WorthIt", lambda _tokens: None))  # however little it saves
     return stack
 
 
@@ -159,13 +163,13 @@ def believes_any_usage() -> AbstractContextManager[Any]:
 
 def needs_usage() -> AbstractContextManager[Any]:
     """Without the provider's word no prompt is ever too large."""
-    real = Optics.limits
+    real = ModelSetup.limits
     endless = Size(10**9, 10**12, 10**6)
 
-    def limits(self: Optics, view: Any, setup: Any) -> Limits:
-        return real(self, view, setup) if view.usage else Limits(endless, endless, endless)
+    def limits(self: ModelSetup, view: Any, setup: Any) -> MessageLimits:
+        return real(self, view, setup) if view.usage else MessageLimits(endless, endless, endless)
 
-    return patch.object(Optics, "limits", limits)
+    return patch.object(ModelSetup, "limits", limits)
 
 
 def excludes_nothing() -> AbstractContextManager[Any]:
@@ -213,7 +217,7 @@ def halves_its_summaries() -> AbstractContextManager[Any]:
 
 
 def asks_in_a_chat_of_its_own() -> AbstractContextManager[Any]:
-    return patch.object(scribe.Scribe, "sent", lambda _self, _request, _dialect: None)
+    return patch.object(scribe.SummaryWriter, "sent", lambda _self, _request, _dialect: None)
 
 
 def believes_counting_four_times() -> AbstractContextManager[Any]:
@@ -237,7 +241,7 @@ def shortens_nothing() -> AbstractContextManager[Any]:
 
 def cuts_nothing_twice() -> AbstractContextManager[Any]:
     """What was cut on arrival is never cut further."""
-    return patch("foveal.policies.shorten._is_uncut", lambda shown: shown.level == "full")
+    return patch("foveal.fit.stages.shorten._is_uncut", lambda shown: shown.level == "full")
 
 
 def waits_for_ever() -> AbstractContextManager[Any]:
@@ -251,7 +255,7 @@ def accepts_anything() -> AbstractContextManager[Any]:
 
 def forgets_what_it_knew() -> AbstractContextManager[Any]:
     """Each summary is made from what is newly covered, and from nothing that the one before knew."""
-    return patch("foveal.policies.summing.decode", lambda _state: state.Summary())
+    return patch("foveal.fit.stages.summary_folds.decode", lambda _state: state.Summary())
 
 
 def counts_no_images() -> AbstractContextManager[Any]:
@@ -302,18 +306,18 @@ def stubs_what_was_read() -> AbstractContextManager[Any]:
 
 def believes_every_harness() -> AbstractContextManager[Any]:
     """Whatever comes in the user's role is a request."""
-    return patch("foveal.core.project.spoken", lambda text: text)
+    return patch("foveal.project.view.spoken", lambda text: text)
 
 
 def shows_lines_as_they_are() -> AbstractContextManager[Any]:
-    return patch("foveal.digest.rendering.quoted", lambda row: row)
+    return patch("foveal.summary.relevance.rendering.quoted", lambda row: row)
 
 
 def quotes_everybody() -> AbstractContextManager[Any]:
     """What tools say is taken for words of the user."""
 
     def heard(event: Any) -> Iterator[Any]:
-        yield from words(Said("user", event.text, is_last=True) if isinstance(event, Ended) else event)
+        yield from words(SpokenWords("user", event.text, is_last=True) if isinstance(event, Ended) else event)
 
     return patch.object(update, "__defaults__", ((heard, *(one for one in EXTRACTORS if one is not words)),))
 

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from foveal.core.entry import Message, Pin, Text, ToolCall
-from foveal.core.errors import OverBudget, Unrepresentable
-from foveal.core.prompt import Prompt
-from foveal.ledger.extractors.names import found_in
-from foveal.ledger.items import Ledger, Todo
-from foveal.ledger.updating import update
-from foveal.session import Session
+from foveal.session.session import Session
+from foveal.summary.ledger.extractors.names import found_in
+from foveal.summary.ledger.items import Ledger, Todo
+from foveal.summary.ledger.updating import update
 from foveal.summary.state import decode, step
+from foveal.values.entry import Message, Pin, Text, ToolCall
+from foveal.values.errors import OverBudget, Unrepresentable
+from foveal.values.prompt import Prompt
 
 LATE = 0.8
 """From here on, what is used counts."""

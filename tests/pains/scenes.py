@@ -6,17 +6,17 @@ from typing import Any
 
 import msgspec
 
-from foveal.core.entry import ToolCall, assistant, result, user
-from foveal.core.errors import InvalidPrompt, OverBudget
-from foveal.core.prompt import Prompt
-from foveal.events import Event
-from foveal.policies import BudgetTable, Compact, Policy
-from foveal.session import Session
+from foveal.session.policy import BudgetTable, Compact, Policy
+from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
 from foveal.summary.state import Summary, decode
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, counted_ids
+from foveal.values.entry import ToolCall, assistant, result, user
+from foveal.values.errors import InvalidPrompt, OverBudget
+from foveal.values.events import Event
+from foveal.values.prompt import Prompt
 
 DIALECTS = sorted(MODELS)
 

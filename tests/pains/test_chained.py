@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from foveal.core.entry import Message, assistant, result, user
-from foveal.digest import Digest, update
-from foveal.formats import Recording, read
-from foveal.ledger import Step
+from foveal.analysis.recordings import Recording, read
+from foveal.summary.ledger import LedgerStep
+from foveal.summary.relevance import Digest, update
+from foveal.values.entry import Message, assistant, result, user
 
 from .chains import run
 from .scenes import call, opened
@@ -76,8 +76,8 @@ def test_fifty_compactions_of_one_session_lose_nothing() -> None:
 def test_an_older_message_may_be_covered_later() -> None:
     """A request stays while newer messages are covered, and is covered after them: at no distance does that fail."""
     for distance in range(1, 64):
-        newer = Step("a", assistant("look at lib/alpha.py and the rows of it"), 1_000)
-        older = Step("b", user("an older word about lib/beta.py and its rows"), 1_000 - distance)
+        newer = LedgerStep("a", assistant("look at lib/alpha.py and the rows of it"), 1_000)
+        older = LedgerStep("b", user("an older word about lib/beta.py and its rows"), 1_000 - distance)
         assert update(update(Digest(), [newer]), [older]).lines
 
 

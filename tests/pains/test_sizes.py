@@ -5,17 +5,17 @@ from typing import Any
 
 import msgspec
 
-from foveal.core.entry import Image, Usage, assistant, result, system, user
-from foveal.core.errors import ContextOverflow, OverBudget
-from foveal.events import CompactionEnded, SummaryRefused
-from foveal.offload import ARTIFACT_BYTES
-from foveal.optics import UnknownModelWarning, focus
-from foveal.overflow import refusal_in
-from foveal.policies import Policy
+from foveal.record.overflow import refusal_in
+from foveal.session.model_setup import UnknownModelWarning, setup_for
+from foveal.session.policy import Policy
+from foveal.stores.large_results import ARTIFACT_BYTES
 from foveal.stores.memory import MemoryStore
 from foveal.summary.question import Question, messages_of
 from foveal.testing import oracles
 from foveal.testing.builders import READ_TOOL
+from foveal.values.entry import Image, Usage, assistant, result, system, user
+from foveal.values.errors import ContextOverflow, OverBudget
+from foveal.values.events import CompactionEnded, SummaryRefused
 
 from .scenes import PROSE, Watcher, asked, begun, call, filled, folds, opened, refused, said, text_of, works
 
@@ -121,7 +121,7 @@ def test_pain_16_wrong_window() -> None:
     """A model that nobody knows has a window all the same, and usage that cannot be right does not move the limit."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        unknown = focus("nobody/knows-this-one", Policy())
+        unknown = setup_for("nobody/knows-this-one", Policy())
     assert [one.category for one in told] == [UnknownModelWarning]
     assert 8_000 <= unknown.budget.sendable <= 200_000
     session = begun(4_000)
@@ -140,14 +140,14 @@ def test_pain_16_wrong_window() -> None:
             "cache_creation_input_tokens": 900,
         },
     }
-    _, usage = focus("claude-sonnet-4-5", Policy()).dialect.parse(reply)
+    _, usage = setup_for("claude-sonnet-4-5", Policy()).dialect.parse(reply)
     assert usage
     assert usage.input_tokens == 10_000, "what was read from the cache counts once"
 
 
 def test_pain_16_input_limit() -> None:
     """Without a limit of the user's, no prompt is larger than what the model takes as input."""
-    optics = focus("gpt-5", Policy())
+    optics = setup_for("gpt-5", Policy())
     assert optics.budget.sendable <= optics.facts.max_input
 
 

@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Callable
 
-from foveal.core.entry import Pin, assistant, result, system, user
-from foveal.core.prompt import Prompt
-from foveal.events import CompactionEnded, CompactionStarted, SummaryRefused
-from foveal.ledger.items import Todo
-from foveal.policies import Compact
+from foveal.session.policy import Compact
+from foveal.summary.ledger.items import Todo
 from foveal.summary.question import Question
+from foveal.values.entry import Pin, assistant, result, system, user
+from foveal.values.events import CompactionEnded, CompactionStarted, SummaryRefused
+from foveal.values.prompt import Prompt
 
 from .scenes import (
     DIALECTS,

@@ -2,15 +2,15 @@
 
 from itertools import count, pairwise
 
-from foveal.core.entry import Message, Thinking, assistant, result, user
 from foveal.dialects import anthropic_rules
-from foveal.policies import Compact
+from foveal.session.policy import Compact
 from foveal.stores.memory import MemoryStore
 from foveal.summary.compose import compose
 from foveal.summary.question import Question
-from foveal.summary.state import Covered, Summary, extend, step
+from foveal.summary.state import Summary, SummaryCoverage, extend, step
 from foveal.testing import oracles
 from foveal.testing.builders import READ_TOOL, counted_ids
+from foveal.values.entry import Message, Thinking, assistant, result, user
 
 from .scenes import DIALECTS, PROSE, asked, begun, call, does, folds, known, opened, said, section, text_of, works
 
@@ -174,6 +174,6 @@ def test_pain_poisoned_tool_text_forges_a_heading() -> None:
         step("ab", result("w1", forged), 2),
         step("ac", user("Never commit without asking me."), 3),
     ]
-    text = compose(extend(Summary(), steps, Covered(3, 300, "aa..ac")), tokens=1_500, count=len)
+    text = compose(extend(Summary(), steps, SummaryCoverage(3, 300, "aa..ac")), tokens=1_500, count=len)
     assert "evil.example" in text, "something of it is shown, or the claim says nothing"
     assert sum(line.startswith("## User said") for line in text.split("\n")) == 1

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.core import codec
-from foveal.core.entry import Message, Text, user
-from foveal.core.errors import BadEntry, StoreFull
 from foveal.stores.memory import MemoryStore, MemoryWriter
 from foveal.testing import oracles
 from foveal.testing.builders import Asks, Move, Player, open_session
 from foveal.testing.strategies import ODD_TEXTS, histories
+from foveal.values import codec
+from foveal.values.entry import Message, Text, user
+from foveal.values.errors import BadEntry, StoreFull
 
 
 def bodies(moves: list[Move]) -> list[Message]:

@@ -4,13 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.core.entry import Message, assistant, result, user
-from foveal.core.entry import ToolCall as Call
-from foveal.core.lens import RECALL_TOOL
-from foveal.core.prompt import Prompt
+from foveal.project.projection import RECALL_TOOL
 from foveal.testing import oracles
-from foveal.testing.builders import MODELS, READ_TOOL, Asks, Move, Pins, Player, Rewinds, Switches, Unpins, open_session
+from foveal.testing.builders import (
+    MODELS,
+    READ_TOOL,
+    Asks,
+    Move,
+    PinMove,
+    Player,
+    Rewinds,
+    Switches,
+    Unpins,
+    open_session,
+)
 from foveal.testing.strategies import histories
+from foveal.values.entry import Message, assistant, result, user
+from foveal.values.entry import ToolCall as Call
+from foveal.values.prompt import Prompt
 
 DIALECTS = sorted(MODELS)
 
@@ -32,7 +43,7 @@ def test_the_prefix_only_grows_between_folds(dialect: str, moves: list[Move], li
     player, before, moved = Player(dialect=dialect, limit=limit, tools=[READ_TOOL]), None, False
     for move in moves:
         match move:
-            case Pins() | Unpins() | Rewinds() | Switches():
+            case PinMove() | Unpins() | Rewinds() | Switches():
                 moved = True
             case Message(role="tool" | "assistant") if before and _waits(before):
                 moved = True

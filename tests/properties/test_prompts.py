@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal import log
-from foveal.core.codec import sendable
-from foveal.core.entry import Entry, File, Image, Message, Part, Stored, Text, ToolCall, ToolResult
-from foveal.core.errors import BadInput, OverBudget, Unrepresentable
-from foveal.core.pins import collect_pins
-from foveal.core.prompt import Prompt
-from foveal.core.trace import Line
-from foveal.core.view import entry_ref
-from foveal.frame import neutralise
+from foveal.stores import rows as log
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, READ_TOOL, Move, Player
 from foveal.testing.strategies import histories
+from foveal.text.guard import neutralise
+from foveal.values.codec import sendable
+from foveal.values.entry import Entry, File, Image, Message, Part, Stored, Text, ToolCall, ToolResult
+from foveal.values.errors import BadInput, OverBudget, Unrepresentable
+from foveal.values.pins import collect_pins
+from foveal.values.prompt import Prompt
+from foveal.values.shown import entry_ref
+from foveal.values.trace import TraceLine
 
 DIALECTS = sorted(MODELS)
 LIMITS = (500, 1_200, 4_000, 16_000, 64_000, 200_000)
@@ -39,8 +39,8 @@ def played(moves: list[Move], dialect: str, limit: int) -> Iterator[tuple[Player
             yield player, player.prompts[-1]
 
 
-def _empty_trace(player: Player) -> list[Line]:
-    from foveal.core.trace import lines_of  # noqa: PLC0415 - only for histories that show nothing
+def _empty_trace(player: Player) -> list[TraceLine]:
+    from foveal.values.trace import lines_of  # noqa: PLC0415 - only for histories that show nothing
 
     return list(lines_of(player.session.view.atoms))
 
@@ -99,7 +99,7 @@ def test_the_trace_names_every_entry_once_and_adds_up(dialect: str, moves: list[
         assert {*named, *(entry for line in ranges for entry in _covered(line, messages))} == set(messages)
 
 
-def _covered(line: Line, messages: list[str]) -> list[str]:
+def _covered(line: TraceLine, messages: list[str]) -> list[str]:
     """The messages that a range reaches over; some of them may be shown, where results came late."""
     first, last = line.entry.split("..")
     refs = [entry_ref(message) for message in messages]

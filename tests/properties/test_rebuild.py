@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal import session as session_module
-from foveal.building import prompt_at
-from foveal.core.errors import BadInput, OverBudget, Unrepresentable
-from foveal.core.prompt import Prompt
-from foveal.core.trace import Trace
-from foveal.optics import focus
+from foveal.session import session as session_module
+from foveal.session.model_setup import setup_for
+from foveal.session.rebuild import prompt_at
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
 from foveal.stores.sqlite import SqliteStore
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, READ_TOOL, Asks, Move, Player, sends_at_most
 from foveal.testing.strategies import histories
+from foveal.values.errors import BadInput, OverBudget, Unrepresentable
+from foveal.values.prompt import Prompt
+from foveal.values.trace import Trace
 
 DIALECTS = sorted(MODELS)
 Seen = tuple[bytes, int, Trace] | str
@@ -59,7 +59,7 @@ def test_a_session_opened_again_gives_the_same_prompt(dialect: str, moves: list[
     player.reopen()
     assert asked(player) == kept
     if not isinstance(kept, str):
-        optics = focus(MODELS[player.dialect], sends_at_most(limit), player.dialect)
+        optics = setup_for(MODELS[player.dialect], sends_at_most(limit), player.dialect)
         assert seen(prompt_at(player.store, player.name, optics, None)) == kept
 
 
@@ -101,7 +101,7 @@ def test_every_store_gives_the_same_prompt(
 
 SCRIPT = """
 import hashlib, random
-from foveal.core.entry import Message, Text, ToolCall, ToolResult, assistant, result, user
+from foveal.values.entry import Message, Text, ToolCall, ToolResult, assistant, result, user
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, Asks, Pins, Player, Rewinds, Switches
 for seed in range(6):

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal import Image, Text, Thinking, ToolCall, assistant, keep_stream, result, user
-from foveal.core.entry import Message
-from foveal.core.errors import NotFound
 from foveal.recall import describe, given_id
-from foveal.session import Session
+from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
+from foveal.values.entry import Message
+from foveal.values.errors import NotFound
 
 IDS = st.text("abcdefghijklmnopqrstuvwxyz234567", min_size=26, max_size=26)
 

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import foveal
-from foveal import log
-from foveal.core.entry import Message, Text, ToolCall, ToolResult
-from foveal.core.errors import BadInput, NotFound, StoreCorrupt
-from foveal.core.view import range_ref, short_ref
 from foveal.recall import MOST_CHARACTERS, Fetch, Fetched, fetch, read
+from foveal.stores import rows as log
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
 from foveal.testing.builders import Asks, Player, open_session
 from foveal.testing.strategies import histories
+from foveal.values.entry import Message, Text, ToolCall, ToolResult
+from foveal.values.errors import BadInput, NotFound, StoreCorrupt
+from foveal.values.shown import range_ref, short_ref
 
 HOSTILE = "a\r\nb\rc\x0bd\x0ce\x85f\u2028g\n\0\ud800\n\n" + "汉😀e\u0301" * 40 + "\n\udfff end"
 HUGE = "".join(f"{n}: {HOSTILE[n % 20 : n % 20 + 30]}\r\n" for n in range(8_000))

@@ -6,12 +6,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.recall.matches import LINE_CHARACTERS, PIECE_CHARACTERS, Matches, Wanted, matching_lines
+from foveal.recall.matches import LINE_CHARACTERS, PIECE_CHARACTERS, Matches, MatchQuery, matching_lines
 
-LARGE = Wanted(0, 10_000, 0, 10**9)
+LARGE = MatchQuery(0, 10_000, 0, 10**9)
 
 
-def expected(text: str, pattern: str, wanted: Wanted) -> list[tuple[int, str]]:
+def expected(text: str, pattern: str, wanted: MatchQuery) -> list[tuple[int, str]]:
     """Which lines are shown and how, the plain way."""
     lines = text.removesuffix("\n").split("\n") if text else []
     hits = {n for n, line in enumerate(lines, 1) if re.search(pattern, line)}
@@ -34,7 +34,7 @@ def test_the_shown_lines_are_those_that_a_plain_search_shows(
     text: str, sizes: list[int], pattern: str, numbers: tuple[int, int, int]
 ) -> None:
     """Whatever the blocks: the matches, their context, and a mark where lines are left out."""
-    wanted = Wanted(*numbers, 10**9)
+    wanted = MatchQuery(*numbers, 10**9)
     cuts = [sum(sizes[: i + 1]) for i in range(len(sizes))]
     blocks = [text[start:end] for start, end in zip([0, *cuts], [*cuts, None], strict=True)]
     found = matching_lines(blocks, pattern, wanted)
@@ -53,7 +53,7 @@ def test_following_the_pages_shows_every_match_once(text: str, limit: int, conte
     seen: list[str] = []
     offset, more = 0, True
     while more:
-        found = matching_lines([text], "x", Wanted(offset, limit, context, most))
+        found = matching_lines([text], "x", MatchQuery(offset, limit, context, most))
         seen += re.findall(r"^(\d+):", found.text, re.MULTILINE)
         assert not found.more or found.last > offset
         offset, more = found.last, found.more

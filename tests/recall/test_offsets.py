@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import foveal
-from foveal.core.entry import Message, Stored, Text, ToolResult
-from foveal.core.errors import BadInput, NotFound, StoreCorrupt
 from foveal.recall import Fetch, decoding, fetch, offsets, read
-from foveal.search import search
+from foveal.recall.search import search
 from foveal.stores.artifacts import FileArtifacts
 from foveal.stores.sqlite import SqliteStore
 from foveal.testing.builders import open_session
+from foveal.values.entry import Message, Stored, Text, ToolResult
+from foveal.values.errors import BadInput, NotFound, StoreCorrupt
 
 BLOCK = 64
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveal.core.errors import BadInput
 from foveal.recall import automaton as automata
 from foveal.recall.automaton import Automaton
+from foveal.values.errors import BadInput
 
 LETTERS = ("a", "b", "A", "1", " ", ".", "é", "{", r"\.", r"\t")
 CLASSES = (r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", "[ab]", "[^a]", "[a-c_]", r"[\d_]", "[]x]")

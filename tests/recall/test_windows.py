@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from foveal.recall.decoding import BLOCK_BYTES, decoded
-from foveal.recall.windows import Window, character_window, line_window
+from foveal.recall.windows import TextWindow, character_window, line_window
 
 BREAKS = st.text(alphabet="ab\n\r\f\u0085\u2028\0é\ud800", max_size=60)
 
@@ -49,7 +49,7 @@ def test_line_windows_side_by_side_are_the_text(text: str, cuts: list[int], limi
 def test_a_character_window_is_a_slice(text: str, cuts: list[int], offset: int, limit: int) -> None:
     """Characters are those of a Python string."""
     expected = text[offset : offset + limit]
-    assert character_window(blocks(text, cuts), offset, limit) == Window(expected, len(expected), len(text))
+    assert character_window(blocks(text, cuts), offset, limit) == TextWindow(expected, len(expected), len(text))
 
 
 def test_only_a_line_feed_ends_a_line() -> None:

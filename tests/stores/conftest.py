@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from foveal.core.codec import encode
-from foveal.core.entry import Message, Stored, ToolResult, user
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
+from foveal.values.codec import encode
+from foveal.values.entry import Message, Stored, ToolResult, user
 
 
 class Child:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.core.errors import BadInput, StoreCorrupt, StoreFailed, StoreFull
+from foveal.stores.artifact_card import EDGE_BYTES, CardBuilder
 from foveal.stores.artifacts import FileArtifacts
-from foveal.stores.tally import EDGE_BYTES, Tally
+from foveal.values.errors import BadInput, StoreCorrupt, StoreFailed, StoreFull
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_ends_are_cut_between_characters(seed: str, times: int, step: int) -> No
     """However the bytes arrive, head and tail are verbatim ends of the text that do not overlap."""
     text = seed * times
     data = text.encode()
-    tally = Tally()
+    tally = CardBuilder()
     for start in range(0, len(data), step):
         tally.add(data[start : start + step])
     card = tally.card()
@@ -219,6 +219,6 @@ def test_ends_are_cut_between_characters(seed: str, times: int, step: int) -> No
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_text_are_shown_with_replacement_characters(data: bytes) -> None:
     """Any bytes have a head."""
-    tally = Tally()
+    tally = CardBuilder()
     tally.add(data)
     assert tally.card().head == data.decode(errors="replace")

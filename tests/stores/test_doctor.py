@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from foveal.core.codec import decode, encode
-from foveal.core.entry import Note, user
-from foveal.core.errors import BadInput, SchemaTooNew, StoreError
 from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.doctor import STRAY, examine, salvage, sweep
 from foveal.stores.port import Draft, Row
 from foveal.stores.sqlite import SqliteStore
+from foveal.values.codec import decode, encode
+from foveal.values.entry import Note, user
+from foveal.values.errors import BadInput, SchemaTooNew, StoreError
 
 
 def tampered(path: Path, *statements: str) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from foveal.core.errors import StoreCorrupt, StoreError
 from foveal.stores.doctor import examine
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
+from foveal.values.errors import StoreCorrupt, StoreError
 
 FLIPS = 400
 

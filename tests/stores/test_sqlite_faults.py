@@ -7,14 +7,14 @@ from typing import Any
 import apsw
 import pytest
 
-from foveal.core.errors import StoreCorrupt, StoreFailed, StoreFull
 from foveal.stores.doctor import examine
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
+from foveal.values.errors import StoreCorrupt, StoreFailed, StoreFull
 
 FULL = """
 import resource, sys
-from foveal.core.errors import StoreFull
+from foveal.values.errors import StoreFull
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 store = SqliteStore(sys.argv[1])

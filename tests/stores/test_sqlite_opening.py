@@ -11,9 +11,9 @@ from typing import Any
 import apsw
 import pytest
 
-from foveal.core.errors import SchemaTooNew, StoreCorrupt, StoreError
 from foveal.stores.schema import APPLICATION_ID, SCHEMA_VERSION, require_sqlite
 from foveal.stores.sqlite import SqliteStore
+from foveal.values.errors import SchemaTooNew, StoreCorrupt, StoreError
 
 
 @pytest.mark.parametrize("version", ["3.51.2", "3.40.1", "3.7.0"])
@@ -113,7 +113,7 @@ def test_an_empty_file_becomes_a_store(path: Path) -> None:
 READ_ONLY = """
 import os, sys
 from pathlib import Path
-from foveal.core.errors import StoreError
+from foveal.values.errors import StoreError
 from foveal.stores.sqlite import SqliteStore
 if os.getuid() == 0:
     os.setgid(65534), os.setuid(65534)

@@ -10,13 +10,13 @@ from typing import Any
 import apsw
 import pytest
 
-from foveal.core.errors import BadEntry, SessionHeld, StoreBusy
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
+from foveal.values.errors import BadEntry, SessionHeld, StoreBusy
 
 WRITER = """
 import sys
-from foveal.core.errors import Fenced, SessionHeld
+from foveal.values.errors import Fenced, SessionHeld
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 store = SqliteStore(sys.argv[1])
@@ -120,7 +120,7 @@ def test_closing_releases_what_was_held(path: Path) -> None:
 
 FORK = """
 import os, sys, warnings
-from foveal.core.errors import StoreError
+from foveal.values.errors import StoreError
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 store = SqliteStore(sys.argv[1])

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveal.core.entry import Message, Text, ToolCall, ToolResult, user
-from foveal.counters import encoding
+from foveal.models.counters import encoding
 from foveal.summary.compose import compose
-from foveal.summary.state import Covered, Summary, extend, step
+from foveal.summary.state import Summary, SummaryCoverage, extend, step
+from foveal.values.entry import Message, Text, ToolCall, ToolResult, user
 
 HEAD = "[Summary of 42 earlier messages (12,345 tokens); ref a1..b9]"
 
@@ -24,7 +24,7 @@ def known(steps: int = 12, prose: str = "") -> Summary:
         lines = "\n".join(f"def handler_{n}_{i}(request): return route_{i * 7 % 11}({n})" for i in range(15))
         read.append(step(f"a{n}", Message("assistant", (call,)), 2 * n))
         read.append(step(f"b{n}", Message("tool", (ToolResult(call.id, (Text(lines),)),)), 2 * n + 1))
-    return extend(Summary(prose=prose, author="me" if prose else ""), read, Covered(42, 12_345, "a1..b9"))
+    return extend(Summary(prose=prose, author="me" if prose else ""), read, SummaryCoverage(42, 12_345, "a1..b9"))
 
 
 SUMMARY = known()

@@ -4,14 +4,14 @@ import msgspec
 import pytest
 
 import foveal
-from foveal.building import prompt_at, setup_at
-from foveal.cli.stored import optics_of
-from foveal.core.entry import Fold, RangeFold
-from foveal.digest import Standard
-from foveal.digest.features import LINE_FEATURES, NAME_FEATURES
-from foveal.digest.weights import Tree, Weights
+from foveal.analysis.inspect.stored import optics_of
+from foveal.session.rebuild import prompt_at, setup_at
 from foveal.stores.port import Store
+from foveal.summary.relevance import Standard
+from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES
+from foveal.summary.relevance.weights import Tree, Weights
 from foveal.summary.written import summary_in, with_prose
+from foveal.values.entry import Fold, RangeFold
 
 AGE = 40.5
 PROSE = "## Goal\nShip it.\n## Constraints\nnone\n## State\nnone\n## Decisions\nnone\n## Next\nnone"

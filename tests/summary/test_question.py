@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveal.core.entry import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, assistant, result, user
 from foveal.summary.question import (
     SECTIONS,
     Question,
@@ -17,6 +16,7 @@ from foveal.summary.question import (
     messages_of,
     transcript_of,
 )
+from foveal.values.entry import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, assistant, result, user
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from foveal import ledger
-from foveal.core.entry import Message, Opaque, Text, Thinking, ToolCall, ToolResult, user
-from foveal.ledger import Step
-from foveal.summary.state import Covered, Summary, decode, encode, extend, step
+from foveal.summary import ledger
+from foveal.summary.ledger import LedgerStep
+from foveal.summary.state import Summary, SummaryCoverage, decode, encode, extend, step
+from foveal.values.entry import Message, Opaque, Text, Thinking, ToolCall, ToolResult, user
 
 
-def ran(number: int) -> list[Step]:
+def ran(number: int) -> list[LedgerStep]:
     call = ToolCall(f"c{number}", "read_file", f'{{"path": "src/part_{number}.py"}}')
     return [
         step(f"a{number}", Message("assistant", (call,)), 2 * number),
@@ -20,7 +20,7 @@ def ran(number: int) -> list[Step]:
 
 def test_a_summary_comes_back_as_it_was() -> None:
     """Written and read, with its ledger, lines and prose."""
-    summary = extend(Summary(prose="## Goal\nx", author="me"), [*ran(1), *ran(2)], Covered(4, 90, "a1..b2"))
+    summary = extend(Summary(prose="## Goal\nx", author="me"), [*ran(1), *ran(2)], SummaryCoverage(4, 90, "a1..b2"))
     assert summary.ledger != ledger.EMPTY
     assert summary.digest.lines
     state = encode(summary)
@@ -36,7 +36,7 @@ def push_out() -> None:
 
 def test_the_state_that_was_written_last_is_not_read_again() -> None:
     """At the next fold the summary is at hand; of older ones none is held on to."""
-    summary = extend(Summary(), ran(1), Covered(2, 40, "a1..b1"))
+    summary = extend(Summary(), ran(1), SummaryCoverage(2, 40, "a1..b1"))
     state = encode(summary)
     assert decode(state) is summary
     push_out()
@@ -54,23 +54,23 @@ def test_steps_one_by_one_name_the_same_files() -> None:
     """The ledger is the same, however the messages were split into folds."""
     steps = [one for number in range(6) for one in ran(number)]
     whole, piecewise = Summary(), Summary()
-    whole = extend(whole, steps, Covered())
+    whole = extend(whole, steps, SummaryCoverage())
     for at in range(0, len(steps), 2):
-        piecewise = extend(piecewise, steps[at : at + 2], Covered())
+        piecewise = extend(piecewise, steps[at : at + 2], SummaryCoverage())
     assert piecewise.ledger == whole.ledger
     assert piecewise.now == whole.now == 11
 
 
 def test_prose_is_carried_until_it_is_replaced() -> None:
     """What was written of the older part still holds when code adds the newer."""
-    summary = extend(Summary(prose="old", author="me"), ran(1), Covered(2))
-    assert (summary.prose, summary.author, summary.covered) == ("old", "me", Covered(2))
+    summary = extend(Summary(prose="old", author="me"), ran(1), SummaryCoverage(2))
+    assert (summary.prose, summary.author, summary.covered) == ("old", "me", SummaryCoverage(2))
 
 
 def test_nothing_new_changes_nothing_but_what_is_covered() -> None:
     """`now` stays where it was."""
-    before = extend(Summary(), ran(3), Covered(2))
-    assert extend(before, [], Covered(5)).now == before.now == 7
+    before = extend(Summary(), ran(3), SummaryCoverage(2))
+    assert extend(before, [], SummaryCoverage(5)).now == before.now == 7
 
 
 def test_thinking_and_opaque_parts_are_nobodys_to_repeat() -> None:
@@ -81,5 +81,5 @@ def test_thinking_and_opaque_parts_are_nobodys_to_repeat() -> None:
 
 def test_text_that_cannot_be_sent_is_made_sendable() -> None:
     """A lone surrogate must not stop a summary from being written."""
-    summary = extend(Summary(), [step("a", user("the file is src/\ud800x.py and no other"), 1)], Covered(1))
+    summary = extend(Summary(), [step("a", user("the file is src/\ud800x.py and no other"), 1)], SummaryCoverage(1))
     assert encode(summary).encode()

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from foveal.core.entry import Fold, Message, PartFold, RangeFold, Text, ToolCall, ToolResult
-from foveal.counters import encoding
+from foveal.models.counters import encoding
 from foveal.summary.compose import compose
-from foveal.summary.state import Covered, Summary, decode, encode, extend, step
+from foveal.summary.state import Summary, SummaryCoverage, decode, encode, extend, step
 from foveal.summary.written import PROSE_SHARE, TRANSCRIPT_TOKENS, question_for, summary_in, with_prose
+from foveal.values.entry import Fold, Message, PartFold, RangeFold, Text, ToolCall, ToolResult
 
 PROSE = "## Goal\nFind the slow handler.\n## Next\nLook at handler_9_2."
 
@@ -27,7 +27,7 @@ def reads(steps: int = 10, lines: int = 12):
 
 
 def planned(tokens: int = 900, prose: str = "") -> Fold:
-    summary = extend(Summary(prose=prose), reads(), Covered(20, 4_000, "a1..b10"))
+    summary = extend(Summary(prose=prose), reads(), SummaryCoverage(20, 4_000, "a1..b10"))
     text = compose(summary, tokens=tokens, count=count)
     item = RangeFold("a1", "b10", "summary", text, count(text), "summarise", "because", prose, "", encode(summary))
     line = RangeFold("x", "y", "covered", "[a line]", 4, "summarise", "because")

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from foveal import Policy, result, system, user
-from foveal.beside import Host
-from foveal.inject.fences import PLACEMENTS, FenceKind
-from foveal.inject.reminders import Rule as Reminder
-from foveal.session import Session
+from foveal.context.fences import PLACEMENTS, FenceKind
+from foveal.context.port import Host
+from foveal.context.reminders import ReminderRule as Reminder
+from foveal.session.session import Session
 from foveal.stores import Store
 from foveal.testing.oracles import strings
 

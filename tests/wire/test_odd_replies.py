@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from foveal import BadInput, Message, Opaque, Text, ToolCall, result, user
-from foveal.log import to_entry
 from foveal.stores import Store
+from foveal.stores.rows import to_entry
 
 from . import turns
 from .conftest import DIALECTS

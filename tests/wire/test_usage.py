@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from foveal import Policy, Usage, result, system, user
-from foveal.log import to_entry
 from foveal.stores import Store
+from foveal.stores.rows import to_entry
 
 from .lines import Line
 from .test_loop import TOOLS, listing

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from foveal.dialects import anthropic_rules, gemini_rules, openai_chat_rules, openai_responses_rules
-from foveal.dialects.rules import Problem
+from foveal.dialects.rules import RequestProblem
 
 _GEMINI_KEYS = {
     "functionCall": "function_call",
@@ -53,14 +53,16 @@ def pythonic(value: Any) -> Any:
     return plain
 
 
-def _lost_reasoning(body: Mapping[str, Any]) -> Iterator[Problem]:
+def _lost_reasoning(body: Mapping[str, Any]) -> Iterator[RequestProblem]:
     """Reasoning that is named by its id alone, in a request that has nothing stored."""
     for i, item in enumerate(body["input"] if body.get("store") is False else ()):
         if item.get("type") == "reasoning" and not item.get("encrypted_content"):
-            yield Problem("R5", f"input[{i}]", f"Item with id {item.get('id')!r} not found: items are not stored.")
+            yield RequestProblem(
+                "R5", f"input[{i}]", f"Item with id {item.get('id')!r} not found: items are not stored."
+            )
 
 
-def judge(dialect: str, body: Mapping[str, Any]) -> list[Problem]:
+def judge(dialect: str, body: Mapping[str, Any]) -> list[RequestProblem]:
     """What the provider would refuse in a request that an SDK sent."""
     match dialect:
         case "openai_chat":

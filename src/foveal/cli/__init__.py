@@ -8,8 +8,9 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import NoReturn
 
-from foveal.cli.output import Output, complain
-from foveal.core.errors import BadInput, FovealError
+from foveal.analysis.complaints import complain
+from foveal.cli.output import Output
+from foveal.values.errors import BadInput, FovealError
 
 COMMANDS = (
     *("demo", "replay", "why", "show", "recall", "search"),

@@ -17,14 +17,14 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from foveal.bench.replay import Replay, replay
-from foveal.cli.stored import copy_session
-from foveal.core.errors import BadPolicy, BadRecording, FovealError
-from foveal.core.prompt import Prompt
-from foveal.counters import counter_for
-from foveal.formats import Recording, read
-from foveal.policies import Policy
+from foveal.analysis.inspect.stored import copy_session
+from foveal.analysis.recordings import Recording, read
+from foveal.analysis.replay.replay import Replay, replay
+from foveal.models.counters import counter_for
+from foveal.session.policy import Policy
 from foveal.stores import MemoryStore, open_store
+from foveal.values.errors import BadPolicy, BadRecording, FovealError
+from foveal.values.prompt import Prompt
 
 _AHEAD = 2
 """Recordings waiting for each process: enough to keep it busy, few enough to hold in memory."""
@@ -43,7 +43,7 @@ class Order(msgspec.Struct, frozen=True):
     store: str | None = None
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class BatchOutcome(msgspec.Struct, frozen=True):
     """A replay, or why there is none."""
 
     replay: Replay | None
@@ -52,18 +52,18 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def replay_files(
     files: Sequence[Path], order: Order, *, jobs: int, prompts: BinaryIO | None, tick: Callable[[int], None]
-) -> Iterator[Outcome]:
+) -> Iterator[BatchOutcome]:
     """The outcome for each recording and each bad file, in their order."""
     if jobs > 1:
         yield from _in_processes(files, order, jobs, prompts, tick)
         return
     for found in _recordings(files):
-        yield found if isinstance(found, Outcome) else replay_one(found, order, prompts, tick)
+        yield found if isinstance(found, BatchOutcome) else replay_one(found, order, prompts, tick)
 
 
 def replay_one(
     recording: Recording, order: Order, prompts: BinaryIO | None = None, tick: Callable[[int], None] = lambda done: None
-) -> Outcome:
+) -> BatchOutcome:
     """One replay, with its prompts written as they are made. A replay that fails leaves none of them."""
     start = prompts.tell() if prompts and prompts.seekable() else None
 
@@ -92,8 +92,8 @@ def replay_one(
         if prompts and start is not None:
             prompts.seek(start)
             prompts.truncate()
-        return Outcome(None, f"{recording.source}: {error}")
-    return Outcome(done)
+        return BatchOutcome(None, f"{recording.source}: {error}")
+    return BatchOutcome(done)
 
 
 def prompt_line(session: str, number: int, prompt: Prompt | None, refused: str) -> bytes:
@@ -106,12 +106,12 @@ def prompt_line(session: str, number: int, prompt: Prompt | None, refused: str) 
     return msgspec.json.encode(line) + b"\n"
 
 
-def _recordings(files: Sequence[Path]) -> Iterator[Recording | Outcome]:
+def _recordings(files: Sequence[Path]) -> Iterator[Recording | BatchOutcome]:
     for file in files:
         try:
             yield from read(file)
         except BadRecording as error:
-            yield Outcome(None, str(error))
+            yield BatchOutcome(None, str(error))
 
 
 def _keep(memory: MemoryStore, path: str, name: str) -> None:
@@ -124,14 +124,14 @@ def _keep(memory: MemoryStore, path: str, name: str) -> None:
 
 def _in_processes(
     files: Sequence[Path], order: Order, jobs: int, prompts: BinaryIO | None, tick: Callable[[int], None]
-) -> Iterator[Outcome]:
-    waiting: deque[tuple[Future[Outcome] | Outcome, Path | None]] = deque()
+) -> Iterator[BatchOutcome]:
+    waiting: deque[tuple[Future[BatchOutcome] | BatchOutcome, Path | None]] = deque()
     context = multiprocessing.get_context("spawn")
     with TemporaryDirectory(prefix="foveal-") as folder, ProcessPoolExecutor(jobs, context, _ignore_interrupts) as pool:
         try:
             for number, found in enumerate(_recordings(files)):
                 part = Path(folder) / f"{number}.jsonl" if prompts else None
-                future = found if isinstance(found, Outcome) else pool.submit(_replay_to_file, found, order, part)
+                future = found if isinstance(found, BatchOutcome) else pool.submit(_replay_to_file, found, order, part)
                 waiting.append((future, part))
                 if len(waiting) > jobs * (_AHEAD + 1):
                     yield _collected(*waiting.popleft(), prompts, tick)
@@ -148,7 +148,7 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _replay_to_file(recording: Recording, order: Order, part: Path | None) -> Outcome:
+def _replay_to_file(recording: Recording, order: Order, part: Path | None) -> BatchOutcome:
     if part is None:
         return replay_one(recording, order)
     with part.open("wb") as stream:
@@ -156,9 +156,12 @@ def _replay_to_file(recording: Recording, order: Order, part: Path | None) -> Ou
 
 
 def _collected(
-    future: Future[Outcome] | Outcome, part: Path | None, prompts: BinaryIO | None, tick: Callable[[int], None]
-) -> Outcome:
-    outcome = future if isinstance(future, Outcome) else future.result()
+    future: Future[BatchOutcome] | BatchOutcome,
+    part: Path | None,
+    prompts: BinaryIO | None,
+    tick: Callable[[int], None],
+) -> BatchOutcome:
+    outcome = future if isinstance(future, BatchOutcome) else future.result()
     if prompts and part and part.exists():
         with part.open("rb") as stream:
             shutil.copyfileobj(stream, prompts, 1 << 20)

@@ -9,20 +9,20 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from foveal.bench.case import case_of
-from foveal.bench.demo import demo_recording
-from foveal.bench.frontier import frontier
-from foveal.bench.measure import Job, Outcome
-from foveal.bench.page import data, page
-from foveal.bench.suite import BUDGETS, RUNNERS, Loaded, Pick, Source, load_all, own_runner
-from foveal.bench.suite import run as run_suite
-from foveal.bench.tables import rows_of
+from foveal.analysis.recordings import read
+from foveal.analysis.replay.case import case_of
+from foveal.analysis.replay.demo import demo_recording
+from foveal.analysis.replay.frontier import frontier
+from foveal.analysis.replay.measure import Job, PolicyOutcome
+from foveal.analysis.replay.page import data, page
+from foveal.analysis.replay.suite import BUDGETS, RUNNERS, Loaded, Pick, Source, load_all, own_runner
+from foveal.analysis.replay.suite import run as run_suite
+from foveal.analysis.replay.tables import rows_of
 from foveal.cli.calls import positive
 from foveal.cli.files import optional_file
 from foveal.cli.output import Output
 from foveal.cli.progress import bar
-from foveal.core.errors import BadInput
-from foveal.formats import read
+from foveal.values.errors import BadInput
 
 POLICIES = ("full history", "window, batched to 0.5", "mask last 10, batched", "foveal", "oracle")
 """What is compared where nothing else is asked for."""
@@ -50,7 +50,7 @@ def run(args: Namespace, out: Output) -> int:
     work = _work(args.policies, args.budgets)
     loaded = _loaded(args)
     cases = loaded.cases
-    outcomes = list[Outcome]()
+    outcomes = list[PolicyOutcome]()
     with optional_file(args.json_file) as json_file, optional_file(args.svg) as svg_file:
         with bar(sum(len(case.calls) for case in cases) * len(work)) as tick:
             for outcome in run_suite(cases, work, jobs=args.jobs):

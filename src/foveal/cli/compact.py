@@ -11,24 +11,32 @@ from typing import Any
 
 import msgspec
 
-from foveal.building import setup_at
-from foveal.cli.output import Output, add_json, complain
-from foveal.cli.stored import AbsentRenderers, add_store, copy_session, existing_store, known_session, optics_of
-from foveal.core.entry import Fold, PartFold
-from foveal.core.errors import BadInput, BadPolicy, SessionHeld
-from foveal.core.view import range_ref
-from foveal.events import CompactionEnded, Event, Pressure, SummaryRefused
-from foveal.optics import SCENARIO, Optics, UnknownModelWarning
-from foveal.session import Session
+from foveal.analysis.complaints import complain
+from foveal.analysis.inspect.stored import (
+    AbsentRenderers,
+    add_store,
+    copy_session,
+    existing_store,
+    known_session,
+    optics_of,
+)
+from foveal.cli.output import Output, add_json
+from foveal.session.model_setup import SCENARIO, ModelSetup, UnknownModelWarning
+from foveal.session.rebuild import setup_at
+from foveal.session.session import Session
 from foveal.stores import open_store
 from foveal.stores.port import Store
 from foveal.summary.written import summary_in
+from foveal.values.entry import Fold, PartFold
+from foveal.values.errors import BadInput, BadPolicy, SessionHeld
+from foveal.values.events import CompactionEnded, Event, Pressure, SummaryRefused
+from foveal.values.shown import range_ref
 
 NOBODY = "none"
 """In the place of a summariser's name: code alone writes the summary."""
 
 
-class Covered(msgspec.Struct, frozen=True):
+class CoveredRange(msgspec.Struct, frozen=True):
     """A range of entries, and what stands for it now."""
 
     ref: str
@@ -47,7 +55,7 @@ class Compacted(msgspec.Struct, frozen=True):
     fold: Fold | None = None
     author: str = ""
     refused: SummaryRefused | None = None
-    covered: tuple[Covered, ...] = ()
+    covered: tuple[CoveredRange, ...] = ()
     rewind_to: str | None = None
     """The entry before the fold: a session that is rewound to it has its view of before again."""
 
@@ -84,14 +92,16 @@ def run(args: Namespace, out: Output) -> int:
     return 0
 
 
-def _compact(store: Store, name: str, optics: Optics, *, summariser: str | None, instructions: str = "") -> Compacted:
+def _compact(
+    store: Store, name: str, optics: ModelSetup, *, summariser: str | None, instructions: str = ""
+) -> Compacted:
     heard: list[Event] = []
     with _opened(store, name, optics, summariser=summariser, heard=heard) as session:
         before, pressure = session.view.head, session.pressure
         fold = session.compact(instructions)
         gaps = [(atom.gap, atom.size.tokens) for atom in session.view.atoms if atom.gap]
     covered = tuple(
-        Covered(range_ref(gap.first, gap.newest[1]), gap.entries, gap.raw_tokens, gap.level, tokens, gap.policy)
+        CoveredRange(range_ref(gap.first, gap.newest[1]), gap.entries, gap.raw_tokens, gap.level, tokens, gap.policy)
         for gap, tokens in gaps
     )
     if fold is None:
@@ -101,7 +111,7 @@ def _compact(store: Store, name: str, optics: Optics, *, summariser: str | None,
     return Compacted(name, pressure, fold, ended.author, refused, covered, before)
 
 
-def _opened(store: Store, name: str, optics: Optics, *, summariser: str | None, heard: list[Event]) -> Session:
+def _opened(store: Store, name: str, optics: ModelSetup, *, summariser: str | None, heard: list[Event]) -> Session:
     """The session as its host has it, as far as the log knows."""
     compact = optics.policy.compact
     wanted = compact.summariser if summariser is None else "" if summariser == NOBODY else summariser
@@ -177,7 +187,7 @@ def _print_covered(done: Compacted, fold: Fold, out: Output) -> None:
         out.line(f"{number:,} {'part' if number == 1 else 'parts'} now {level}, by {policy}")
 
 
-def _by(one: Covered, author: str) -> str:
+def _by(one: CoveredRange, author: str) -> str:
     return f"summary by {author}" if one.shown == "summary" else "a line"
 
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from foveal.bench.report import less, percent
-from foveal.cli.cost import CallCost, FoldCost, OneCost, SessionCost, Sums
-from foveal.cli.near import Look, Nearness
+from foveal.analysis.inspect.cost import CallCost, CostTotals, FoldCost, OneCost, SessionCost
+from foveal.analysis.inspect.next_fold import Look, Nearness
+from foveal.analysis.replay.report import less, percent
 from foveal.cli.output import Output
-from foveal.core.economy import Kind
-from foveal.planning import LOOK_EVERY
+from foveal.session.planner import LOOK_EVERY
+from foveal.values.fold_cost import FoldKind
 
-_KINDS: dict[Kind, str] = {
+_KINDS: dict[FoldKind, str] = {
     "budget": "forced, because the messages took more than the budget allows",
     "hand": "asked for by hand",
     "checkpoint": "made at the agent's own checkpoint",
@@ -61,7 +61,7 @@ def _cells(fold: FoldCost) -> tuple[str, ...]:
     )
 
 
-def _total(folds: tuple[FoldCost, ...], sums: Sums) -> tuple[str, ...]:
+def _total(folds: tuple[FoldCost, ...], sums: CostTotals) -> tuple[str, ...]:
     saved, anew = sum(fold.saved for fold in folds), sum(fold.billed_anew for fold in folds)
     return "all", "", f"{saved:,}", f"{anew:,}", "", "", "", _usd(sums.folds_usd, sign="+")
 
@@ -72,7 +72,7 @@ def _paid_off(fold: FoldCost) -> str:
     return "–" if fold.break_even_expected is None else f"~{fold.break_even_expected:,}"
 
 
-def _totals(sums: Sums) -> Iterator[tuple[str, str, str, str]]:
+def _totals(sums: CostTotals) -> Iterator[tuple[str, str, str, str]]:
     share, whole = _share(sums.cached_tokens, sums.sent_tokens), sums.everything_tokens
     yield "everything sent", f"{whole:,}", _share(sums.everything_cached_tokens, whole), _usd(sums.everything_usd)
     yield "  saved by folds", "", "", _taken(sums.folds_usd)
@@ -234,7 +234,7 @@ def _growth(near: Nearness) -> str:
     )
 
 
-_LOOKED: dict[Kind, str] = {
+_LOOKED: dict[FoldKind, str] = {
     "early": f"Before this call, as before every {LOOK_EVERY}th",
     "cold": "Because the provider's cache had forgotten the prompt",
     "moved": "Because other tools or another model moved the whole prompt",

@@ -5,15 +5,15 @@ from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from pathlib import Path
 
-from foveal.bench.chart import chart, series_of
-from foveal.bench.demo import BUDGET, comparison, demo_recording, footnote, intro, saving_texts
-from foveal.bench.replay import DEFAULT_MODEL, Replay, replay
-from foveal.bench.report import document, totals
+from foveal.analysis.inspect.stored import copy_session
+from foveal.analysis.recordings import Recording
+from foveal.analysis.replay.chart import chart, series_of
+from foveal.analysis.replay.demo import BUDGET, comparison, demo_recording, footnote, intro, saving_texts
+from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay, replay
+from foveal.analysis.replay.report import document, totals
 from foveal.cli.calls import positive
 from foveal.cli.output import Output, add_json
-from foveal.cli.stored import copy_session
-from foveal.formats import Recording
-from foveal.policies import BudgetTable, Policy
+from foveal.session.policy import BudgetTable, Policy
 from foveal.stores import MemoryStore, open_store
 from foveal.stores.artifacts import artifacts_folder
 

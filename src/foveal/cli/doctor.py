@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from foveal.cli.output import Output, add_json
-from foveal.search.shelf import Indexes, indexes
+from foveal.recall.search.index_files import Indexes, indexes
 from foveal.stores.doctor import Report, examine, salvage, sweep
 
 

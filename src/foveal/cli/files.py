@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from foveal.core.errors import BadInput
+from foveal.values.errors import BadInput
 
 
 @contextmanager

@@ -5,13 +5,14 @@ from argparse import ArgumentParser, Namespace
 from base64 import b32encode
 from secrets import token_bytes
 
-from foveal import log, recall
+from foveal import recall
+from foveal.analysis.inspect.stored import add_store, existing_store, known_session
 from foveal.cli.output import Output, add_json
-from foveal.cli.stored import add_store, existing_store, known_session
-from foveal.core.entry import Entry, Message, Pin, Unpin
-from foveal.core.errors import BadEntry, BadInput, NotFound, SessionHeld
-from foveal.core.pins import collect_pins
+from foveal.stores import rows as log
 from foveal.stores.port import Store
+from foveal.values.entry import Entry, Message, Pin, Unpin
+from foveal.values.errors import BadEntry, BadInput, NotFound, SessionHeld
+from foveal.values.pins import collect_pins
 
 
 def add_entry(parser: ArgumentParser) -> None:

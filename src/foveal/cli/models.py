@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from foveal.cli.output import Output, add_json
-from foveal.core.errors import NotFound
-from foveal.prices import ModelFacts, all_models, data_about, find
+from foveal.models.catalogue import ModelFacts, all_models, data_about, find
+from foveal.values.errors import NotFound
 
 
 def configure(parser: ArgumentParser) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 import textwrap
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -10,12 +9,12 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TextIO
 
-from foveal.bench.visible import visible
+from foveal.text.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from foveal.bench.chart import Span
+    from foveal.analysis.replay.chart import Span
 
 _STYLES = {
     "raw": "bright_black",
@@ -38,12 +37,6 @@ def add_json(parser: ArgumentParser) -> None:
 
 def has_rich() -> bool:
     return find_spec("rich") is not None
-
-
-def complain(text: object) -> None:
-    """One line on stderr, in the form of all our errors."""
-    line = " ".join(visible(str(text)).split("\n"))
-    sys.stderr.write(_encodable(f"foveal: {line}\n", sys.stderr))
 
 
 class Output:

@@ -12,19 +12,20 @@ from typing import Any, cast
 
 import msgspec
 
-from foveal.bench.replay import DEFAULT_MODEL
-from foveal.cli.output import Output, add_json, complain
-from foveal.config import read_policy
-from foveal.core.budget import Budget
-from foveal.core.errors import BadPolicy
-from foveal.core.retention import Retention
-from foveal.optics import SCENARIO
-from foveal.policies import Compact, Policy
-from foveal.policies.retention import Layers
-from foveal.prices import ModelFacts, find
+from foveal.analysis.complaints import complain
+from foveal.analysis.replay.replay import DEFAULT_MODEL
+from foveal.cli.output import Output, add_json
+from foveal.models.catalogue import ModelFacts, find
+from foveal.project.retention_layers import Layers
+from foveal.session.model_setup import SCENARIO
+from foveal.session.policy import Compact, Policy
+from foveal.session.policy_file import read_policy
+from foveal.values.budget import Budget
+from foveal.values.errors import BadPolicy
+from foveal.values.retention import Retention
 
 
-class Shown(msgspec.Struct, frozen=True):
+class RetentionValue(msgspec.Struct, frozen=True):
     """One value of a tool's retention, and the layer that it comes from."""
 
     tool: str
@@ -84,15 +85,15 @@ def _read(path: Path) -> Policy:
     return policy
 
 
-def _retention(layers: Layers, tool: str) -> list[Shown]:
+def _retention(layers: Layers, tool: str) -> list[RetentionValue]:
     # A pattern need not match its own text (`[ab]*`), but what stands under it is what it says.
     own = (msgspec.structs.replace(one, pattern="*") if one.pattern == tool else one for one in layers.layers)
     about = Layers(tuple(own))
     retention, sources = about.of(tool), about.sources(tool)
-    return [Shown(tool, name, getattr(retention, name), sources[name]) for name in Retention.__struct_fields__]
+    return [RetentionValue(tool, name, getattr(retention, name), sources[name]) for name in Retention.__struct_fields__]
 
 
-def _rows(shown: list[Shown]) -> list[tuple[str, ...]]:
+def _rows(shown: list[RetentionValue]) -> list[tuple[str, ...]]:
     """Each tool's name once."""
     first = Retention.__struct_fields__[0]
     return [(one.tool if one.name == first else "", one.name, _plain(one.value), one.source) for one in shown]
@@ -145,7 +146,7 @@ def _compact(compact: Compact) -> dict[str, Any]:
     return {name: getattr(compact, name) for name in Compact.__struct_fields__}
 
 
-def _document(policy: Policy, facts: ModelFacts, budget: Budget, shown: list[Shown]) -> dict[str, Any]:
+def _document(policy: Policy, facts: ModelFacts, budget: Budget, shown: list[RetentionValue]) -> dict[str, Any]:
     tools: dict[str, dict[str, Any]] = {}
     for one in shown:
         tools.setdefault(one.tool, {})[one.name] = {"value": one.value, "from": one.source}

@@ -5,9 +5,9 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
+from foveal.analysis.recordings import read
 from foveal.cli.output import has_rich
-from foveal.core.errors import BadRecording
-from foveal.formats import read
+from foveal.values.errors import BadRecording
 
 LONG_WORK_CALLS = 500
 """About a third of a second of replaying: below it a bar would only flicker."""

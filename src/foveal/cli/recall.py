@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from foveal import recall
-from foveal.cli.output import Output, add_json, complain
-from foveal.cli.stored import add_store, existing_store, known_session
-from foveal.core.errors import BadInput
+from foveal.analysis.complaints import complain
+from foveal.analysis.inspect.stored import add_store, existing_store, known_session
+from foveal.cli.output import Output, add_json
 from foveal.recall import Fetch, Fetched
+from foveal.values.errors import BadInput
 
 MOST_CHARACTERS = 1 << 24
 """More than a person reads; what is left is said on stderr."""

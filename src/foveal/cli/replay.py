@@ -10,20 +10,21 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.bench.html import page
-from foveal.bench.replay import DEFAULT_MODEL, Replay
-from foveal.bench.report import HEAD, cells, document, note_lines, totals
+from foveal.analysis.complaints import complain
+from foveal.analysis.replay.html import page
+from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay
+from foveal.analysis.replay.report import HEAD, cells, document, note_lines, totals
 from foveal.cli.batch import Order, replay_files
 from foveal.cli.calls import positive
 from foveal.cli.files import optional_file
-from foveal.cli.output import Output, add_json, complain
+from foveal.cli.output import Output, add_json
 from foveal.cli.progress import progress
-from foveal.config import read_policy
-from foveal.core.errors import BadInput, BadPolicy
 from foveal.dialects import find_dialect
-from foveal.policies import Policy
-from foveal.prices import find
+from foveal.models.catalogue import find
+from foveal.session.policy import Policy
+from foveal.session.policy_file import read_policy
 from foveal.stores import open_store
+from foveal.values.errors import BadInput, BadPolicy
 
 _LEAST_NAME = 14  # characters of a session's name, however narrow the terminal
 

@@ -8,9 +8,9 @@ from argparse import ArgumentParser, Namespace
 
 import msgspec
 
+from foveal.analysis.inspect.stored import add_store, existing_store, known_session
 from foveal.cli.output import Output, add_json
-from foveal.cli.stored import add_store, existing_store, known_session
-from foveal.search import local_embedder, search
+from foveal.recall.search import local_embedder, search
 
 
 def configure(parser: ArgumentParser) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import msgspec
 
+from foveal.analysis.inspect.stored import add_store, existing_store, stored_prompt
 from foveal.cli.calls import add_call
 from foveal.cli.output import Output, add_json
-from foveal.cli.stored import add_store, existing_store, stored_prompt
-from foveal.core.entry import (
+from foveal.text.repair import settle
+from foveal.values.entry import (
     File,
     Image,
     Message,
@@ -24,8 +25,7 @@ from foveal.core.entry import (
     ToolCall,
     ToolResult,
 )
-from foveal.core.prompt import Prompt
-from foveal.core.repair import settle
+from foveal.values.prompt import Prompt
 
 
 def configure(parser: ArgumentParser) -> None:

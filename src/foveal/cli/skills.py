@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from foveal.cli.output import Output, add_json
-from foveal.core.errors import BadInput
+from foveal.values.errors import BadInput
 
 if TYPE_CHECKING:
-    from foveal.inject.skills import Skills
+    from foveal.context.skills import Skills
 
 ROOTS = "FOVEAL_SKILLS"
 _HERE = "skills"
@@ -53,7 +53,7 @@ def run(args: Namespace, out: Output) -> int:
 
 
 def _found(given: Sequence[str] | None) -> "Skills":
-    from foveal.inject.skills import Skills  # noqa: PLC0415 - loaded when it is known what is wanted
+    from foveal.context.skills import Skills  # noqa: PLC0415 - loaded when it is known what is wanted
 
     named = os.environ.get(ROOTS, "").split(os.pathsep)
     return Skills.scan(given or [root for root in named if root] or [_HERE])
@@ -99,7 +99,7 @@ def _show(skills: "Skills", name: str, out: Output) -> int:
 
 
 def _install(args: Namespace, name: str, out: Output) -> int:
-    from foveal.inject.skills import install, install_plan  # noqa: PLC0415 - loaded by whoever installs
+    from foveal.context.skills import install, install_plan  # noqa: PLC0415 - loaded by whoever installs
 
     if not args.workspace:
         raise BadInput("say where: `foveal skills install NAME --workspace W` makes an environment below W")

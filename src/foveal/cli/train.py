@@ -6,12 +6,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from foveal.bench.case import Case
+from foveal.analysis.replay.case import Case
+from foveal.analysis.tune.training import ALIGN, HEAD, advice, cells, document, policy_naming, train
 from foveal.cli.files import optional_file
 from foveal.cli.output import Output
 from foveal.cli.progress import bar
-from foveal.core.errors import BadInput
-from foveal.tune.training import ALIGN, HEAD, advice, cells, document, policy_naming, train
+from foveal.values.errors import BadInput
 
 _NOT_HERE = {"prices": None, "at_most": None, "at_least": None, "svg": None, "policies": "full"}
 """What is said to `tune` otherwise, and what it is when nothing is said."""

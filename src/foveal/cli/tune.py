@@ -10,20 +10,32 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from foveal.bench.case import Case, case_of
-from foveal.bench.demo import BUDGET, demo_recording
-from foveal.bench.replay import DEFAULT_MODEL
-from foveal.bench.suite import Loaded, Pick, load_all
+from foveal.analysis.replay.case import Case, case_of
+from foveal.analysis.replay.demo import BUDGET, demo_recording
+from foveal.analysis.replay.replay import DEFAULT_MODEL
+from foveal.analysis.replay.suite import Loaded, Pick, load_all
+from foveal.analysis.tune import (
+    GRIDS,
+    HEAD,
+    PickRule,
+    Tuning,
+    advice,
+    cells,
+    curve,
+    document,
+    policy_file,
+    price_list,
+    tune,
+)
+from foveal.analysis.tune.words import ALIGN
 from foveal.cli.bench import sources_of
 from foveal.cli.calls import positive
 from foveal.cli.files import optional_file
 from foveal.cli.output import Output
 from foveal.cli.progress import bar
 from foveal.cli.train import check, train_weights
-from foveal.core.errors import BadInput
-from foveal.prices import ModelFacts, find
-from foveal.tune import GRIDS, HEAD, Rule, Tuning, advice, cells, curve, document, policy_file, price_list, tune
-from foveal.tune.words import ALIGN
+from foveal.models.catalogue import ModelFacts, find
+from foveal.values.errors import BadInput
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -76,7 +88,7 @@ def run(args: Namespace, out: Output) -> int:
                 budget=budget,
                 prices=prices,
                 variants=variants,
-                rule=Rule(args.at_most, args.at_least),
+                rule=PickRule(args.at_most, args.at_least),
                 folds=args.folds,
                 jobs=args.jobs,
                 tick=tick,

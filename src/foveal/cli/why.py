@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 
+from foveal.analysis.inspect.cost import SessionCost, one_cost, session_cost
+from foveal.analysis.inspect.entry_history import EntryHistory, PromptSummary, fate_of, standing_of
+from foveal.analysis.inspect.prefix_moves import moved
+from foveal.analysis.inspect.stored import add_store, existing_store, stored_prompt
 from foveal.cli.calls import add_call
-from foveal.cli.cost import SessionCost, one_cost, session_cost
 from foveal.cli.cost_words import print_one, print_session
-from foveal.cli.fate import Fate, Standing, fate_of, standing_of
 from foveal.cli.output import Output, add_json
-from foveal.cli.prefix import moved
-from foveal.cli.stored import add_store, existing_store, stored_prompt
-from foveal.core.trace import Line, Trace
-from foveal.optics import Optics
-from foveal.scribe import CODE
+from foveal.session.model_setup import ModelSetup
+from foveal.values.trace import Trace, TraceLine
+from foveal.writers.summary_writer import CODE
 
 PREVIEW_CHARS = 400
 
@@ -113,14 +113,14 @@ def _explain(args: Namespace, out: Output) -> int:
 _HEAD = ("entry", "kind", "shown", "tokens", "raw", "policy", "because")
 
 
-def _cells(line: Line) -> tuple[str, ...]:
+def _cells(line: TraceLine) -> tuple[str, ...]:
     is_named = line.kind in ("range", "fence", "reminder")
     entry = line.entry if is_named else line.entry[:10]
     kind = f"{line.entries:,} entries" if line.kind == "range" else line.kind
     return entry, kind, line.shown, f"{line.tokens:,}", f"{line.raw_tokens:,}", line.policy, line.because
 
 
-def _print_totals(trace: Trace, optics: Optics, out: Output) -> None:
+def _print_totals(trace: Trace, optics: ModelSetup, out: Output) -> None:
     entries, raw = sum(line.tokens for line in trace.lines), sum(line.raw_tokens for line in trace.lines)
     rows = [
         ("entries", f"{entries:,}", f"{raw:,}"),
@@ -139,13 +139,13 @@ def _print_totals(trace: Trace, optics: Optics, out: Output) -> None:
         out.wrapped(f"Counted with {optics.counter.counter.name}; {optics.counter.error}.")
 
 
-def _print_standing(standing: Standing, out: Output) -> None:
+def _print_standing(standing: PromptSummary, out: Output) -> None:
     of = f"{len(standing.covers):,} messages of {standing.raw_tokens:,} tokens, in {standing.tokens:,}"
     by = "by code" if standing.author == CODE else f"by code, its prose by {standing.author}"
     out.wrapped(f"The summary stands for {of} ({', '.join(standing.ranges)}). Written for call {standing.call} {by}.")
 
 
-def _print_fate(fate: Fate, out: Output) -> None:
+def _print_fate(fate: EntryHistory, out: Output) -> None:
     for fold in fate.folds:
         author = f", prose by {fold.author}" if fold.author else ""
         out.wrapped(f"Folded for call {fold.call} by {fold.policy}{author} ({fold.because}).", "  ", "")
@@ -168,7 +168,7 @@ def _preview(text: str) -> str:
     return f"{head}\n[… {len(text) - len(head) - len(tail):,} characters …]\n{tail}"
 
 
-def _document(trace: Trace, fate: Fate | None, standing: Standing | None) -> dict[str, Any]:
+def _document(trace: Trace, fate: EntryHistory | None, standing: PromptSummary | None) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(trace)
     detail = {"entry": msgspec.to_builtins(fate)} if fate else {}
     summary = msgspec.to_builtins(standing) if standing else None

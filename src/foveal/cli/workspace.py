@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from foveal.cli.output import Output, add_json
-from foveal.core.errors import BadInput
-from foveal.workspace import Cleaned, Plan, SessionFolder, clean, folders
+from foveal.context.workspace import Cleaned, CleaningPlan, SessionFolder, clean, folders
+from foveal.values.errors import BadInput
 
 ROOT = "FOVEAL_WORKSPACES"
 _AGE = re.compile(r"(\d{1,6})([mhdw])\Z")
@@ -59,7 +59,7 @@ def _clean(args: Namespace, root: str, out: Output) -> int:
     return 1 if cleaned and cleaned.kept else 0
 
 
-def _print(plan: Plan, cleaned: Cleaned | None, out: Output) -> None:
+def _print(plan: CleaningPlan, cleaned: Cleaned | None, out: Output) -> None:
     kept = f"newer ones, which stay: {len(plan.keep):,}"
     if not plan.remove:
         out.line(f"nothing to remove in {plan.root}; {kept}")
@@ -99,7 +99,7 @@ def _plain(folder: SessionFolder) -> dict[str, object]:
     return msgspec.to_builtins(folder)
 
 
-def _document(plan: Plan, cleaned: Cleaned | None) -> dict[str, object]:
+def _document(plan: CleaningPlan, cleaned: Cleaned | None) -> dict[str, object]:
     removed = None if cleaned is None else [_plain(folder) for folder in cleaned.removed]
     kept = [] if cleaned is None else [_plain(folder) | {"why": why} for folder, why in cleaned.kept]
     return {

@@ -2,12 +2,12 @@
 
 from difflib import get_close_matches
 
-from foveal.core.errors import BadInput
 from foveal.dialects.anthropic import Anthropic
 from foveal.dialects.gemini import Gemini
 from foveal.dialects.openai_chat import OpenAIChat
 from foveal.dialects.openai_responses import OpenAIResponses
 from foveal.dialects.port import Dialect
+from foveal.values.errors import BadInput
 
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect for dialect in (OpenAIChat(), OpenAIResponses(), Anthropic(), Gemini())

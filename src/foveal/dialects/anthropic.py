@@ -9,8 +9,15 @@ from typing import Any
 
 import msgspec
 
-from foveal.core.codec import sendable
-from foveal.core.entry import (
+from foveal.dialects import anthropic_rules
+from foveal.dialects.media import base64_of, check_image, labelled
+from foveal.dialects.opaque import opaque, verbatim
+from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire
+from foveal.dialects.rules import RequestProblem
+from foveal.dialects.tools import hosted_by
+from foveal.dialects.turns import BEGIN, CONTINUE, join_turns
+from foveal.values.codec import sendable
+from foveal.values.entry import (
     File,
     Image,
     Message,
@@ -23,13 +30,6 @@ from foveal.core.entry import (
     ToolResult,
     Usage,
 )
-from foveal.dialects import anthropic_rules
-from foveal.dialects.media import base64_of, check_image, labelled
-from foveal.dialects.opaque import opaque, verbatim
-from foveal.dialects.port import Ask, CannotSay, ToolSpec, Wire
-from foveal.dialects.rules import Problem
-from foveal.dialects.tools import hosted_by
-from foveal.dialects.turns import BEGIN, CONTINUE, join_turns
 
 _BREAKPOINT = {"type": "ephemeral"}
 
@@ -78,7 +78,7 @@ class Anthropic:
         join_turns(wires, chunk, "content", begin=_user_text(BEGIN), go_on=_user_text(CONTINUE))
 
     def request(
-        self, ask: Ask, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
+        self, ask: RequestOptions, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
     ) -> dict[str, Any]:
         messages = list(wires)
         if not tail and (not messages or messages[-1]["role"] == "assistant"):
@@ -99,7 +99,7 @@ class Anthropic:
         parts = tuple(_parse_block(block) for block in reply["content"])
         return Message("assistant", parts, reply.get("model")), _usage(reply)
 
-    def problems(self, request: Mapping[str, Any], since: int) -> list[Problem]:
+    def problems(self, request: Mapping[str, Any], since: int) -> list[RequestProblem]:
         return anthropic_rules.problems(request, since)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from foveal.dialects.rules import (
-    Problem,
+    RequestProblem,
     data_problems,
     elements,
     fields,
@@ -48,17 +48,19 @@ _HOME: Final[Mapping[str, tuple[str, str]]] = {
 _SYSTEM_BLOCKS: Final = frozenset({"text", "tool_addition", "tool_removal"})
 
 
-def problems(request: Mapping[str, Any], since: int = 0) -> list[Problem]:
+def problems(request: Mapping[str, Any], since: int = 0) -> list[RequestProblem]:
     """What is wrong with the request; messages before `since` are known to be right."""
     messages = sequence(request.get("messages"))
     if not messages:
         return [shape("messages", "a list of messages", request.get("messages"))]
     since = min(max(since, 0), len(messages))
-    found: list[Problem] = []
+    found: list[RequestProblem] = []
     if since == 0:
         found += _head(request, messages)
     if len(messages) > MAX_MESSAGES:
-        found.append(Problem("A13", "messages", f"At most {MAX_MESSAGES} messages are taken, found {len(messages)}."))
+        found.append(
+            RequestProblem("A13", "messages", f"At most {MAX_MESSAGES} messages are taken, found {len(messages)}.")
+        )
     for index in range(since, len(messages)):
         where = f"messages[{index}]"
         found += _message(messages[index], where)
@@ -69,7 +71,7 @@ def problems(request: Mapping[str, Any], since: int = 0) -> list[Problem]:
     return found
 
 
-def _head(request: Mapping[str, object], messages: Sequence[object]) -> Iterator[Problem]:
+def _head(request: Mapping[str, object], messages: Sequence[object]) -> Iterator[RequestProblem]:
     """What stands before the messages, and what only a look at all of them can tell."""
     yield from _tools(request.get("tools"))
     system = request.get("system")
@@ -81,10 +83,12 @@ def _head(request: Mapping[str, object], messages: Sequence[object]) -> Iterator
         yield from _cache_mark(fields(block), f"system[{index}]")
     yield from _repeated_ids(messages)
     if (size := least_bytes([system, request.get("tools"), messages])) > MAX_BYTES:
-        yield Problem("A13", "messages", f"The strings alone take {size} bytes; the limit of a body is {MAX_BYTES}.")
+        yield RequestProblem(
+            "A13", "messages", f"The strings alone take {size} bytes; the limit of a body is {MAX_BYTES}."
+        )
 
 
-def _tools(value: object) -> Iterator[Problem]:
+def _tools(value: object) -> Iterator[RequestProblem]:
     named: list[tuple[object, str]] = []
     for index, definition in enumerate(elements(value)):
         where = f"tools[{index}]"
@@ -98,19 +102,21 @@ def _tools(value: object) -> Iterator[Problem]:
     yield from unique_name_problems(named)
 
 
-def _repeated_ids(messages: Sequence[object]) -> Iterator[Problem]:
+def _repeated_ids(messages: Sequence[object]) -> Iterator[RequestProblem]:
     seen: dict[str, int] = {}
     for index, message in enumerate(messages):
         for use, where in _uses(message, f"messages[{index}]"):
             # A repetition inside one message is a matter of that message alone, and reported with it.
             if isinstance(use_id := use.get("id"), str) and seen.setdefault(use_id, index) != index:
-                yield Problem("G3", f"{where}.id", f"The tool use id {shown(use_id)} is used in an earlier message.")
+                yield RequestProblem(
+                    "G3", f"{where}.id", f"The tool use id {shown(use_id)} is used in an earlier message."
+                )
 
 
 # One message.
 
 
-def _message(value: object, where: str) -> Iterator[Problem]:
+def _message(value: object, where: str) -> Iterator[RequestProblem]:
     message = mapping(value)
     role = string(message.get("role")) if message is not None else None
     if message is None or role not in _ROLES:
@@ -123,23 +129,25 @@ def _message(value: object, where: str) -> Iterator[Problem]:
         return
     blocks = sequence(content)
     if not blocks:
-        yield Problem("G6", f"{where}.content", f"The {role} message has no content.")
+        yield RequestProblem("G6", f"{where}.content", f"The {role} message has no content.")
         return
     for index, block in enumerate(blocks):
         yield from _block(block, role, f"{where}.content[{index}]")
     yield from _repeated_in(message, where)
 
 
-def _repeated_in(message: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _repeated_in(message: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     seen: set[object] = set()
     for use, place in _uses(message, where):
         if isinstance(use_id := use.get("id"), str):
             if use_id in seen:
-                yield Problem("G3", f"{place}.id", f"The tool use id {shown(use_id)} is used twice in this message.")
+                yield RequestProblem(
+                    "G3", f"{place}.id", f"The tool use id {shown(use_id)} is used twice in this message."
+                )
             seen.add(use_id)
 
 
-def _block(value: object, role: str, where: str) -> Iterator[Problem]:
+def _block(value: object, role: str, where: str) -> Iterator[RequestProblem]:
     block = fields(value)
     kind = string(block.get("type"))
     if kind is None:
@@ -147,19 +155,21 @@ def _block(value: object, role: str, where: str) -> Iterator[Problem]:
         return
     home, rule = _HOME.get(kind, (role, ""))
     if home != role:
-        yield Problem(rule, where, f"A {kind} block belongs in a message of the {home}, found it in one of the {role}.")
+        yield RequestProblem(
+            rule, where, f"A {kind} block belongs in a message of the {home}, found it in one of the {role}."
+        )
     if role == "system" and kind not in _SYSTEM_BLOCKS:
-        yield Problem("A11", where, f"A system message in the list takes text, found {kind}.")
+        yield RequestProblem("A11", where, f"A system message in the list takes text, found {kind}.")
     yield from _cache_mark(block, where)
     if (check := _BLOCKS.get(kind)) is not None:
         yield from check(block, where)
 
 
-def _text(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _text(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     yield from text_problems(block.get("text"), f"{where}.text")
 
 
-def _image(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _image(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     source = fields(block.get("source"))
     place = f"{where}.source"
     match source.get("type"):
@@ -168,36 +178,36 @@ def _image(block: Mapping[str, object], where: str) -> Iterator[Problem]:
         case "url" | "file":
             pass
         case other:
-            yield Problem("G15", place, f"An image comes from base64, url or file, found {shown(other)}.")
+            yield RequestProblem("G15", place, f"An image comes from base64, url or file, found {shown(other)}.")
 
 
-def _document(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _document(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     source = fields(block.get("source"))
     if source.get("type") == "base64":
         yield from data_problems(source.get("data"), f"{where}.source")
 
 
-def _thinking(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _thinking(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     # The thinking itself may be empty: some models send only the signature.
     if not isinstance(block.get("thinking"), str):
         yield shape(f"{where}.thinking", "a string", block.get("thinking"))
     if not (string(block.get("signature")) or "").strip():
-        yield Problem("A5", f"{where}.signature", "The thinking has no signature; leave the block out.")
+        yield RequestProblem("A5", f"{where}.signature", "The thinking has no signature; leave the block out.")
 
 
-def _redacted_thinking(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _redacted_thinking(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     if not string(block.get("data")):
-        yield Problem("A5", f"{where}.data", "The redacted thinking has no data; leave the block out.")
+        yield RequestProblem("A5", f"{where}.data", "The redacted thinking has no data; leave the block out.")
 
 
-def _tool_use(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _tool_use(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     yield from _call_id(block.get("id"), f"{where}.id")
     yield from name_problems(block.get("name"), f"{where}.name", _TOOL_NAME)
     if mapping(block.get("input")) is None:
-        yield Problem("G5", f"{where}.input", f"The input is a JSON object, found {shown(block.get('input'))}.")
+        yield RequestProblem("G5", f"{where}.input", f"The input is a JSON object, found {shown(block.get('input'))}.")
 
 
-def _tool_result(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _tool_result(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     yield from _call_id(block.get("tool_use_id"), f"{where}.tool_use_id")
     content = block.get("content")
     if content is None or isinstance(content, str):  # empty is fine: a tool may have nothing to say
@@ -213,17 +223,17 @@ def _tool_result(block: Mapping[str, object], where: str) -> Iterator[Problem]:
             yield shape(place, "text, images or documents in a tool result", kind)
             continue
         if block.get("is_error") is True and kind != "text":
-            yield Problem("A8", place, f"The result of a failed tool is text only, found {shown(kind)}.")
+            yield RequestProblem("A8", place, f"The result of a failed tool is text only, found {shown(kind)}.")
         yield from _block(inner, "user", place)
 
 
-def _compaction(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _compaction(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     content = block.get("content")
     if content is not None and not string(content):  # nothing stands for a compaction that failed
-        yield Problem("A12", f"{where}.content", "The compaction is empty; send it as it came, or null.")
+        yield RequestProblem("A12", f"{where}.content", "The compaction is empty; send it as it came, or null.")
 
 
-_BLOCKS: Final[Mapping[str, Callable[[Mapping[str, object], str], Iterator[Problem]]]] = {
+_BLOCKS: Final[Mapping[str, Callable[[Mapping[str, object], str], Iterator[RequestProblem]]]] = {
     "text": _text,
     "image": _image,
     "document": _document,
@@ -236,9 +246,9 @@ _BLOCKS: Final[Mapping[str, Callable[[Mapping[str, object], str], Iterator[Probl
 }
 
 
-def _call_id(value: object, where: str) -> Iterator[Problem]:
+def _call_id(value: object, where: str) -> Iterator[RequestProblem]:
     if not isinstance(value, str) or _CALL_ID.fullmatch(value) is None:
-        yield Problem("A4", where, f"The id {shown(value)} does not match {_CALL_ID.pattern}.")
+        yield RequestProblem("A4", where, f"The id {shown(value)} does not match {_CALL_ID.pattern}.")
 
 
 # A message and the one before it.
@@ -258,23 +268,23 @@ def _uses(message: object, where: str) -> Iterator[tuple[Mapping[str, object], s
     return _blocks(message, where, "tool_use")
 
 
-def _neighbours(messages: Sequence[object], index: int, where: str) -> Iterator[Problem]:
+def _neighbours(messages: Sequence[object], index: int, where: str) -> Iterator[RequestProblem]:
     role = _role(messages, index)
     before = _role(messages, index - 1) if index else None
     if role == "system":
         if before != "user":
-            yield Problem("A11", where, "A system message in the list follows a user message.")
+            yield RequestProblem("A11", where, "A system message in the list follows a user message.")
     elif before == "system":
         if role != "assistant":
-            yield Problem("A11", where, "After a system message in the list the assistant speaks.")
+            yield RequestProblem("A11", where, "After a system message in the list the assistant speaks.")
     elif index == 0 and role != "user":
-        yield Problem("A1", where, f"The first message is the user's, found {shown(role)}.")
+        yield RequestProblem("A1", where, f"The first message is the user's, found {shown(role)}.")
     elif role == before:
-        yield Problem("A1", where, f"Two messages of the {shown(role)} in a row; merge them.")
+        yield RequestProblem("A1", where, f"Two messages of the {shown(role)} in a row; merge them.")
     yield from _pairing(messages, index, where)
 
 
-def _pairing(messages: Sequence[object], index: int, where: str) -> Iterator[Problem]:
+def _pairing(messages: Sequence[object], index: int, where: str) -> Iterator[RequestProblem]:
     before = messages[index - 1] if index else None
     uses = _uses(before, f"messages[{index - 1}]")
     open_uses = {use_id: place for use, place in uses if isinstance(use_id := use.get("id"), str)}
@@ -286,30 +296,32 @@ def _pairing(messages: Sequence[object], index: int, where: str) -> Iterator[Pro
             del waiting[use_id]
         else:
             why = "is answered twice" if use_id in open_uses else "is not in the message before"
-            yield Problem("A3", f"{place}.tool_use_id", f"The tool use {shown(use_id)} {why}.")
+            yield RequestProblem("A3", f"{place}.tool_use_id", f"The tool use {shown(use_id)} {why}.")
     for use_id, place in waiting.items():
-        yield Problem("A3", where, f"The tool use {shown(use_id)} of {place} has no result in this message.")
+        yield RequestProblem("A3", where, f"The tool use {shown(use_id)} of {place} has no result in this message.")
     content = elements(fields(messages[index]).get("content"))
     leading = next((i for i, block in enumerate(content) if fields(block).get("type") != "tool_result"), len(content))
     if leading < len(results):
-        yield Problem("A2", f"{where}.content[{leading}]", "Tool results stand before every other block.")
+        yield RequestProblem("A2", f"{where}.content[{leading}]", "Tool results stand before every other block.")
 
 
 # The end of the list.
 
 
-def _ending(messages: Sequence[object]) -> Iterator[Problem]:
+def _ending(messages: Sequence[object]) -> Iterator[RequestProblem]:
     where = "messages[-1]"
     last = fields(messages[-1])
     if last.get("role") != "assistant":
         return
-    yield Problem("A7", where, "The last message is the assistant's; newer models and thinking take no prefill.")
+    yield RequestProblem("A7", where, "The last message is the assistant's; newer models and thinking take no prefill.")
     for use, place in _uses(last, where):
-        yield Problem("A3", where, f"The tool use {shown(use.get('id'))} of {place} has no result: the list ends.")
+        yield RequestProblem(
+            "A3", where, f"The tool use {shown(use.get('id'))} of {place} has no result: the list ends."
+        )
     content = last.get("content")
     final = content if isinstance(content, str) else fields((elements(content) or (None,))[-1]).get("text")
     if isinstance(final, str) and final != final.rstrip():
-        yield Problem("A9", where, "The final assistant text ends in white space.")
+        yield RequestProblem("A9", where, "The final assistant text ends in white space.")
 
 
 def _answers(messages: Sequence[object], index: int) -> bool:
@@ -320,7 +332,7 @@ def _past_system(messages: Sequence[object], index: int) -> int:
     return index - 1 if index > 0 and _role(messages, index) == "system" else index
 
 
-def _loop_thinking(request: Mapping[str, object], messages: Sequence[object], since: int) -> Iterator[Problem]:
+def _loop_thinking(request: Mapping[str, object], messages: Sequence[object], since: int) -> Iterator[RequestProblem]:
     """With a thinking budget, the assistant message that opened the running tool loop starts with thinking."""
     if fields(request.get("thinking")).get("type") != "enabled":
         return
@@ -333,23 +345,23 @@ def _loop_thinking(request: Mapping[str, object], messages: Sequence[object], si
     opening = fields(next(iter(elements(fields(messages[first]).get("content"))), None)).get("type")
     if string(opening) not in _THINKING:
         where = f"messages[{first}].content[0]"
-        yield Problem("A5", where, f"The running tool loop starts with its thinking, found {shown(opening)}.")
+        yield RequestProblem("A5", where, f"The running tool loop starts with its thinking, found {shown(opening)}.")
 
 
 # Cache marks.
 
 
-def _cache_mark(block: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _cache_mark(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     if block.get("cache_control") is None:
         return
     mark = fields(block.get("cache_control"))
     place = f"{where}.cache_control"
     if mark.get("type") != "ephemeral" or mark.get("ttl") not in _TTLS:
-        yield Problem("A10", place, "A cache mark is ephemeral, with a ttl of 5m or 1h.")
+        yield RequestProblem("A10", place, "A cache mark is ephemeral, with a ttl of 5m or 1h.")
     if string(block.get("type")) in _THINKING:
-        yield Problem("A10", place, "A thinking block takes no cache mark.")
+        yield RequestProblem("A10", place, "A thinking block takes no cache mark.")
     elif block.get("type") == "text" and not (string(block.get("text")) or "").strip():
-        yield Problem("A10", place, "An empty text block takes no cache mark.")
+        yield RequestProblem("A10", place, "An empty text block takes no cache mark.")
 
 
 def _marked(values: object, where: str) -> Iterator[tuple[object, str]]:
@@ -368,7 +380,7 @@ def _marked_flat(values: object, where: str) -> Iterator[tuple[object, str]]:
             yield mark.get("ttl"), f"{where}[{index}].cache_control"
 
 
-def _cache_marks(request: Mapping[str, object], messages: Sequence[object], since: int) -> Iterator[Problem]:
+def _cache_marks(request: Mapping[str, object], messages: Sequence[object], since: int) -> Iterator[RequestProblem]:
     marks: list[tuple[object, str]] = []
     if since == 0:
         marks += [*_marked(request.get("tools"), "tools"), *_marked(request.get("system"), "system")]
@@ -378,9 +390,9 @@ def _cache_marks(request: Mapping[str, object], messages: Sequence[object], sinc
         marks.append((mark.get("ttl"), "cache_control"))  # the API puts this one on the last block by itself
     if len(marks) > MAX_CACHE_MARKS:
         what = f"At most {MAX_CACHE_MARKS} cache marks are taken, found {len(marks)}."
-        yield Problem("A10", marks[MAX_CACHE_MARKS][1], what)
+        yield RequestProblem("A10", marks[MAX_CACHE_MARKS][1], what)
     short = False
     for ttl, where in marks:
         if ttl == "1h" and short:
-            yield Problem("A10", where, "A cache mark of one hour stands after one of five minutes.")
+            yield RequestProblem("A10", where, "A cache mark of one hour stands after one of five minutes.")
         short = short or ttl != "1h"

@@ -6,7 +6,14 @@ from typing import Any
 
 import msgspec
 
-from foveal.core.entry import (
+from foveal.dialects import gemini_rules
+from foveal.dialects.media import IMAGE_TYPES, check_image, labelled
+from foveal.dialects.opaque import opaque, verbatim
+from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire
+from foveal.dialects.rules import RequestProblem
+from foveal.dialects.tools import hosted_by
+from foveal.dialects.turns import BEGIN, CONTINUE, join_turns
+from foveal.values.entry import (
     File,
     Image,
     Message,
@@ -19,13 +26,6 @@ from foveal.core.entry import (
     ToolResult,
     Usage,
 )
-from foveal.dialects import gemini_rules
-from foveal.dialects.media import IMAGE_TYPES, check_image, labelled
-from foveal.dialects.opaque import opaque, verbatim
-from foveal.dialects.port import Ask, CannotSay, ToolSpec, Wire
-from foveal.dialects.rules import Problem
-from foveal.dialects.tools import hosted_by
-from foveal.dialects.turns import BEGIN, CONTINUE, join_turns
 
 NO_SIGNATURE = b"skip_thought_signature_validator"
 """What Gemini 3 takes in place of a signature for calls that it did not make itself."""
@@ -81,7 +81,7 @@ class Gemini:
         join_turns(wires, chunk, "parts", begin=_user_text(BEGIN), go_on=_user_text(CONTINUE))
 
     def request(
-        self, ask: Ask, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
+        self, ask: RequestOptions, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
     ) -> dict[str, Any]:
         contents = list(wires)
         self.join(contents, tail)
@@ -109,7 +109,7 @@ class Gemini:
         parts: Sequence[Mapping[str, Any]] = content.get("parts") or ()
         return Message("assistant", tuple(_parse_part(part) for part in parts), model), _usage(reply, model)
 
-    def problems(self, request: Mapping[str, Any], since: int) -> list[Problem]:
+    def problems(self, request: Mapping[str, Any], since: int) -> list[RequestProblem]:
         return gemini_rules.problems(request, since)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from foveal.dialects.rules import (
     IMAGE_TYPES,
-    Problem,
+    RequestProblem,
     data_problems,
     elements,
     fields,
@@ -75,12 +75,12 @@ def _get(value: object, key: str) -> object:
     return node.get(_WIRE.get(key, key)) if found is None else found
 
 
-def problems(request: Mapping[str, Any], since: int = 0, *, signatures: bool = False) -> list[Problem]:
+def problems(request: Mapping[str, Any], since: int = 0, *, signatures: bool = False) -> list[RequestProblem]:
     """What is wrong with the request; contents before `since` are known to be right.
 
     `signatures` asks for the thought signatures that Gemini 3 and later refuse to go without.
     """
-    found: list[Problem] = []
+    found: list[RequestProblem] = []
     if since <= 0:
         found += _config(request.get("config"))
     contents = request.get("contents")
@@ -107,7 +107,7 @@ def _takes_media(model: object) -> bool:
     return version is None or int(version[1]) >= _MEDIA_IN_RESPONSES_SINCE
 
 
-def _config(config: object) -> Iterator[Problem]:
+def _config(config: object) -> Iterator[RequestProblem]:
     instruction = _get(config, "system_instruction")
     yield from value_problems(instruction, "config.system_instruction")
     if isinstance(instruction, str):
@@ -124,13 +124,13 @@ def _config(config: object) -> Iterator[Problem]:
     yield from unique_name_problems(named)
 
 
-def _repeated_ids(turns: Sequence[object]) -> Iterator[Problem]:
+def _repeated_ids(turns: Sequence[object]) -> Iterator[RequestProblem]:
     seen: dict[str, int] = {}
     for index, turn in enumerate(turns):
         for call, where in _held(turn, f"contents[{index}]", "function_call"):
             # A repetition inside one turn is a matter of that turn alone, and reported with it.
             if isinstance(call_id := _get(call, "id"), str) and seen.setdefault(call_id, index) != index:
-                yield Problem(
+                yield RequestProblem(
                     "G3", f"{where}.function_call.id", f"The call id {shown(call_id)} is used in an earlier turn."
                 )
 
@@ -143,7 +143,7 @@ def _role(turn: object) -> object:
     return "user" if role is None else role  # as the SDK takes it
 
 
-def _content(value: object, where: str, *, media: bool, signatures: bool) -> Iterator[Problem]:
+def _content(value: object, where: str, *, media: bool, signatures: bool) -> Iterator[RequestProblem]:
     turn = mapping(value)
     if turn is None or _role(turn) not in _ROLES:
         found = value if turn is None else _role(turn)
@@ -152,18 +152,18 @@ def _content(value: object, where: str, *, media: bool, signatures: bool) -> Ite
     yield from value_problems(turn, where)
     parts = sequence(turn.get("parts"))
     if not parts:
-        yield Problem("M8", f"{where}.parts", "A content has at least one part.")
+        yield RequestProblem("M8", f"{where}.parts", "A content has at least one part.")
         return
     for index, part in enumerate(parts):
         yield from _part(part, f"{where}.parts[{index}]", media=media)
     yield from _calls(turn, where, signatures=signatures)
 
 
-def _part(part: object, where: str, *, media: bool) -> Iterator[Problem]:
+def _part(part: object, where: str, *, media: bool) -> Iterator[RequestProblem]:
     kinds = [kind for kind in _KINDS if _get(part, kind) is not None]
     if len(kinds) != 1:
         found = " and ".join(kinds) or "nothing"
-        yield Problem("M8", where, f"A part holds exactly one thing, found {found}.")
+        yield RequestProblem("M8", where, f"A part holds exactly one thing, found {found}.")
         return
     kind = kinds[0]
     if kind == "text" and not (string(_get(part, "text")) or "").strip() and _get(part, "thought_signature"):
@@ -171,10 +171,10 @@ def _part(part: object, where: str, *, media: bool) -> Iterator[Problem]:
     if (check := _PARTS.get(kind)) is not None:
         yield from check(_get(part, kind), f"{where}.{kind}")
     if kind == "function_response" and not media and elements(_get(_get(part, kind), "parts")):
-        yield Problem("M11", f"{where}.{kind}.parts", "This model takes no media inside a function response.")
+        yield RequestProblem("M11", f"{where}.{kind}.parts", "This model takes no media inside a function response.")
 
 
-def _inline_data(blob: object, where: str) -> Iterator[Problem]:
+def _inline_data(blob: object, where: str) -> Iterator[RequestProblem]:
     media_type, data = _get(blob, "mime_type"), _get(blob, "data")
     if isinstance(media_type, str) and not media_type.startswith("image/"):
         yield from data_problems(data, where)  # sound, video and documents have types of their own
@@ -182,32 +182,32 @@ def _inline_data(blob: object, where: str) -> Iterator[Problem]:
         yield from image_problems(media_type, data, where, _IMAGES)
 
 
-def _file_data(data: object, where: str) -> Iterator[Problem]:
+def _file_data(data: object, where: str) -> Iterator[RequestProblem]:
     if not string(_get(data, "file_uri")):
         yield shape(f"{where}.file_uri", "the address of a file", _get(data, "file_uri"))
 
 
-def _function_call(call: object, where: str) -> Iterator[Problem]:
+def _function_call(call: object, where: str) -> Iterator[RequestProblem]:
     yield from name_problems(_get(call, "name"), f"{where}.name", _NAME)
     if (call_id := _get(call, "id")) is not None:
         yield from id_problems(call_id, f"{where}.id")
     if (args := _get(call, "args")) is not None and mapping(args) is None:
-        yield Problem("G5", f"{where}.args", f"The arguments are a JSON object, found {shown(args)}.")
+        yield RequestProblem("G5", f"{where}.args", f"The arguments are a JSON object, found {shown(args)}.")
 
 
-def _function_response(response: object, where: str) -> Iterator[Problem]:
+def _function_response(response: object, where: str) -> Iterator[RequestProblem]:
     yield from name_problems(_get(response, "name"), f"{where}.name", _NAME)
     if (call_id := _get(response, "id")) is not None:
         yield from id_problems(call_id, f"{where}.id")
     if mapping(value := _get(response, "response")) is None:
         what = f'A function response is an object such as {{"output": …}}, found {shown(value)}.'
-        yield Problem("M10", f"{where}.response", what)
+        yield RequestProblem("M10", f"{where}.response", what)
     for index, part in enumerate(elements(_get(response, "parts"))):
         if (blob := _get(part, "inline_data")) is not None:
             yield from _inline_data(blob, f"{where}.parts[{index}].inline_data")
 
 
-_PARTS: Final[Mapping[str, Callable[[object, str], Iterator[Problem]]]] = {
+_PARTS: Final[Mapping[str, Callable[[object, str], Iterator[RequestProblem]]]] = {
     "text": text_problems,
     "inline_data": _inline_data,
     "file_data": _file_data,
@@ -223,19 +223,19 @@ def _held(turn: object, where: str, kind: str) -> Iterator[tuple[object, str]]:
             yield value, f"{where}.parts[{index}]"
 
 
-def _calls(turn: Mapping[str, object], where: str, *, signatures: bool) -> Iterator[Problem]:
+def _calls(turn: Mapping[str, object], where: str, *, signatures: bool) -> Iterator[RequestProblem]:
     seen: set[str] = set()
     for call, place in _held(turn, where, "function_call"):
         if _role(turn) != "model":
-            yield Problem("M4", place, "A function call stands in a turn of the model.")
+            yield RequestProblem("M4", place, "A function call stands in a turn of the model.")
         if isinstance(call_id := _get(call, "id"), str):
             if call_id in seen:
-                yield Problem(
+                yield RequestProblem(
                     "G3", f"{place}.function_call.id", f"The call id {shown(call_id)} is used twice in this turn."
                 )
             seen.add(call_id)
     if signatures and (unsigned := _unsigned_call(turn, where)) is not None:
-        yield Problem("M6", unsigned, "The first function call of a turn carries its thought signature.")
+        yield RequestProblem("M6", unsigned, "The first function call of a turn carries its thought signature.")
 
 
 def _unsigned_call(turn: Mapping[str, object], where: str) -> str | None:
@@ -249,28 +249,30 @@ def _unsigned_call(turn: Mapping[str, object], where: str) -> str | None:
 # A turn and the one before it.
 
 
-def _neighbours(turns: Sequence[object], index: int, where: str) -> Iterator[Problem]:
+def _neighbours(turns: Sequence[object], index: int, where: str) -> Iterator[RequestProblem]:
     role = _role(turns[index])
     if index == 0 and role != "user":
-        yield Problem("M1", where, f"The first content is the user's, found {shown(role)}.")
+        yield RequestProblem("M1", where, f"The first content is the user's, found {shown(role)}.")
     if index > 0 and role == _role(turns[index - 1]):
-        yield Problem("M3", where, f"Two contents of the {shown(role)} in a row; merge them.")
+        yield RequestProblem("M3", where, f"Two contents of the {shown(role)} in a row; merge them.")
     yield from _pairing(turns, index, where)
     parts = elements(fields(turns[index]).get("parts"))
     kinds = [_get(part, "function_response") is not None for part in parts]
     if True in kinds and False in kinds[: kinds.count(True)]:
-        yield Problem("M5", f"{where}.parts[{kinds.index(False)}]", "Function responses stand before every other part.")
+        yield RequestProblem(
+            "M5", f"{where}.parts[{kinds.index(False)}]", "Function responses stand before every other part."
+        )
 
 
-def _pairing(turns: Sequence[object], index: int, where: str) -> Iterator[Problem]:
+def _pairing(turns: Sequence[object], index: int, where: str) -> Iterator[RequestProblem]:
     before = turns[index - 1] if index else None
     calls = [call for call, _ in _held(before, "", "function_call")]
     responses = list(_held(turns[index], where, "function_response"))
     if responses and _role(turns[index]) != "user":
-        yield Problem("M4", where, "Function responses stand in a turn of the user.")
+        yield RequestProblem("M4", where, "Function responses stand in a turn of the user.")
     if len(calls) != len(responses):
         what = f"The turn before made {len(calls)} function calls, this one holds {len(responses)} function responses."
-        yield Problem("M4", where, what)
+        yield RequestProblem("M4", where, what)
         return
     known = {(string(_get(call, "name")), string(_get(call, "id"))) for call in calls}
     for call, (response, place) in zip(calls, responses, strict=True):
@@ -278,9 +280,11 @@ def _pairing(turns: Sequence[object], index: int, where: str) -> Iterator[Proble
             continue
         name, call_id = string(_get(response, "name")), string(_get(response, "id"))
         if (name, call_id) in known:
-            yield Problem("M5", place, f"The response of {shown(name)} is not in the order of the calls.")
+            yield RequestProblem("M5", place, f"The response of {shown(name)} is not in the order of the calls.")
         else:
-            yield Problem("M4", place, f"The response of {shown(name)} with the id {shown(call_id)} answers no call.")
+            yield RequestProblem(
+                "M4", place, f"The response of {shown(name)} with the id {shown(call_id)} answers no call."
+            )
 
 
 def _answers(call: object, response: object) -> bool:
@@ -292,9 +296,9 @@ def _answers(call: object, response: object) -> bool:
 # The end of the list.
 
 
-def _ending(turns: Sequence[object]) -> Iterator[Problem]:
+def _ending(turns: Sequence[object]) -> Iterator[RequestProblem]:
     where = "contents[-1]"
     if _role(turns[-1]) != "user":
-        yield Problem("M2", where, "The last content is the user's.")
+        yield RequestProblem("M2", where, "The last content is the user's.")
     if calls := sum(1 for _ in _held(turns[-1], where, "function_call")):
-        yield Problem("M4", where, f"{calls} function calls have no function responses: the list ends.")
+        yield RequestProblem("M4", where, f"{calls} function calls have no function responses: the list ends.")

@@ -3,8 +3,8 @@
 from base64 import b64encode
 from collections.abc import Sequence
 
-from foveal.core.entry import File, Image, Part, Text
 from foveal.dialects.port import CannotSay
+from foveal.values.entry import File, Image, Part, Text
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from foveal.core.entry import Opaque
+from foveal.values.entry import Opaque
 
 
 def opaque(provider: str, said: Mapping[str, Any]) -> Opaque:

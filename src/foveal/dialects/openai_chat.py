@@ -5,7 +5,13 @@ from typing import Any
 
 import msgspec
 
-from foveal.core.entry import (
+from foveal.dialects import openai_chat_rules
+from foveal.dialects.media import check_image, data_url
+from foveal.dialects.opaque import opaque
+from foveal.dialects.port import CannotSay, RequestOptions, Wire
+from foveal.dialects.rules import RequestProblem
+from foveal.dialects.tools import chat_form, hosted_by
+from foveal.values.entry import (
     File,
     Image,
     Message,
@@ -18,12 +24,6 @@ from foveal.core.entry import (
     ToolResult,
     Usage,
 )
-from foveal.dialects import openai_chat_rules
-from foveal.dialects.media import check_image, data_url
-from foveal.dialects.opaque import opaque
-from foveal.dialects.port import Ask, CannotSay, Wire
-from foveal.dialects.rules import Problem
-from foveal.dialects.tools import chat_form, hosted_by
 
 MOST_CALLS = 128
 # What a reply's message holds that parts stand for. `parsed` is the SDK's own reading of the content.
@@ -61,7 +61,7 @@ class OpenAIChat:
         wires.extend(chunk)
 
     def request(
-        self, ask: Ask, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
+        self, ask: RequestOptions, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
     ) -> dict[str, Any]:
         messages = [*self.chunk(lead), *wires]
         self.join(messages, tail)
@@ -85,7 +85,7 @@ class OpenAIChat:
             parts.append(opaque(self.name, others))
         return Message("assistant", tuple(parts), reply.get("model")), _usage(reply)
 
-    def problems(self, request: Mapping[str, Any], since: int) -> list[Problem]:
+    def problems(self, request: Mapping[str, Any], since: int) -> list[RequestProblem]:
         lead = next((i for i, wire in enumerate(request["messages"]) if wire["role"] != "system"), 0)
         return openai_chat_rules.problems(request, since + lead if since else 0)
 

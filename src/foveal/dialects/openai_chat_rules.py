@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from foveal.dialects.rules import (
-    Problem,
+    RequestProblem,
     argument_problems,
     elements,
     fields,
@@ -39,13 +39,13 @@ _PARTS: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
-def problems(request: Mapping[str, Any], since: int = 0) -> list[Problem]:
+def problems(request: Mapping[str, Any], since: int = 0) -> list[RequestProblem]:
     """What is wrong with the request; messages before `since` are known to be right."""
     messages = sequence(request.get("messages"))
     if not messages:
         return [shape("messages", "a list of messages", request.get("messages"))]
     since = min(max(since, 0), len(messages))
-    found: list[Problem] = []
+    found: list[RequestProblem] = []
     if since == 0:
         found += _tools(request.get("tools"))
     calls = _Calls(set() if since == 0 else None)
@@ -75,7 +75,7 @@ class _Calls:
         self._pending: dict[str, str] = {}
         self._answered: set[str] = set()
 
-    def step(self, message: Mapping[str, object], index: int) -> Iterator[Problem]:
+    def step(self, message: Mapping[str, object], index: int) -> Iterator[RequestProblem]:
         where = f"messages[{index}]"
         if message.get("role") == "tool":
             yield from self._answer(message, where)
@@ -87,23 +87,25 @@ class _Calls:
             for number, call in enumerate(elements(message.get("tool_calls"))):
                 yield from self._open(fields(call).get("id"), f"{where}.tool_calls[{number}]")
 
-    def unanswered(self, where: str, before: str) -> Iterator[Problem]:
+    def unanswered(self, where: str, before: str) -> Iterator[RequestProblem]:
         for call_id, call in self._pending.items():
-            yield Problem("C1", where, f"The call {shown(call_id)} of {call} has no tool message before {before}.")
+            yield RequestProblem(
+                "C1", where, f"The call {shown(call_id)} of {call} has no tool message before {before}."
+            )
 
-    def _open(self, call_id: object, where: str) -> Iterator[Problem]:
+    def _open(self, call_id: object, where: str) -> Iterator[RequestProblem]:
         if not isinstance(call_id, str):
             return  # reported with the shape of the call
         if call_id in self._pending or (self._seen is not None and call_id in self._seen):
-            yield Problem("G3", f"{where}.id", f"The call id {shown(call_id)} is used twice.")
+            yield RequestProblem("G3", f"{where}.id", f"The call id {shown(call_id)} is used twice.")
         self._pending[call_id] = where
         if self._seen is not None:
             self._seen.add(call_id)
 
-    def _answer(self, message: Mapping[str, object], where: str) -> Iterator[Problem]:
+    def _answer(self, message: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
         call_id = string(message.get("tool_call_id"))
         if not self._pending and not self._answered:
-            yield Problem(
+            yield RequestProblem(
                 "C2", where, f"The tool message for {shown(call_id)} follows no assistant message with calls."
             )
         elif call_id is not None and call_id in self._pending:
@@ -111,10 +113,10 @@ class _Calls:
             self._answered.add(call_id)
         else:
             why = "is answered already" if call_id in self._answered else "is not among the calls before it"
-            yield Problem("G1", f"{where}.tool_call_id", f"The call {shown(call_id)} {why}.")
+            yield RequestProblem("G1", f"{where}.tool_call_id", f"The call {shown(call_id)} {why}.")
 
 
-def _message(value: object, where: str) -> Iterator[Problem]:
+def _message(value: object, where: str) -> Iterator[RequestProblem]:
     message = mapping(value)
     if message is None:
         yield shape(where, "a message", value)
@@ -131,7 +133,7 @@ def _message(value: object, where: str) -> Iterator[Problem]:
         yield from _tool_calls(message, role, f"{where}.tool_calls")
 
 
-def _content(message: Mapping[str, object], role: str, where: str) -> Iterator[Problem]:
+def _content(message: Mapping[str, object], role: str, where: str) -> Iterator[RequestProblem]:
     content = message.get("content")
     # An assistant may say nothing when it acts; a tool may have nothing to say.
     silent = role == "assistant" and any(
@@ -139,38 +141,38 @@ def _content(message: Mapping[str, object], role: str, where: str) -> Iterator[P
     )
     if content is None:
         if not silent:
-            yield Problem("C3", where, f"The {role} message has no content.")
+            yield RequestProblem("C3", where, f"The {role} message has no content.")
     elif isinstance(content, str):
         if role != "tool" and not (silent and not content):
             yield from text_problems(content, where)
     elif (parts := sequence(content)) is None:
-        yield Problem("C3", where, f"Content is a string or a list of parts, found {shown(content)}.")
+        yield RequestProblem("C3", where, f"Content is a string or a list of parts, found {shown(content)}.")
     elif not parts:
-        yield Problem("G6", where, "The list of content parts is empty.")
+        yield RequestProblem("G6", where, "The list of content parts is empty.")
     else:
         for index, part in enumerate(parts):
             yield from _part(part, role, f"{where}[{index}]")
 
 
-def _part(value: object, role: str, where: str) -> Iterator[Problem]:
+def _part(value: object, role: str, where: str) -> Iterator[RequestProblem]:
     part = fields(value)
     kind = string(part.get("type"))
     if kind not in _PARTS[role]:
         allowed = ", ".join(sorted(_PARTS[role]))
-        yield Problem("C3", where, f"A {role} message takes {allowed} parts, found {shown(part.get('type'))}.")
+        yield RequestProblem("C3", where, f"A {role} message takes {allowed} parts, found {shown(part.get('type'))}.")
     elif kind == "text":
         yield from text_problems(part.get("text"), f"{where}.text")
     elif kind == "image_url":
         yield from image_url_problems(fields(part.get("image_url")).get("url"), f"{where}.image_url.url")
 
 
-def _tool_calls(message: Mapping[str, object], role: str, where: str) -> Iterator[Problem]:
+def _tool_calls(message: Mapping[str, object], role: str, where: str) -> Iterator[RequestProblem]:
     if role != "assistant":
         yield shape(where, "no tool_calls outside an assistant message", message.get("tool_calls"))
         return
     calls = elements(message.get("tool_calls"))
     if not 0 < len(calls) <= MAX_CALLS:
-        yield Problem("C7", where, f"A message makes 1 to {MAX_CALLS} calls, found {len(calls)}.")
+        yield RequestProblem("C7", where, f"A message makes 1 to {MAX_CALLS} calls, found {len(calls)}.")
     for index, value in enumerate(calls):
         place = f"{where}[{index}]"
         call = fields(value)
@@ -182,30 +184,34 @@ def _tool_calls(message: Mapping[str, object], role: str, where: str) -> Iterato
             yield from check(call, place)
 
 
-def _function_call(call: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _function_call(call: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     function = fields(call.get("function"))
     yield from name_problems(function.get("name"), f"{where}.function.name")
     arguments = function.get("arguments")
     if isinstance(arguments, str):
         yield from argument_problems(arguments, f"{where}.function.arguments")
     else:
-        yield Problem("C4", f"{where}.function.arguments", f"Arguments are a string of JSON, found {shown(arguments)}.")
+        yield RequestProblem(
+            "C4", f"{where}.function.arguments", f"Arguments are a string of JSON, found {shown(arguments)}."
+        )
 
 
-def _custom_call(call: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _custom_call(call: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     custom = fields(call.get("custom"))
     yield from name_problems(custom.get("name"), f"{where}.custom.name")
     if not isinstance(custom.get("input"), str):
-        yield Problem("C4", f"{where}.custom.input", f"The input is a string, found {shown(custom.get('input'))}.")
+        yield RequestProblem(
+            "C4", f"{where}.custom.input", f"The input is a string, found {shown(custom.get('input'))}."
+        )
 
 
-_CALLS: Final[Mapping[str, Callable[[Mapping[str, object], str], Iterator[Problem]]]] = {
+_CALLS: Final[Mapping[str, Callable[[Mapping[str, object], str], Iterator[RequestProblem]]]] = {
     "function": _function_call,
     "custom": _custom_call,
 }
 
 
-def _tools(value: object) -> Iterator[Problem]:
+def _tools(value: object) -> Iterator[RequestProblem]:
     if value is None:
         return
     tools = sequence(value)

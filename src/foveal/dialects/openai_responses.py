@@ -6,7 +6,13 @@ from typing import Any
 
 import msgspec
 
-from foveal.core.entry import (
+from foveal.dialects import openai_responses_rules
+from foveal.dialects.media import check_image, data_url
+from foveal.dialects.opaque import opaque, sent, verbatim
+from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire
+from foveal.dialects.rules import RequestProblem
+from foveal.dialects.tools import hosted_by
+from foveal.values.entry import (
     File,
     Image,
     Message,
@@ -19,12 +25,6 @@ from foveal.core.entry import (
     ToolResult,
     Usage,
 )
-from foveal.dialects import openai_responses_rules
-from foveal.dialects.media import check_image, data_url
-from foveal.dialects.opaque import opaque, sent, verbatim
-from foveal.dialects.port import Ask, CannotSay, ToolSpec, Wire
-from foveal.dialects.rules import Problem
-from foveal.dialects.tools import hosted_by
 
 _ROLES = {"user": "user", "system": "developer"}
 
@@ -68,7 +68,7 @@ class OpenAIResponses:
         wires.extend(chunk)
 
     def request(
-        self, ask: Ask, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
+        self, ask: RequestOptions, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
     ) -> dict[str, Any]:
         items = list(wires)
         self.join(items, tail)
@@ -88,7 +88,7 @@ class OpenAIResponses:
         parts = [part for item in reply["output"] for part in _parse_item(item)]
         return Message("assistant", tuple(parts), reply.get("model")), _usage(reply)
 
-    def problems(self, request: Mapping[str, Any], since: int) -> list[Problem]:
+    def problems(self, request: Mapping[str, Any], since: int) -> list[RequestProblem]:
         return openai_responses_rules.problems(request, since)
 
 

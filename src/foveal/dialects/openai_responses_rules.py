@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from foveal.dialects.rules import (
     ID_LENGTH,
-    Problem,
+    RequestProblem,
     argument_problems,
     fields,
     id_problems,
@@ -68,9 +68,9 @@ _OTHERS: Final = frozenset(
 _Part = Literal["model", "output", "other"]
 
 
-def problems(request: Mapping[str, Any], since: int = 0) -> list[Problem]:
+def problems(request: Mapping[str, Any], since: int = 0) -> list[RequestProblem]:
     """What is wrong with the request; items before `since` are known to be right."""
-    found: list[Problem] = []
+    found: list[RequestProblem] = []
     if since <= 0:
         found += value_problems(request.get("instructions"), "instructions")
         found += _tools(request.get("tools"), "tools")
@@ -85,8 +85,8 @@ def problems(request: Mapping[str, Any], since: int = 0) -> list[Problem]:
     return found + _list_problems(items, min(max(since, 0), len(items)), stored=stored)
 
 
-def _list_problems(items: Sequence[object], since: int, *, stored: bool) -> list[Problem]:
-    found: list[Problem] = []
+def _list_problems(items: Sequence[object], since: int, *, stored: bool) -> list[RequestProblem]:
+    found: list[RequestProblem] = []
     step = _Step(set() if since == 0 else None, stored=stored)
     ids: set[str] = set()
     for index in range(_step_start(items, since), len(items)):
@@ -98,7 +98,7 @@ def _list_problems(items: Sequence[object], since: int, *, stored: bool) -> list
             found += _item(items[index], where)
         if since == 0 and isinstance(item_id := item.get("id"), str) and _type(item) != "item_reference":
             if item_id in ids:
-                found.append(Problem("G3", f"{where}.id", f"The item id {shown(item_id)} is used twice."))
+                found.append(RequestProblem("G3", f"{where}.id", f"The item id {shown(item_id)} is used twice."))
             ids.add(item_id)
     found += step.finish()
     return found
@@ -149,7 +149,7 @@ class _Step:
         self._answering = False
         self._referring = False
 
-    def take(self, item: Mapping[str, object], where: str) -> Iterator[Problem]:
+    def take(self, item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
         yield from self._follow(item, where)
         part = _part_in_step(item)
         if part == "other" or (part == "model" and self._answering):
@@ -163,47 +163,47 @@ class _Step:
         elif _type(item) == "item_reference":
             self._referring = True
 
-    def finish(self) -> Iterator[Problem]:
+    def finish(self) -> Iterator[RequestProblem]:
         yield from self._unanswered("input[-1]", "the list ends")
         if self._reasoning is not None:
-            yield Problem("R3", "input[-1]", f"The reasoning of {self._reasoning} is followed by nothing.")
+            yield RequestProblem("R3", "input[-1]", f"The reasoning of {self._reasoning} is followed by nothing.")
 
-    def _follow(self, item: Mapping[str, object], where: str) -> Iterator[Problem]:
+    def _follow(self, item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
         if _type(item) == "reasoning":
             self._reasoning = where
         elif self._reasoning is not None:
             if _part_in_step(item) != "model":
                 what = f"The reasoning of {self._reasoning} is followed by {shown(_type(item))}, not by what it led to."
-                yield Problem("R3", where, what)
+                yield RequestProblem("R3", where, what)
             self._reasoning = None
 
-    def _unanswered(self, where: str, before: str) -> Iterator[Problem]:
+    def _unanswered(self, where: str, before: str) -> Iterator[RequestProblem]:
         for (kind, call_id), call in self._pending.items():
             rule = "R2" if kind == "function_call_output" else "R6"
-            yield Problem(rule, where, f"The call {shown(call_id)} of {call} has no {kind} before {before}.")
+            yield RequestProblem(rule, where, f"The call {shown(call_id)} of {call} has no {kind} before {before}.")
 
-    def _open(self, item: Mapping[str, object], where: str) -> Iterator[Problem]:
+    def _open(self, item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
         call_id = item.get("call_id")
         if not isinstance(call_id, str):
             return  # reported with the shape of the item
         key = (_OUTPUT_OF[_type(item)], call_id)
         if key in self._pending or (self._seen is not None and call_id in self._seen):
-            yield Problem("G3", f"{where}.call_id", f"The call id {shown(call_id)} is used twice.")
+            yield RequestProblem("G3", f"{where}.call_id", f"The call id {shown(call_id)} is used twice.")
         self._pending[key] = where
         if self._seen is not None:
             self._seen.add(call_id)
 
-    def _answer(self, item: Mapping[str, object], where: str) -> Iterator[Problem]:
+    def _answer(self, item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
         kind, call_id = _type(item), _answered_id(item)
         key = (kind, call_id or "")
         if key in self._pending:
             del self._pending[key]
             self._answered.add(key)
         elif key in self._answered:
-            yield Problem("G1", where, f"The call {shown(call_id)} has an output already.")
+            yield RequestProblem("G1", where, f"The call {shown(call_id)} has an output already.")
         elif not (self._stored or self._referring):
             rule = "R1" if kind == "function_call_output" else "R6"
-            yield Problem(rule, where, f"The {kind} for {shown(call_id)} has no call right before it.")
+            yield RequestProblem(rule, where, f"The {kind} for {shown(call_id)} has no call right before it.")
 
 
 def _answered_id(item: Mapping[str, object]) -> str | None:
@@ -212,7 +212,7 @@ def _answered_id(item: Mapping[str, object]) -> str | None:
     return string(item.get(key))
 
 
-def _item(value: object, where: str) -> Iterator[Problem]:
+def _item(value: object, where: str) -> Iterator[RequestProblem]:
     item = mapping(value)
     if item is None or not _type(item):
         yield shape(where, "an item with a type or a role", value)
@@ -228,18 +228,20 @@ def _item(value: object, where: str) -> Iterator[Problem]:
         yield from check(item, where)
 
 
-def _item_id(value: object, prefix: str | None, where: str) -> Iterator[Problem]:
+def _item_id(value: object, prefix: str | None, where: str) -> Iterator[RequestProblem]:
     if value is None or prefix is None:
         return
     if not isinstance(value, str) or _ITEM_ID.fullmatch(value) is None:
-        yield Problem(
+        yield RequestProblem(
             "R4", where, f"An item id is 1 to {ID_LENGTH} letters, digits or underscores, found {shown(value)}."
         )
     elif not value.startswith(prefix):
-        yield Problem("R4", where, f"The item id {shown(value)} does not start with {prefix}; leave foreign ids out.")
+        yield RequestProblem(
+            "R4", where, f"The item id {shown(value)} does not start with {prefix}; leave foreign ids out."
+        )
 
 
-def _message(item: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _message(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     role = string(item.get("role"))
     if role not in _PARTS:
         yield shape(f"{where}.role", f"one of {', '.join(_PARTS)}", item.get("role"))
@@ -250,7 +252,7 @@ def _message(item: Mapping[str, object], where: str) -> Iterator[Problem]:
         return
     parts = sequence(content)
     if not parts:
-        yield Problem("G6", f"{where}.content", f"The {role} message has no content.")
+        yield RequestProblem("G6", f"{where}.content", f"The {role} message has no content.")
         return
     for index, part in enumerate(parts):
         place = f"{where}.content[{index}]"
@@ -260,7 +262,7 @@ def _message(item: Mapping[str, object], where: str) -> Iterator[Problem]:
             yield from _part(fields(part), place)
 
 
-def _part(part: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _part(part: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     match part.get("type"):
         case "input_text":
             yield from text_problems(part.get("text"), f"{where}.text")
@@ -272,44 +274,46 @@ def _part(part: Mapping[str, object], where: str) -> Iterator[Problem]:
             pass
 
 
-def _reasoning(item: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _reasoning(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     if sequence(item.get("summary")) is None:
         yield shape(f"{where}.summary", "a list, which may be empty", item.get("summary"))
 
 
-def _function_call(item: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _function_call(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     yield from name_problems(item.get("name"), f"{where}.name")
     arguments = item.get("arguments")
     if isinstance(arguments, str):
         yield from argument_problems(arguments, f"{where}.arguments")
     else:
-        yield Problem("G5", f"{where}.arguments", f"Arguments are a string of JSON, found {shown(arguments)}.")
+        yield RequestProblem("G5", f"{where}.arguments", f"Arguments are a string of JSON, found {shown(arguments)}.")
 
 
-def _custom_call(item: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _custom_call(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     yield from name_problems(item.get("name"), f"{where}.name")
     if not isinstance(item.get("input"), str):
         yield shape(f"{where}.input", "a string", item.get("input"))
 
 
-def _output(item: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _output(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     output = item.get("output")
     if isinstance(output, str):  # empty is fine: a tool may have nothing to say
         return
     parts = sequence(output)
     if parts is None:
-        yield Problem("R8", f"{where}.output", f"An output is a string or a list of parts, found {shown(output)}.")
+        yield RequestProblem(
+            "R8", f"{where}.output", f"An output is a string or a list of parts, found {shown(output)}."
+        )
         return
     for index, value in enumerate(parts):
         part, place = fields(value), f"{where}.output[{index}]"
         if string(part.get("type")) not in _OUTPUT_PARTS:
             allowed = ", ".join(sorted(_OUTPUT_PARTS))
-            yield Problem("R8", place, f"An output holds {allowed} parts, found {shown(part.get('type'))}.")
+            yield RequestProblem("R8", place, f"An output holds {allowed} parts, found {shown(part.get('type'))}.")
         elif part.get("type") == "input_image":
             yield from _part(part, place)
 
 
-_ITEMS: Final[Mapping[str, Callable[[Mapping[str, object], str], Iterator[Problem]]]] = {
+_ITEMS: Final[Mapping[str, Callable[[Mapping[str, object], str], Iterator[RequestProblem]]]] = {
     "message": _message,
     "reasoning": _reasoning,
     "function_call": _function_call,
@@ -319,7 +323,7 @@ _ITEMS: Final[Mapping[str, Callable[[Mapping[str, object], str], Iterator[Proble
 }
 
 
-def _tools(value: object, where: str) -> Iterator[Problem]:
+def _tools(value: object, where: str) -> Iterator[RequestProblem]:
     if value is None:
         return
     tools = sequence(value)

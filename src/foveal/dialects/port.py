@@ -10,13 +10,13 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from foveal.core.entry import Message, Part, Usage
-from foveal.dialects.rules import Problem
+from foveal.dialects.rules import RequestProblem
+from foveal.values.entry import Message, Part, Usage
 
 Wire: TypeAlias = dict[str, Any]
 
 
-class Ask(msgspec.Struct, frozen=True):
+class RequestOptions(msgspec.Struct, frozen=True):
     """Everything of a request that is not conversation."""
 
     model: str
@@ -53,7 +53,7 @@ class Dialect(Protocol):
         ...
 
     def request(
-        self, ask: Ask, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
+        self, ask: RequestOptions, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
     ) -> dict[str, Any]:
         """The keyword arguments for the provider's own SDK.
 
@@ -65,7 +65,7 @@ class Dialect(Protocol):
         """The provider's reply as a message, with nothing lost, and what it counted."""
         ...
 
-    def problems(self, request: Mapping[str, Any], since: int) -> list[Problem]:
+    def problems(self, request: Mapping[str, Any], since: int) -> list[RequestProblem]:
         """What the provider would refuse, looking only at wire messages from `since` on."""
         ...
 
@@ -74,4 +74,4 @@ class CannotSay(Exception):
     """The format has no words for this; the caller knows which entry it was."""
 
 
-Problems: TypeAlias = Callable[[Mapping[str, Any], int], list[Problem]]
+Problems: TypeAlias = Callable[[Mapping[str, Any], int], list[RequestProblem]]

@@ -18,7 +18,7 @@ from typing import Final, cast
 import msgspec
 
 
-class Problem(msgspec.Struct, frozen=True):
+class RequestProblem(msgspec.Struct, frozen=True):
     """One reason for which a provider would refuse the request."""
 
     rule: str
@@ -123,104 +123,106 @@ def shown(value: object) -> str:
     return ascii(value if len(value) <= _SHOWN else value[:_SHOWN] + "…")
 
 
-def shape(where: str, expected: str, value: object) -> Problem:
+def shape(where: str, expected: str, value: object) -> RequestProblem:
     """A finding about a value that is not of the kind the SDK's types ask for."""
-    return Problem("G0", where, f"Expected {expected}, found {shown(value)}.")
+    return RequestProblem("G0", where, f"Expected {expected}, found {shown(value)}.")
 
 
 # Checks every provider makes.
 
 
-def text_problems(value: object, where: str) -> Iterator[Problem]:
+def text_problems(value: object, where: str) -> Iterator[RequestProblem]:
     """A text that has to say something: a string that is neither empty nor blank."""
     text = string(value)
     if text is None:
         yield shape(where, "a string", value)
     elif not text or text.isspace():
-        yield Problem("G6", where, "The text is empty or blank; leave the block out.")
+        yield RequestProblem("G6", where, "The text is empty or blank; leave the block out.")
 
 
-def id_problems(value: object, where: str) -> Iterator[Problem]:
+def id_problems(value: object, where: str) -> Iterator[RequestProblem]:
     """The id that ties a call to its result."""
     if not isinstance(value, str) or not 0 < len(value) <= ID_LENGTH:
         size = f"{len(value)} characters" if isinstance(value, str) else shown(value)
-        yield Problem("G11", where, f"A call id is a string of 1 to {ID_LENGTH} characters, found {size}.")
+        yield RequestProblem("G11", where, f"A call id is a string of 1 to {ID_LENGTH} characters, found {size}.")
 
 
-def name_problems(value: object, where: str, pattern: re.Pattern[str] = NAME) -> Iterator[Problem]:
+def name_problems(value: object, where: str, pattern: re.Pattern[str] = NAME) -> Iterator[RequestProblem]:
     """The name of a tool, in a definition or in a call."""
     if not isinstance(value, str) or pattern.fullmatch(value) is None:
-        yield Problem("G12", where, f"The tool name {shown(value)} does not match {pattern.pattern}.")
+        yield RequestProblem("G12", where, f"The tool name {shown(value)} does not match {pattern.pattern}.")
 
 
-def unique_name_problems(named: Sequence[tuple[object, str]]) -> Iterator[Problem]:
+def unique_name_problems(named: Sequence[tuple[object, str]]) -> Iterator[RequestProblem]:
     """Tool names, each with its place, of which no two may be equal."""
     first: dict[str, str] = {}
     for name, where in named:
         if isinstance(name, str) and first.setdefault(name, where) != where:
-            yield Problem("G13", where, f"The tool name {shown(name)} is already taken by {first[name]}.")
+            yield RequestProblem("G13", where, f"The tool name {shown(name)} is already taken by {first[name]}.")
 
 
-def schema_problems(value: object, where: str, *, required: bool = False) -> Iterator[Problem]:
+def schema_problems(value: object, where: str, *, required: bool = False) -> Iterator[RequestProblem]:
     """The parameters of a tool; where they are optional, none and the empty schema mean a tool without parameters."""
     if not value and not required and (value is None or mapping(value) is not None):
         return
     schema = mapping(value)
     if schema is None:
-        yield Problem("G14", where, f"Tool parameters are a JSON schema, found {shown(value)}.")
+        yield RequestProblem("G14", where, f"Tool parameters are a JSON schema, found {shown(value)}.")
         return
     kind = schema.get("type")
     if not isinstance(kind, str) or kind.lower() != "object":  # Gemini spells its types in capitals
-        yield Problem("G14", where, f'Tool parameters have the type "object", found {shown(kind)}.')
+        yield RequestProblem("G14", where, f'Tool parameters have the type "object", found {shown(kind)}.')
 
 
-def argument_problems(value: str, where: str) -> Iterator[Problem]:
+def argument_problems(value: str, where: str) -> Iterator[RequestProblem]:
     """Arguments that travel as a string of JSON."""
     if has_surrogate(value):
         return  # reported with its place by value_problems
     try:
         decoded: object = msgspec.json.decode(value)
     except RecursionError:
-        yield Problem("G5", where, "The arguments are nested too deeply to be read.")
+        yield RequestProblem("G5", where, "The arguments are nested too deeply to be read.")
     except msgspec.DecodeError as error:
-        yield Problem("G5", where, f"The arguments are not valid JSON: {error}.")
+        yield RequestProblem("G5", where, f"The arguments are not valid JSON: {error}.")
     else:
         if mapping(decoded) is None:
-            yield Problem("G5", where, f"The arguments are a JSON object, found {shown(decoded)}.")
+            yield RequestProblem("G5", where, f"The arguments are a JSON object, found {shown(decoded)}.")
 
 
 def image_problems(
     media_type: object, data: object, where: str, known: frozenset[str] = IMAGE_TYPES
-) -> Iterator[Problem]:
+) -> Iterator[RequestProblem]:
     """An image that travels inside the request."""
     if string(media_type) not in known:
-        yield Problem("G15", where, f"The media type {shown(media_type)} is not one of {', '.join(sorted(known))}.")
+        yield RequestProblem(
+            "G15", where, f"The media type {shown(media_type)} is not one of {', '.join(sorted(known))}."
+        )
     yield from data_problems(data, where)
 
 
-def data_problems(data: object, where: str) -> Iterator[Problem]:
+def data_problems(data: object, where: str) -> Iterator[RequestProblem]:
     """Base64 text, or bytes where an SDK encodes them itself."""
     if not isinstance(data, str | bytes) or not data:
-        yield Problem("G15", where, "The media data is missing or empty.")
+        yield RequestProblem("G15", where, "The media data is missing or empty.")
     elif isinstance(data, str) and data.startswith("data:"):
-        yield Problem("G15", where, "The media data is a data URL; this field takes the base64 text alone.")
+        yield RequestProblem("G15", where, "The media data is a data URL; this field takes the base64 text alone.")
 
 
-def image_url_problems(value: object, where: str) -> Iterator[Problem]:
+def image_url_problems(value: object, where: str) -> Iterator[RequestProblem]:
     """An image given by its address, or inside a data URL."""
     url = string(value)
     if not url:
-        yield Problem("G15", where, f"An image URL is a string, found {shown(value)}.")
+        yield RequestProblem("G15", where, f"An image URL is a string, found {shown(value)}.")
     elif url.startswith("data:"):
         # Only the head is split off, so that the megabytes after the comma are not copied.
         comma = url.find(",", 0, 256)
         head = url[5:comma] if comma >= 0 else ""
         if not head.endswith(";base64"):
-            yield Problem("G15", where, "An image in a data URL is written as data:<media type>;base64,<data>.")
+            yield RequestProblem("G15", where, "An image in a data URL is written as data:<media type>;base64,<data>.")
             return
         yield from image_problems(head.split(";", 1)[0].lower(), url[comma + 1 : comma + 2], where)
     elif not url.startswith(("http://", "https://")):
-        yield Problem("G15", where, f"An image URL starts with https: or data:, found {shown(url)}.")
+        yield RequestProblem("G15", where, f"An image URL starts with https: or data:, found {shown(url)}.")
 
 
 # Values that no JSON body can carry.
@@ -265,7 +267,7 @@ def _sendable(value: object) -> bool:
     return True
 
 
-def value_problems(value: object, where: str) -> Iterator[Problem]:
+def value_problems(value: object, where: str) -> Iterator[RequestProblem]:
     """Every string, key and number inside the value that cannot be sent, found without recursion."""
     if _sendable(value):
         return  # the common case, without building a path for every leaf
@@ -275,12 +277,14 @@ def value_problems(value: object, where: str) -> Iterator[Problem]:
         if (node := mapping(here)) is not None:
             for key in node:
                 if _unsendable(key) is not None:
-                    yield Problem("G5", _printable(place), f"The key {shown(key)} holds a lone UTF-16 surrogate.")
+                    yield RequestProblem(
+                        "G5", _printable(place), f"The key {shown(key)} holds a lone UTF-16 surrogate."
+                    )
             waiting.extend((node[key], f"{place}.{key}") for key in reversed(list(node)))
         elif (array := sequence(here)) is not None:
             waiting.extend((array[i], f"{place}[{i}]") for i in range(len(array) - 1, -1, -1))
         elif (reason := _unsendable(here)) is not None:
-            yield Problem("G5", _printable(place), reason)
+            yield RequestProblem("G5", _printable(place), reason)
 
 
 def _printable(place: str) -> str:

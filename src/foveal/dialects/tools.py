@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import msgspec
 
-from foveal.core.errors import BadInput
 from foveal.dialects.port import ToolSpec
+from foveal.values.errors import BadInput
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}

@@ -8,8 +8,8 @@ line is a line break.
 
 from typing import TypeAlias
 
-from foveal.core.errors import BadInput
 from foveal.recall.pattern import Chain, Chars, Choice, Node, Pattern, Repeat, Seam, is_word, literals, parse
+from foveal.values.errors import BadInput
 
 MOST_STEPS = 1_000
 """Of the graph: what a pattern of 200 characters needs unless it counts to large numbers."""

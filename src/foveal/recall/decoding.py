@@ -13,7 +13,7 @@ BLOCK_BYTES = 1 << 18
 """What is decoded at a time; file artifacts are read in pieces of this size as well."""
 
 
-class Block(NamedTuple):
+class DecodedBlock(NamedTuple):
     data: bytes
     """What the text is made of: it begins with the bytes of a character that the block before could not finish."""
     carried: int
@@ -25,16 +25,16 @@ def decoded(chunks: Iterable[bytes]) -> Iterator[str]:
     return (block.text for block in blocks_of(chunks))
 
 
-def blocks_of(chunks: Iterable[bytes]) -> Iterator[Block]:
+def blocks_of(chunks: Iterable[bytes]) -> Iterator[DecodedBlock]:
     carried, before = b"", b""
     for block in _even(chunks):
         if before:
             text, rest = _text(carried + before)
-            yield Block(carried + before, len(carried), text)
+            yield DecodedBlock(carried + before, len(carried), text)
             carried = rest
         before = block
     if before:
-        yield Block(carried + before, len(carried), whole_text(carried + before, is_last=True))
+        yield DecodedBlock(carried + before, len(carried), whole_text(carried + before, is_last=True))
 
 
 def whole_text(data: bytes, *, is_last: bool) -> str:

@@ -1,7 +1,11 @@
 """What stands behind a reference, in a few words: which tool's result, whose words, which file."""
 
-from foveal import frame, log
-from foveal.core.entry import (
+from foveal.recall.originals import located, range_blocks
+from foveal.stores import rows as log
+from foveal.stores.port import Store
+from foveal.text import guard as frame
+from foveal.text.shorten.reference import as_text
+from foveal.values.entry import (
     File,
     Image,
     Message,
@@ -13,9 +17,6 @@ from foveal.core.entry import (
     ToolCall,
     ToolResult,
 )
-from foveal.levels.reference import as_text
-from foveal.recall.originals import located, range_blocks
-from foveal.stores.port import Store
 
 _BEGINNING = 120
 """Characters of a text or of a call's arguments: enough to recognise it by."""

@@ -11,12 +11,12 @@ from typing import Literal
 
 import msgspec
 
-from foveal.core.errors import BadInput
-from foveal.recall.matches import Wanted, matching_lines
+from foveal.recall.matches import MatchQuery, matching_lines
 from foveal.recall.offsets import character_range, line_range
 from foveal.recall.originals import blocks, part_blocks, part_of, range_blocks
-from foveal.recall.windows import Window, character_window, line_window
+from foveal.recall.windows import TextWindow, character_window, line_window
 from foveal.stores.port import Store
+from foveal.values.errors import BadInput
 
 MOST_CHARACTERS = 20_000
 """What one fetch gives: about five thousand tokens, a tenth of a small model's window."""
@@ -73,7 +73,7 @@ def fetch(store: Store, session: str, wanted: Fetch, *, most: int = MOST_CHARACT
     return Fetched(window.text, wanted.unit, window.total, offset + 1, last, following)
 
 
-def _window(store: Store, session: str, wanted: Fetch, most: int) -> Window:
+def _window(store: Store, session: str, wanted: Fetch, most: int) -> TextWindow:
     is_lines, limit = wanted.unit == "lines", min(wanted.limit, most)
     source = range_blocks(store, session, wanted.ref)
     if source is None:
@@ -92,7 +92,7 @@ def _window(store: Store, session: str, wanted: Fetch, most: int) -> Window:
 
 
 def _matching(wanted: Fetch, pattern: str, source: Iterator[str], most: int) -> Fetched:
-    found = matching_lines(source, pattern, Wanted(wanted.offset, wanted.limit, wanted.context, most))
+    found = matching_lines(source, pattern, MatchQuery(wanted.offset, wanted.limit, wanted.context, most))
     _check_offset(wanted, found.total)
     following = msgspec.structs.replace(wanted, offset=found.last) if found.more else None
     first, last = (found.first, found.last) if found.text else (wanted.offset + 1, wanted.offset)

@@ -32,7 +32,7 @@ class Matches(msgspec.Struct, frozen=True):
     """Whether a match after the last shown line is not shown."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class MatchQuery(msgspec.Struct, frozen=True):
     offset: int
     """Lines up to this one are not shown."""
     limit: int
@@ -42,7 +42,7 @@ class Wanted(msgspec.Struct, frozen=True):
     """Characters shown at most; one line is shown in any case."""
 
 
-def matching_lines(blocks: Iterable[str], pattern: str, wanted: Wanted) -> Matches:
+def matching_lines(blocks: Iterable[str], pattern: str, wanted: MatchQuery) -> Matches:
     scan = _Scan(Automaton(pattern), wanted)
     for text, is_whole in _line_runs(blocks):
         scan.take(text, is_whole=is_whole)
@@ -66,7 +66,7 @@ def _line_runs(blocks: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 
 class _Scan:
-    def __init__(self, automaton: Automaton, wanted: Wanted) -> None:
+    def __init__(self, automaton: Automaton, wanted: MatchQuery) -> None:
         self._automaton, self._wanted = automaton, wanted
         self._page = _Page(wanted)
         self._line = self._seen = self._matches = 0
@@ -188,7 +188,7 @@ class _LongLine:
 class _Page:
     """What is shown, until it is full."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: MatchQuery) -> None:
         self.first = self.last = 0
         self.missed = False
         self._wanted = wanted

@@ -12,12 +12,12 @@ from hashlib import sha256
 
 import msgspec
 
-from foveal.core.entry import Part, Stored, ToolResult
-from foveal.core.errors import BadInput, StoreError
 from foveal.recall.decoding import BLOCK_BYTES, blocks_of, whole_text
-from foveal.recall.windows import Window, character_window, line_window
+from foveal.recall.windows import TextWindow, character_window, line_window
 from foveal.stores.artifacts import FileArtifacts
 from foveal.stores.port import Store
+from foveal.values.entry import Part, Stored, ToolResult
+from foveal.values.errors import BadInput, StoreError
 
 LEAST_BYTES = 4 << 20
 """A smaller artifact is read whole in a hundredth of a second."""
@@ -45,10 +45,10 @@ class Offsets(msgspec.Struct, frozen=True):
         return self.breaks[-1] + self.is_open
 
 
-def line_range(store: Store, part: Part, offset: int, *, limit: int, most: int) -> Window | None:
+def line_range(store: Store, part: Part, offset: int, *, limit: int, most: int) -> TextWindow | None:
     """The window of lines, as `line_window` gives it of the whole text; None if that has to be read."""
 
-    def window(offsets: Offsets, texts: Callable[[int, int], Iterator[str]]) -> Window:
+    def window(offsets: Offsets, texts: Callable[[int, int], Iterator[str]]) -> TextWindow:
         breaks, characters = offsets.breaks, offsets.characters
         first = min(bisect_left(breaks, offset, 1), len(breaks) - 1) - 1
         # Enough is either all the lines, or one character more than may be shown after a start somewhere in the first block.
@@ -58,20 +58,20 @@ def line_range(store: Store, part: Part, offset: int, *, limit: int, most: int) 
         )
         found = line_window(texts(first, end), offset - breaks[first], limit, most)
         cut_at = None if found.cut_at is None else found.cut_at + characters[first]
-        return Window(found.text, found.count, offsets.lines, cut_at)
+        return TextWindow(found.text, found.count, offsets.lines, cut_at)
 
     return _ranged(store, part, window)
 
 
-def character_range(store: Store, part: Part, offset: int, *, limit: int) -> Window | None:
+def character_range(store: Store, part: Part, offset: int, *, limit: int) -> TextWindow | None:
     """The window of characters, as `character_window` gives it of the whole text; None if that has to be read."""
 
-    def window(offsets: Offsets, texts: Callable[[int, int], Iterator[str]]) -> Window:
+    def window(offsets: Offsets, texts: Callable[[int, int], Iterator[str]]) -> TextWindow:
         characters = offsets.characters
         first = min(bisect_right(characters, offset), len(characters) - 1) - 1
         end = bisect_left(characters, offset + limit, first + 1)
         found = character_window(texts(first, end), offset - characters[first], limit)
-        return Window(found.text, found.count, characters[-1])
+        return TextWindow(found.text, found.count, characters[-1])
 
     return _ranged(store, part, window)
 
@@ -97,8 +97,8 @@ def noting(store: Store, item: Stored, chunks: Iterable[bytes]) -> Iterator[str]
 
 
 def _ranged(
-    store: Store, part: Part, window: Callable[[Offsets, Callable[[int, int], Iterator[str]]], Window]
-) -> Window | None:
+    store: Store, part: Part, window: Callable[[Offsets, Callable[[int, int], Iterator[str]]], TextWindow]
+) -> TextWindow | None:
     item, artifacts = _sole(part), store.artifacts
     if item is None or item.size_bytes < LEAST_BYTES or not isinstance(artifacts, FileArtifacts):
         return None

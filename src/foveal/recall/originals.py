@@ -8,8 +8,11 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from foveal import log
-from foveal.core.entry import (
+from foveal.recall.offsets import noting
+from foveal.stores import rows as log
+from foveal.stores.port import Row, Store
+from foveal.text.shorten.reference import as_text
+from foveal.values.entry import (
     Content,
     File,
     Image,
@@ -24,11 +27,8 @@ from foveal.core.entry import (
     ToolCall,
     ToolResult,
 )
-from foveal.core.errors import NotFound, StoreCorrupt
-from foveal.core.view import entry_ref
-from foveal.levels.reference import as_text
-from foveal.recall.offsets import noting
-from foveal.stores.port import Row, Store
+from foveal.values.errors import NotFound, StoreCorrupt
+from foveal.values.shown import entry_ref
 
 GIVEN = "given:"
 """Before a reference: the id of the entry by which a child has what its parent gave it under that reference."""

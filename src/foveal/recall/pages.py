@@ -2,9 +2,9 @@
 
 import msgspec
 
-from foveal.core.errors import BadInput
 from foveal.recall.fetching import Fetch, fetch
 from foveal.stores.port import Store
+from foveal.values.errors import BadInput
 
 PAGE_LINES = 50
 PREVIEW_CHARACTERS = 1_000

@@ -13,7 +13,7 @@ from typing import Literal, NoReturn, TypeAlias
 
 import msgspec
 
-from foveal.core.errors import BadInput
+from foveal.values.errors import BadInput
 
 MOST_PATTERN_CHARACTERS = 200
 """A pattern that somebody wrote is shorter; generated ones are better given as several."""

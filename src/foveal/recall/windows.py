@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 
-class Window(msgspec.Struct, frozen=True):
+class TextWindow(msgspec.Struct, frozen=True):
     text: str
     count: int
     """Lines or characters in it; a line that was cut counts."""
@@ -20,7 +20,7 @@ class Window(msgspec.Struct, frozen=True):
     """Where to go on, in characters, if a single line was too long for the window."""
 
 
-def character_window(blocks: Iterable[str], offset: int, limit: int) -> Window:
+def character_window(blocks: Iterable[str], offset: int, limit: int) -> TextWindow:
     """At most `limit` characters after the first `offset`."""
     taken: list[str] = []
     seen = 0
@@ -29,10 +29,10 @@ def character_window(blocks: Iterable[str], offset: int, limit: int) -> Window:
             taken.append(block[max(offset - seen, 0) : offset + limit - seen])
         seen += len(block)
     text = "".join(taken)
-    return Window(text, len(text), seen)
+    return TextWindow(text, len(text), seen)
 
 
-def line_window(blocks: Iterable[str], offset: int, limit: int, most: int) -> Window:
+def line_window(blocks: Iterable[str], offset: int, limit: int, most: int) -> TextWindow:
     """At most `limit` lines after the first `offset`, and of them as many as fit into `most` characters.
 
     The first of them is given in any case, though perhaps cut.
@@ -51,7 +51,7 @@ def line_window(blocks: Iterable[str], offset: int, limit: int, most: int) -> Wi
         breaks, seen, last = breaks + found, seen + len(block), block[-1:] or last
     text, is_cut = taken.fitted()
     total = breaks + (last != "\n")
-    return Window(text, line_count(text), total, start + len(text) if is_cut else None)
+    return TextWindow(text, line_count(text), total, start + len(text) if is_cut else None)
 
 
 class _Taken:

@@ -17,10 +17,10 @@ from hashlib import sha256
 from io import FileIO
 from pathlib import Path
 
-from foveal.core.errors import BadInput, NotFound, StoreCorrupt, StoreError, StoreFailed, StoreFull
+from foveal.stores.artifact_card import CardBuilder, checked
 from foveal.stores.durable import NO_SPACE, sync_folder
 from foveal.stores.port import ArtifactCard
-from foveal.stores.tally import Tally, checked
+from foveal.values.errors import BadInput, NotFound, StoreCorrupt, StoreError, StoreFailed, StoreFull
 
 SUFFIX = ".artifacts"
 BESIDE = ".offsets"
@@ -130,7 +130,7 @@ class FileArtifacts:
             os.close(handle)
 
     def _write(self, handle: int, chunks: Iterable[bytes]) -> ArtifactCard:
-        tally = Tally()
+        tally = CardBuilder()
         for chunk in checked(chunks):  # what this raises is not ours to translate
             tally.add(chunk)
             with self._plain_errors():

@@ -14,18 +14,18 @@ from pathlib import Path
 
 import apsw
 
-from foveal.core.codec import decode, encode
-from foveal.core.entry import Body, Message, Note, Stored, ToolResult
-from foveal.core.errors import BadEntry, BadInput, NotFound, StoreCorrupt, StoreError
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
+from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.database import Database, Raw, connect
 from foveal.stores.port import Draft
-from foveal.stores.reading import Reading
-from foveal.stores.rules import check_drafts, check_session
+from foveal.stores.reading import LogReader
+from foveal.stores.row_checks import BROKEN, RowCheck, SessionCheck, judge, suspects
 from foveal.stores.schema import APPLICATION_ID, TABLES, check_version, identity, settled
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite_errors import translated
-from foveal.stores.verdicts import BROKEN, Suspect, Verdict, judge, suspects
+from foveal.values.codec import decode, encode
+from foveal.values.entry import Body, Message, Note, Stored, ToolResult
+from foveal.values.errors import BadEntry, BadInput, NotFound, StoreCorrupt, StoreError
 
 STRAY = "a temporary file that a dead writer left behind"
 _BUSY_S = 5.0
@@ -67,7 +67,7 @@ class _Findings:
     def say(self, place: str, what: str) -> None:
         self.damage.append(Damage(place, what))
 
-    def note_artifacts(self, suspect: Suspect, verdict: Verdict, body: Body | None) -> None:
+    def note_artifacts(self, suspect: SessionCheck, verdict: RowCheck, body: Body | None) -> None:
         for sha in () if body is None else _artifacts_in(body):
             self.named.setdefault(sha, f"session {suspect.record.id}, entry {verdict.seq}")
 
@@ -180,7 +180,7 @@ def _expected_schema() -> list[Raw]:
         db.close()
 
 
-def _examine_rows(db: Database, suspect: Suspect, findings: _Findings) -> None:
+def _examine_rows(db: Database, suspect: SessionCheck, findings: _Findings) -> None:
     for what, run in groupby(_judged(db, suspect), key=lambda item: item[0].what):
         first = last = 0
         for verdict, body in run:
@@ -191,17 +191,17 @@ def _examine_rows(db: Database, suspect: Suspect, findings: _Findings) -> None:
             findings.say(f"session {suspect.record.id}, {_span(first, last)}", what)
 
 
-def _examine_end(db: Database, path: Path, suspect: Suspect, findings: _Findings) -> None:
+def _examine_end(db: Database, path: Path, suspect: SessionCheck, findings: _Findings) -> None:
     """A log can be sound in itself and yet not be the one that its record was written for."""
     try:
-        Reading(db, path).check_end(suspect.record)
+        LogReader(db, path).check_end(suspect.record)
     except StoreCorrupt as error:
         findings.say(error.place, error.what)
     except BROKEN as error:
         findings.say(f"session {suspect.record.id}", f"SQLite: {error}")
 
 
-def _judged(db: Database, suspect: Suspect) -> Iterator[tuple[Verdict, Body | None]]:
+def _judged(db: Database, suspect: SessionCheck) -> Iterator[tuple[RowCheck, Body | None]]:
     """The verdicts, with what the store itself cannot judge: whether the row can stand in a log of entries."""
     seen: set[str] = set()
     for verdict in judge(db, suspect):
@@ -215,16 +215,16 @@ def _judged(db: Database, suspect: Suspect) -> Iterator[tuple[Verdict, Body | No
                 raise BadEntry("its id stands in the log already")
             body = decode(row.payload)
         except BadEntry as error:
-            yield Verdict(verdict.seq, None, str(error), verdict.seq), None
+            yield RowCheck(verdict.seq, None, str(error), verdict.seq), None
             continue
         seen.add(row.id)
         yield verdict, body
 
 
-def _examine_snapshot(db: Database, path: Path, suspect: Suspect, findings: _Findings) -> None:
+def _examine_snapshot(db: Database, path: Path, suspect: SessionCheck, findings: _Findings) -> None:
     try:
         kept = db.execute("SELECT 1 FROM snapshots WHERE session = ?", (suspect.record.key,)).fetchone()
-        is_bad = kept is not None and Reading(db, path).snapshot(suspect.record) is None
+        is_bad = kept is not None and LogReader(db, path).snapshot(suspect.record) is None
     except BROKEN:
         is_bad = True
     if is_bad:
@@ -243,7 +243,7 @@ def _examine_artifacts(artifacts: FileArtifacts, findings: _Findings) -> None:
             findings.say(place, f"the artifact that it names is damaged or missing: {error}")
 
 
-def _salvage_session(db: Database, store: SqliteStore, suspect: Suspect, findings: _Findings) -> None:
+def _salvage_session(db: Database, store: SqliteStore, suspect: SessionCheck, findings: _Findings) -> None:
     session = _usable_name(suspect, store)
     for what in suspect.problems:
         findings.say(f"session {session}", what)
@@ -271,7 +271,7 @@ def _salvage_session(db: Database, store: SqliteStore, suspect: Suspect, finding
     writer.release()
 
 
-def _usable_name(suspect: Suspect, store: SqliteStore) -> str:
+def _usable_name(suspect: SessionCheck, store: SqliteStore) -> str:
     name = suspect.record.id
     try:
         check_session(name)
@@ -289,14 +289,14 @@ class _Relinked:
         self._end: Draft | None = None
         self._hole: str | None = None
 
-    def copy(self, verdict: Verdict) -> Draft:
+    def copy(self, verdict: RowCheck) -> Draft:
         row = verdict.row
         if row is None:
             raise ValueError("a lost row cannot be copied")
         is_orphan = row.parent is not None and row.parent not in self._ids and self._hole is not None
         return self._added(Draft(row.id, self._hole if is_orphan else row.parent, row.time_ms, row.author, row.payload))
 
-    def note(self, first: Verdict, last: Verdict) -> Draft:
+    def note(self, first: RowCheck, last: RowCheck) -> Draft:
         """What is written in the place of lost rows; the same rows give the same note."""
         span = _span(first.seq, last.upto)
         name = "lost-" + sha256(f"{self._session}\0{first.seq}\0{last.upto}".encode()).hexdigest()[:24]

@@ -21,9 +21,9 @@ from typing import TypeVar, cast
 
 import apsw
 
-from foveal.core.errors import StoreError, StoreFailed
 from foveal.stores.database import Database
 from foveal.stores.sqlite_errors import is_full, translated, unreadable_text
+from foveal.values.errors import StoreError, StoreFailed
 
 T = TypeVar("T")
 

@@ -4,11 +4,11 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from foveal.core.errors import BadInput, Fenced, NotFound, SessionHeld, StoreError
-from foveal.stores.holder import Holder, myself
+from foveal.stores.artifact_card import CardBuilder, checked
+from foveal.stores.checks import check_drafts, check_repeat, check_session
+from foveal.stores.lease import Lease, myself
 from foveal.stores.port import ArtifactCard, Draft, Row, SessionCard, Snapshot
-from foveal.stores.rules import check_drafts, check_repeat, check_session
-from foveal.stores.tally import Tally, checked
+from foveal.values.errors import BadInput, LeaseLost, NotFound, SessionHeld, StoreError
 
 
 class _Log:
@@ -20,7 +20,7 @@ class _Log:
         self.rows: list[Row] = []
         self.seqs: dict[str, int] = {}
         self.epoch = 0
-        self.holder: Holder | None = None
+        self.holder: Lease | None = None
         self.snapshot: Snapshot | None = None
 
     def card(self) -> SessionCard:
@@ -53,7 +53,7 @@ class MemoryArtifacts:
         self._kept: dict[str, bytes] = {}
 
     def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
-        tally, parts = Tally(), list[bytes]()
+        tally, parts = CardBuilder(), list[bytes]()
         for chunk in checked(chunks):
             tally.add(chunk)
             parts.append(chunk)
@@ -164,7 +164,7 @@ class MemoryWriter:
         log = self._log
         with self._lock:
             if log.epoch != self._epoch or log.holder is None:
-                raise Fenced(
+                raise LeaseLost(
                     f"session {log.id} was taken over or released: its epoch is {log.epoch}, this writer has "
                     f"{self._epoch}. Nothing of this append was written; hold the session again to go on."
                 )

@@ -10,12 +10,12 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from foveal.core.errors import NotFound, StoreCorrupt
 from foveal.stores.chain import link, seal, seed, snapshot_seal
 from foveal.stores.database import Database, Raw
-from foveal.stores.holder import unpack
+from foveal.stores.lease import unpack
 from foveal.stores.port import Row, SessionCard, Snapshot
 from foveal.stores.schema import SEQ_BITS
+from foveal.values.errors import NotFound, StoreCorrupt
 
 BATCH_ROWS = 256
 BATCH_BYTES = 4 << 20
@@ -111,7 +111,7 @@ class Records:
         return record
 
 
-class Reading(Records):
+class LogReader(Records):
     """The logs of the sessions as well."""
 
     def batch(self, record: Record, after: int, upto: int) -> list[Raw]:

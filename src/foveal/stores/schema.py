@@ -12,11 +12,11 @@ from pathlib import Path
 
 import apsw
 
-from foveal.core.errors import SchemaTooNew, StoreBusy, StoreCorrupt, StoreError, StoreFailed
 from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.database import Database, connect
 from foveal.stores.durable import sync_folder
 from foveal.stores.sqlite_errors import translated
+from foveal.values.errors import SchemaTooNew, StoreBusy, StoreCorrupt, StoreError, StoreFailed
 
 APPLICATION_ID = 0x464F5645  # "FOVE"
 SCHEMA_VERSION = 1

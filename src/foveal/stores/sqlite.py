@@ -17,17 +17,17 @@ from typing import TypeVar
 
 import apsw
 
-from foveal.core.errors import Fenced, StoreError
 from foveal.stores import writing
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
+from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.database import Database
 from foveal.stores.group_commit import GroupCommit
-from foveal.stores.holder import myself
+from foveal.stores.lease import myself
 from foveal.stores.port import Draft, Row, SessionCard, Snapshot
-from foveal.stores.reading import Reading, Record, card
-from foveal.stores.rules import check_drafts, check_session
+from foveal.stores.reading import LogReader, Record, card
 from foveal.stores.schema import open_reader, open_store
 from foveal.stores.sqlite_errors import translated, unreadable_text
+from foveal.values.errors import LeaseLost, StoreError
 
 T = TypeVar("T")
 
@@ -128,13 +128,13 @@ class SqliteStore:
                 after = row.seq
 
     @contextmanager
-    def _reading(self) -> Generator[Reading]:
+    def _reading(self) -> Generator[LogReader]:
         self._check_usable()
         started = time.monotonic()
         db = None
         try:
             db = self._take_reader()
-            yield Reading(db, self._path)
+            yield LogReader(db, self._path)
         except apsw.Error as error:
             problem = translated(error, db, self._path, waited_s=time.monotonic() - started)
             if db is not None:
@@ -191,7 +191,7 @@ class SqliteWriter:
     def append(self, drafts: Sequence[Draft], *, snapshot: bytes | None = None) -> list[int]:
         """Keep the drafts together; they are committed and synced when this returns."""
         if self._is_released:
-            raise Fenced(f"session {self._held.id} was released by this writer; hold it again to append.")
+            raise LeaseLost(f"session {self._held.id} was released by this writer; hold it again to append.")
         return self._append(self._held, drafts, snapshot)
 
     def release(self) -> None:

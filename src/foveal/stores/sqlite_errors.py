@@ -4,9 +4,9 @@ from pathlib import Path
 
 import apsw
 
-from foveal.core.errors import StoreBusy, StoreCorrupt, StoreError, StoreFailed, StoreFull
 from foveal.stores.database import Database, extended_code
 from foveal.stores.durable import NO_SPACE
+from foveal.values.errors import StoreBusy, StoreCorrupt, StoreError, StoreFailed, StoreFull
 
 _SYNCS = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.core.errors import Fenced, SessionHeld, StoreCorrupt
 from foveal.stores.chain import link, seed, snapshot_seal
+from foveal.stores.checks import check_repeat
 from foveal.stores.database import Database
-from foveal.stores.holder import Holder, pack, unpack
+from foveal.stores.lease import Lease, pack, unpack
 from foveal.stores.port import Draft, Row
-from foveal.stores.reading import Reading, Record
-from foveal.stores.rules import check_repeat
+from foveal.stores.reading import LogReader, Record
+from foveal.values.errors import LeaseLost, SessionHeld, StoreCorrupt
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -22,9 +22,9 @@ class Batch(msgspec.Struct, frozen=True):
     now_ms: int
 
 
-def take(db: Database, path: Path, session: str, holder: Holder, *, takeover: bool) -> Record:
+def take(db: Database, path: Path, session: str, holder: Lease, *, takeover: bool) -> Record:
     """Make `holder` the writer of the session, which is made if it is new."""
-    reading = Reading(db, path)
+    reading = LogReader(db, path)
     record = reading.record(session)
     if record is None:
         return _insert(db, session, holder)
@@ -43,13 +43,13 @@ def take(db: Database, path: Path, session: str, holder: Holder, *, takeover: bo
 
 def add(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
     """Append to the session as it was `held`, if that is still the newest holder."""
-    reading = Reading(db, path)
+    reading = LogReader(db, path)
     record = reading.record(held.id)
     if record is None:
         raise StoreCorrupt(f"session {held.id}", "it is gone from the store", str(path))
     if record.epoch != held.epoch or record.holder is None:
         new_holder = "nobody" if record.holder is None else str(unpack(record.holder))
-        raise Fenced(
+        raise LeaseLost(
             f"session {held.id} was taken over: it is now held by {new_holder} (epoch {record.epoch}, this writer has "
             f"{held.epoch}). Nothing of this append was written; hold the session again to go on."
         )
@@ -65,12 +65,12 @@ def add(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
 
 def let_go(db: Database, path: Path, held: Record) -> None:
     """Leave the session without a holder, unless it has a newer one already."""
-    record = Reading(db, path).record(held.id)
+    record = LogReader(db, path).record(held.id)
     if record is not None and record.epoch == held.epoch and record.holder is not None:
         _update(db, msgspec.structs.replace(record, holder=None))
 
 
-def _append(db: Database, reading: Reading, record: Record, drafts: Sequence[Draft]) -> tuple[list[int], Record]:
+def _append(db: Database, reading: LogReader, record: Record, drafts: Sequence[Draft]) -> tuple[list[int], Record]:
     seqs: list[int] = []
     entries, head, chain = record.entries, record.head, record.chain
     for draft in drafts:
@@ -90,7 +90,7 @@ def _append(db: Database, reading: Reading, record: Record, drafts: Sequence[Dra
     return seqs, msgspec.structs.replace(record, entries=entries, head=head, chain=chain)
 
 
-def _known(db: Database, reading: Reading, record: Record, entry: str) -> Row | None:
+def _known(db: Database, reading: LogReader, record: Record, entry: str) -> Row | None:
     raw = db.execute(
         "SELECT e.place, e.id, e.parent, e.time_ms, e.author, e.hash, e.payload,"
         " (SELECT p.hash FROM entries AS p WHERE p.place = e.place - 1)"
@@ -100,7 +100,7 @@ def _known(db: Database, reading: Reading, record: Record, entry: str) -> Row | 
     return None if raw is None else reading.row(record, raw)
 
 
-def _insert(db: Database, session: str, holder: Holder) -> Record:
+def _insert(db: Database, session: str, holder: Lease) -> Record:
     newest = db.execute("SELECT coalesce(max(key), 0) FROM sessions").fetchall()[0][0]
     now = holder.since_ms
     record = Record(newest + 1, session, now, now, 0, None, seed(session), 1, pack(holder))

@@ -12,13 +12,13 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from foveal.core.codec import sendable
-from foveal.frame import tags
-from foveal.frame.fold import fold
 from foveal.summary import wording
 from foveal.summary.question import SECTIONS, Question, mark_of, system_of
+from foveal.text.guard import tags
+from foveal.text.guard.normalise import fold
+from foveal.values.codec import sendable
 
-Reason: TypeAlias = Literal[
+RefusalReason: TypeAlias = Literal[
     "empty",
     "tool_call",
     "refusal",
@@ -43,11 +43,11 @@ class Accepted(msgspec.Struct, frozen=True):
 class Refused(msgspec.Struct, frozen=True):
     """Why not. `detail` is a sentence that the writer can be told."""
 
-    reason: Reason
+    reason: RefusalReason
     detail: str
 
 
-class Draft(msgspec.Struct, frozen=True):
+class SummaryDraft(msgspec.Struct, frozen=True):
     """What the rules look at: the unwrapped answer and all that it is held against."""
 
     text: str
@@ -57,7 +57,7 @@ class Draft(msgspec.Struct, frozen=True):
     forged: Callable[[str], list[str]]
 
 
-Rule: TypeAlias = Callable[[Draft], str]
+AcceptanceRule: TypeAlias = Callable[[SummaryDraft], str]
 """What is wrong with the draft; nothing, if nothing is."""
 
 _HEADING = re.compile(rf"^#{{1,4}} {{0,4}}(?:\*\*)?({'|'.join(SECTIONS)}):?(?:\*\*)?:? {{0,8}}\r?$", re.I | re.M)
@@ -86,7 +86,7 @@ def accept(
     forged: Callable[[str], list[str]] = frame_tags,
 ) -> Accepted | Refused:
     """The summary as it will stand, or the first rule that it breaks."""
-    draft = Draft(unwrapped(answer), question, count, smaller_than, forged)
+    draft = SummaryDraft(unwrapped(answer), question, count, smaller_than, forged)
     for reason, rule in RULES:
         if wrong := rule(draft):
             return Refused(reason, wrong)
@@ -107,7 +107,7 @@ def unwrapped(answer: str) -> str:
     return wording.without_wrapper(text[first.start() :]) if first else text
 
 
-def _missing(draft: Draft, must_hold: Sequence[str]) -> tuple[str, ...]:
+def _missing(draft: SummaryDraft, must_hold: Sequence[str]) -> tuple[str, ...]:
     """Identifiers come from tools' words too: what could forge a tag or break the line is not worth carrying."""
     wanted = dict.fromkeys(" ".join(sendable(name).split()) for name in must_hold)
     return tuple(
@@ -117,30 +117,30 @@ def _missing(draft: Draft, must_hold: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def is_empty(draft: Draft) -> str:
+def is_empty(draft: SummaryDraft) -> str:
     return "" if draft.text.strip(" \t\r\n.…`*#-") else "The answer is empty (thinking does not count)."
 
 
-def has_tool_call(draft: Draft) -> str:
+def has_tool_call(draft: SummaryDraft) -> str:
     call = wording.tool_call(draft.text)
     return f"The answer holds a tool call ({call!r}); write text only." if call else ""
 
 
-def is_refusal(draft: Draft) -> str:
+def is_refusal(draft: SummaryDraft) -> str:
     words = wording.refusal(_HEADING.sub("", draft.text))
     return f"The answer declines the task ({words!r})." if words else ""
 
 
-def is_forged(draft: Draft) -> str:
+def is_forged(draft: SummaryDraft) -> str:
     tags = draft.forged(draft.text)
     return f"The answer holds {len(tags):,} tag(s) of the frame, the first {tags[0][:60]!r}." if tags else ""
 
 
-def is_garbage(draft: Draft) -> str:
+def is_garbage(draft: SummaryDraft) -> str:
     return wording.noise(draft.text) or wording.repetition(draft.text)
 
 
-def is_echo(draft: Draft) -> str:
+def is_echo(draft: SummaryDraft) -> str:
     if (mark := mark_of(draft.question)) in draft.text:
         return f"The answer repeats the question (it holds the mark {mark})."
     for name, source, most in (
@@ -153,7 +153,7 @@ def is_echo(draft: Draft) -> str:
     return ""
 
 
-def is_cut_off(draft: Draft) -> str:
+def is_cut_off(draft: SummaryDraft) -> str:
     end = wording.broken_end(draft.text)
     if end:
         return f"The answer is cut off: {end}."
@@ -163,13 +163,13 @@ def is_cut_off(draft: Draft) -> str:
     return ""
 
 
-def is_incomplete(draft: Draft) -> str:
+def is_incomplete(draft: SummaryDraft) -> str:
     found = {match.group(1).lower() for match in _HEADING.finditer(draft.text)}
     missing = [f"## {name}" for name in SECTIONS if name.lower() not in found]
     return f"{len(missing)} of {len(SECTIONS)} headings are missing: {', '.join(missing)}." if missing else ""
 
 
-def is_foreign(draft: Draft) -> str:
+def is_foreign(draft: SummaryDraft) -> str:
     """Only scripts are compared, and not at all where a language was asked for by name."""
     question = draft.question
     if question.language_hint:
@@ -177,14 +177,14 @@ def is_foreign(draft: Draft) -> str:
     return wording.foreign(draft.text, "\n".join((question.transcript, question.previous, question.instructions)))
 
 
-def is_not_smaller(draft: Draft) -> str:
+def is_not_smaller(draft: SummaryDraft) -> str:
     size = draft.count(draft.text)
     if size < draft.smaller_than:
         return ""
     return f"The answer takes {size:,} tokens and what it stands for {draft.smaller_than:,}."
 
 
-def is_over(draft: Draft) -> str:
+def is_over(draft: SummaryDraft) -> str:
     size = draft.count(draft.text)
     return (
         f"The answer takes {size:,} tokens; at most {draft.question.tokens:,} may be."
@@ -193,9 +193,9 @@ def is_over(draft: Draft) -> str:
     )
 
 
-_SIZES: tuple[tuple[Reason, Rule], ...] = (("not_smaller", is_not_smaller), ("over", is_over))
+_SIZES: tuple[tuple[RefusalReason, AcceptanceRule], ...] = (("not_smaller", is_not_smaller), ("over", is_over))
 
-RULES: tuple[tuple[Reason, Rule], ...] = (
+RULES: tuple[tuple[RefusalReason, AcceptanceRule], ...] = (
     ("empty", is_empty),
     ("forged", is_forged),
     ("tool_call", has_tool_call),

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 
-from foveal import digest, ledger
-from foveal.digest.rendering import quoted
-from foveal.frame import neutralise, safe_name, wrap
-from foveal.levels.head_tail import head_tail
+from foveal.summary import ledger
+from foveal.summary import relevance as digest
+from foveal.summary.relevance.rendering import quoted
 from foveal.summary.state import Summary
+from foveal.text.guard import neutralise, safe_name, wrap
+from foveal.text.shorten.head_tail import head_tail
 
 VITAL_SHARE = 0.5
 """Of the allowance, at most: the user's words, todos, open failures. They seldom need as much."""

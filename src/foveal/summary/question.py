@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from foveal.core.codec import sendable
-from foveal.core.entry import Message, Opaque, Part, RedactedThinking, Text, Thinking, ToolCall, ToolResult
-from foveal.frame import neutralise
-from foveal.levels.head_tail import head_tail
-from foveal.levels.reference import as_text
+from foveal.text.guard import neutralise
+from foveal.text.shorten.head_tail import head_tail
+from foveal.text.shorten.reference import as_text
+from foveal.values.codec import sendable
+from foveal.values.entry import Message, Opaque, Part, RedactedThinking, Text, Thinking, ToolCall, ToolResult
 
 SECTIONS = ("Goal", "Constraints", "State", "Decisions", "Next")
 """What an answer must have, each under its own heading, in this order."""
@@ -40,7 +40,7 @@ _CHARS_PER_TOKEN_AT_MOST = 64
 """Longer texts than this are over any bound for certain enough, and need not be counted to know it."""
 
 
-class Step(Protocol):
+class FoldedMessage(Protocol):
     """One message of the folded range, with the reference that brings it back."""
 
     @property
@@ -154,7 +154,7 @@ def _quotation(name: str, text: str, mark: str) -> str:
     return f"[{name} begins {mark}\n{sendable(text)}\n[{name} ends {mark}"
 
 
-def transcript_of(steps: Sequence[Step], tokens: int, count: Callable[[str], int]) -> str:
+def transcript_of(steps: Sequence[FoldedMessage], tokens: int, count: Callable[[str], int]) -> str:
     """The messages as text of at most `tokens`: every step has a line, long texts lose their middle, tools' first.
 
     Thinking is left out: it is long, and what came of it stands in the words and calls after it.
@@ -171,7 +171,7 @@ def transcript_of(steps: Sequence[Step], tokens: int, count: Callable[[str], int
     return whole if count(whole) <= tokens else _clipped(whole, tokens, count)
 
 
-def _pieces(step: Step) -> list[tuple[str, str, str]]:
+def _pieces(step: FoldedMessage) -> list[tuple[str, str, str]]:
     """The step as (kind, head, text); the first head carries number and reference, so that the answer may name them."""
     role = step.message.role
     found = [piece for part in step.message.parts if (piece := _piece(part, role))]

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from foveal import digest as digests
-from foveal import ledger as ledgers
-from foveal.core.entry import Entry, Message, Opaque, RedactedThinking, Thinking
-from foveal.core.repair import sayable
-from foveal.core.view import entry_ref
+from foveal.summary import ledger as ledgers
+from foveal.summary import relevance as digests
+from foveal.text.repair import sayable
+from foveal.values.entry import Entry, Message, Opaque, RedactedThinking, Thinking
+from foveal.values.shown import entry_ref
 
 
-class Covered(msgspec.Struct, frozen=True, array_like=True):
+class SummaryCoverage(msgspec.Struct, frozen=True, array_like=True):
     """What a summary stands for."""
 
     entries: int = 0
@@ -23,7 +23,7 @@ class Covered(msgspec.Struct, frozen=True, array_like=True):
 class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     ledger: ledgers.Ledger = ledgers.EMPTY
     digest: digests.Digest = digests.Digest()
-    covered: Covered = Covered()
+    covered: SummaryCoverage = SummaryCoverage()
     now: int = 0
     """The place in the log of the newest message that it covers."""
     prose: str = ""
@@ -59,19 +59,19 @@ def encode(summary: Summary) -> str:
     return state
 
 
-def step(ref: str, message: Message, number: int) -> ledgers.Step:
+def step(ref: str, message: Message, number: int) -> ledgers.LedgerStep:
     """A recorded message as a summary reads it: what it says can be sent, and thinking is nobody's to repeat."""
     parts = (sayable(part) for part in message.parts if not isinstance(part, Thinking | RedactedThinking | Opaque))
-    return ledgers.Step(ref, msgspec.structs.replace(message, parts=tuple(parts)), number)
+    return ledgers.LedgerStep(ref, msgspec.structs.replace(message, parts=tuple(parts)), number)
 
 
-def steps_at(places: Sequence[int], found: Mapping[int, Entry]) -> list[ledgers.Step]:
+def steps_at(places: Sequence[int], found: Mapping[int, Entry]) -> list[ledgers.LedgerStep]:
     """The messages at these places of the log, of the entries that were found there."""
     entries = ((at, found[at]) for at in places if at in found)
     return [step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
 
 
-def extend(summary: Summary, steps: Iterable[ledgers.Step], covered: Covered) -> Summary:
+def extend(summary: Summary, steps: Iterable[ledgers.LedgerStep], covered: SummaryCoverage) -> Summary:
     """The summary with these messages folded into it."""
     listed = list(steps)
     return msgspec.structs.replace(

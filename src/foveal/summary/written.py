@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
-from foveal import ledger
-from foveal.core.entry import Fold, RangeFold
-from foveal.digest import USUAL, Standard
-from foveal.frame import neutralise
+from foveal.summary import ledger
 from foveal.summary.compose import NOTHING_FETCHED, compose
-from foveal.summary.question import Question, Step, transcript_of
+from foveal.summary.question import FoldedMessage, Question, transcript_of
+from foveal.summary.relevance import USUAL, Standard
 from foveal.summary.state import Summary, decode, encode
+from foveal.text.guard import neutralise
+from foveal.values.entry import Fold, RangeFold
 
 Count = Callable[[str], int]
 
@@ -27,7 +27,7 @@ def summary_in(fold: Fold) -> RangeFold | None:
     return next((item for item in fold.items if isinstance(item, RangeFold) and item.level == "summary"), None)
 
 
-class Sent(msgspec.Struct, frozen=True):
+class AnsweredRequest(msgspec.Struct, frozen=True):
     """The request that the provider answered last, which its cache may still hold."""
 
     request: dict[str, Any]
@@ -35,7 +35,12 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 def question_for(
-    item: RangeFold, steps: Sequence[Step], count: Count, *, instructions: str = "", sent: Sent | None = None
+    item: RangeFold,
+    steps: Sequence[FoldedMessage],
+    count: Count,
+    *,
+    instructions: str = "",
+    sent: AnsweredRequest | None = None,
 ) -> Question:
     """What a summariser is asked about this summary: the new messages, with what is known already."""
     summary = decode(item.state)

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeAlias
 
-from foveal.core.entry import Body, Message, Note, Pin, Unpin, Usage
-from foveal.core.errors import OverBudget, Unrepresentable
-from foveal.core.prompt import Prompt
-from foveal.policies import BudgetTable, Policy
-from foveal.session import Session
+from foveal.session.policy import BudgetTable, Policy
+from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
+from foveal.values.entry import Body, Message, Note, Pin, Unpin, Usage
+from foveal.values.errors import OverBudget, Unrepresentable
+from foveal.values.prompt import Prompt
 
 MODELS: dict[str, str] = {
     "openai_chat": "gpt-5",
@@ -47,7 +47,7 @@ class Asks:
 
 
 @dataclass(frozen=True, slots=True)
-class Pins:
+class PinMove:
     """The entry of this number (modulo how many there are) is pinned."""
 
     at: int
@@ -72,8 +72,8 @@ class Switches:
     dialect: str
 
 
-Move: TypeAlias = Message | Note | Usage | Pin | Unpin | Asks | Pins | Unpins | Rewinds | Switches
-Refusal: TypeAlias = OverBudget | Unrepresentable
+Move: TypeAlias = Message | Note | Usage | Pin | Unpin | Asks | PinMove | Unpins | Rewinds | Switches
+PromptRefusal: TypeAlias = OverBudget | Unrepresentable
 
 
 def counted_ids(seed: str = "test") -> Callable[[], str]:
@@ -131,7 +131,7 @@ class Player:
         self.dialect = dialect
         self.entries: list[str] = []
         self.prompts: list[Prompt] = []
-        self.refusals: list[Refusal] = []
+        self.refusals: list[PromptRefusal] = []
         self._ids = counted_ids(name)
         self.session = self._open()
 
@@ -144,7 +144,7 @@ class Player:
         match move:
             case Asks():
                 self.ask()
-            case Pins(at):
+            case PinMove(at):
                 self._mark(Pin, at)
             case Unpins(at):
                 self._mark(Unpin, at)

@@ -6,17 +6,17 @@ from typing import Any, cast
 
 import msgspec
 
-from foveal.core.prompt import Prompt
-from foveal.counters import encoding
 from foveal.dialects import anthropic_rules, gemini_rules, openai_chat_rules, openai_responses_rules
-from foveal.dialects.rules import Problem
+from foveal.dialects.rules import RequestProblem
+from foveal.models.counters import encoding
+from foveal.values.prompt import Prompt
 
 _SEALED = frozenset(
     {"signature", "thought_signature", "encrypted_content", "data", "inline_data", "image_url", "source"}
 )
 """Keys of what is not text: signatures, encrypted thought, bytes and addresses of media."""
 
-_RULES: dict[str, Callable[[Mapping[str, Any]], list[Problem]]] = {
+_RULES: dict[str, Callable[[Mapping[str, Any]], list[RequestProblem]]] = {
     "openai_chat": openai_chat_rules.problems,
     "openai_responses": openai_responses_rules.problems,
     "anthropic": anthropic_rules.problems,
@@ -24,7 +24,7 @@ _RULES: dict[str, Callable[[Mapping[str, Any]], list[Problem]]] = {
 }
 
 
-def problems(prompt: Prompt) -> list[Problem]:
+def problems(prompt: Prompt) -> list[RequestProblem]:
     """What the provider would refuse, looking at the whole request."""
     return _RULES[prompt.setup.dialect](prompt.request)
 

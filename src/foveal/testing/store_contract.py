@@ -15,8 +15,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 
-from foveal.core.errors import BadEntry, BadInput, Fenced, NotFound, SessionHeld, StoreError
 from foveal.stores.port import Draft, Row, Snapshot, Store, Writer
+from foveal.values.errors import BadEntry, BadInput, LeaseLost, NotFound, SessionHeld, StoreError
 
 
 def draft(entry: str, payload: bytes = b"payload", *, parent: str | None = None, time_ms: int = 7) -> Draft:
@@ -243,7 +243,7 @@ class StoreContract:
             first = store.hold("s")
             first.append([draft("a")])
             first.release()
-            with refused(Fenced):
+            with refused(LeaseLost):
                 first.append([draft("b")])
             second = store.hold("s")
             assert second.epoch > first.epoch
@@ -256,7 +256,7 @@ class StoreContract:
             old.append([draft("a")])
             new = store.hold("s", takeover=True)
             for attempt in ([draft("b")], [draft("a")], []):
-                with refused(Fenced, "s"):
+                with refused(LeaseLost, "s"):
                     old.append(attempt, snapshot=b"old")
             assert new.append([draft("c")]) == [2]
             assert [row.id for row in store.rows("s")] == ["a", "c"]

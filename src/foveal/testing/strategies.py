@@ -13,7 +13,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from foveal.core.entry import (
+from foveal.testing.builders import MODELS, Asks, Move, PinMove, Rewinds, Switches, Unpins
+from foveal.values.entry import (
     Content,
     File,
     Image,
@@ -30,7 +31,6 @@ from foveal.core.entry import (
     Usage,
     user,
 )
-from foveal.testing.builders import MODELS, Asks, Move, Pins, Rewinds, Switches, Unpins
 
 ODD_TEXTS: tuple[str, ...] = (
     "",
@@ -265,7 +265,7 @@ def marks() -> st.SearchStrategy[Move]:
     """What is noted about other entries, existing or not."""
     numbers = st.integers(0, 200)
     return st.one_of(
-        numbers.map(Pins),
+        numbers.map(PinMove),
         numbers.map(Unpins),
         numbers.map(Rewinds),
         texts().map(Note),

@@ -1,0 +1,1 @@
+"""Why, cost and prefix moves of stored sessions."""

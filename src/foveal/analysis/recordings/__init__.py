@@ -1,0 +1,116 @@
+"""Reads recorded agent sessions, whatever wrote them.
+
+    for recording in read("session.jsonl"):
+        ...
+
+    neutral        one trajectory a line, with measured usage
+    openai_chat    OpenAI chat messages: a conversation a line, or a message a line
+    claude_code    ~/.claude/projects/*/*.jsonl
+    codex          ~/.codex/sessions/**/rollout-*.jsonl
+    pi             ~/.pi/agent/sessions/*/*.jsonl
+
+Files may be gzipped. What a reader leaves out or has to guess, it says in the notes of the recording; what it does not
+understand is a `BadRecording` with file and line.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from foveal.analysis.recordings import claude_code, codex, neutral, openai_chat, pi
+from foveal.analysis.recordings.fields import Object, kind_of, list_or_none, object_or_none
+from foveal.analysis.recordings.lines import JsonLine, read_lines
+from foveal.analysis.recordings.recording import RecordedStep, Recording
+from foveal.values.errors import BadRecording
+
+__all__ = ["Format", "RecordedStep", "Recording", "detect", "read"]
+
+Format: TypeAlias = Literal["neutral", "openai_chat", "claude_code", "codex", "pi"]
+_Reader: TypeAlias = Callable[[Iterable[JsonLine], str], Iterator[Recording]]
+
+_READERS: dict[Format, _Reader] = {
+    "neutral": neutral.read,
+    "openai_chat": openai_chat.read,
+    "claude_code": claude_code.read,
+    "codex": codex.read,
+    "pi": pi.read,
+}
+
+_KEYS: dict[Format, frozenset[str]] = {
+    "neutral": frozenset(("id", "source", "license", "model", "tools", "messages", "meta")),
+    "openai_chat": frozenset(("messages", "role", "content", "tool_calls", "tools")),
+    "claude_code": frozenset(("type", "uuid", "parentUuid", "sessionId", "message", "isSidechain")),
+    "codex": frozenset(("timestamp", "type", "payload")),
+    "pi": frozenset(("type", "id", "parentId", "timestamp", "message")),
+}
+"""What a line of each format looks like, to name the nearest one to a line of none."""
+
+_LOOK_AHEAD = 64
+"""Session files open with bookkeeping; a few dozen such lines have been seen before the first message."""
+
+
+def read(path: str | PathLike[str]) -> Iterator[Recording]:
+    """The recordings in a file, one after the other as they are asked for."""
+    file = Path(path)
+    lines = read_lines(file)
+    try:
+        found, seen = _recognised(lines, str(file))
+        yield from _READERS[found](chain(seen, lines), str(file))
+    except RecursionError:
+        raise BadRecording(str(file), None, "something in it is nested too deeply to be read") from None
+
+
+def detect(path: str | PathLike[str]) -> Format:
+    """The format of a file, from its first lines. Raises `BadRecording` if it is none that we know."""
+    file = Path(path)
+    return _recognised(read_lines(file), str(file))[0]
+
+
+def _recognised(lines: Iterator[JsonLine], file: str) -> tuple[Format, list[JsonLine]]:
+    """The format, and the lines that had to be read to know it."""
+    seen: list[JsonLine] = []
+    for line in lines:
+        seen.append(line)
+        found = None if line.torn else format_of(line.value)
+        if found is not None:
+            return found, seen
+        if len(seen) == _LOOK_AHEAD:
+            break
+    raise BadRecording(file, seen[0].number, _unknown(seen[0].value))
+
+
+def format_of(value: object) -> Format | None:
+    """The format that a line like this can only come from, if there is one."""
+    record = object_or_none(value)
+    if record is None:
+        items = list_or_none(value)
+        return "openai_chat" if items and openai_chat.is_message(items[0]) else None
+    if "messages" in record:
+        return "neutral" if {"id", "source", "meta"} <= record.keys() else "openai_chat"
+    if codex.is_rollout_line(record):
+        return "codex"
+    if record.get("type") == "session" or (record.get("type") == "message" and "message" in record):
+        return "pi"
+    if _is_claude_line(record):
+        return "claude_code"
+    return "openai_chat" if "role" in record else None
+
+
+def _is_claude_line(record: Object) -> bool:
+    """A message in its envelope, or the title that older files begin with."""
+    if record.get("type") in ("user", "assistant"):
+        return "message" in record
+    return "parentUuid" in record or "leafUuid" in record
+
+
+def _unknown(value: object) -> str:
+    record = object_or_none(value)
+    forms = ", ".join(_READERS)
+    if record is None:
+        return f"this is {kind_of(value)}, and no line of a recording that we know ({forms})"
+    nearest = max(_KEYS, key=lambda form: len(_KEYS[form] & record.keys()))
+    keys = ", ".join(list(record)[:8]) or "none"
+    wanted = ", ".join(sorted(_KEYS[nearest]))
+    return f"no known recording ({forms}) has lines with these keys: {keys}. The nearest is {nearest}, with {wanted}"

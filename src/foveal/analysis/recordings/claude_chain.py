@@ -1,0 +1,156 @@
+"""Which lines of a Claude Code session belong to the conversation as it stood in the end.
+
+Lines form a tree by `parentUuid`. A rewind starts a new branch and leaves the old one in the file, so the conversation is
+the path from the last message back to the root. Three things hang beside that path and belong to it all the same:
+
+    reply, block 1 ── reply, block 2 ── result of block 2 ── next reply     the path
+         └── result of block 1                                              a parallel call's result, beside it
+
+    … ── message before     boundary ── summary                             a compaction: `parentUuid` is null and
+              └┄┄ logicalParentUuid ┄┄┘                                     the logical parent leads on
+
+    … ── message before ── /compact ── next prompt                          a compaction by hand: the summary is a
+              └┄┄┄┄┄┄┄┄┄ boundary ── summary                                branch that nothing continues
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from foveal.analysis.recordings.fields import Object, list_or_none, object_or_none, tally, text_or_none
+from foveal.analysis.recordings.lines import JsonLine
+
+
+class ClaudeLine(msgspec.Struct, frozen=True):
+    """One line that has a place in the tree (or, in old and foreign files, just carries a message)."""
+
+    line: JsonLine
+    type: str
+    record: Object
+    message: Object | None
+    aside: bool
+    """Part of a side chain: the conversation of a sub-agent."""
+
+    @property
+    def uuid(self) -> str | None:
+        return text_or_none(self.record.get("uuid"))
+
+    @property
+    def parent(self) -> str | None:
+        return text_or_none(self.record.get("parentUuid"))
+
+    @property
+    def logical_parent(self) -> str | None:
+        return text_or_none(self.record.get("logicalParentUuid"))
+
+    @property
+    def is_boundary(self) -> bool:
+        return self.record.get("subtype") == "compact_boundary"
+
+    @property
+    def reply(self) -> str | None:
+        """The id of the API reply that an assistant line is a piece of."""
+        return text_or_none(self.message.get("id")) if self.type == "assistant" and self.message else None
+
+    def _blocks(self, kind: str) -> Iterator[Object]:
+        for value in list_or_none((self.message or {}).get("content")) or ():
+            block = object_or_none(value)
+            if block is not None and block.get("type") == kind:
+                yield block
+
+    def calls(self) -> set[str]:
+        return {call for block in self._blocks("tool_use") if (call := text_or_none(block.get("id")))}
+
+    def answers(self) -> set[str]:
+        return {call for block in self._blocks("tool_result") if (call := text_or_none(block.get("tool_use_id")))}
+
+
+def live(entries: Sequence[ClaudeLine], notes: list[str]) -> list[ClaudeLine]:
+    """The entries of the conversation, in the order of the file."""
+    main = _unrepeated([entry for entry in entries if not entry.aside], notes)
+    aside = [entry for entry in entries if entry.aside]
+    if not any(entry.message for entry in main):
+        # The file of a sub-agent holds nothing but its side chain.
+        main, aside = _unrepeated(aside, notes), []
+    if aside:
+        notes.append(f"{len(aside)} lines of side chains (sub-agents) were left out")
+    if not any("parentUuid" in entry.record for entry in main):
+        return main
+    chosen = _path(main, notes)
+    _add_summaries(main, chosen)
+    _add_pieces_and_results(main, chosen)
+    abandoned = Counter(entry.type for index, entry in enumerate(main) if index not in chosen and entry.uuid)
+    if abandoned["user"] or abandoned["assistant"]:
+        notes += tally(
+            abandoned, "lines stand beside the conversation (branches abandoned by a rewind) and were left out"
+        )
+    return [entry for index, entry in enumerate(main) if index in chosen]
+
+
+def _unrepeated(entries: list[ClaudeLine], notes: list[str]) -> list[ClaudeLine]:
+    """A resumed session may be written into its file twice; the first time counts."""
+    seen: set[str] = set()
+    kept: list[ClaudeLine] = []
+    for entry in entries:
+        uuid = entry.uuid
+        if uuid is None or uuid not in seen:
+            kept.append(entry)
+        if uuid is not None:
+            seen.add(uuid)
+    if len(kept) < len(entries):
+        notes.append(f"{len(entries) - len(kept)} lines repeat an earlier one (same uuid) and were left out")
+    return kept
+
+
+def _path(main: Sequence[ClaudeLine], notes: list[str]) -> set[int]:
+    """From the last message to the root."""
+    places: dict[str | None, int] = {entry.uuid: index for index, entry in enumerate(main) if entry.uuid}
+    index = next((index for index in reversed(range(len(main))) if main[index].message), None)
+    chosen: set[int] = set()
+    while index is not None and index not in chosen:
+        chosen.add(index)
+        entry = main[index]
+        if entry.parent in places:
+            index = places[entry.parent]
+        elif entry.is_boundary:
+            index = _before_boundary(main, index, places)
+        else:
+            if entry.parent is not None:
+                notes.append(f"line {entry.line.number} continues a message that is not in this file")
+            index = None
+    return chosen
+
+
+def _before_boundary(main: Sequence[ClaudeLine], index: int, places: dict[str | None, int]) -> int | None:
+    """What was compacted: the logical parent or, where it is missing, the last message before."""
+    logical = places.get(main[index].logical_parent)
+    if logical is not None:
+        return logical
+    return next((before for before in reversed(range(index)) if main[before].message), None)
+
+
+def _add_summaries(main: Sequence[ClaudeLine], chosen: set[int]) -> None:
+    """Compactions of the conversation whose summary nothing continues."""
+    uuids = {main[index].uuid for index in chosen} - {None}
+    boundaries: set[str] = set()
+    for index, entry in enumerate(main):
+        if entry.is_boundary and entry.uuid and entry.logical_parent in uuids:
+            boundaries.add(entry.uuid)
+        elif entry.record.get("isCompactSummary") is True and entry.parent in boundaries:
+            chosen.add(index)
+
+
+def _add_pieces_and_results(main: Sequence[ClaudeLine], chosen: set[int]) -> None:
+    """The other lines of the replies on the path, and the results of calls that the path leaves unanswered."""
+    replies = {main[index].reply for index in chosen} - {None}
+    chosen.update(index for index, entry in enumerate(main) if entry.reply in replies)
+    calls: set[str] = set()
+    for index in chosen:
+        calls |= main[index].calls()
+    for index in chosen:
+        calls -= main[index].answers()
+    for index, entry in enumerate(main):
+        if index not in chosen and entry.answers() & calls:
+            chosen.add(index)
+            calls -= entry.answers()

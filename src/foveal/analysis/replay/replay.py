@@ -1,0 +1,235 @@
+"""Replaying a recorded session: what would the engine have sent for each of its model calls, and at what price?
+
+For every assistant message of the recording the engine is asked for the prompt, then the recorded message is appended. Two bills
+run side by side: `sent` is Foveal's, `raw` is the same session with its whole history sent each time.
+"""
+
+import hashlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from foveal.analysis.recordings.recording import Recording
+from foveal.analysis.replay.cost import Bill, bill
+from foveal.analysis.replay.savings import Saving, Savings
+from foveal.analysis.replay.whole import WholeHistory
+from foveal.dialects.tools import read_tools
+from foveal.models.catalogue import ModelFacts, find
+from foveal.models.counters import ModelCounter, counter_for
+from foveal.session.model_setup import ModelSetup, UnknownModelWarning, setup_for
+from foveal.session.policy import Policy
+from foveal.session.session import Session
+from foveal.stores.memory import MemoryStore
+from foveal.stores.port import Store
+from foveal.values.errors import BadInput, OverBudget, Unrepresentable
+from foveal.values.prompt import Prompt
+from foveal.values.trace import PROMPT_TOKENS
+
+DEFAULT_MODEL = "gpt-5"
+"""Counted exactly and priced with cache reads: what a recording without a model is replayed as."""
+
+
+class ReplayedFold(msgspec.Struct, frozen=True):
+    """What a fold did, without its stand-ins."""
+
+    items: int
+    before: int
+    after: int
+    rebilled: int
+    reason: str
+
+
+class ReplayedCall(msgspec.Struct, frozen=True):
+    """One model call of the recording."""
+
+    number: int
+    raw: Bill
+    sent: Bill | None
+    """None if the call was refused."""
+    output_tokens: int = 0
+    """What the recorded reply takes."""
+    refused: str = ""
+    moved: bool = False
+    """Whether something that the prompt before it had sent is gone or changed."""
+    fold: ReplayedFold | None = None
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """What a policy makes of one recording."""
+
+    session: str
+    source: str
+    model: str
+    dialect: str
+    counter: str
+    limit: int
+    """The most that may be sent, in the counter's tokens."""
+    calls: tuple[ReplayedCall, ...]
+    price_output: float | None
+    """USD for a million tokens of replies."""
+    savings: tuple[Saving, ...]
+    notes: tuple[str, ...] = ()
+
+
+OnPrompt = Callable[[int, Prompt | None, str], None]
+"""Told of each call: its number, the prompt, or why it was refused."""
+
+
+def replay(
+    recording: Recording,
+    *,
+    model: str | None = None,
+    policy: Policy | None = None,
+    dialect: str | None = None,
+    counter: ModelCounter | None = None,
+    store: Store | None = None,
+    on_prompt: OnPrompt = lambda number, prompt, refused: None,
+) -> Replay:
+    """Replay one recording through a session of its own, as its own model if nothing else is said and its price is known."""
+    policy = policy or Policy()
+    name, notes = _model(recording, model, policy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownModelWarning)  # the notes say it
+        optics = setup_for(name, policy, dialect, counter)
+        session = Session(
+            store or MemoryStore(),
+            recording.id,
+            model=name,
+            policy=policy,
+            dialect=dialect,
+            counter=counter,
+            author="replay",
+            new_id=ids_from(recording.id),
+            clock_ms=count().__next__,
+        )
+    with session:
+        run = _Run(session, optics.facts, recording, on_prompt)
+        calls = tuple(run.calls())
+    return Replay(
+        session=recording.id,
+        source=recording.source,
+        model=name,
+        dialect=optics.dialect.name,
+        counter=optics.counter.counter.name,
+        limit=int(optics.budget.sendable / optics.counter.factor),
+        calls=calls,
+        price_output=optics.facts.price_output,
+        savings=run.savings.top(len(calls)),
+        notes=(*recording.notes, *notes, *run.notes, *_counting_notes(optics), *_bill_notes(calls, optics.facts)),
+    )
+
+
+class _Run:
+    """The state of one replay."""
+
+    def __init__(self, session: Session, facts: ModelFacts, recording: Recording, on_prompt: OnPrompt) -> None:
+        self.session, self.facts, self.recording, self.on_prompt = session, facts, recording, on_prompt
+        self.tools, self.notes = usable_tools(recording)
+        self.savings = Savings(session.view.measure)
+        self._before: Prompt | None = None
+        self._whole = WholeHistory()
+
+    def calls(self) -> Iterator[ReplayedCall]:
+        number = 0
+        for step in self.recording.steps:
+            if step.message.role == "assistant":
+                number += 1
+                yield self._call(number, self.session.view.measure(step.message))
+            entry = self.session.append(step.message)
+            self.savings.kept(entry.id, step.message, number)
+
+    def _call(self, number: int, output: int) -> ReplayedCall:
+        prompt, refused = None, ""
+        try:
+            prompt = self.session.prompt(self.tools)
+        except (OverBudget, Unrepresentable) as error:
+            refused = f"{type(error).__name__}: {error}"
+        self.on_prompt(number, prompt, refused)
+        if prompt is None:
+            return ReplayedCall(number, self._raw_bill(None), None, output, refused)
+        self.savings.sent(prompt)
+        shared, before = shared_tokens(self._before, prompt), self._before
+        self._before = prompt
+        moved = before is not None and shared < before.tokens - PROMPT_TOKENS
+        fold = prompt.fold and ReplayedFold(
+            len(prompt.fold.items), prompt.fold.before, prompt.fold.after, prompt.fold.rebilled, prompt.fold.reason
+        )
+        sent = bill(self.facts, prompt.tokens, shared)
+        return ReplayedCall(number, self._raw_bill(prompt), sent, output, moved=moved, fold=fold)
+
+    def _raw_bill(self, prompt: Prompt | None) -> Bill:
+        view = self.session.view
+        tools_tokens = view.setup.tools_tokens if view.setup else 0
+        return self._whole.bill(self.facts, view.raw_tokens, prompt, tools_tokens=tools_tokens)
+
+
+def _model(recording: Recording, model: str | None, policy: Policy) -> tuple[str, list[str]]:
+    """The model to replay as, and why it is not the recorded one."""
+    name = model or recording.model or DEFAULT_MODEL
+    facts = find(name, policy.models)
+    if facts.known:
+        same = model or recording.model
+        return name, [] if same else [f"the recording names no model; replayed as {DEFAULT_MODEL}"]
+    if model:
+        return name, [f"{name}: {' '.join(facts.notes)}"]
+    return DEFAULT_MODEL, [f"the recorded model {name} is not in the price table; replayed as {DEFAULT_MODEL}"]
+
+
+def _counting_notes(optics: ModelSetup) -> list[str]:
+    used, own = optics.counter, counter_for(optics.model)
+    if own.exact and own.counter.name == used.counter.name:
+        return []
+    return [f"tokens and costs are by the count of {used.counter.name}, not by {optics.model}'s own: {own.error}"]
+
+
+def _bill_notes(calls: Sequence[ReplayedCall], facts: ModelFacts) -> list[str]:
+    """What the comparison of the two bills leaves open."""
+    notes: list[str] = []
+    if beyond := sum(call.raw.tokens > facts.max_input for call in calls):
+        notes.append(
+            f"{beyond} raw prompt(s) are larger than {facts.id} takes ({facts.max_input:,}) and could not have been sent"
+        )
+    if refused := sum(call.sent is None for call in calls):
+        notes.append(f"{refused} refused call(s) are part of the raw bill and not of the sent one")
+    return notes
+
+
+def shared_tokens(before: Prompt | None, now: Prompt) -> int:
+    """How many leading tokens two prompts have in common, atom by atom."""
+    if before is None or before.setup.tools != now.setup.tools or before.setup.model != now.setup.model:
+        return 0
+    tokens = now.setup.tools_tokens
+    for old, new in zip(before.atoms, now.atoms, strict=False):
+        if old is not new and old != new:
+            break
+        tokens += new.size.tokens
+    return tokens
+
+
+def usable_tools(recording: Recording) -> tuple[list[dict[str, Any]], list[str]]:
+    """The recorded tools that can be offered. Recorders list what was called, and models call what does not exist."""
+    usable: list[dict[str, Any]] = []
+    for tool in msgspec.json.decode(recording.tools, type=list[dict[str, Any]]):
+        try:
+            read_tools([*usable, tool])
+        except BadInput:
+            continue
+        usable.append(tool)
+    left_out = len(msgspec.json.decode(recording.tools)) - len(usable)
+    return usable, [f"{left_out} recorded tool(s) cannot be offered: their names are refused or doubled"] * bool(
+        left_out
+    )
+
+
+def ids_from(seed: str) -> Callable[[], str]:
+    """Ids that are the same in every replay of the same recording."""
+    numbers = count()
+
+    def new_id() -> str:
+        text = f"{seed}/{next(numbers)}"
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:26]
+
+    return new_id

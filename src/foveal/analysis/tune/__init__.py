@@ -1,0 +1,38 @@
+"""Which policy suits these sessions: the default with other numbers, chosen by replaying them.
+
+tuning = tune(cases, budget=32_000, prices=price_list("claude-sonnet-4-5"))
+print(advice(tuning))
+Path("policy.toml").write_text(policy_file(tuning))
+"""
+
+from foveal.analysis.tune.choosing import TunedChoice
+from foveal.analysis.tune.curve import curve
+from foveal.analysis.tune.grid import GRIDS, Grid, Variant
+from foveal.analysis.tune.held_out import HeldOut, HeldOutGap
+from foveal.analysis.tune.measuring import Cell, TunePoint, price_list
+from foveal.analysis.tune.picking import PickRule
+from foveal.analysis.tune.policy_file import policy_file
+from foveal.analysis.tune.tuning import Tried, Tuning, tune
+from foveal.analysis.tune.words import HEAD, advice, cells, document
+
+__all__ = [
+    "GRIDS",
+    "HEAD",
+    "Cell",
+    "Grid",
+    "HeldOut",
+    "HeldOutGap",
+    "PickRule",
+    "Tried",
+    "TunePoint",
+    "TunedChoice",
+    "Tuning",
+    "Variant",
+    "advice",
+    "cells",
+    "curve",
+    "document",
+    "policy_file",
+    "price_list",
+    "tune",
+]

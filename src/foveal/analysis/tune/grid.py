@@ -1,0 +1,107 @@
+"""The policies that are tried: the default, and what can be said about it in shares of the budget.
+
+Every one of them is the default with a few numbers changed, so that what is learned about one holds for its neighbours, and
+so that a file that names the numbers is all that has to be kept.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from foveal.session.policy import DEFAULT_STAGES, BudgetTable, BuiltIn, Policy, Summarise, Superseded
+from foveal.summary.relevance import Scoring
+from foveal.values.budget import RESERVE_MOST, RESERVE_SHARE, TARGET_SHARE
+
+_SUMMARISE = next((stage for stage in DEFAULT_STAGES if isinstance(stage, Summarise)), Summarise())
+
+
+class Variant(msgspec.Struct, frozen=True):
+    """One point of the grid. What is left out is as in the default policy."""
+
+    target: float = TARGET_SHARE
+    """What a fold goes down to, as a share of the budget."""
+    share: float = _SUMMARISE.share
+    """What the summary may take of the budget."""
+    keep: float = _SUMMARISE.keep
+    """What of the newest is not summarised."""
+    arrival: float = 1.0
+    """Results above this share of the budget are cut before their first prompt."""
+    edited: bool = False
+    """Whether what was read before an edit goes first, like what was read again."""
+    score: Scoring = _SUMMARISE.score
+
+    @property
+    def name(self) -> str:
+        """What differs from the default, in words."""
+        return ", ".join(_said(self)) or DEFAULT
+
+    def policy(self, budget: int) -> Policy:
+        """The policy that sends at most so many tokens. The room for the reply comes on top."""
+        reserve = min(RESERVE_MOST, int(budget * RESERVE_SHARE))
+        table = BudgetTable(limit=budget + reserve, target=max(1, int(budget * self.target)), reserve=reserve)
+        return Policy(budget=table, stages=tuple(map(self._stage, DEFAULT_STAGES)), arrival=self.arrival)
+
+    def _stage(self, stage: BuiltIn) -> BuiltIn:
+        match stage:
+            case Summarise(last_resort=False):
+                return msgspec.structs.replace(stage, share=self.share, keep=self.keep, score=self.score)
+            case Summarise():
+                return msgspec.structs.replace(stage, score=self.score)
+            case Superseded(edited=False) if self.edited:
+                return msgspec.structs.replace(stage, edited=True)
+            case _:
+                return stage
+
+
+DEFAULT = "default"
+
+
+def _said(variant: Variant) -> list[str]:
+    words = {
+        "target": f"target {variant.target:g}",
+        "share": f"summary {variant.share:g}",
+        "keep": f"keep {variant.keep:g}",
+        "arrival": f"arrival {variant.arrival:g}",
+        "edited": "edited reads first",
+        "score": f"lines by {variant.score}",
+    }
+    plain = Variant()
+    return [said for field, said in words.items() if getattr(variant, field) != getattr(plain, field)]
+
+
+_SHALLOW = Variant(target=0.8)
+_DEEP = Variant(target=0.5, share=0.3)
+_DEEPEST = Variant(target=0.4, share=0.2)
+
+
+def _arriving(variant: Variant, arrival: float) -> Variant:
+    return msgspec.structs.replace(variant, arrival=arrival)
+
+
+# The size of the summary moves along the curve and the arrival moves the curve, so these two are crossed. A summary takes its
+# share out of the target, so that a deep target goes with a small summary.
+_SMALL = (
+    Variant(),
+    _DEEP,
+    _SHALLOW,
+    Variant(arrival=0.1),
+    Variant(arrival=0.05),
+    _arriving(_DEEP, 0.05),
+    Variant(edited=True),
+    Variant(score="recency"),
+)
+_MORE = (
+    _DEEPEST,
+    _arriving(_DEEPEST, 0.05),
+    _arriving(_DEEP, 0.1),
+    _arriving(_SHALLOW, 0.05),
+    Variant(target=0.7),
+    Variant(share=0.4),
+    Variant(keep=0.2),
+    Variant(arrival=0.2),
+)
+
+Grid: TypeAlias = Literal["small", "full"]
+GRIDS: Mapping[Grid, tuple[Variant, ...]] = {"small": _SMALL, "full": (*_SMALL, *_MORE)}
+"""What is tried, the default first."""

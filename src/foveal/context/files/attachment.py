@@ -1,0 +1,223 @@
+"""One attached file: what it is, its text or image, and what stands for it in the prompt."""
+
+import os
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from foveal.context.files.archives import Listing, listing
+from foveal.context.files.decoding import decode
+from foveal.context.files.documents import read_document
+from foveal.context.files.kinds import HEAD_BYTES, Classified, classify
+from foveal.context.files.names import safe_name
+from foveal.context.files.pictures import fit_image
+from foveal.context.files.reading import FileReading, ReadLimits, many
+from foveal.context.files.showing import FileBody, archive_body, table_body, text_body
+from foveal.context.workspace import FileKind, Workspace
+from foveal.context.workspace.space import open_source
+from foveal.models.counters import image_tokens
+from foveal.values.entry import Image, Message, Text, user
+
+TRUST = "file"
+"""Whose word the text of an attachment is: nobody's but the file's."""
+
+_CHUNK = 1 << 20
+_LONGEST_TYPE = 40
+"""Types of office documents have 70 characters, and say nothing that their extension does not."""
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    name: str
+    """Safe to stand in a line: one line, visible, not too long."""
+    kind: FileKind
+    media_type: str
+    """By content; by name where the content leaves it open."""
+    size_bytes: int
+    sha256: str
+    shown: str
+    """What goes in front of the model in words."""
+    is_whole: bool
+    """Whether `shown` holds all of `text`. If not, `text` has to be kept under the reference that `shown` names."""
+    tokens: int
+    """Of `shown` and the image together."""
+    text: str | None = None
+    image: Image | None = None
+    outline: str = ""
+    """What it is in a few lines, for lists and reminders."""
+    notes: tuple[str, ...] = ()
+    """What could not be read, was cut or does not agree."""
+    file_id: str = ""
+    """Under which the workspace keeps it; empty if it does not."""
+
+    @property
+    def parts(self) -> tuple[Text | Image, ...]:
+        return (Text(self.shown), self.image) if self.image else (Text(self.shown),)
+
+    @property
+    def message(self) -> Message:
+        return user(*self.parts)
+
+
+class _Given(msgspec.Struct, frozen=True):
+    """What is known of a file before it is read."""
+
+    name: str
+    kind: FileKind
+    media_type: str
+    reading: FileReading
+
+
+class _Content(msgspec.Struct, frozen=True):
+    """What was found in a file."""
+
+    text: str | None = None
+    image: Image | None = None
+    body: FileBody = FileBody("", "", is_whole=True)
+    notes: tuple[str, ...] = ()
+    tokens: int = 0
+    facts: str = ""
+    """What the first line says beside kind and size."""
+
+
+def attach(
+    workspace: Workspace,
+    path: str | os.PathLike[str],
+    *,
+    provider_family: str,
+    count: Callable[[str], int],
+    ref: str,
+    name: str | None = None,
+    limits: ReadLimits | None = None,
+) -> Attachment:
+    """Keep a file in the session's workspace and read it for the prompt. `ref` is where its whole text will be kept.
+
+    The file is in the workspace before it is read: whatever is wrong with its content, the upload is not lost.
+    """
+    given = Path(path).name if name is None else name
+    stored = workspace.put(path, given)
+    reading = FileReading(count, ref, provider_family, limits=limits or ReadLimits())
+    with workspace.stream(stored.id) as stream:
+        return read_file(stream, given, reading, file_id=stored.id, place=stored.place)
+
+
+def read_file(
+    source: str | os.PathLike[str] | BinaryIO, name: str, reading: FileReading, *, file_id: str = "", place: str = ""
+) -> Attachment:
+    """Read a file, given by its path or open. `place` is where tools of the session find it.
+
+    `MissingExtra` for an image that has to be changed and cannot be; everything else that is wrong is a note.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        with open_source(source) as stream:
+            return read_file(stream, name, reading, file_id=file_id, place=place)
+    size, digest = _weighed(source)
+    found = _classified(source, name, reading.limits)
+    given = _Given(name, found.kind, found.media_type, reading)
+    content = _READERS[found.kind](source, given) if size else _Content(facts="empty")
+    notes = tuple(note for note in (found.disagreement, *content.notes) if note)
+    safe = safe_name(name)
+    media_type = found.media_type if len(found.media_type) <= _LONGEST_TYPE else ""
+    facts = ", ".join(filter(None, (found.kind, media_type, content.facts, f"{size:,} bytes")))
+    at = f"; at {place}" if place else ""
+    first = f"[file {safe}: {facts}; sha256 {digest[:16]}{at}]"
+    head = "\n".join((first, *(f"[note: {note}]" for note in notes)))
+    shown = f"{head}\n{content.body.shown}" if content.body.shown else head
+    return Attachment(
+        name=safe,
+        kind=found.kind,
+        media_type=found.media_type,
+        size_bytes=size,
+        sha256=digest,
+        shown=shown,
+        is_whole=content.body.is_whole,
+        tokens=reading.count(shown) + content.tokens,
+        text=content.text,
+        image=content.image,
+        outline=f"{first}\n{content.body.outline}" if content.body.outline else first,
+        notes=notes,
+        file_id=file_id,
+    )
+
+
+def _weighed(stream: BinaryIO) -> tuple[int, str]:
+    size, digest = 0, sha256()
+    while chunk := stream.read(_CHUNK):
+        size += len(chunk)
+        digest.update(chunk)
+    stream.seek(0)
+    return size, digest.hexdigest()
+
+
+def _classified(stream: BinaryIO, name: str, limits: ReadLimits) -> Classified:
+    head = stream.read(HEAD_BYTES)
+    members: Sequence[str] = ()
+    if head.startswith(b"PK") and (found := listing(stream, "application/zip", limits.members)):
+        members = [member.name for member in found.members]
+    stream.seek(0)
+    return classify(name, head, members)
+
+
+def _read_text(stream: BinaryIO, given: _Given) -> _Content:
+    data = stream.read(given.reading.limits.text_bytes)
+    is_cut = bool(stream.read(1))
+    decoded = decode(data, is_cut=is_cut)
+    if decoded is None:
+        return _Content(notes=("its beginning is text, but the rest is not; it is not shown",))
+    notes = [f"only its first {len(data):,} bytes were read"] if is_cut else []
+    if decoded.is_guess:
+        notes.append(f"it was read as {decoded.encoding}, which is a guess")
+    text = decoded.text
+    body = table_body(text, given.media_type, given.reading) if given.kind == "table" else None
+    lines = text.count("\n") + (not text.endswith("\n"))
+    body = body or text_body(text, given.name, given.reading)
+    return _Content(text, None, body, tuple(notes), facts=many(lines, "line"))
+
+
+def _read_document(stream: BinaryIO, given: _Given) -> _Content:
+    document = read_document(stream, given.media_type, given.reading.limits)
+    if not document.text:
+        return _Content(notes=(document.note,))
+    pages = f"{document.pages:,} {document.unit}" if document.pages > 1 else ""
+    body = text_body(document.text, given.name, given.reading)
+    return _Content(document.text, None, body, (document.note,), facts=pages)
+
+
+def _read_archive(stream: BinaryIO, given: _Given) -> _Content:
+    held: Listing | None = listing(stream, given.media_type, given.reading.limits.members)
+    if held is None:
+        return _Content(notes=("what it holds cannot be listed here; it was not opened",))
+    text, body = archive_body(held, given.reading)
+    return _Content(text, None, body, (held.note,) if held.note else ())
+
+
+def _read_image(stream: BinaryIO, given: _Given) -> _Content:
+    most = given.reading.limits.document_bytes
+    data = stream.read(most + 1)
+    if len(data) > most:
+        return _Content(notes=(f"the image is not shown: {most:,} bytes are the most that is opened",))
+    picture = fit_image(data, given.media_type, given.reading)
+    if picture.image is None:
+        return _Content(notes=(f"the image is not shown: {picture.note}",))
+    width, height = picture.image.width, picture.image.height
+    tokens = image_tokens(given.reading.family, width, height)
+    facts = ", ".join(filter(None, (f"{width:,}×{height:,} pixels", picture.note)))
+    return _Content(None, picture.image, tokens=tokens, facts=facts)
+
+
+def _read_nothing(_stream: BinaryIO, _given: _Given) -> _Content:
+    return _Content()
+
+
+_READERS: dict[FileKind, Callable[[BinaryIO, _Given], _Content]] = {
+    "text": _read_text,
+    "code": _read_text,
+    "table": _read_text,
+    "pdf": _read_document,
+    "office": _read_document,
+    "archive": _read_archive,
+    "image": _read_image,
+    "unknown": _read_nothing,
+}

@@ -1,0 +1,150 @@
+"""Images as providers take them: of a type, a size in pixels and a size in bytes that all of a session's calls can carry.
+
+An image that a provider refuses makes every later call of the session fail, so that nothing goes into a prompt that was not
+seen to be whole. With Pillow each image is decoded; without it, its frame is checked and it goes as it is or not at all.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from io import BytesIO
+from typing import Any
+
+import msgspec
+
+from foveal.context.files.reading import FileReading
+from foveal.models.counters import image_size
+from foveal.values.entry import Image
+from foveal.values.errors import MissingExtra
+
+EXTRA = "images"
+_SENDABLE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_QUALITIES = (90, 80, 65, 50)
+_SHRINK = 0.7
+_ATTEMPTS = 8
+_DECODED = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "ICO", "AVIF")
+"""The formats that are tried; what else a library can open is none of an attachment's business."""
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What one image may have. Beyond it a provider scales down itself, or refuses."""
+
+    long_px: int
+    short_px: int
+    most_bytes: int
+
+    def scale(self, width: int, height: int) -> float:
+        return min(1.0, self.long_px / max(width, height), self.short_px / min(width, height))
+
+
+_CLAUDE = Bounds(1_568, 1_568, 5_000_000 * 3 // 4)  # 5 MB of base64; above 1 568 px it is scaled down at the provider's
+_OPENAI = Bounds(2_048, 768, 20_000_000)  # what its tiles are cut from
+_GEMINI = Bounds(3_072, 3_072, 7_000_000)
+_BOUNDS = {
+    "claude": _CLAUDE,
+    "claude-4": _CLAUDE,
+    "anthropic": _CLAUDE,
+    "openai": _OPENAI,
+    "gemini": _GEMINI,
+    "google": _GEMINI,
+}
+_STRICTEST = Bounds(1_568, 768, _CLAUDE.most_bytes)
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """An image that can be sent, or none and why."""
+
+    image: Image | None
+    note: str = ""
+
+
+def bounds_of(family: str) -> Bounds:
+    return _BOUNDS.get(family, _STRICTEST)
+
+
+def fit_image(data: bytes, media_type: str, reading: FileReading) -> Picture:
+    """The image within the bounds of its provider. `MissingExtra` if it has to be changed for that and Pillow is not there."""
+    bounds, size = bounds_of(reading.family), image_size(data)
+    if size and size[0] * size[1] > reading.limits.megapixels * 1_000_000:
+        return Picture(None, f"it has {size[0]:,}×{size[1]:,} pixels, more than are opened")
+    if find_spec("PIL") is not None:
+        return _decoded(data, media_type, reading)
+    if size is None and media_type in _SENDABLE:
+        return Picture(None, "it is damaged: its size cannot be read")
+    if size is None:
+        raise MissingExtra(f"An image of type {media_type} has to be converted, which", EXTRA)
+    if bounds.scale(*size) < 1 or len(data) > bounds.most_bytes:
+        what = f"{size[0]:,}×{size[1]:,} pixels in {len(data):,} bytes"
+        limit = f"{bounds.long_px:,}×{bounds.short_px:,} in {bounds.most_bytes:,}"
+        raise MissingExtra(f"An image of {what} has to be scaled down to {limit}, which", EXTRA)
+    if not _is_whole(data, media_type):
+        return Picture(None, "it is damaged: its end is missing")
+    return Picture(Image(media_type, data, width=size[0], height=size[1]))
+
+
+def _is_whole(data: bytes, media_type: str) -> bool:
+    """Whether the end of the image is there: a cut-off upload is the damage that happens."""
+    match media_type:
+        case "image/png":
+            return b"IEND" in data[-64:]
+        case "image/jpeg":
+            return b"\xff\xd9" in data[-4_096:]
+        case "image/gif":
+            return b"\x3b" in data[-64:]
+        case _:
+            return len(data) >= 8 + int.from_bytes(data[4:8], "little")
+
+
+def _decoded(data: bytes, media_type: str, reading: FileReading) -> Picture:
+    pil: Any = import_module("PIL.Image")
+    bounds = bounds_of(reading.family)
+    try:
+        with pil.open(BytesIO(data), formats=_DECODED) as opened:
+            width, height = opened.size
+            if width * height > reading.limits.megapixels * 1_000_000:
+                return Picture(None, f"it has {width:,}×{height:,} pixels, more than are opened")
+            scale, has_exif = bounds.scale(width, height), bool(opened.info.get("exif"))
+            if scale < 1 and media_type == "image/jpeg":
+                opened.draft(None, (int(width * scale), int(height * scale)))  # a quarter of the work, or less
+            opened.load()
+            fits = scale == 1 and len(data) <= bounds.most_bytes and media_type in _SENDABLE
+            if fits and not has_exif:
+                return Picture(Image(media_type, data, width=width, height=height))
+            return _written(_upright(opened), bounds, media_type, original=(width, height))
+    except Exception as error:  # a codec may raise anything on hostile bytes
+        return Picture(None, f"it cannot be decoded ({type(error).__name__})")
+
+
+def _upright(opened: Any) -> Any:
+    """The pixels as they are meant to be seen, without the data that a camera adds, places among them."""
+    operations: Any = import_module("PIL.ImageOps")
+    turned = operations.exif_transpose(opened)
+    has_holes = turned.mode in ("RGBA", "LA", "PA") or "transparency" in turned.info
+    return turned.convert("RGBA" if has_holes else "RGB")
+
+
+def _written(pixels: Any, bounds: Bounds, media_type: str, *, original: tuple[int, int]) -> Picture:
+    """The image in the bounds: scaled once, then coarser and smaller until its bytes fit."""
+    pil: Any = import_module("PIL.Image")
+    is_drawn = pixels.mode != "RGB" or media_type in ("image/png", "image/gif", "image/bmp")
+    width, height = pixels.size
+    scale = bounds.scale(width, height)
+    for attempt in range(_ATTEMPTS):
+        size = max(1, int(width * scale)), max(1, int(height * scale))
+        scaled = pixels if size == pixels.size else pixels.resize(size, pil.Resampling.LANCZOS)
+        written, data = _encoded(scaled, attempt, as_png=is_drawn)
+        if len(data) <= bounds.most_bytes:
+            was = "" if sorted(size) == sorted(original) else f"scaled from {original[0]:,}×{original[1]:,}"
+            return Picture(Image(written, data, width=size[0], height=size[1]), was)
+        is_drawn = pixels.mode != "RGB"  # what does not pack as a drawing is a photograph
+        if is_drawn or attempt >= len(_QUALITIES) - 1:
+            scale *= _SHRINK
+    return Picture(None, "it stays too large however it is scaled")
+
+
+def _encoded(pixels: Any, attempt: int, *, as_png: bool) -> tuple[str, bytes]:
+    out = BytesIO()
+    if as_png:
+        pixels.save(out, "PNG")
+        return "image/png", out.getvalue()
+    pixels.save(out, "JPEG", quality=_QUALITIES[min(attempt, len(_QUALITIES) - 1)])
+    return "image/jpeg", out.getvalue()

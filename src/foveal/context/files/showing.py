@@ -1,0 +1,86 @@
+"""What of a file's text is shown: all of it, or what tells most about it in a few tokens, with the way to the rest."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from foveal.context.files.archives import Listing
+from foveal.context.files.names import one_line
+from foveal.context.files.reading import FileReading, many
+from foveal.context.files.tables import table_of
+from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.reference import reference
+
+_OUTLINE_TOKENS = 200
+_ATTEMPTS = 24
+_MOST_LINES = 1_000_000
+"""Lines that are weighed one by one; of more only the beginning and the end are shown, or it would take a gigabyte."""
+
+
+class FileBody(msgspec.Struct, frozen=True):
+    """What stands below the first line of a file."""
+
+    shown: str
+    outline: str
+    is_whole: bool
+
+
+def text_body(text: str, name: str, reading: FileReading) -> FileBody:
+    if _is_small(text, reading):
+        return FileBody(text, "", is_whole=True)
+    from foveal.text.shorten.choose import kind_of, trim  # noqa: PLC0415 - its patterns are compiled when first needed
+    from foveal.text.shorten.outline import outline  # noqa: PLC0415
+
+    hint = f"file {name[-200:]}"
+    few = outline(text, hint, kind_of(text, hint), _room(reading, _OUTLINE_TOKENS)) or ""
+    is_long = text.count("\n") > _MOST_LINES
+    found = trim(text, hint, _room(reading, reading.shown_tokens), plain=is_long)
+    shown = found[1] if found else few or reference("file", reading.count(text), reading.ref)
+    return FileBody(shown, few, is_whole=False)
+
+
+def table_body(text: str, media_type: str, reading: FileReading) -> FileBody | None:
+    """A table by its shape and first rows; None if it is none after all."""
+    table = table_of(text, media_type)
+    if table is None:
+        return None
+    outline = f"{table.shape}\n{table.first[0]}"
+    if _is_small(text, reading):
+        return FileBody(f"{table.shape}\n{text}", outline, is_whole=True)
+    rest = f"[the first {many(len(table.first) - 1, 'row')}; all of it under ref {reading.ref}]"
+    return FileBody(_fitted(table.first, reading, first=table.shape, last=rest), outline, is_whole=False)
+
+
+def archive_body(held: Listing, reading: FileReading) -> tuple[str, FileBody]:
+    """The listing as a text, and what is shown of it."""
+    lines = [f"{member.size_bytes:>12,}  {one_line(member.name)}" for member in held.members]
+    shape = f"[archive: {many(held.count, 'member')}, {held.unpacked_bytes:,} bytes as it says; not unpacked]"
+    if held.count > len(lines):
+        lines.append(f"[… {many(held.count - len(lines), 'more member')}]")
+    text = "\n".join((shape, *lines))
+    if _is_small(text, reading):
+        return text, FileBody(text, shape, is_whole=True)
+    rest = f"[the first of {held.count:,} members; the listing under ref {reading.ref}]"
+    return text, FileBody(_fitted(lines, reading, first=shape, last=rest), shape, is_whole=False)
+
+
+def _is_small(text: str, reading: FileReading) -> bool:
+    if len(text) > reading.whole_bytes:
+        return False
+    return len(text.encode("utf-8", "surrogatepass")) <= reading.whole_bytes
+
+
+def _room(reading: FileReading, tokens: int) -> Room:
+    return Room(tokens, reading.count, reading.ref)
+
+
+def _fitted(lines: Sequence[str], reading: FileReading, *, first: str, last: str) -> str:
+    """As many of the lines, from the first on, as there is room for."""
+    most = len(lines)
+    for _ in range(_ATTEMPTS):
+        shown = "\n".join((first, *lines[:most], last))
+        size = reading.count(shown)
+        if size <= reading.shown_tokens or not most:
+            return shown
+        most = min(most - 1, most * reading.shown_tokens // size)
+    return "\n".join((first, last))

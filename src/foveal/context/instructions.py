@@ -1,0 +1,125 @@
+"""Instructions from disk: AGENTS.md and its like, from a root down to where the work is done; the nearest last.
+
+They are pinned and never summarised, so each is read whole or not at all, and read again when it has changed.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from foveal.context.skills.safe_paths import parts_of, read_file, shown, text_of
+from foveal.values.errors import BadInput
+
+NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
+MOST_BYTES = 128 << 10
+"""Of one file: it is sent with every call."""
+MOST_DEPTH = 64
+Stamp: TypeAlias = tuple[int, int, int, int]
+"""Device-wide number, size and the two times of a file: where they are the same, nobody has written to it."""
+
+
+class InstructionFile(msgspec.Struct, frozen=True):
+    """One file: its path below the root, and its text."""
+
+    path: str
+    text: str
+    sha256: str
+    stamp: Stamp
+
+    @property
+    def name(self) -> str:
+        """The path as it may be shown."""
+        return shown(self.path)
+
+
+class Instructions(msgspec.Struct, frozen=True):
+    """What the files say, outermost first, and where they were looked for. Equal texts stand once."""
+
+    directory: str
+    root: str
+    names: tuple[str, ...] = NAMES
+    files: tuple[InstructionFile, ...] = ()
+    seen: tuple[tuple[str, Stamp], ...] = ()
+    """Every file that was found, also those whose text stands already."""
+
+    @classmethod
+    def load(
+        cls, directory: str | Path, *, names: Sequence[str] = NAMES, root: str | Path | None = None
+    ) -> "Instructions":
+        """Read them, from `root` down to `directory`.
+
+        Without a root it is the nearest folder upwards that holds `.git`, or else the directory alone: what lies above a
+        project is not its author's.
+        """
+        for name in names:
+            if len(parts_of(name)) != 1:
+                raise BadInput(f"{shown(name)!r} is not the name of a file; instructions are looked for by name")
+        inner = Path(directory).resolve()
+        outer = Path(root).resolve() if root is not None else _project(inner)
+        if not inner.is_dir() or not inner.is_relative_to(outer):
+            raise BadInput(f"{shown(inner)} is not a folder below {shown(outer)}; give a root that holds the directory")
+        return _read(cls(str(inner), str(outer), tuple(names)), {})
+
+    def changed(self) -> "Instructions | None":
+        """What they say now, or None if they say the same: files whose stamps are the same are not read again."""
+        if tuple(_stamps(self)) == self.seen:
+            return None
+        now = _read(self, {(file.path, file.stamp): file for file in self.files})
+        told = [[(file.path, file.sha256) for file in one.files] for one in (self, now)]
+        return now if told[0] != told[1] else None
+
+    def render(self) -> str:
+        """All of them as one text, each under the name of its file; empty if there are none."""
+        return "\n\n".join(f"Instructions from {file.name}:\n\n{file.text.strip()}" for file in self.files)
+
+
+def _project(directory: Path) -> Path:
+    return next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), directory)
+
+
+def _read(where: Instructions, kept: dict[tuple[str, Stamp], InstructionFile]) -> Instructions:
+    files: dict[str, InstructionFile] = {}
+    seen: list[tuple[str, Stamp]] = []
+    for path, stamp in _stamps(where):
+        file = kept.get((path, stamp)) or _file(where.root, path)
+        seen.append((path, file.stamp))
+        if file.text.strip():
+            files.setdefault(file.sha256, file)
+    return msgspec.structs.replace(where, files=tuple(files.values()), seen=tuple(seen))
+
+
+def _stamps(where: Instructions) -> Iterator[tuple[str, Stamp]]:
+    """Each file of these names, from the root inwards, as it is now."""
+    parts = Path(where.directory).relative_to(where.root).parts
+    if len(parts) > MOST_DEPTH:
+        raise BadInput(f"{shown(where.directory)} is {len(parts)} folders below the root; {MOST_DEPTH} is the most")
+    for depth in range(len(parts) + 1):
+        for name in where.names:
+            path = "/".join((*parts[:depth], name))
+            try:
+                status = Path(where.root, path).stat()
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                raise BadInput(f"{shown(path)}: cannot be read ({error.strerror})") from None
+            if not stat.S_ISDIR(status.st_mode):
+                yield path, _stamp(status)
+
+
+def _file(root: str, path: str) -> InstructionFile:
+    """Read one. A link to another file of the project is common and fine; one that leads out of the root is refused."""
+    try:
+        real = Path(root, path).resolve(strict=True).relative_to(root)
+    except (OSError, ValueError, RuntimeError):
+        raise BadInput(f"{shown(path)}: is a link that leads out of {shown(root)}; put the file itself there") from None
+    data, status = read_file(root, real.parts, most_bytes=MOST_BYTES)
+    return InstructionFile(path, text_of(data, path), sha256(data).hexdigest(), _stamp(status))
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

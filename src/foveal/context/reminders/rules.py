@@ -1,0 +1,150 @@
+"""Rules: a trigger, the bounds within which it counts, and a template. Data, so that a policy file can hold them.
+
+A `Rulebook` is what rules come to when everything they name has been found: compiled once, asked for each call.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from foveal.context.reminders.catalogues import CATALOGUES
+from foveal.context.reminders.rule import ReminderRule
+from foveal.context.reminders.templates import Template, Value, checked, nearest
+from foveal.context.reminders.triggers import Trigger, TriggerCheck, find_trigger, known_triggers
+from foveal.values.errors import BadPolicy
+
+Catalogues: TypeAlias = Mapping[str, Mapping[str, str]]
+"""By language, the texts of rules by their ids."""
+
+DEFAULT_LANGUAGE = "en"
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """A rule with everything that it names."""
+
+    rule: ReminderRule
+    ask: TriggerCheck
+    template: Template
+    language: str
+    """The language of the template: English, where the one that is spoken has no text for it."""
+    bounds: tuple[tuple[str, int | None, int | None], ...]
+    equal: tuple[tuple[str, Value], ...]
+
+
+class Waiting(NamedTuple):
+    """Rules in a row that wait for the same: it is asked for once, and most have nothing to say."""
+
+    ask: TriggerCheck
+    rules: tuple[Ready, ...]
+
+
+class Rulebook(msgspec.Struct, frozen=True):
+    """Rules in the order in which they are said, which is the order in which room is given to them."""
+
+    language: str
+    waiting: tuple[Waiting, ...]
+
+    @property
+    def rules(self) -> tuple[Ready, ...]:
+        return tuple(ready for some in self.waiting for ready in some.rules)
+
+    @property
+    def untranslated(self) -> tuple[str, ...]:
+        """The rules that speak English because the language has no text for them."""
+        return tuple(ready.rule.id for ready in self.rules if ready.language != self.language)
+
+
+BUILT_IN: tuple[ReminderRule, ...] = (
+    ReminderRule("last_step", "steps_left", at_most={"left": 1}),
+    ReminderRule("steps_left", "steps_left", at_least={"left": 2}, at_most={"left": 5}),
+    ReminderRule("pressure_critical", "pressure", equal={"level": "critical"}),
+    ReminderRule("pressure_warning", "pressure", equal={"level": "warning"}, every=5),
+    ReminderRule("pressure_info", "pressure", equal={"level": "info"}, every=10),
+    ReminderRule("repeated_same", "repetition", equal={"circle": "same"}, at_least={"times": 3}),
+    ReminderRule("repeated_alternating", "repetition", equal={"circle": "alternating"}, at_least={"times": 2}),
+    ReminderRule("repeated_error", "repetition", equal={"circle": "error"}, at_least={"times": 3}),
+    ReminderRule("new_instructions", "new_instructions"),
+    ReminderRule("files_uploaded", "uploads"),
+    ReminderRule("suggested_skills", "suggested_skills"),
+    ReminderRule("mentioned_tools", "mentioned_tools"),
+    ReminderRule("mentioned_skills", "mentioned_skills"),
+    ReminderRule("mentioned_agents", "mentioned_agents"),
+    ReminderRule("active_skill", "active_skill"),
+    ReminderRule("todos_open", "todos", at_least={"open": 2}),
+    ReminderRule("todo_last", "todos", equal={"open": 1}),
+    ReminderRule("todos_done", "todos", equal={"open": 0}),
+    ReminderRule("streak", "streak", at_least={"calls": 10}, every=10),
+)
+
+
+def with_built_in(rules: Iterable[ReminderRule]) -> tuple[ReminderRule, ...]:
+    """The built-in rules, those of the same ids replaced where they stand, and the others after them."""
+    merged = {rule.id: rule for rule in BUILT_IN}
+    seen = set[str]()
+    for rule in rules:
+        if rule.id in seen:
+            raise BadPolicy(f"reminders.{rule.id} is there twice; ids are given once")
+        seen.add(rule.id)
+        merged[rule.id] = rule
+    return tuple(merged.values())
+
+
+def rulebook(
+    rules: Iterable[ReminderRule] = (),
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    catalogues: Catalogues | None = None,
+    triggers: Iterable[Trigger] = (),
+) -> Rulebook:
+    """The built-in rules and these, compiled. `BadPolicy` names the key of whatever is not known."""
+    catalogues, known = catalogues or {}, known_triggers(triggers)
+    merged = with_built_in(rules)
+    if language not in (languages := {*CATALOGUES, *catalogues}):
+        raise BadPolicy(f"language: there is no catalogue {language!r}{nearest(language, languages)}")
+    _check_catalogues(catalogues, {rule.id: rule for rule in merged}, known)
+    spoken = [(rule, *_text(rule, catalogues, language)) for rule in merged if not rule.off]
+    ready = (_ready(rule, known, text, spoken=tongue) for rule, text, tongue in spoken)
+    runs = (tuple(run) for _, run in groupby(ready, key=lambda one: one.rule.trigger))
+    return Rulebook(language, tuple(Waiting(run[0].ask, run) for run in runs))
+
+
+def _check_catalogues(catalogues: Catalogues, rules: Mapping[str, ReminderRule], known: Mapping[str, Trigger]) -> None:
+    """Every text of every language, spoken now or not: a catalogue is wrong when it is read, not when it is needed."""
+    for language, texts in catalogues.items():
+        for name, text in texts.items():
+            key = f"catalogues.{language}.{name}"
+            if name not in rules:
+                raise BadPolicy(f"{key}: there is no reminder {name!r}{nearest(name, rules)}")
+            if not rules[name].off:
+                checked(text, key, find_trigger(rules[name].trigger, known, f"reminders.{name}.trigger").fills)
+
+
+def _ready(rule: ReminderRule, known: Mapping[str, Trigger], text: str, *, spoken: str) -> Ready:
+    key = f"reminders.{rule.id}"
+    trigger = find_trigger(rule.trigger, known, f"{key}.trigger")
+    for field in ("at_least", "at_most", "equal"):
+        for name in getattr(rule, field):
+            if name not in trigger.fills:
+                raise BadPolicy(f"{key}.{field}: {rule.trigger} gives no {name!r}{nearest(name, trigger.fills)}")
+    if not text.strip():
+        raise BadPolicy(f"{key}: has no template, and no catalogue has a text for it; give it one")
+    names = dict.fromkeys((*rule.at_least, *rule.at_most))
+    bounds = tuple((name, rule.at_least.get(name), rule.at_most.get(name)) for name in names)
+    template = checked(text, f"{key}.template", trigger.fills)
+    return Ready(rule, trigger.ask, template, spoken, bounds, tuple(rule.equal.items()))
+
+
+def _text(rule: ReminderRule, catalogues: Catalogues, language: str) -> tuple[str, str]:
+    """The rule's text and the language that it is in. A host's own words are translated by the host, not by us."""
+    if text := catalogues.get(language, {}).get(rule.id):
+        return text, language
+    if rule.template:
+        # Whoever writes one text writes it in the language of the session; whoever translates it begins with English.
+        is_translated = any(rule.id in texts for texts in catalogues.values())
+        return rule.template, DEFAULT_LANGUAGE if is_translated else language
+    for spoken in (language, DEFAULT_LANGUAGE):
+        if text := CATALOGUES.get(spoken, {}).get(rule.id):
+            return text, spoken
+    return "", DEFAULT_LANGUAGE

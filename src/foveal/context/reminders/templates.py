@@ -1,0 +1,111 @@
+"""Templates: text with `{name}` in it, and nothing else.
+
+Compiled when they are read, so that a misspelt name is found then and not in front of a model, and filled in one pass: a value
+that looks like a placeholder stays what it is. No attributes, no indices, no formats: a template cannot reach into anything.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import TypeAlias
+
+import msgspec
+
+from foveal.text.shorten.cut import boundary
+from foveal.values.errors import BadInput, BadPolicy
+
+Value: TypeAlias = str | int
+
+_PIECE = re.compile(r"\{\{|\}\}|\{([a-z_][a-z0-9_]{0,63})\}|[{}]")
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,63}\Z")
+
+# White space, controls, line and direction marks, and what has no width: a name must not begin a line of its own.
+_NOT_PLAIN = re.compile(r"[\s\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]+")
+
+ITEM_CHARS = 160
+"""One file name, todo or tool name: enough to recognise it by."""
+
+VALUE_CHARS = 2_000
+LISTED = 20
+"""More names than that are a listing, which belongs into a result and not into a reminder."""
+
+
+class Template(msgspec.Struct, frozen=True):
+    """Pieces of text, and the names between them: one fewer."""
+
+    pieces: tuple[str, ...]
+    names: tuple[str, ...]
+
+    def fill(self, values: Mapping[str, Value]) -> str:
+        pieces = iter(self.pieces)
+        text = next(pieces)
+        for name in self.names:
+            value = values.get(name)
+            if value is None:
+                raise BadInput(f"nothing was given for {{{name}}}{nearest(name, values)}")
+            text += (value if isinstance(value, str) else f"{value:,}") + next(pieces)
+        return text
+
+
+@lru_cache(1_024)
+def compiled(text: str, key: str) -> Template:
+    """The template of this text; `key` is what an error calls it."""
+    pieces, names, piece, end = list[str](), list[str](), "", 0
+    for found in _PIECE.finditer(text):
+        piece += text[end : found.start()]
+        end = found.end()
+        if found[1]:
+            pieces.append(piece)
+            names.append(found[1])
+            piece = ""
+        elif len(found[0]) == 2:
+            piece += found[0][0]
+        else:
+            near = text[found.start() : found.start() + 24]
+            raise BadPolicy(
+                f"{key}: {near!r} is no placeholder; one is a {{name}} of small letters, digits and _. "
+                "A brace that is meant as one is written twice."
+            )
+    return Template((*pieces, piece + text[end:]), tuple(names))
+
+
+def checked(text: str, key: str, known: Iterable[str]) -> Template:
+    """The template, if all its names are known."""
+    template, known = compiled(text, key), frozenset(known)
+    for name in template.names:
+        if name not in known:
+            raise BadPolicy(f"{key}: nothing fills {{{name}}}{nearest(name, known)}")
+    return template
+
+
+def is_name(text: str) -> bool:
+    """Whether a template can ask for it."""
+    return _NAME.match(text) is not None
+
+
+def nearest(wrong: str, known: Iterable[str]) -> str:
+    """What an error adds to a name that is not known."""
+    names = sorted(known)
+    near = get_close_matches(wrong, names, n=1)
+    if near:
+        return f". Did you mean `{near[0]}`?"
+    return f". Known: {', '.join(names)}" if names else ". None is known"
+
+
+def one_line(text: str, most: int = ITEM_CHARS) -> str:
+    """The text as a value may be shown: on one line, without what cannot be seen, and not too long."""
+    if len(text) <= most and text.isprintable():
+        return text.strip()
+    # What is collapsed is shorter than it was; four times as much is looked at and no more.
+    plain = _NOT_PLAIN.sub(" ", text[: 4 * most]).strip()
+    if len(plain) <= most and len(text) <= 4 * most:
+        return plain
+    return f"{plain[: boundary(plain, most)]}…"
+
+
+def listed(items: Iterable[str], most: int = ITEM_CHARS) -> str:
+    """Names as one value."""
+    plain = [name for item in items if (name := one_line(item, most))]
+    more = f" (+{len(plain) - LISTED})" if len(plain) > LISTED else ""
+    return ", ".join(plain[:LISTED]) + more

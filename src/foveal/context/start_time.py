@@ -1,0 +1,31 @@
+"""When a session began, in words for the model: to the minute, in a time zone that is named, and the same for good."""
+
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+from foveal.values.errors import BadPolicy
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+"""Not by the machine's locale: the same log gives the same bytes anywhere."""
+
+
+def zone_of(name: str) -> tzinfo:
+    """The time zone of this name; `BadPolicy` if this machine knows none."""
+    if name == "UTC":  # known everywhere, also where no table of zones is installed
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, LookupError):
+        advice = (
+            "name one such as UTC or Europe/Berlin; where there is no table of zones, `pip install tzdata` brings one"
+        )
+        raise BadPolicy(f"clock: no time zone {name!r:.80} is known here; {advice}") from None
+
+
+def started(time_ms: int, name: str) -> str:
+    """What the model is told of a session that began then."""
+    began = (_EPOCH + timedelta(milliseconds=time_ms)).astimezone(zone_of(name))
+    offset = f"{began:%z}"
+    where = name if name == "UTC" else f"{name} (UTC{offset[:3]}:{offset[3:5]})"
+    return f"This session began on {_DAYS[began.weekday()]}, {began:%Y-%m-%d} at {began:%H:%M} {where}."

@@ -1,0 +1,135 @@
+"""From a view to wire messages, rendering only what is new since the last prompt."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from foveal.dialects.port import CannotSay, Dialect, Wire
+from foveal.project.view import View
+from foveal.text.repair import settle
+from foveal.values.entry import Block, Message, Role, Text, ToolCall
+from foveal.values.errors import Unrepresentable
+from foveal.values.shown import Atom
+
+BlockMessages: TypeAlias = dict[str, tuple[tuple[Message, ...], tuple[Message, ...]]]
+"""What is said before and after an atom, by the id of its first entry."""
+
+
+class Renderer:
+    """Keeps the wire messages of the atoms that can no longer change, until a fold moves the prefix."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._wires: list[Wire] = []
+        self._lead: list[Message] = []
+        self._done = 0
+        self._around: BlockMessages = {}
+
+    def render(self, view: View, blocks: Sequence[Block] = ()) -> "Rendered":
+        """The view on the wire, with these blocks beside the conversation."""
+        tail = [block for block in blocks if block.placement == "tail"]
+        among = [block for block in blocks if block.placement != "tail"]
+        around = _around(view, among)
+        if view.changed_from < self._done or around != self._around:
+            self.forget()
+        self._around = around
+        since = max(0, len(self._wires) - 1)
+        reader = view.setup.model if view.setup else None
+        # Rendered before anything is kept: what cannot be said stops us half-way.
+        chunks = [self._chunk(atom, reader) for atom in view.atoms[self._done :]]
+        settled = max(0, view.settled - self._done)
+        for chunk in chunks[:settled]:
+            self._add(chunk, self._lead, self._wires)
+        self._done += settled
+        view.changed_from = len(view.atoms)
+        lead, wires = list(self._lead), list(self._wires)
+        for chunk in chunks[settled:]:
+            self._add(chunk, lead, wires)
+        lead += [_said("system", block) for block in among if block.placement == "after_system"]
+        return Rendered(lead, wires, self._dialect.chunk(_joined(tail)), since)
+
+    def forget(self) -> None:
+        """Render everything anew the next time, and have all of it checked."""
+        self._wires, self._lead, self._done = [], [], 0
+
+    def _chunk(self, atom: Atom, reader: str | None) -> "_Chunk":
+        before, after = self._around.get(atom.first, ((), ()))
+        messages = [_unsigned(message, reader) for message in settle(atom)]
+        if atom.kind == "system":
+            return _Chunk([*before, *messages, *after], [])
+        try:
+            # What stands around an atom is no part of it: a dialect may split a reply with many calls.
+            return _Chunk([], [wire for said in (before, messages, after) for wire in self._dialect.chunk(said)])
+        except CannotSay as error:
+            raise Unrepresentable(self._dialect.name, atom.first, str(error)) from None
+
+    def _add(self, chunk: "_Chunk", lead: list[Message], wires: list[Wire]) -> None:
+        lead.extend(chunk.lead)
+        self._dialect.join(wires, chunk.wires)
+
+
+class Rendered(NamedTuple):
+    """A view on the wire."""
+
+    lead: list[Message]
+    """The system messages before the conversation."""
+    wires: list[Wire]
+    tail: list[Wire]
+    """What stands after the conversation and changes from call to call."""
+    since: int
+    """How many of the wire messages were there the last time."""
+
+
+class _Chunk(NamedTuple):
+    """One atom rendered alone: what it adds to the system prompt, and to the conversation."""
+
+    lead: list[Message]
+    wires: list[Wire]
+
+
+def _around(view: View, blocks: Sequence[Block]) -> BlockMessages:
+    """The blocks that stand before or after an atom: the current request, or the newest calls with their results."""
+    found: dict[str, tuple[list[Message], list[Message]]] = {}
+    if not blocks:
+        return {}
+    request = view.place(view.last_user) if view.last_user else None
+    results = next((i for i in range(len(view.atoms) - 1, -1, -1) if view.atoms[i].kind == "tools"), None)
+    for block in blocks:
+        match block.placement:
+            case "before_request" | "after_request":
+                place = request
+            case "after_result":
+                place = request if results is None else results
+            case "after_system" | "tail":
+                continue
+        if place is not None:
+            sides = found.setdefault(view.atoms[place].first, ([], []))
+            sides[block.placement != "before_request"].append(_said(block.role, block))
+    return {atom: (tuple(before), tuple(after)) for atom, (before, after) in found.items()}
+
+
+def _joined(blocks: Sequence[Block]) -> list[Message]:
+    """What stands after the conversation: what one role says in a row is one message, each block of it in its frame."""
+    runs = groupby(blocks, key=_role)
+    return [Message(role, (Text("\n\n".join([block.text for block in run])),)) for role, run in runs]
+
+
+def _role(block: Block) -> Role:
+    return block.role
+
+
+def _said(role: Role, block: Block) -> Message:
+    return Message(role, (Text(block.text),))
+
+
+def _unsigned(message: Message, reader: str | None) -> Message:
+    """The message without the signatures of its parts, where they are another model's: nobody else can read them."""
+    if message.model == reader or not any(getattr(part, "signature", None) for part in message.parts):
+        return message
+    parts = [
+        msgspec.structs.replace(part, signature=None) if isinstance(part, Text | ToolCall) else part
+        for part in message.parts
+    ]
+    return msgspec.structs.replace(message, parts=tuple(parts))

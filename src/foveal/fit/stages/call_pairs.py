@@ -1,0 +1,90 @@
+"""What stages say of tool calls and their results: names, lines and short arguments."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from foveal.fit.fit import Scene
+from foveal.fit.stages.clear import LEAST_TOKENS
+from foveal.project.atoms import answered
+from foveal.text.shorten.arguments import shorten_arguments
+from foveal.text.shorten.reference import gap_line, reference
+from foveal.values.entry import PartFold, RangeFold, ToolCall, ToolResult
+from foveal.values.shown import Atom, Item, Shown
+
+
+class CallPair(msgspec.Struct, frozen=True):
+    """A call with its result, and where both stand."""
+
+    atom: Atom
+    call: ToolCall
+    call_at: tuple[Item, int]
+    shown: Shown
+    at: tuple[Item, int]
+    result: ToolResult
+
+
+def steps(scene: Scene) -> Iterator[CallPair]:
+    for atom in scene.view.atoms:
+        places = [(item, i) for item in atom.items for i, s in enumerate(item.shown) if isinstance(s.part, ToolCall)]
+        for (item, i), answer in zip(places, atom.answers, strict=False):
+            call = item.shown[i].part
+            if answer is None or not isinstance(call, ToolCall):
+                continue
+            at = atom.items[answer.item]
+            shown = at.shown[answer.part]
+            if isinstance(shown.part, ToolResult):
+                yield CallPair(atom, call, (item, i), shown, (at, answer.part), shown.part)
+
+
+def parts_of(atom: Atom) -> Iterator[tuple[Item, int, Shown, str]]:
+    """The calls and results of a pair, each with where it stands and the name of its tool."""
+    names = {(answer.item, answer.part): call.name for call, answer in answered(atom)}
+    for at, item in enumerate(atom.items):
+        for i, shown in enumerate(item.shown):
+            if isinstance(shown.part, ToolCall | ToolResult):
+                yield item, i, shown, names.get((at, i), getattr(shown.part, "name", "tool"))
+
+
+def compress(scene: Scene, atom: Atom, policy: str, because: str) -> Iterator[PartFold]:
+    """Results become references, long arguments short ones."""
+    for item, i, shown, name in parts_of(atom):
+        ref = scene.ref(item.id, i)
+        if shown.level == "reference" or (shown.size.tokens <= LEAST_TOKENS and not shown.size.images):
+            continue
+        if isinstance(shown.part, ToolCall):
+            text = shorten_arguments(shown.part.arguments, LEAST_TOKENS, scene.count, ref)
+        else:
+            text = reference(f"{name} result", shown.raw_tokens, ref)
+        if text is not None:
+            yield scene.fold((item.id, i), text, level="reference", policy=policy, because=because)
+
+
+def neighbours(scene: Scene, atoms: Iterable[Atom]) -> Iterator[list[Atom]]:
+    """The atoms in runs that stand next to each other."""
+    # All places first: whoever asks may fold a run before it asks for the next, and what comes after moves up.
+    places = [(atom, scene.view.place(atom.first)) for atom in atoms]
+    run: list[Atom] = []
+    at: int | None = None
+    for atom, place in places:
+        if run and (place is None or at is None or place != at + 1):
+            yield run
+            run = []
+        run.append(atom)
+        at = place
+    if run:
+        yield run
+
+
+def cover(scene: Scene, run: list[Atom], policy: str, because: str) -> RangeFold:
+    """One line for neighbouring atoms."""
+    entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)
+    _, newest = max(atom.newest for atom in run)
+    text = gap_line(entries, sum(atom.raw_tokens for atom in run), scene.range_ref(run[0].first, newest))
+    return RangeFold(run[0].first, run[-1].last, "covered", text, scene.count(text), policy, because)
+
+
+def hints_of(atom: Atom) -> Iterator[tuple[tuple[int, int], str]]:
+    """What the tool was asked, for each result."""
+    for call, answer in answered(atom):
+        yield (answer.item, answer.part), f"{call.name} {call.arguments}"

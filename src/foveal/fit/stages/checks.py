@@ -1,0 +1,32 @@
+"""What the numbers of a stage may be. Checked where the stage is made, so that a wrong one is named and never acted upon."""
+
+import msgspec
+
+from foveal.values.errors import BadPolicy
+
+
+def check_shares(stage: msgspec.Struct, *names: str) -> None:
+    """These are shares of the limit."""
+    for name in names:
+        value = getattr(stage, name)
+        if type(value) not in (int, float) or not 0 <= value <= 1:
+            raise BadPolicy(f"{_name(stage)}: {name} is {value!r}; it is a share of the limit, from 0 to 1")
+
+
+def check_count(stage: msgspec.Struct, name: str, *, least: int) -> None:
+    """This is a whole number, or None where the stage knows what that means."""
+    value = getattr(stage, name)
+    if value is not None and (type(value) is not int or value < least):
+        raise BadPolicy(f"{_name(stage)}: {name} is {value!r}; it is a whole number, at least {least}")
+
+
+def check_shortens(stage: msgspec.Struct) -> None:
+    """What is above `over` becomes `to`: that must be less."""
+    check_shares(stage, "over", "to", "keep")
+    over, to = getattr(stage, "over"), getattr(stage, "to")  # noqa: B009 - two kinds of stage have them
+    if to > over:
+        raise BadPolicy(f"{_name(stage)}: to is {to} and over is {over}; to is at most over, else nothing gets shorter")
+
+
+def _name(stage: msgspec.Struct) -> str:
+    return str(stage.__struct_config__.tag)

@@ -1,0 +1,68 @@
+"""Old results are shown by one line with their reference; old images and files likewise."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from foveal.fit.fit import Scene
+from foveal.fit.stages.checks import check_shares
+from foveal.project.atoms import answered
+from foveal.text.shorten.arguments import shorten_arguments
+from foveal.text.shorten.reference import reference
+from foveal.values.entry import File, Image, Opaque, PartFold, ToolCall, ToolResult
+from foveal.values.shown import Atom, Item, Shown
+
+LEAST_TOKENS = 40
+"""A reference is about 20 tokens; a result of twice that is not worth moving."""
+
+
+class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="fold", forbid_unknown_fields=True):
+    """Results become references, except in the newest `keep` of the limit."""
+
+    keep: float = 0.25
+    last_resort: bool = False
+
+    def __post_init__(self) -> None:
+        check_shares(self, "keep")
+
+    def __call__(self, scene: Scene) -> Iterator[PartFold]:
+        for atom in scene.foldable(self.keep):
+            names = dict(_names(atom))
+            for at, item in enumerate(atom.items):
+                for i, shown in enumerate(item.shown):
+                    yield from _clear(scene, item, i, shown, names.get((at, i), "result"))
+
+
+def _names(atom: Atom) -> Iterator[tuple[tuple[int, int], str]]:
+    for call, answer in answered(atom):
+        yield (answer.item, answer.part), f"{call.name} result"
+
+
+def _clear(scene: Scene, item: Item, index: int, shown: Shown, name: str) -> Iterator[PartFold]:
+    if shown.level == "reference" or not (_is_large(shown) or _is_half_of_large(item, shown)):
+        return
+    ref, because = scene.ref(item.id, index), "older than the newest results that are kept"
+    match shown.part:
+        case ToolResult():
+            text = reference(name, shown.raw_tokens, ref)
+        case Image(media_type):
+            text = reference(f"image {media_type}", shown.raw_tokens, ref)
+        case File(_, file_name):
+            text = reference(f"file {file_name}", shown.raw_tokens, ref)
+        case ToolCall(_, _, arguments):
+            text = shorten_arguments(arguments, LEAST_TOKENS, scene.count, ref)
+        case Opaque():
+            text = ""
+        case _:
+            return
+    if text is not None:
+        yield scene.fold((item.id, index), text, level="reference", policy="clear", because=because)
+
+
+def _is_large(shown: Shown) -> bool:
+    return shown.size.tokens > LEAST_TOKENS or shown.size.images > 0
+
+
+def _is_half_of_large(item: Item, shown: Shown) -> bool:
+    """A provider's own parts refer to each other (a search and what it found): one does not go without the others."""
+    return isinstance(shown.part, Opaque) and any(isinstance(s.part, Opaque) and _is_large(s) for s in item.shown)

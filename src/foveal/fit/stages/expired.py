@@ -1,0 +1,41 @@
+"""Results whose time has passed become references, wherever they stand."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import msgspec
+
+from foveal.fit.fit import Scene
+from foveal.project.atoms import answered
+from foveal.text.shorten.reference import reference
+from foveal.values.entry import PartFold, ToolResult
+from foveal.values.shown import Atom
+
+
+class Expired(msgspec.Struct, frozen=True, tag="expired", tag_field="fold", forbid_unknown_fields=True):
+    """Results that were kept for `ttl_turns` user messages, and have been through as many."""
+
+    last_resort: bool = False
+    finds_stale: ClassVar[bool] = True
+
+    def __call__(self, scene: Scene) -> Iterator[PartFold]:
+        turns = 0
+        found: list[PartFold] = []
+        for atom in reversed(scene.view.atoms):
+            found.extend(_due(scene, atom, turns))
+            turns += atom.kind == "user" and atom.items[0].role == "user"
+        yield from reversed(found)
+
+
+def _due(scene: Scene, atom: Atom, turns: int) -> Iterator[PartFold]:
+    for call, answer in answered(atom):
+        item = atom.items[answer.item]
+        shown = item.shown[answer.part]
+        if shown.ttl_turns is None or turns < shown.ttl_turns or not isinstance(shown.part, ToolResult):
+            continue
+        if shown.level == "reference":
+            continue
+        ref = scene.ref(item.id, answer.part)
+        text = reference(shown.part.summary or f"{call.name} result", shown.raw_tokens, ref, hint=shown.hint)
+        because = f"kept for {shown.ttl_turns} turns, and {turns} have passed"
+        yield scene.fold((item.id, answer.part), text, level="reference", policy="expired", because=because)

@@ -1,0 +1,76 @@
+"""Old images are shown by a line that names their type and size; the newest stay, as many and as large as is said."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from foveal.fit.fit import Scene
+from foveal.fit.stages.checks import check_count
+from foveal.text.shorten.reference import as_text, reference
+from foveal.values.entry import Image, Part, PartFold, ToolResult
+from foveal.values.shown import Atom, Item, Shown
+
+
+class Images(msgspec.Struct, frozen=True, tag="images", tag_field="fold", forbid_unknown_fields=True):
+    """The newest `keep` images stay, `max_bytes` of them at most; from the first that does not fit on, older ones go.
+
+    The images of a request that is never folded stay, and count. Those of one result go together; its text stays.
+    """
+
+    keep: int = 5
+    max_bytes: int = 5_000_000
+    """Five images of a megabyte: what one message may bring in other engines."""
+    last_resort: bool = False
+
+    def __post_init__(self) -> None:
+        check_count(self, "keep", least=0)
+        check_count(self, "max_bytes", least=0)
+
+    def __call__(self, scene: Scene) -> Iterator[PartFold]:
+        number = size = 0
+        old: list[PartFold] = []
+        for atom, item, index, shown in reversed(list(_with_images(scene))):
+            images = images_of(shown.part)
+            number += len(images)
+            size += sum(bytes_of(image) for image in images)
+            if (number > self.keep or size > self.max_bytes) and not scene.is_mandatory(atom):
+                old.append(_line(scene, item, index, shown))
+        yield from reversed(old)
+
+
+def _with_images(scene: Scene) -> Iterator[tuple[Atom, Item, int, Shown]]:
+    for atom in scene.view.atoms:
+        for item in atom.items:
+            for i, shown in enumerate(item.shown):
+                if images_of(shown.part):
+                    yield atom, item, i, shown
+
+
+def images_of(part: Part | None) -> list[Image]:
+    match part:
+        case Image():
+            return [part]
+        case ToolResult(_, content):
+            return [item for item in content if isinstance(item, Image)]
+        case _:
+            return []
+
+
+def bytes_of(image: Image) -> int:
+    """What it adds to a request; an address is as long as it is."""
+    return len(image.data or b"") or len(image.url or "")
+
+
+def _line(scene: Scene, item: Item, index: int, shown: Shown) -> PartFold:
+    ref = scene.ref(item.id, index)
+    content = shown.part.content if isinstance(shown.part, ToolResult) else images_of(shown.part)
+    lines = [_named(scene, one, ref) if isinstance(one, Image) else as_text((one,)) for one in content]
+    level = "reference" if len(lines) == 1 else "trimmed"
+    because = "older than the newest images that are kept"
+    return scene.fold((item.id, index), "\n".join(lines), level=level, policy="images", because=because)
+
+
+def _named(scene: Scene, image: Image, ref: str) -> str:
+    pixels = f" {image.width}×{image.height}" if image.width and image.height else ""
+    what = f"image {image.media_type}{pixels}, {bytes_of(image):,} bytes"
+    return reference(what, scene.view.lens.measure.part(image).tokens, ref)

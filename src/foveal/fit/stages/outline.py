@@ -1,0 +1,42 @@
+"""Old results that are still whole are shown by an outline: what they were, how large, and what is named in them."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from foveal.fit.fit import Scene
+from foveal.fit.stages.call_pairs import hints_of
+from foveal.fit.stages.checks import check_shortens
+from foveal.fit.stages.shorten import LEAST_TOKENS
+from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.reference import as_text
+from foveal.values.entry import PartFold, ToolResult
+
+
+class Outline(msgspec.Struct, frozen=True, tag="outline", tag_field="fold", forbid_unknown_fields=True):
+    """Results above `over` of the limit are outlined in `to` of it, except in the newest `keep` of it."""
+
+    over: float = 0.004
+    to: float = 0.002
+    keep: float = 0.25
+    last_resort: bool = False
+
+    def __post_init__(self) -> None:
+        check_shortens(self)
+
+    def __call__(self, scene: Scene) -> Iterator[PartFold]:
+        from foveal.text.shorten.choose import kind_of  # noqa: PLC0415 - its patterns are compiled when first needed
+        from foveal.text.shorten.outline import outline  # noqa: PLC0415
+
+        over, to = (max(LEAST_TOKENS, int(scene.limit * share)) for share in (self.over, self.to))
+        for atom in scene.foldable(self.keep):
+            hints = dict(hints_of(atom))
+            for at, item in enumerate(atom.items):
+                for i, shown in enumerate(item.shown):
+                    if shown.level != "full" or shown.size.tokens <= over or not isinstance(shown.part, ToolResult):
+                        continue
+                    text, hint = as_text(shown.part.content), hints.get((at, i), "")
+                    line = outline(text, hint, kind_of(text, hint), Room(to, scene.count, scene.ref(item.id, i)))
+                    if line is not None:
+                        because = f"{shown.size.tokens:,} tokens, and no longer new"
+                        yield scene.fold((item.id, i), line, level="outline", policy="outline", because=because)

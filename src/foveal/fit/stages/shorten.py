@@ -1,0 +1,88 @@
+"""Large old results and arguments keep the lines that say most, and a note of what was left out."""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from foveal.fit.fit import Scene
+from foveal.fit.stages.call_pairs import hints_of
+from foveal.fit.stages.checks import check_shortens
+from foveal.project.atoms import calls_of
+from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.arguments import shorten_arguments
+from foveal.text.shorten.reference import as_text
+from foveal.values.entry import PartFold, Text, ToolCall, ToolResult
+from foveal.values.shown import Shown
+
+LEAST_TOKENS = 60
+"""Below this, a stand-in is hardly shorter than the text."""
+
+_RECENT_ATOMS = 12
+"""How far back the agent's own words tell what it is looking for."""
+
+_TERM = re.compile(r"[\w./-]{4,80}")
+
+
+class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forbid_unknown_fields=True):
+    """Parts above `over` of the limit are cut to `to` of it, except in the newest `keep` of it.
+
+    `without` names levels that are not to be used (`json`, `logs`, `source`, …); `plain` uses none but head and tail.
+    """
+
+    over: float = 0.02
+    to: float = 0.01
+    keep: float = 0.25
+    plain: bool = False
+    without: tuple[str, ...] = ()
+    last_resort: bool = False
+
+    def __post_init__(self) -> None:
+        check_shortens(self)
+
+    def __call__(self, scene: Scene) -> Iterator[PartFold]:
+        over, to = (max(LEAST_TOKENS, int(scene.limit * share)) for share in (self.over, self.to))
+        focus = frozenset[str]() if self.plain else _focus(scene)
+        for atom in scene.foldable(self.keep):
+            hints = dict(hints_of(atom))
+            for at, item in enumerate(atom.items):
+                for i, shown in enumerate(item.shown):
+                    if _is_uncut(shown) and shown.size.tokens > over:
+                        room = Room(to, scene.count, scene.ref(item.id, i), focus)
+                        text = self._shorter(shown.part, hints.get((at, i), ""), room)
+                        if text is not None:
+                            because = f"{shown.size.tokens:,} tokens, more than a part may keep once it is old"
+                            yield scene.fold((item.id, i), text, level="trimmed", policy="shorten", because=because)
+
+    def _shorter(self, part: object, hint: str, room: Room) -> str | None:
+        match part:
+            case ToolResult(_, content):
+                from foveal.text.shorten.choose import trim  # noqa: PLC0415 - its patterns are compiled when something is first shortened
+
+                found = trim(as_text(content), hint, room, plain=self.plain, without=self.without)
+                return found[1] if found else None
+            case ToolCall(_, _, arguments):
+                return shorten_arguments(arguments, room.tokens, room.count, room.ref)
+            case _:
+                return None
+
+
+def _is_uncut(shown: Shown) -> bool:
+    """Whether no fold has cut it yet: what was too large for the log came with its ends only, and those may still be large."""
+    return shown.level == "full" or (shown.level == "trimmed" and shown.policy == "arrival")
+
+
+def _focus(scene: Scene) -> frozenset[str]:
+    """What the agent has been asking for of late, and what it was last asked: lines with such words are kept first."""
+    atoms = scene.view.atoms
+    words: set[str] = set()
+    for atom in atoms[-_RECENT_ATOMS:]:
+        for call in calls_of(atom):
+            words.update(_TERM.findall(call.arguments[:4_000]))
+    asked = scene.view.place(scene.view.last_user or "")
+    if asked is not None:
+        for item in atoms[asked].items:
+            for shown in item.shown:
+                if isinstance(shown.part, Text):
+                    words.update(_TERM.findall(shown.part.text[:4_000]))
+    return frozenset(words)

@@ -1,0 +1,78 @@
+"""The oldest atoms are covered by a summary that code writes: state, the user's words, the lines that will be needed.
+
+There is one summary of a session. Its state travels in the fold that shows it, so that the next one is made from that state and
+the originals that are newly covered, never from a summary's text. Where pins or requests split what is covered, the text
+stands in the newest gap and one line in each older one.
+"""
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from foveal.fit.cuts import AnsweredCalls, CutRule, KeptMessages, KeptTokens, KeptTurns, WorthIt, legal
+from foveal.fit.fit import Scene
+from foveal.summary.relevance.weights import Weights
+from foveal.values.entry import RangeFold
+from foveal.values.errors import BadPolicy
+from foveal.values.shown import Atom
+
+Scoring: TypeAlias = Literal["learned", "recency"]
+
+
+class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", forbid_unknown_fields=True):
+    """As many of the oldest atoms as needed are covered by a summary of at most `share` of the limit."""
+
+    share: float = 0.5
+    keep: float = 0.1
+    """Of the limit: the newest atoms that stay."""
+    keep_turns: int = 0
+    keep_messages: int = 0
+    score: Scoring = "learned"
+    """What lines are chosen by: how likely they are to be needed, or how long ago they were seen."""
+    last_resort: bool = False
+    weights: Weights | None = None
+    """Of the learned score; None are the package's. A file of them is named by its path, a log names them by their hash."""
+
+    def __post_init__(self) -> None:
+        for name in ("share", "keep"):
+            if not 0 <= getattr(self, name) < 1:
+                raise BadPolicy(f"summarise.{name} is {getattr(self, name)}; it must be at least 0 and below 1")
+        for name in ("keep_turns", "keep_messages"):
+            if getattr(self, name) < 0:
+                raise BadPolicy(f"summarise.{name} is {getattr(self, name)}; it cannot be negative")
+        if self.weights is not None and self.score != "learned":
+            raise BadPolicy(f"summarise.weights are not looked at with score = {self.score!r}; leave one of them out")
+
+    def __call__(self, scene: Scene) -> Iterator[tuple[RangeFold, ...]]:
+        allowance = int(scene.limit * self.share)
+        going = self._going(scene, allowance)
+        # Nothing but summaries among what goes: written shorter only where nothing else is left to go.
+        has_news = any(atom.gap is None for atom in going) or (self.last_resort and bool(going))
+        if has_news and (folds := self._folds(scene, going, allowance)):
+            yield folds
+
+    def _going(self, scene: Scene, allowance: int) -> list[Atom]:
+        """What is covered: up to the first legal cut that brings the view to the goal, or the last one there is."""
+        cuts = set(legal(scene.view, self._rules(scene, allowance)))
+        coverable = {id(atom) for atom in scene.coverable(self.keep)}
+        left, going, taken = scene.view.size, list[Atom](), 0
+        for i, atom in enumerate((*scene.view.atoms, None)):
+            if i in cuts:
+                taken = len(going)
+                if left.tokens + allowance <= scene.goal.tokens and left.within(scene.goal):
+                    break
+            if atom is not None and id(atom) in coverable:
+                going.append(atom)
+                left -= atom.size
+        return going[:taken]
+
+    def _rules(self, scene: Scene, allowance: int) -> tuple[CutRule, ...]:
+        tail = KeptTokens(int(scene.limit * self.keep)) if self.keep else None, KeptTurns(self.keep_turns)
+        rules = (*tail, AnsweredCalls(), KeptMessages(self.keep_messages), WorthIt(allowance if self.keep else 0))
+        return tuple(rule for rule in rules if rule)
+
+    def _folds(self, scene: Scene, going: list[Atom], allowance: int) -> tuple[RangeFold, ...]:
+        from foveal.fit.stages.summary_folds import Standard, folds  # noqa: PLC0415 - loaded by the first summary
+
+        return folds(scene, going, allowance, Standard(self.score, self.weights, scene.least))

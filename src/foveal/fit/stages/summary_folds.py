@@ -1,0 +1,100 @@
+"""The folds that put a summary in the place of what goes. Apart from the stage: it loads all that summaries are made of."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from foveal.fit.fit import Scene
+from foveal.fit.stages.call_pairs import cover, neighbours
+from foveal.project.folding import SUMMARISED
+from foveal.project.view import View
+from foveal.summary.compose import compose
+from foveal.summary.ledger import LedgerStep
+from foveal.summary.relevance import Standard
+from foveal.summary.state import Summary, SummaryCoverage, decode, encode, extend, steps_at
+from foveal.text.guard import session_nonce
+from foveal.text.stand_in import text_of
+from foveal.values.entry import Fold, RangeFold
+from foveal.values.shown import Atom, Item
+
+BECAUSE = "the oldest that may go, to reach the target; the summary holds their state"
+
+_SEAM_TOKENS = 16
+"""What a gap takes beyond its text, and a little more: a fold must make the view smaller."""
+
+
+def folds(scene: Scene, going: list[Atom], allowance: int, standard: Standard) -> tuple[RangeFold, ...]:
+    """The summary for the largest run, one line for each other."""
+    runs = list(neighbours(scene, going))
+    largest = max(runs, key=_tokens)
+    # Never more than half of what goes, or than the summary before it: one that saves nothing moves the prefix for nothing.
+    most = max(sum(map(_tokens, runs)) // 2, *(_written(atom) for atom in going))
+    allowance = min(allowance, most, _tokens(largest) - _SEAM_TOKENS)
+    items = [*scene.summarised, *(item for atom in going for item in atom.items)]
+    summary = extend(_before(scene), _steps(scene, items), _covered(scene, going))
+    summary = msgspec.structs.replace(summary, nonce=session_nonce(scene.view.first))
+    beside = _shown(scene, going)
+    text = compose(summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, standard=standard)
+    ends = largest[0].first, largest[-1].last
+    fold = RangeFold(*ends, "summary", text, scene.count(text), SUMMARISED, BECAUSE, summary.prose, summary.author)
+    if not scene.view.shrinks(fold):
+        return ()
+    scene.summarised = items
+    lines = (cover(scene, run, SUMMARISED, BECAUSE) for run in runs if run is not largest and not _is_one_line(run))
+    return *lines, msgspec.structs.replace(fold, state=encode(summary))
+
+
+def _tokens(run: list[Atom]) -> int:
+    return sum(atom.size.tokens for atom in run)
+
+
+def _written(atom: Atom) -> int:
+    """What the summary takes that this atom shows."""
+    return atom.size.tokens if atom.gap and atom.gap.level == "summary" else 0
+
+
+def _is_one_line(run: list[Atom]) -> bool:
+    return len(run) == 1 and run[0].gap is not None and run[0].gap.level != "summary"
+
+
+def _covered(scene: Scene, going: list[Atom]) -> SummaryCoverage:
+    return SummaryCoverage(
+        entries=sum(atom.gap.entries if atom.gap else len(atom.items) for atom in going),
+        tokens=sum(atom.raw_tokens for atom in going),
+        ref=scene.range_ref(going[0].first, max(atom.newest for atom in going)[1]),
+    )
+
+
+def _before(scene: Scene) -> Summary:
+    """The summary so far. Where its state is not at hand, it is made again, fold by fold as it was made the first time."""
+    summary = decode(scene.carried)
+    for places in scene.owed:
+        summary = extend(summary, _read(scene, places), summary.covered)
+    prose, author = scene.said
+    return msgspec.structs.replace(summary, prose=prose, author=author)
+
+
+def _steps(scene: Scene, items: list[Item]) -> list[LedgerStep]:
+    return _read(scene, sorted(item.seq for item in items))
+
+
+def _read(scene: Scene, places: Sequence[int]) -> list[LedgerStep]:
+    return steps_at(places, scene.originals(places))
+
+
+def _shown(scene: Scene, going: list[Atom]) -> Iterator[str]:
+    """What the prompt shows beside the summary: saying it twice would be a waste."""
+    gone = {id(atom) for atom in going}
+    return _texts(atom for atom in scene.view.atoms if id(atom) not in gone)
+
+
+def shown_beside(view: View, fold: Fold) -> Iterator[str]:
+    """What the prompt will show beside the summary of this fold, which is not applied yet."""
+    folded = view.copy()
+    folded.apply(fold.items)
+    return _texts(folded.atoms)
+
+
+def _texts(atoms: Iterable[Atom]) -> Iterator[str]:
+    for atom in atoms:
+        yield from (text_of(shown.part) for item in atom.items for shown in item.shown)

@@ -1,0 +1,158 @@
+"""Results that a later one has made stale point to it: the first to go, because nothing is lost with them.
+
+    read a.py 1-200        its lines stand in the reads below: stale
+    read a.py 1-150        outdated by the edit: stale, but its lines are shown nowhere else
+    read a.py 151-400      the same
+    edit a.py              its text is in the read below: stale, if `written` is on
+    read a.py 1-400        the newest: kept
+
+What covers must be shown in full itself, and must have succeeded; an error never replaces anything. Staleness is no matter of
+age, so there is no `keep`. What is shown elsewhere, line by line, goes before what is only out of date.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import msgspec
+
+from foveal.fit.fit import Scene
+from foveal.fit.stages.call_pairs import CallPair, steps
+from foveal.fit.stages.clear import LEAST_TOKENS
+from foveal.text.calls.access import Access
+from foveal.text.calls.coverage import END, LineSpan, asked_lines, covers, lines_needed, lines_shown, succeeded
+from foveal.text.calls.reads import is_shell, located
+from foveal.text.shorten.arguments import shorten_arguments
+from foveal.text.shorten.reference import reference
+from foveal.text.stand_in import text_of
+from foveal.values.entry import PartFold
+
+POLLING = frozenset(("write_stdin", "wait", "BashOutput", "TaskOutput", "wait_agent", "read_output", "get_output"))
+"""Called again with the same arguments, these give what came since: the earlier result is no older version of it."""
+
+
+class Superseded(msgspec.Struct, frozen=True, tag="superseded", tag_field="fold", forbid_unknown_fields=True):
+    """Stale results become references to what is newer; stale edits keep the beginning and the end of what they wrote.
+
+    With `edited`, what is out of date counts as stale too, although nothing newer shows it: what was read of a file before it
+    was edited, what a command said before it was run again. With
+    `written`, so does what a call wrote to a file that was read whole or written again since. That is off: on replayed
+    sessions it saved nothing that could be measured, and in a few it hid what the next actions used.
+    """
+
+    edited: bool = True
+    written: bool = False
+    last_resort: bool = False
+
+    @property
+    def finds_stale(self) -> bool:
+        """Whether nothing is lost with what it folds: what was read before an edit is not what was read after it."""
+        return not self.edited
+
+    def __call__(self, scene: Scene) -> Iterator[PartFold]:
+        all_steps = list(steps(scene))
+        later = _Later(scene, with_written=self.written)
+        shown_elsewhere: list[PartFold] = []
+        outdated: list[PartFold] = []
+        for step, files in reversed(list(zip(all_steps, located([step.call for step in all_steps]), strict=True))):
+            for fold, is_shown in later.stale(step, files):
+                (shown_elsewhere if is_shown else outdated).append(fold)
+            later.take(step, files)
+        yield from reversed(shown_elsewhere)
+        if self.edited:
+            yield from reversed(outdated)
+
+
+class _Later:
+    """What is known of the calls after the one that is looked at; fed backwards."""
+
+    def __init__(self, scene: Scene, *, with_written: bool) -> None:
+        self._scene, self._with_written = scene, with_written
+        self._same: dict[tuple[str, str], str] = {}
+        self._reads: dict[str, list[tuple[LineSpan, str]]] = defaultdict(list)
+        """What is shown of each file, newest first."""
+        self._texts: list[str] = []
+        self._lines: set[str] = set()
+        """What the results show; taken from the texts when it is first asked for."""
+        self._changed: dict[str, str] = {}
+        self._written: dict[str, str] = {}
+
+    def take(self, step: CallPair, files: tuple[Access, ...]) -> None:
+        ref = self._scene.ref(step.at[0].id, step.at[1])
+        if step.shown.level == "full":
+            self._texts.append(text_of(step.result))
+        if step.result.status == "ok":
+            self._same.setdefault((step.call.name, step.call.arguments), ref)
+        for access in files:
+            if not succeeded(step.result, access):
+                continue
+            if access.kind == "read" and step.shown.level == "full" and len(files) == 1:
+                if span := lines_shown(step.result, access):
+                    self._reads[access.path].append((span, ref))
+            elif access.kind in ("write", "edit"):
+                call_ref = self._scene.ref(step.call_at[0].id, step.call_at[1])
+                self._changed.setdefault(access.path, call_ref)
+                if access.kind == "write":
+                    self._written.setdefault(access.path, call_ref)
+
+    def stale(self, step: CallPair, files: tuple[Access, ...]) -> Iterator[tuple[PartFold, bool]]:
+        """The folds of a step, each with whether what it hides is shown elsewhere."""
+        if self._scene.is_mandatory(step.atom):
+            return
+        if self._with_written and (newer := self._newer_text(step, files)):
+            yield from self._shortened(step, newer)
+        found = self._newer_result(step, files)
+        if found and step.shown.level != "reference" and step.shown.size.tokens > LEAST_TOKENS:
+            newer, because, is_shown = found
+            ref = self._scene.ref(step.at[0].id, step.at[1])
+            text = reference(f"{step.call.name} result", step.shown.raw_tokens, ref, newer)
+            at = step.at[0].id, step.at[1]
+            yield self._scene.fold(at, text, level="reference", policy="superseded", because=because), is_shown
+
+    def _newer_result(self, step: CallPair, files: tuple[Access, ...]) -> tuple[str, str, bool] | None:
+        same = self._same.get((step.call.name, step.call.arguments))
+        if same and step.call.name not in POLLING:
+            return same, f"the same call was made again; its newest result is {same}", self._shows(step)
+        if not files or any(access.kind != "read" for access in files):
+            return None
+        path, reads = files[-1].path, [self._reads[access.path] for access in files]
+        if step.result.status != "ok" and all(reads):
+            return reads[-1][0][1], f"it failed; {path} was read later", True
+        needed = [lines_needed(step.result, access) if len(files) == 1 else asked_lines(access) for access in files]
+        if newer := self._shown_by(files, needed):
+            return newer, f"all that it shows of {path} was read again later", self._shows(step)
+        if all(access.path in self._changed for access in files):
+            return self._changed[path], f"{path} was changed later", False
+        return None
+
+    def _shows(self, step: CallPair) -> bool:
+        """Whether every line of a result stands in later ones: a command that is run again may say something else, and a file
+        that is read again may have been changed."""
+        while self._texts:
+            self._lines.update(map(str.strip, self._texts.pop().splitlines()))
+        return self._lines.issuperset(map(str.strip, text_of(step.result).splitlines()))
+
+    def _shown_by(self, files: tuple[Access, ...], needed: list[LineSpan]) -> str | None:
+        """The newest of the reads that together show all of this; None if they do not."""
+        for access, span in zip(files, needed, strict=True):
+            if not covers((shown for shown, _ in self._reads[access.path]), span):
+                return None
+        first, last = needed[-1]
+        return next(ref for (start, end), ref in self._reads[files[-1].path] if start <= last and first <= end)
+
+    def _newer_text(self, step: CallPair, files: tuple[Access, ...]) -> str | None:
+        """What shows, or replaces, everything that the call wrote."""
+        if not files or is_shell(step.call) or any(access.kind not in ("write", "edit") for access in files):
+            return None
+        newer = [self._written.get(access.path) or self._shown_by((access,), [(1, END)]) for access in files]
+        return newer[-1] if all(newer) else None
+
+    def _shortened(self, step: CallPair, newer: str) -> Iterator[tuple[PartFold, bool]]:
+        item, index = step.call_at
+        shown = item.shown[index]
+        if shown.level != "full" or shown.size.tokens <= 2 * LEAST_TOKENS:
+            return
+        text = shorten_arguments(step.call.arguments, LEAST_TOKENS, self._scene.count, self._scene.ref(item.id, index))
+        if text is not None:
+            because = f"what it wrote is shown or replaced by {newer}"
+            at = item.id, index
+            yield self._scene.fold(at, text, level="trimmed", policy="superseded", because=because), True

@@ -1,0 +1,27 @@
+"""How many tokens a text costs, for which model, and how sure we are.
+
+    counter_for("gpt-5")            exact
+    counter_for("claude-opus-4-5")  o200k_base times a measured factor, until usage calibrates it
+
+A *counter* counts one vocabulary. A *factor* carries its counts to the safe upper side for a model whose vocabulary is
+not public. A *calibration* learns the true factor from the usage that the provider reports. Counts never change: the
+engine divides the budget's limit by the factor.
+"""
+
+from foveal.models.counters.calibration import Calibration
+from foveal.models.counters.counter import BatchCounter, Counter, count_all
+from foveal.models.counters.encodings import encoding
+from foveal.models.counters.families import ModelCounter, counter_for
+from foveal.models.counters.images import image_size, image_tokens
+
+__all__ = [
+    "BatchCounter",
+    "Calibration",
+    "Counter",
+    "ModelCounter",
+    "count_all",
+    "counter_for",
+    "encoding",
+    "image_size",
+    "image_tokens",
+]

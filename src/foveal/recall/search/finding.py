@@ -1,0 +1,148 @@
+"""Answering a question from the index and the log: the index says where, the log says what."""
+
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from foveal.recall.originals import place_of
+from foveal.recall.search.embedding import Embedder, points
+from foveal.recall.search.hit import Hit
+from foveal.recall.search.index import TOKENIZER, Place, Stale, catch_up, known_entries, places
+from foveal.recall.search.index_files import in_memory, with_index
+from foveal.recall.search.passages import cuts, passage_text
+from foveal.recall.search.vectors import embed_new, nearest
+from foveal.recall.search.words import indexed
+from foveal.stores import rows as log
+from foveal.stores.database import Database
+from foveal.stores.port import Row, Store
+from foveal.values.entry import Message
+from foveal.values.errors import StoreCorrupt
+from foveal.values.shown import short_ref
+
+SNIPPET_CHARACTERS = 240
+"""About sixty tokens: ten hits are read at a glance, and the reference gives the rest."""
+
+
+FUSED = 100
+"""Of each of the two rankings, so many parts are put together."""
+FUSED_RANK = 5
+"""Added to each rank before it is inverted. Of 5, 20 and 60, the one with which exact names lost least to what is only alike;
+prose was found as well with each."""
+
+
+def find(
+    store: Store,
+    session: str,
+    question: str,
+    *,
+    limit: int,
+    without: Collection[str],
+    like: tuple[Embedder, str] | None,
+) -> list[Hit]:
+    """The best hits, one for each part of the log; `question` is in the index's own syntax (empty: no answer).
+
+    `like` is an embedder and what was asked, to find what is near in meaning as well.
+    """
+    known_entries(store, session)  # so that no index is made for a session that is not there
+    if not question:
+        return []
+    point = points(like[0], [like[1]])[0] if like else None
+
+    def answer(db: Database) -> list[Hit]:
+        catch_up(db, store, session)
+        if not like or not point:
+            return _hits(store, session, question, _best(places(db, question, without), limit))
+        worded = _best(places(db, question, without), FUSED)
+        first = [place.seq for place in worded]
+        embed_new(db, store, session, embedder=like[0], size=len(point.data), first=first)
+        near = _best(nearest(db, like[0].name, point, without), FUSED)
+        return _hits(store, session, question, _fused(worded, near)[:limit])
+
+    return with_index(store, session, answer)
+
+
+def _fused(*rankings: list[Place]) -> list[Place]:
+    """Two rankings as one: scores of different kinds cannot be compared, ranks can.
+
+    A part that both have found is shown where the one that ranks it higher has found it.
+    """
+    sums: dict[tuple[int, int], float] = {}
+    shown: dict[tuple[int, int], tuple[int, Place]] = {}
+    for ranking in rankings:
+        for rank, place in enumerate(ranking):
+            key = place.seq, place.part
+            sums[key] = sums.get(key, 0.0) + 1 / (FUSED_RANK + rank)
+            if key not in shown or rank < shown[key][0]:
+                shown[key] = rank, place
+    best = sorted(sums, key=lambda key: (-sums[key], *(-number for number in key)))
+    return [msgspec.structs.replace(shown[key][1], score=sums[key]) for key in best]
+
+
+def _best(found: Iterator[Place], limit: int) -> list[Place]:
+    """The best place of each part."""
+    best: dict[tuple[int, int], Place] = {}
+    for place in found:
+        best.setdefault((place.seq, place.part), place)
+        if len(best) == limit:
+            break
+    return list(best.values())
+
+
+def _hits(store: Store, session: str, question: str, best: list[Place]) -> list[Hit]:
+    rows = store.rows_at(session, [place.seq for place in best])
+    texts = [_text(store, session, rows.get(place.seq), place) for place in best]
+    hits: list[Hit] = []
+    for place, text, (start, end) in zip(best, texts, _best_spans(question, texts), strict=True):
+        line = place.line + text.count("\n", 0, start)
+        ref = short_ref(rows[place.seq].id, place.part)
+        snippet = text[start:end].rstrip("\n")
+        hits.append(Hit(ref, place.kind, place.seq, line, place.score, snippet, place.characters))
+    return hits
+
+
+def _text(store: Store, session: str, row: Row | None, place: Place) -> str:
+    body = log.to_entry(row, session).body if row else None
+    if row is None or not isinstance(body, Message) or not 0 <= place.part < len(body.parts):
+        raise Stale(f"the log has no part {place.part} at entry {place.seq}")
+    part, span = body.parts[place.part], (place.start, place.start + place.length)
+    try:
+        text = passage_text(store, part, place_of(session, row), span, is_preview=bool(place.is_preview))
+    except StoreCorrupt:
+        return ""  # its artifact was damaged since: the hit stands, and fetching it says what happened
+    if text is None:
+        raise Stale(f"part {place.part} of entry {place.seq} is shorter than that")
+    return text
+
+
+def _best_spans(question: str, texts: list[str]) -> list[tuple[int, int]]:
+    """In each text the line that answers best, by the same words and the same ranking, and the next one if there is room."""
+    spans = [list(_pieces(text)) for text in texts]
+    db = in_memory()
+    try:
+        db.execute(f"CREATE VIRTUAL TABLE words USING fts5(body, pieces, number UNINDEXED, tokenize='{TOKENIZER}')")
+        for number, (text, pieces) in enumerate(zip(texts, spans, strict=True)):
+            for at, (start, end) in enumerate(pieces):
+                db.execute("INSERT INTO words VALUES (?, ?, ?)", (*indexed(text[start:end]), number << 32 | at))
+        ranked = db.execute("SELECT number FROM words WHERE words MATCH ? ORDER BY rank DESC, rowid DESC", (question,))
+        best = {number >> 32: number & 0xFFFFFFFF for (number,) in ranked}
+    finally:
+        db.close()
+    return [_with_next(pieces, best.get(number, 0)) for number, pieces in enumerate(spans)]
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """The lines of a text, the long ones in pieces."""
+    start = 0
+    for line in text.split("\n"):
+        for first, end in cuts(line, SNIPPET_CHARACTERS):
+            yield start + first, start + end
+        start += len(line) + 1
+
+
+def _with_next(pieces: list[tuple[int, int]], at: int) -> tuple[int, int]:
+    if not pieces:
+        return 0, 0
+    start, end = pieces[at]
+    if at + 1 < len(pieces) and pieces[at + 1][1] - start <= SNIPPET_CHARACTERS:
+        end = pieces[at + 1][1]
+    return start, end

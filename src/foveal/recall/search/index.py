@@ -1,0 +1,233 @@
+"""The full-text index of one session: a shortcut that is rebuilt from the log at will and is never the truth.
+
+It holds words and where they stand, and no text: what is shown of a hit is read from the log again. Each session has an index
+of its own, so that neither the words of other sessions nor how often they occur can reach an answer, and a search costs what
+its session holds and not what the store holds.
+"""
+
+from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+
+import apsw
+import msgspec
+
+from foveal.recall.originals import place_of
+from foveal.recall.search.passages import Passage, passages
+from foveal.recall.search.words import indexed
+from foveal.stores import rows as log
+from foveal.stores.database import Database
+from foveal.stores.port import Row, Store
+from foveal.values.codec import sendable
+from foveal.values.entry import Message, ToolCall
+from foveal.values.errors import NotFound
+
+APPLICATION_ID = 0x464F5658  # "FOVX"
+VERSION = 1
+"""Of the tables and of how words are made: an index of another version is made anew."""
+BATCH_CHARACTERS = 8 << 20
+"""Indexed in one transaction, about a second's work: what was done is kept, and other processes get their turn."""
+TOKENIZER = "porter unicode61 remove_diacritics 2"
+PIECE_WEIGHT = 0.5
+"""A part of a camelCase name counts half of a word that stands alone."""
+
+_TABLES = (
+    "CREATE TABLE progress (seq INTEGER NOT NULL, first BLOB, last BLOB) STRICT",
+    """CREATE TABLE passages (
+        id INTEGER PRIMARY KEY,
+        seq INTEGER NOT NULL,
+        part INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        line INTEGER NOT NULL,
+        start INTEGER NOT NULL,
+        length INTEGER NOT NULL,
+        characters INTEGER NOT NULL,
+        is_preview INTEGER NOT NULL
+    ) STRICT""",
+    "CREATE TABLE calls (id BLOB PRIMARY KEY, tool TEXT NOT NULL) STRICT, WITHOUT ROWID",
+    f"CREATE VIRTUAL TABLE words USING fts5(body, pieces, content='', tokenize='{TOKENIZER}')",
+    "INSERT INTO progress VALUES (0, NULL, NULL)",
+)
+
+
+class Stale(Exception):
+    """The index does not belong to this log: it is damaged, of another version, or the store is another one."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a hit stands."""
+
+    score: float
+    seq: int
+    part: int
+    kind: str
+    line: int
+    start: int
+    length: int
+    characters: int
+    is_preview: int
+
+
+def known_entries(store: Store, session: str) -> int:
+    """How many entries the session has; `NotFound` if there is no such session."""
+    cards = store.cards(session)
+    if not cards:
+        raise NotFound(f"there is no session {session!r}")
+    return cards[0].entries
+
+
+def make(db: Database) -> None:
+    """Make the tables if the file is new; `Stale` if it is anything but an index of this version."""
+    found = db.pragma("application_id"), db.pragma("user_version")
+    if found == (APPLICATION_ID, VERSION):
+        return
+    with transaction(db):
+        if (db.pragma("application_id"), db.pragma("user_version")) == (APPLICATION_ID, VERSION):
+            return  # another process was faster
+        if db.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]:
+            raise Stale(f"it is of version {found}")
+        for statement in _TABLES:
+            db.execute(statement)
+        db.pragma("application_id", APPLICATION_ID)
+        db.pragma("user_version", VERSION)
+
+
+def catch_up(db: Database, store: Store, session: str) -> None:
+    """Index what the log has gained. Costs what is new, and the comparison of two rows."""
+    if _is_behind(db, store, session):
+        is_behind = True
+        while is_behind:
+            with transaction(db):
+                is_behind = _take(db, store, session)
+
+
+def places(db: Database, question: str, without: Collection[str]) -> Iterator[Place]:
+    """Where the question is answered, best first; the newest first among equals."""
+    skipped = set(without)
+    ranked = db.execute(
+        "SELECT rowid, bm25(words, 1.0, ?) AS score FROM words WHERE words MATCH ? ORDER BY score, rowid DESC",
+        (PIECE_WEIGHT, question),
+    )
+    for number, score in ranked:
+        place = passage_at(db, number, -score)
+        if place.kind not in skipped:
+            yield place
+
+
+def passage_at(db: Database, number: int, score: float) -> Place:
+    """Where a passage stands, with what it scored."""
+    found = db.execute(
+        "SELECT ?, seq, part, kind, line, start, length, characters, is_preview FROM passages WHERE id = ?",
+        (score, number),
+    ).fetchone()
+    if found is None:
+        raise Stale(f"passage {number} is gone")
+    return Place(*found)
+
+
+def tools_in(db: Database) -> Callable[[str], str | None]:
+    """Tells the tool of a call, as far as the log has been indexed."""
+
+    def tool_of(call: str) -> str | None:
+        found = db.execute("SELECT tool FROM calls WHERE id = ?", (_key(call),)).fetchone()
+        return found[0] if found else None
+
+    return tool_of
+
+
+@contextmanager
+def transaction(db: Database) -> Generator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _is_behind(db: Database, store: Store, session: str) -> bool:
+    """Whether the log has more than the index, which must be of that log."""
+    done = db.execute("SELECT seq, first, last FROM progress").fetchall()
+    if len(done) != 1:
+        raise Stale("it does not know how far it is")
+    seq, first, last = done[0]
+    # The log is looked at after the index: another process may be ahead of what was known of the log before.
+    entries = known_entries(store, session)
+    if not 0 <= seq <= entries:
+        raise Stale(f"it is at entry {seq} of a log of {entries}")
+    if seq:
+        rows = store.rows_at(session, {1, seq})
+        if (_mark(rows[1]), _mark(rows[seq])) != (first, last):
+            raise Stale("its log was another one")
+    return seq < entries
+
+
+def _take(db: Database, store: Store, session: str) -> bool:
+    """One batch of rows; whether there may be more."""
+    seq, first, last = db.execute("SELECT seq, first, last FROM progress").fetchall()[0]
+    room = BATCH_CHARACTERS
+    for row in store.rows(session, after=seq):
+        seq, last = row.seq, _mark(row)
+        first = last if seq == 1 else first
+        room -= _add(db, store, session, row)
+        if room <= 0:
+            break
+    db.execute("UPDATE progress SET seq = ?, first = ?, last = ?", (seq, first, last))
+    return room <= 0
+
+
+def _add(db: Database, store: Store, session: str, row: Row) -> int:
+    """Index one row, and say how many characters that were."""
+    body = log.to_entry(row, session).body
+    if not isinstance(body, Message):
+        return 0
+    for part in body.parts:
+        if isinstance(part, ToolCall):
+            db.execute("REPLACE INTO calls VALUES (?, ?)", (_key(part.id), sendable(part.name)))
+    size = 0
+    for passage in passages(store, body, place_of(session, row), tools_in(db)):
+        _add_passage(db, row.seq, passage)
+        size += len(passage.text)
+    return size
+
+
+def _add_passage(db: Database, seq: int, passage: Passage) -> None:
+    words = indexed(passage.text, is_json=passage.is_json)
+    db.execute("INSERT INTO words (body, pieces) VALUES (?, ?)", words)
+    db.execute(
+        "INSERT INTO passages VALUES (last_insert_rowid(), ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            seq,
+            passage.part,
+            sendable(passage.kind),
+            passage.line,
+            passage.start,
+            len(passage.text),
+            passage.characters,
+            passage.is_preview,
+        ),
+    )
+
+
+def _key(call: str) -> bytes:
+    return call.encode("utf-8", "surrogatepass")
+
+
+def _mark(row: Row) -> bytes:
+    """Tells one row from every other."""
+    head = f"{row.seq}\0{row.id}\0{row.parent}\0{row.time_ms}\0".encode("utf-8", "surrogatepass")
+    return sha256(head + row.payload).digest()[:16]
+
+
+DAMAGE = (
+    Stale,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.SQLError,
+    apsw.ConstraintError,
+    UnicodeDecodeError,
+    TypeError,
+)
+"""How an index that is not what was written shows itself. Damage can give a column any type, so that even comparing fails."""

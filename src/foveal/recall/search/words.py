@@ -1,0 +1,71 @@
+"""Words as they are indexed and asked for. Both sides go through here, so that whatever is written can be found.
+
+SQLite's tokenizer does most of it: case, accents, English endings, and every sign that is no letter or digit ends a word, so
+that `max_context_tokens`, `foveal.recall` and `src/app/main.py` are found by their parts, and whole as parts in a row. What it
+does not do is done here: names in camelCase, and scripts that put no spaces between words, which are taken character by
+character.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from foveal.values.codec import sendable
+
+MOST_QUERY_CHARACTERS = 1_000
+MOST_TERMS = 64
+"""Of one query; SQLite looks each of them up."""
+
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff]"  # Thai, Lao, Burmese, Khmer, Japanese, Chinese, Korean
+)
+_BLOB = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{200,}")
+"""Base64 and the like. There are no words in it, and every one of its pieces would be a new one."""
+_BLOCK = re.compile(r"[A-Za-z0-9+/=_-]{100}")
+_NAME = re.compile(r"[A-Za-z0-9]+")
+_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD = re.compile(r"[^\W_]+")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+
+
+def indexed(text: str, *, is_json: bool = False) -> tuple[str, str]:
+    """The text as it goes into the index, and the pieces of its camelCase names."""
+    if is_json and "\\" in text:
+        text = _ESCAPE.sub(_unescaped, text)
+    text = sendable(text)
+    # Every blob holds one of these blocks whole, and it takes a few looks to see that there is none.
+    if any(_BLOCK.match(text, at) for at in range(0, len(text) - 99, 100)):
+        text = _BLOB.sub(" ", text)
+    return _spaced(text), " ".join(_pieces(text))
+
+
+def query(text: str) -> str:
+    """The question in SQLite's syntax: any of the words, each of them quoted; empty if there is no word in the text.
+
+    A name with several parts is asked for whole as well, which puts what has it whole before what has some of its parts.
+    """
+    terms: dict[str, None] = {}
+    for chunk in sendable(text).split():
+        words = _WORD.findall(_spaced(chunk))
+        if words:
+            terms[" ".join(words)] = None
+        singles = [word for word in words if not _UNSPACED.match(word)]
+        pairs = [f"{one} {two}" for one, two in pairwise(words) if _UNSPACED.match(one) and _UNSPACED.match(two)]
+        terms.update(dict.fromkeys([*singles, *_pieces(chunk), *pairs]))
+    return " OR ".join(f'"{term}"' for term in list(terms)[:MOST_TERMS])
+
+
+def _spaced(text: str) -> str:
+    return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    for name in dict.fromkeys(_NAME.findall(text)):
+        if not (name.islower() or name.isupper() or name.istitle() or name.isdecimal()):
+            yield from _PIECE.findall(name)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """A character that JSON wrote in hexadecimal; the others only keep words apart."""
+    return sendable(chr(int(escape[1], 16))) if escape[1] else " "

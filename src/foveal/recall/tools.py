@@ -1,0 +1,104 @@
+"""The two tools that let the model look again: one fetches by reference, one searches everything the session ever saw.
+
+They are offered only while something is shown below full, and answered by `Session.serve`. What a call asks for is data: a bad
+reference, pattern or number is answered with a sentence that says so, and the session goes on. The log holds texts as they came,
+while the model sees and copies neutralised ones: what it asks for is restored before anything is looked up.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from foveal.project.projection import RECALL_TOOL, SEARCH_TOOL
+from foveal.stores.port import Store
+from foveal.text import guard as frame
+from foveal.values.entry import Message, ToolCall, result
+from foveal.values.errors import FovealError
+
+RECALL = RECALL_TOOL
+SEARCH = SEARCH_TOOL
+NAMES = frozenset({RECALL, SEARCH})
+
+MOST_CHARACTERS = 12_000
+"""What one call returns at most, about 3 000 tokens: enough for a file, and the rest is one call further."""
+
+_NAME_CHARS = 120
+"""Of references and tools' names in the lines that we write. What follows is guarded like any other result."""
+
+TOOLS: tuple[dict[str, Any], ...] = (
+    {
+        "type": "function",
+        "function": {
+            "name": RECALL,
+            "description": "Read the original text behind a reference (`ref …`) that is shown in place of it.",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "ref": {"type": "string"},
+                    "offset": {"type": "integer", "description": "first line, from 0"},
+                    "limit": {"type": "integer", "description": "number of lines"},
+                    "unit": {"type": "string", "enum": ["lines", "characters"]},
+                    "pattern": {"type": "string", "description": "regular expression: only matching lines"},
+                },
+                "required": ["ref"],
+            },
+        },
+    },
+    {
+        "type": "function",
+        "function": {
+            "name": SEARCH,
+            "description": "Search everything seen in this session, also what is no longer shown.",
+            "parameters": {
+                "type": "object",
+                "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}},
+                "required": ["query"],
+            },
+        },
+    },
+)
+
+
+class _Recall(msgspec.Struct, frozen=True):
+    ref: str
+    offset: int = 0
+    limit: int = 200
+    pattern: str | None = None
+    unit: Literal["lines", "characters"] = "lines"
+
+
+class _Search(msgspec.Struct, frozen=True):
+    query: str
+    limit: int = 8
+
+
+def answer(store: Store, session: str, call: ToolCall) -> Message:
+    """The result of a call to one of the two tools."""
+    try:
+        text = _recall(store, session, call) if call.name == RECALL else _search(store, session, call)
+    except (FovealError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        return result(call.id, f"{error}", status="error")
+    return result(call.id, text)
+
+
+def _recall(store: Store, session: str, call: ToolCall) -> str:
+    from foveal.recall import Fetch, fetch  # noqa: PLC0415 - loaded by the first call
+
+    asked = msgspec.json.decode(frame.restore(call.arguments), type=_Recall)
+    wanted = Fetch(asked.ref.removeprefix("ref "), asked.offset, asked.limit, asked.unit, asked.pattern)
+    found = fetch(store, session, wanted, most=MOST_CHARACTERS)
+    matches = f", {found.matches} matching" if found.matches is not None else ""
+    more = f"; go on with offset {found.next.offset}, unit {found.next.unit}" if found.next else ""
+    ref = frame.safe_name(asked.ref, _NAME_CHARS)
+    return f"[{ref}: {found.unit} {found.first}-{found.last} of {found.total}{matches}{more}]\n{found.text}"
+
+
+def _search(store: Store, session: str, call: ToolCall) -> str:
+    from foveal.recall.search import search  # noqa: PLC0415 - loaded by the first call
+
+    asked = msgspec.json.decode(frame.restore(call.arguments), type=_Search)
+    hits = search(store, session, asked.query, limit=asked.limit, without=NAMES)
+    if not hits:
+        return "[nothing found]"
+    named = ((frame.safe_name(hit.ref, _NAME_CHARS), frame.safe_name(hit.kind, _NAME_CHARS), hit) for hit in hits)
+    return "\n".join(f"[ref {ref}, {kind}, line {hit.line}]\n{hit.snippet}" for ref, kind, hit in named)

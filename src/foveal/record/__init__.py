@@ -1,0 +1,1 @@
+"""From what a host hands in to entries."""

@@ -1,0 +1,175 @@
+"""Which model, which dialect, which counter, which budget: the outside facts that a view and a plan depend on."""
+
+import os
+import warnings
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+from foveal.dialects import Dialect, find_dialect
+from foveal.dialects.port import RequestOptions, ToolSpec
+from foveal.dialects.tools import tools_json
+from foveal.models import catalogue as prices
+from foveal.models import counters
+from foveal.project.arrival import NO_RENDERERS, Renderers, arrival
+from foveal.project.measure import Measure
+from foveal.project.projection import Projection
+from foveal.project.retention_layers import Layers
+from foveal.project.view import PROJECTION, View
+from foveal.session.policy import Policy
+from foveal.text import guard as frame
+from foveal.text.repair import sendable_part
+from foveal.values.budget import Budget
+from foveal.values.entry import Image, Part, Setup
+from foveal.values.errors import BadPolicy
+from foveal.values.fold_cost import Prices
+from foveal.values.pins import NO_PINS, Pins
+from foveal.values.retention import RetentionRule
+from foveal.values.shown import Size
+from foveal.values.trace import PROMPT_TOKENS
+
+REPLY_TOKENS = 4_096
+"""What a request that must name a maximum asks for where the budget reserves nothing."""
+
+
+FORGOTTEN_S = 3_600
+"""After so long no provider that promises nothing was seen to remember a prompt."""
+
+TOOL_TOKENS = 4
+"""What a format may add to a tool beyond the chat form that is counted: Responses says of each whether it is strict."""
+
+
+FRAME = 1
+"""Raised whenever the frame makes another text of the same one: snapshots of an older one are not read."""
+
+SCENARIO = "FOVEAL_SCENARIO"
+"""The environment variable that picks one of a policy's scenarios."""
+
+
+class UnknownModelWarning(UserWarning):
+    """The model is not in the price table; its window is an assumption."""
+
+
+class MessageLimits(NamedTuple):
+    """Sizes of the messages, tools and framing taken off."""
+
+    most: Size
+    due: Size
+    aim: Size
+
+    def beside(self, tokens: int) -> "MessageLimits":
+        """What is left of them beside something that takes so many tokens."""
+        return (
+            MessageLimits(*(msgspec.structs.replace(size, tokens=size.tokens - tokens) for size in self))
+            if tokens
+            else self
+        )
+
+
+class ModelSetup(msgspec.Struct, frozen=True):
+    model: str
+    dialect: Dialect
+    counter: counters.ModelCounter
+    budget: Budget
+    policy: Policy
+    facts: prices.ModelFacts
+    layers: Layers = Layers()
+    renderers: Renderers = NO_RENDERERS
+
+    def lens(self, pins: Pins = NO_PINS) -> Projection:
+        dialect, model = self.dialect, self.model
+        measure = Measure(self.counter.counter.count, self._image_tokens)
+        rules = sha256(self.layers.canonical().encode()).hexdigest()[:16] if self.layers.layers else ""
+        frame = FRAME if self.policy.guard else 0
+        key = f"{PROJECTION}|{model}|{dialect.name}|{self.counter.counter.name}|{rules}|{frame}"
+        arrive = arrival(self.layers, measure.count, self.renderers)
+        lens = Projection(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins, arrive)
+        return msgspec.structs.replace(lens, guard=_guarded) if self.policy.guard else lens
+
+    def setup(self, tools: tuple[ToolSpec, ...]) -> Setup:
+        text = tools_json(tools)
+        tokens = self.counter.counter.count(text) + TOOL_TOKENS * len(tools) if tools else 0
+        name, policy, limit = self.counter.counter.name, self.policy.canonical(), self.budget.sendable
+        retention = self.layers.canonical()
+        return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit, retention)
+
+    def limits(self, view: View, setup: Setup) -> "MessageLimits":
+        """What the messages may take, when a fold is due, and what it goes down to, in our own count."""
+        calibration = counters.Calibration()
+        for estimated, actual in view.usage:
+            calibration = calibration.observe(estimated, actual)
+        # Never below one: usage that leaves something out (a proxy, a cache) must not raise what we count as the limit.
+        factor, fixed = max(1.0, calibration.factor(self.counter.factor)), setup.tools_tokens + PROMPT_TOKENS
+        budget = self.budget.below(view.ceilings.get(self.model, self.budget.limit))
+        return MessageLimits(budget.most(factor, fixed), budget.due(factor, fixed), budget.aim(factor, fixed))
+
+    @property
+    def prices(self) -> Prices:
+        """What the provider takes for tokens that its cache holds, and for others."""
+        rules = prices.cache_rules(self.facts.provider, self.facts.id)
+        plain = self.facts.price_input or 1.0
+        read = self.facts.price_cache_read if self.facts.price_cache_read is not None else plain * rules.read_multiplier
+        write = self.facts.price_cache_write or plain * rules.write_multiplier
+        return Prices(read, write)
+
+    def is_cold(self, view: View, now_ms: int) -> bool:
+        """Whether the provider has forgotten the last prompt: its promise has run out since it last answered."""
+        ttl_s = prices.cache_rules(self.facts.provider, self.facts.id).ttl_s or FORGOTTEN_S
+        return view.calls > 0 and now_ms - view.called_ms > ttl_s * 1_000
+
+    def ask(self, tools: tuple[ToolSpec, ...], cache_key: str) -> RequestOptions:
+        reply = self.budget.reserve or min(REPLY_TOKENS, self.facts.max_output or REPLY_TOKENS)
+        return RequestOptions(self.model, tools, reply, cache_key if self.facts.provider == "openai" else None)
+
+    def _image_tokens(self, image: Image) -> int:
+        size = (image.width, image.height) if image.width and image.height else counters.image_size(image.data or b"")
+        width, height = size or (None, None)
+        return counters.image_tokens(self.counter.family, width, height)
+
+
+def _guarded(part: Part) -> Part:
+    """The part neutralised, as it will be sent: two halves of a letter are one only then."""
+    sent = sendable_part(part)
+    safe = frame.neutralise_part(sent)
+    return part if safe is sent else safe
+
+
+def setup_for(
+    model: str,
+    policy: Policy,
+    dialect: str | None = None,
+    counter: counters.ModelCounter | None = None,
+    *,
+    declared: Mapping[str, RetentionRule] | None = None,
+    layers: Layers | None = None,
+    renderers: Renderers = NO_RENDERERS,
+) -> ModelSetup:
+    """Look up everything that follows from a model and a policy. Warns where the model is not known.
+
+    `counter` counts in place of the model's own, for budgets that are given in other tokens than the model's. `declared` is
+    the retention that tools were defined with; `layers` is all of retention, for a prompt of the past.
+    """
+    facts = prices.find(model, policy.models)
+    if not facts.known:
+        warnings.warn(f"{model}: {' '.join(facts.notes)}", UnknownModelWarning, stacklevel=3)
+    spoken = find_dialect(dialect or facts.dialect)
+    counting = counter or counters.counter_for(model)
+    budget = policy.budget_for(facts.window)
+    if facts.known:  # some models take less than their window, however little the reply needs
+        budget = budget.below(min(facts.max_input, facts.window) + budget.reserve)
+    known = _layers(policy, declared or {}, budget) if layers is None else layers
+    return ModelSetup(model, spoken, counting, budget, policy, facts, known, renderers)
+
+
+def with_retention(optics: ModelSetup, declared: Mapping[str, RetentionRule]) -> ModelSetup:
+    """The same, with the retention that tools were defined with."""
+    return msgspec.structs.replace(optics, layers=_layers(optics.policy, declared, optics.budget))
+
+
+def _layers(policy: Policy, declared: Mapping[str, RetentionRule], budget: Budget) -> Layers:
+    try:
+        return policy.layers(os.environ.get(SCENARIO), declared, sendable=budget.sendable)
+    except BadPolicy as error:
+        raise BadPolicy(f"${SCENARIO}: {error}") from None

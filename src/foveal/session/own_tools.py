@@ -1,0 +1,31 @@
+"""The tools that the engine itself gives to the model, and answers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from foveal.project.projection import CHECKPOINT_TOOL
+from foveal.recall import tools as recall_tools
+from foveal.stores.port import Store
+from foveal.values.entry import Message, ToolCall
+from foveal.writers import checkpoint_tool
+
+TOOLS: tuple[dict[str, Any], ...] = (*recall_tools.TOOLS, checkpoint_tool.TOOL)
+
+_ANSWERS: dict[str, Callable[[Store, str, ToolCall], Message]] = {
+    **dict.fromkeys(recall_tools.NAMES, recall_tools.answer),
+    CHECKPOINT_TOOL: lambda _store, _session, call: checkpoint_tool.answer(call),
+}
+
+
+def ours(tools: str) -> frozenset[str]:
+    """Which of these names are not a host's own, by the tools that the log says were offered."""
+    own = msgspec.json.decode(tools, type=list[dict[str, Any]])
+    foreign = {tool.get("function", tool).get("name") for tool in own if tool not in TOOLS}
+    return frozenset(_ANSWERS) - foreign
+
+
+def answer(store: Store, session: str, call: ToolCall) -> Message:
+    """The result of a call to one of our tools."""
+    return _ANSWERS[call.name](store, session, call)

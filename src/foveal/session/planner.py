@@ -1,0 +1,255 @@
+"""Which tools the next prompt offers, and which fold it needs to fit."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from foveal.dialects.port import ToolSpec
+from foveal.dialects.tools import read_tools
+from foveal.fit.fit import Originals, fit
+from foveal.project.folding import SUMMARISED
+from foveal.project.projection import CHECKPOINT_TOOL
+from foveal.project.view import View
+from foveal.recall import tools as recall_tools
+from foveal.session.model_setup import MessageLimits, ModelSetup
+from foveal.session.rebuild import entries_at
+from foveal.stores.port import Store
+from foveal.values.codec import sendable
+from foveal.values.entry import Entry, Fold, RangeFold, Setup, ToolResult
+from foveal.values.errors import NotFound, OverBudget
+from foveal.values.events import Pressure
+from foveal.values.fold_cost import FoldEconomics, FoldKind
+from foveal.values.shown import Size, short_ref
+from foveal.values.trace import PROMPT_TOKENS
+from foveal.writers import checkpoint_tool
+
+if TYPE_CHECKING:
+    from foveal.summary.ledger import LedgerStep
+
+RECALLED_OFTEN = 2
+"""Fetches after which a result is shown again, as far as there is room."""
+
+LOOK_EVERY = 16
+"""Calls between two looks at what is stale: looking costs as much as the view is long."""
+
+LEAST_SAVED = 512
+"""Tokens: less is not worth a mark in the log."""
+
+BY_HAND = "asked for by hand"
+
+
+class Offer(NamedTuple):
+    """The tools of a prompt, and what it is built for."""
+
+    specs: tuple[ToolSpec, ...]
+    setup: Setup
+
+
+class Planner:
+    """Plans the prompts of one session. Reads the log; writes nothing."""
+
+    def __init__(self, store: Store, session: str, optics: ModelSetup) -> None:
+        self.optics = optics
+        self._store, self._session = store, session
+        self._offers: tuple[bytes | None, dict[frozenset[str], Offer]] = None, {}
+
+    def plan(
+        self, view: View, tools: Sequence[Mapping[str, Any]], *, taken: int = 0, is_cold: bool = False
+    ) -> tuple[Offer, Fold | None]:
+        """The tools, with our own where there is a use for them, and the fold that a prompt with them needs or is worth.
+
+        `taken` are the tokens of what is put beside the conversation. When the provider's cache `is_cold`, what is stale
+        goes for free.
+        """
+        offer = self._offer(tools, self._checkpoint(view))
+        limits = self._limits(view, offer.setup, taken)
+        is_due = view.is_reduced or not view.size.within(limits.due)
+        fold = None if is_due else self._fold(view, offer.setup, limits, is_cold)
+        if not (is_due or fold):
+            return offer, None
+        own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.optics.policy.recall else ()))
+        wider = self._offer(tools, own)
+        left = self._limits(view, wider.setup, taken)
+        if (
+            fold
+        ):  # what is folded now can be recalled now, and not from the next prompt on: that would move the prefix again
+            return wider if fold.after <= left.most.tokens else offer, fold
+        with suppress(OverBudget):  # better a prompt without a way back than none
+            return wider, self._fold(view, wider.setup, left, is_cold)
+        return offer, self._fold(view, offer.setup, limits, is_cold)
+
+    def _fold(self, view: View, setup: Setup, limits: MessageLimits, is_cold: bool) -> Fold | None:
+        fold = self._fit(view, setup, limits)
+        if fold is None:
+            return self._early(view, setup, limits, is_cold)
+        kind = "checkpoint" if view.size.within(limits.due) else "budget"
+        return msgspec.structs.replace(fold, stake=stake_of(kind, view, limits, optics=self.optics))
+
+    def _early(self, view: View, setup: Setup, limits: MessageLimits, is_cold: bool) -> Fold | None:
+        """What is stale, folded before the budget forces it, where that is free or pays for itself."""
+        is_moved = view.setup is not None and (view.setup.model, view.setup.tools) != (setup.model, setup.tools)
+        kind: FoldKind = "cold" if is_cold else "moved" if is_moved else "early"
+        if kind == "early" and view.calls % LOOK_EVERY != LOOK_EVERY - 1:
+            return None
+        fold = stale_fold(view, limits, self.optics, kind=kind, originals=self._originals)
+        if fold is None or fold.stake is None:
+            return None
+        if kind == "early":
+            return fold if fold.stake.pays(fold.saved, fold.rebilled) else None
+        why = "the cache is cold" if is_cold else "the tools or the model changed"
+        return msgspec.structs.replace(fold, reason=f"{why}, so that {fold.saved:,} stale tokens go for free")
+
+    def ahead(self, view: View, setup: Setup) -> Fold | None:
+        """The fold that would be made if one were due now."""
+        limits = self._limits(view, setup, 0)
+        return self._fit(view, setup, limits._replace(due=Size(tokens=view.size.tokens - 1)))
+
+    def by_hand(self, view: View) -> Fold | None:
+        """The fold of a view that fits: down to half of what it takes, kept shares counted from that."""
+        setup = view.setup or self._offer((), ()).setup
+        limits = self._limits(view, setup, 0)
+        half = msgspec.structs.replace(view.size, tokens=min(view.size.tokens // 2, max(1, limits.aim.tokens)))
+        most = msgspec.structs.replace(limits.most, tokens=min(view.size.tokens, limits.most.tokens))
+        fold = self._fit(view, setup, MessageLimits(most, Size(), half))
+        stake = stake_of("hand", view, limits, optics=self.optics)
+        return fold and msgspec.structs.replace(fold, reason=BY_HAND, stake=stake)
+
+    def pressure(self, view: View, taken: int = 0) -> Pressure:
+        setup = view.setup or self._offer((), ()).setup
+        fixed = setup.tools_tokens + PROMPT_TOKENS + taken
+        due = self._limits(view, setup, taken).due.tokens + fixed
+        return Pressure(view.size.tokens + fixed, due, self.optics.policy.pressure)
+
+    def steps(self, view: View, fold: Fold) -> "list[LedgerStep]":
+        """The messages that the summary of this fold covers and no summary before it did, as they were recorded."""
+        from foveal.summary.state import steps_at  # noqa: PLC0415 - loaded by the first summary
+
+        items = [item for item in fold.items if isinstance(item, RangeFold) and item.policy == SUMMARISED]
+        places = sorted({place for item in items for place in view.places(item)})
+        return steps_at(places, self._originals(places))
+
+    def specs(self, tools: Sequence[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
+        """The host's own tools, read."""
+        return self._offer(tools, ()).specs
+
+    def forget(self) -> None:
+        """Read and count the tools anew."""
+        self._offers = None, {}
+
+    def _limits(self, view: View, setup: Setup, taken: int) -> MessageLimits:
+        return self.optics.limits(view, setup).beside(taken)
+
+    def _fit(self, view: View, setup: Setup, limits: MessageLimits) -> Fold | None:
+        if view.checkpoint:  # the agent has finished a part and said so: as good a moment as there will be
+            half = msgspec.structs.replace(limits.aim, tokens=min(limits.aim.tokens, view.size.tokens // 2))
+            limits = limits._replace(due=Size(), aim=half)
+        if view.size.within(limits.due):
+            return None
+        return fit(
+            view,
+            limits.most,
+            limits.aim,
+            self.optics.policy.stages,
+            trigger=limits.due,
+            tools_tokens=setup.tools_tokens + PROMPT_TOKENS,
+            wanted=self._wanted(view),
+            fetched=fetched_often(self._store, self._session, view),
+            originals=self._originals,
+            prices=self.optics.prices,
+        )
+
+    def _originals(self, places: Sequence[int]) -> dict[int, Entry]:
+        return entries_at(self._store, self._session, places)
+
+    def _wanted(self, view: View) -> dict[tuple[str, int], str]:
+        """The originals of parts that the model has fetched again and again: showing them is cheaper than asking twice."""
+        often = _often(view)
+        parts = (
+            (item.id, i)
+            for atom in view.atoms
+            for item in atom.items
+            for i, shown in enumerate(item.shown)
+            if often and shown.level != "full" and isinstance(shown.part, ToolResult)
+        )
+        return {(entry, i): self._safe(ref) for entry, i in parts if (ref := short_ref(entry, i)) in often}
+
+    def _safe(self, ref: str) -> str:
+        """What stands behind a reference, as it may stand in a prompt."""
+        from foveal.text.guard import neutralise  # noqa: PLC0415 - loaded where something is shown again
+
+        text = sendable(self._recall(ref))
+        return neutralise(text) if self.optics.policy.guard else text
+
+    def _recall(self, ref: str) -> str:
+        from foveal.recall import read  # noqa: PLC0415 - loaded by the first call
+
+        return read(self._store, self._session, ref)
+
+    def _checkpoint(self, view: View) -> tuple[dict[str, Any], ...]:
+        """Once offered it stays: another list of tools moves the whole prefix."""
+        if not self.optics.policy.compact.checkpoint:
+            return ()
+        offered = view.setup is not None and f'"{CHECKPOINT_TOOL}"' in view.setup.tools
+        return (checkpoint_tool.TOOL,) if offered or self.pressure(view).level in ("warning", "critical") else ()
+
+    def _offer(self, tools: Sequence[Mapping[str, Any]], own: Sequence[dict[str, Any]]) -> Offer:
+        """The tools, and what a prompt with them is built for: read and counted anew only when they are other tools."""
+        key = _key_of(tools)
+        if key is None or self._offers[0] != key:
+            self._offers = key, {}
+        offers = self._offers[1]
+        named = frozenset(tool["function"]["name"] for tool in own)
+        if named not in offers:
+            specs = read_tools(tools)
+            theirs = {spec.name for spec in specs}  # a host that has a tool of the same name keeps it
+            ours = read_tools(tool for tool in own if tool["function"]["name"] not in theirs)
+            specs = tuple(sorted((*specs, *ours), key=lambda spec: spec.name)) if ours else specs
+            offers[named] = Offer(specs, self.optics.setup(specs))
+        return offers[named]
+
+
+def stake_of(kind: FoldKind, view: View, limits: MessageLimits, *, optics: ModelSetup) -> FoldEconomics:
+    """What a fold of this view is decided on."""
+    room, prices = limits.due.tokens - view.size.tokens, optics.prices
+    return FoldEconomics(kind, view.calls, room, round(view.growth, 1), prices.read, prices.write)
+
+
+def stale_fold(
+    view: View, limits: MessageLimits, optics: ModelSetup, *, kind: FoldKind, originals: Originals
+) -> Fold | None:
+    """What is stale, folded, whether or not that pays; None where it is too little to speak of."""
+    stages = [stage for stage in optics.policy.stages if getattr(stage, "finds_stale", False)]
+    fold = fit(view, limits.most, Size(), stages, trigger=Size(), originals=originals) if stages else None
+    if fold is None or fold.saved < LEAST_SAVED:
+        return None
+    if optics.policy.recall and not view.is_reduced:  # the recall tools come with it, and stand before everything
+        fold = msgspec.structs.replace(fold, rebilled=fold.after)
+    stake = stake_of(kind, view, limits, optics=optics)
+    return msgspec.structs.replace(fold, reason=stake.told(fold.saved, fold.rebilled), stake=stake)
+
+
+def fetched_often(store: Store, session: str, view: View) -> dict[str, str]:
+    """The originals of covered parts that the model has fetched again and again, by their references."""
+    from foveal.recall import read  # noqa: PLC0415 - loaded by the first call
+
+    often = _often(view)
+    named = (short_ref(item.id, i) for atom in view.atoms for item in atom.items for i in range(len(item.shown)))
+    found: dict[str, str] = {}
+    for ref in sorted(often.difference(named) if often else ()):
+        with suppress(NotFound):
+            found[ref] = read(store, session, ref)
+    return found
+
+
+def _often(view: View) -> set[str]:
+    return {ref for ref, times in view.recalled.items() if times >= RECALLED_OFTEN}
+
+
+def _key_of(tools: Sequence[Mapping[str, Any]]) -> bytes | None:
+    """What two lists of the same tools have in common; None for what is no plain JSON."""
+    try:
+        return msgspec.json.encode(tools)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return None

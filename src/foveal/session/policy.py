@@ -1,0 +1,219 @@
+"""What to fold, in which order, under which budget. A policy is data: it can be read from a file and kept in a log."""
+
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeAlias, cast, get_args
+
+import msgspec
+
+from foveal.context.fences import FenceKind, Turns
+from foveal.context.options import ContextOptions
+from foveal.context.reminders.rule import ReminderRule as Reminder
+from foveal.context.reminders.rule import Thresholds
+from foveal.fit.stages.clear import Clear
+from foveal.fit.stages.compact import Compact
+from foveal.fit.stages.expired import Expired
+from foveal.fit.stages.history import History
+from foveal.fit.stages.images import Images
+from foveal.fit.stages.oldest import Oldest
+from foveal.fit.stages.outline import Outline
+from foveal.fit.stages.repeats import Repeats
+from foveal.fit.stages.shorten import Shorten
+from foveal.fit.stages.summarise import Summarise
+from foveal.fit.stages.superseded import Superseded
+from foveal.fit.stages.thinking import ThinkingWindow
+from foveal.project.retention_layers import Layer, Layers, Scenario, Toolkit, layers_of
+from foveal.summary.relevance.weights import Weights
+from foveal.values.budget import Budget, one_knob, sent_limit
+from foveal.values.errors import BadPolicy
+from foveal.values.retention import RetentionRule
+
+BuiltIn: TypeAlias = (
+    Repeats | Superseded | Expired | ThinkingWindow | Images | History | Shorten | Outline | Clear | Oldest | Summarise
+)
+
+DEFAULT_STAGES: tuple[BuiltIn, ...] = (
+    # What was read again, and what was said to expire, goes first: nothing is lost with it.
+    Superseded(edited=False),
+    Expired(),
+    # Of the oldest, the lines that will be needed are worth more than the head and tail of each result, and what is not cut
+    # before it is covered can be chosen from: with the two below before it, far grounding at 32k was 0.05 lower.
+    Summarise(),
+    # What stays is recent: it is cut only where the view would soon be over its limit again.
+    Superseded(last_resort=True),
+    # One huge result, even the newest, does not take the place of everything before it.
+    Shorten(over=0.25, to=0.2, keep=0.0, last_resort=True),
+    Clear(last_resort=True),
+    # A huge newest turn: the newest is cut as well, gently first.
+    Shorten(over=0.06, to=0.05, keep=0.0, last_resort=True),
+    Shorten(keep=0.0, last_resort=True),
+    Clear(keep=0.0, last_resort=True),
+    Summarise(share=0.05, keep=0.0, last_resort=True),
+)
+
+
+class BudgetTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The `[budget]` table: whatever is left out is derived from the model's window."""
+
+    limit: int | None = None
+    target: int | None = None
+    reserve: int | None = None
+    trigger: int | None = None
+    max_bytes: int | None = None
+    max_images: int | None = None
+
+
+class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A budget, the stages that keep it, and facts about models that the built-in table does not know."""
+
+    max_context_tokens: int | None = None
+    """The one knob: everything else of the budget is derived from it."""
+    budget: BudgetTable = BudgetTable()
+    stages: tuple[BuiltIn, ...] = DEFAULT_STAGES
+    compact: Compact = Compact()
+    arrival: float = 1.0
+    """Results above this share of what may be sent are shortened to it before their first prompt, where no cache has been
+    paid for yet. It is the lowest layer of retention: whatever is said of a tool is laid over it."""
+    models: dict[str, dict[str, Any]] = {}
+    recall: bool = True
+    """Whether the model is offered the recall tools while something is shown below full."""
+    guard: bool = True
+    """Whether text of users, tools and files that could be taken for the engine's own words is made harmless."""
+    fences: tuple[FenceKind, ...] = ()
+    """Kinds of content that the host may put beside the conversation."""
+    remind: bool = False
+    """Whether reminders are evaluated for each call: the built-in ones, with `reminders` laid over them."""
+    reminders: tuple[Reminder, ...] = ()
+    clock: str | None = None
+    """The time zone in which the model is told when the session began, such as `UTC` or `Europe/Berlin`; without one it is not
+    told. It is said once, after everything else that stays, and never changes."""
+    language: str = "en"
+    catalogues: dict[str, dict[str, str]] = {}
+    """Texts of reminders in further languages."""
+    pressure: Thresholds = Thresholds()
+    """From which share of the limit the prompt counts as full."""
+    tools: dict[str, RetentionRule] = {}
+    """Retention by tool name or pattern."""
+    toolkits: dict[str, Toolkit] = {}
+    scenarios: dict[str, Scenario] = {}
+    """Retention that holds only where the environment picks it."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.arrival <= 1:
+            raise BadPolicy(f"arrival is {self.arrival}; it is a share of what may be sent, above 0 and up to 1")
+
+    def layers(
+        self,
+        scenario: str | None = None,
+        declared: Mapping[str, RetentionRule] | None = None,
+        *,
+        sendable: int | None = None,
+    ) -> Layers:
+        """What is known of retention, with the rules that the tools' own definitions declare."""
+        said = layers_of(Scenario(self.tools, self.toolkits), self.scenarios, scenario, declared or {})
+        if sendable is None or self.arrival >= 1:
+            return said
+        rule = RetentionRule(mode="summary", limit_tokens=max(1, int(sendable * self.arrival)))
+        return Layers((Layer("arrival", "*", rule), *said.layers))
+
+    def budget_for(self, window: int) -> Budget:
+        """The budget for a model with this window."""
+        given = {
+            key: value for key in BudgetTable.__struct_fields__ if (value := getattr(self.budget, key)) is not None
+        }
+        if self.max_context_tokens is not None and "limit" in given:
+            raise BadPolicy("max_context_tokens and budget.limit are both set; keep one of them")
+        whole = self.max_context_tokens if self.max_context_tokens is not None else window
+        context = given.pop("limit", whole)
+        base = one_knob(context)
+        reserve = given.pop("reserve", base.reserve)
+        base = sent_limit(context - reserve, reserve)
+        return msgspec.structs.replace(base, **given) if given else base
+
+    @property
+    def context(self) -> ContextOptions:
+        """The part that side context is made by."""
+        return ContextOptions(**{name: getattr(self, name) for name in ContextOptions.__struct_fields__})
+
+    @property
+    def summarise(self) -> Summarise:
+        """The stage whose summaries prose is put into."""
+        return next((stage for stage in self.stages if isinstance(stage, Summarise)), Summarise())
+
+    def canonical(self) -> str:
+        """The policy as JSON, the same for equal policies. For weights, their hash stands."""
+        return msgspec.json.encode(self, enc_hook=repr, order="deterministic").decode()
+
+
+def logged_weights(name: str) -> Weights:
+    """Weights as a log names them. A policy that is no file's names no other file."""
+    if weights := Weights.logged(name):
+        return weights
+    raise BadPolicy(
+        f"weights {name[:80]!r} are named, and only a policy file can name a file of them; put Weights here"
+    )
+
+
+def policy_from(
+    table: Mapping[str, Any], source: str = "policy", *, weights: Callable[[str], Weights] = logged_weights
+) -> Policy:
+    """A policy from plain data. An unknown key is an error that names the nearest known one. `weights` finds what is named."""
+
+    def revived(kind: type, value: object) -> object:
+        return weights(value) if kind is Weights and isinstance(value, str) else value
+
+    try:
+        return msgspec.convert(dict(table), Policy, dec_hook=revived)
+    except (msgspec.ValidationError, BadPolicy) as error:
+        said = next(_wrong_rules(table), str(error))
+        raise BadPolicy(f"{source}: {said}{_hint(said)}") from None
+
+
+def _wrong_rules(table: Mapping[str, Any], under: str = "") -> Iterator[str]:
+    """What is wrong with single rules, by their keys: the error of a whole policy does not tell the tool."""
+    for key, kind in (("tools", RetentionRule), ("toolkits", Toolkit), ("scenarios", Scenario)):
+        for name, rule in _named(table, key):
+            place = f"{under}{key}.{name}"
+            if kind is Scenario and isinstance(rule, Mapping):
+                yield from _wrong_rules(cast("Mapping[str, Any]", rule), f"{place}.")
+            try:
+                msgspec.convert(rule, kind)
+            except (msgspec.ValidationError, BadPolicy) as error:
+                yield f"{place}: {error}"
+
+
+def _named(table: Mapping[str, Any], key: str) -> list[tuple[str, Any]]:
+    found = table.get(key)
+    return list(cast("Mapping[str, Any]", found).items()) if isinstance(found, Mapping) else []
+
+
+def _hint(message: str) -> str:
+    if "unknown field" not in message:
+        return ""
+    tables: tuple[type[msgspec.Struct], ...] = (Policy, BudgetTable, Compact, Toolkit, Scenario)
+    inside: tuple[type[msgspec.Struct], ...] = (FenceKind, Turns, Reminder, Thresholds, *get_args(BuiltIn))
+    known = {field for kind in (*tables, *inside) for field in kind.__struct_fields__}
+    wrong = message.split("`")[1]
+    near = get_close_matches(wrong, known, n=1)
+    return f". Did you mean `{near[0]}`?" if near else f". Known keys: {', '.join(sorted(known))}"
+
+
+__all__ = [
+    "Budget",
+    "BudgetTable",
+    "Clear",
+    "Compact",
+    "Expired",
+    "FenceKind",
+    "History",
+    "Images",
+    "Oldest",
+    "Outline",
+    "Policy",
+    "Repeats",
+    "Shorten",
+    "Summarise",
+    "Superseded",
+    "ThinkingWindow",
+    "policy_from",
+]

@@ -1,0 +1,92 @@
+"""Who holds a session, and whether that process still lives.
+
+A process is known by its host, the host's boot, its pid and the moment it started: a pid alone is given out again, and after
+a reboot all of them are. What cannot be known from here (another host) counts as alive; fencing keeps even a wrong answer
+harmless, because only the newest holder can append.
+"""
+
+import os
+import secrets
+import socket
+import sys
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+
+class Lease(msgspec.Struct, frozen=True):
+    program: str
+    host: str
+    boot: str
+    """Empty where the system does not tell one boot from the next."""
+    pid: int
+    started: str
+    """When the process started, in the system's own unit; empty where it does not say."""
+    token: str
+    since_ms: int
+
+    def __str__(self) -> str:
+        since = datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        return f"{self.program} (pid {self.pid}) on {self.host} since {since}"
+
+    def lives(self) -> bool:
+        """False only if the process is known to be gone."""
+        if self.host != _host():
+            return True
+        if self.boot != _boot():
+            return False
+        return _is_alive(self.pid, self.started)
+
+
+def myself(since_ms: int) -> Lease:
+    """This process, as the holder of one session."""
+    pid = os.getpid()
+    program = Path(sys.argv[0]).name.encode("ascii", "replace").decode() if sys.argv else ""
+    return Lease(program or "python", _host(), _boot(), pid, _started(pid) or "", secrets.token_hex(8), since_ms)
+
+
+def pack(holder: Lease) -> str:
+    return msgspec.json.encode(holder).decode()
+
+
+def unpack(text: str) -> Lease:
+    return msgspec.json.decode(text, type=Lease)
+
+
+@cache
+def _host() -> str:
+    return socket.gethostname()
+
+
+@cache
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _is_alive(pid: int, started: str) -> bool:
+    if sys.platform == "win32":
+        return True  # os.kill would end the process there
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it exists and belongs to somebody else
+    now = _started(pid)
+    return now is None or now == started
+
+
+def _started(pid: int) -> str | None:
+    """When the process started; None if the system does not say, and "ended" for one that nobody has waited for yet."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # The second field is the program's name in parentheses and may hold anything; state and start are the 3rd and 22nd.
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return "ended" if fields[0] in (b"Z", b"X") else fields[19].decode()

@@ -1,0 +1,176 @@
+"""Reading a store that may be damaged: every row is judged, and none hides another.
+
+A row is judged by its hash and the hash of the row before it. When a row does not fit, either its content or its stored hash
+is damaged, and the next row tells which: it was chained to the true hash. So a row whose content is whole is recognised even
+if its own hash is not.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import apsw
+
+from foveal.stores.chain import link, seed
+from foveal.stores.database import Database, Raw
+from foveal.stores.port import Row
+from foveal.stores.reading import Record
+from foveal.stores.schema import SEQ_BITS
+
+BROKEN = (apsw.Error, UnicodeDecodeError)
+"""What reading a damaged file raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCheck:
+    """A session, as far as it can be made out."""
+
+    record: Record
+    seqs: tuple[int, ...]
+    """The places within the log for which there is a row, in order."""
+    last: int
+    """The last place that the log should have."""
+    beyond: tuple[int, ...] = ()
+    """Places that are taken although the log ends before them."""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowCheck:
+    """Row and no `what`: sound. Row and `what`: its content can be kept, and this is to be said. No row: it is lost."""
+
+    seq: int
+    row: Row | None
+    what: str = ""
+    upto: int = 0
+    """The last place that this is about, if something is said about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Misfit:
+    row: Row
+    computed: frozenset[bytes]
+
+    def verdict(self, true_hashes: Iterable[object]) -> RowCheck:
+        if self.computed.intersection(true_hashes):
+            return RowCheck(
+                self.row.seq, self.row, "its hash is damaged; what follows proves its content", self.row.seq
+            )
+        return RowCheck(self.row.seq, None, "its bytes do not match its hash", self.row.seq)
+
+
+def suspects(db: Database) -> Iterator[SessionCheck]:
+    """Every session that the file knows of, the least recently used first."""
+    keys = {raw[0] for raw in _both_ways(db, "SELECT key FROM sessions ORDER BY key", ())}
+    keys |= {raw[0] for raw in _readable(db, "SELECT DISTINCT place >> 32 FROM entries INDEXED BY entry_ids", ())}
+    found = [_suspect(db, key) for key in sorted(key for key in keys if type(key) is int)]
+    yield from sorted(found, key=lambda suspect: suspect.record.updated_ms)
+
+
+def judge(db: Database, suspect: SessionCheck) -> Iterator[RowCheck]:
+    """What became of each seq, in order; places that are missing in a row are one verdict, however many they are."""
+    before: frozenset[bytes] = frozenset({seed(suspect.record.id)})
+    misfit: _Misfit | None = None
+    next_seq = 1
+    for seq in (*suspect.seqs, suspect.last + 1):  # the one after the last ends the walk
+        found = _row(db, suspect.record, seq) if seq <= suspect.last else None
+        row, stored = found or (None, None)
+        if seq > next_seq:
+            before = frozenset()
+        fits = {hash_: link(hash_, row) for hash_ in before} if row is not None else {}
+        proofs = [hash_ for hash_, linked in fits.items() if linked == stored]
+        if misfit is not None:
+            is_at_end = misfit.row.seq == suspect.last
+            yield misfit.verdict([suspect.record.chain] if is_at_end else proofs)
+            misfit = None
+        if seq > next_seq:
+            yield RowCheck(next_seq, None, "it is missing", seq - 1)
+        next_seq = seq + 1
+        if seq > suspect.last:
+            break
+        if row is None:
+            yield RowCheck(seq, None, "it cannot be read", seq)
+            before = frozenset()
+        elif proofs:
+            yield RowCheck(seq, row)
+            before = _hashes(stored)
+        elif not before:
+            yield RowCheck(seq, row, "it could not be checked, because the entry before it is gone", seq)
+            before = _hashes(stored)
+        else:
+            misfit = _Misfit(row, frozenset(fits.values()))
+            before = _hashes(stored) | misfit.computed
+    for seq in suspect.beyond:
+        yield RowCheck(seq, None, "it stands beyond the end of the log", seq)
+
+
+def _hashes(stored: object) -> frozenset[bytes]:
+    return frozenset({stored}) if isinstance(stored, bytes) else frozenset()
+
+
+def _suspect(db: Database, key: int) -> SessionCheck:
+    seqs = sorted(_seqs(db, key))
+    last = seqs[-1] if seqs else 0
+    raw = _first(
+        db,
+        "SELECT key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal FROM sessions WHERE key = ?",
+        (key,),
+    )
+    if raw is None:
+        lost = Record(key, f"lost-session-{key}", 0, 0, 0, None, b"", 0, None)
+        return SessionCheck(lost, tuple(seqs), last, problems=("its record cannot be read, and with it its name",))
+    record = Record(*raw[:9])
+    try:
+        is_sealed = record.seal() == raw[9]
+    except (TypeError, OverflowError):
+        is_sealed = False
+    if not is_sealed:
+        return SessionCheck(_plausible(record), tuple(seqs), last, problems=("its record does not match its seal",))
+    within = tuple(seq for seq in seqs if seq <= record.entries)
+    return SessionCheck(record, within, record.entries, tuple(seqs[len(within) :]))
+
+
+def _plausible(record: Record) -> Record:
+    """A record that was damaged, with a value of the right type in each column that is used."""
+    name = record.id if isinstance(record.id, str) and record.id else f"lost-session-{record.key}"  # pyright: ignore[reportUnnecessaryIsInstance]
+    updated = record.updated_ms if type(record.updated_ms) is int else 0
+    chain = record.chain if type(record.chain) is bytes else b""
+    return Record(record.key, name, 0, updated, 0, None, chain, 0, None)
+
+
+def _seqs(db: Database, key: int) -> set[int]:
+    """The places that are taken, by every way there is to find out."""
+    base = key << SEQ_BITS
+    span = (base, base + (1 << SEQ_BITS) - 1)
+    table = _both_ways(db, "SELECT place FROM entries WHERE place > ? AND place <= ? ORDER BY place", span)
+    index = _readable(db, "SELECT place FROM entries INDEXED BY entry_ids WHERE session = ?", (key,))
+    return {raw[0] - base for raw in (*table, *index) if span[0] < raw[0] <= span[1]}
+
+
+def _row(db: Database, record: Record, seq: int) -> tuple[Row, object] | None:
+    sql = "SELECT id, parent, time_ms, author, payload, hash FROM entries WHERE place = ?"
+    raw = _first(db, sql, (record.base + seq,))
+    if raw is None:
+        return None
+    entry, parent, time_ms, author, payload, stored = raw
+    types = (str, str, int, str, bytes)
+    values = (entry, "" if parent is None else parent, time_ms, author, payload)
+    if any(type(value) is not kind for value, kind in zip(values, types, strict=True)):
+        return None
+    return Row(seq, entry, parent, time_ms, author, payload), stored
+
+
+def _both_ways(db: Database, sql: str, bindings: Sequence[object]) -> list[Raw]:
+    """The rows from the front up to the damage, and from the back down to it."""
+    front = list(_readable(db, sql, bindings))
+    return front + list(_readable(db, sql + " DESC", bindings))
+
+
+def _first(db: Database, sql: str, bindings: Sequence[object]) -> Raw | None:
+    return next(_readable(db, sql, bindings), None)
+
+
+def _readable(db: Database, sql: str, bindings: Sequence[object]) -> Iterator[Raw]:
+    try:
+        yield from db.execute(sql, bindings)
+    except BROKEN:
+        return

@@ -1,0 +1,99 @@
+"""Between a store's rows and the core's entries."""
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import cast
+
+import msgspec
+
+from foveal.stores.port import Draft, Row, Store
+from foveal.values import codec
+from foveal.values.entry import Body, Entry, File, Fold, Image, Message, RangeFold, Role, ToolResult
+from foveal.values.errors import BadEntry, NotFound, StoreCorrupt
+
+
+def to_draft(entry: Entry) -> Draft:
+    return Draft(entry.id, entry.parent, entry.time_ms, entry.author, codec.encode(_lean(entry.body)))
+
+
+def _lean(body: Body) -> Body:
+    """The body without what can be made again from the log."""
+    if not isinstance(body, Fold) or not any(isinstance(item, RangeFold) and item.state for item in body.items):
+        return body
+    items = (msgspec.structs.replace(item, state="") if isinstance(item, RangeFold) else item for item in body.items)
+    return msgspec.structs.replace(body, items=tuple(items))
+
+
+def to_entry(row: Row, session: str) -> Entry:
+    try:
+        return Entry(row.id, row.parent, row.time_ms, row.author, codec.decode(row.payload))
+    except BadEntry as error:
+        raise StoreCorrupt(f"session {session!r}, entry {row.seq}", str(error)) from error
+
+
+def branch(rows: Iterable[Row], head: str | None = None) -> list[Row]:
+    """The rows from the first to `head` (the last row, if not given) along the parents."""
+    listed = list(rows)
+    straight = all(after.parent == before.id for before, after in pairwise(listed))
+    if not listed or (straight and head in (None, listed[-1].id)):
+        return listed
+    by_id = {row.id: row for row in listed}
+    at = by_id.get(head) if head else listed[-1]
+    if at is None:
+        raise NotFound(f"no entry {head!r} in this log")
+    path = [at]
+    while at.parent is not None:
+        parent = by_id.get(at.parent)
+        if parent is None:
+            raise StoreCorrupt(f"entry {at.seq} ({at.id})", f"its parent {at.parent!r} is not in the log")
+        at = parent
+        path.append(at)
+    return path[::-1]
+
+
+def heads(store: Store, session: str) -> list[str]:
+    """The ids at which branches end, the current one last."""
+    rows = list(store.rows(session))
+    parents = {row.parent for row in rows}
+    return [row.id for row in rows if row.id not in parents]
+
+
+_PARTS_OF_ROLE: dict[Role, str] = {
+    "system": "Text Stored",
+    "user": "Text Image File Stored",
+    "assistant": "Text Thinking RedactedThinking ToolCall Image File Opaque",
+    "tool": "ToolResult",
+}
+
+
+def checked(body: Body) -> Body:
+    """The body as the log will give it back; `BadEntry` if it holds what no log can."""
+    try:
+        return codec.decode(codec.encode(body))
+    except BadEntry as error:
+        raise BadEntry(f"this {type(body).__name__} cannot be kept: {error}") from None
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise BadEntry(f"this {type(body).__name__} cannot be kept: {error}") from error
+
+
+def checked_message(message: Message) -> Message:
+    """Refuse what no provider could have said: better here than in a prompt that cannot be built."""
+    allowed = _PARTS_OF_ROLE.get(message.role)
+    if allowed is None:
+        raise BadEntry(f"the role {message.role!r} is not one of {', '.join(_PARTS_OF_ROLE)}")
+    for part in message.parts:
+        if type(part).__name__ not in allowed.split():
+            raise BadEntry(
+                f"a message of role {message.role!r} cannot hold a {type(part).__name__}; it can hold {allowed}"
+            )
+    kept = cast("Message", checked(message))
+    for item in _media(message):
+        if isinstance(item.data, str):  # the log would take it for base64
+            raise BadEntry(f"the data of a {type(item).__name__} is {type(item.data).__name__} where bytes belong")
+    return kept
+
+
+def _media(message: Message) -> Iterator[Image | File]:
+    for part in message.parts:
+        content = part.content if isinstance(part, ToolResult) else (part,)
+        yield from (item for item in content if isinstance(item, Image | File))

@@ -1,0 +1,204 @@
+"""The ledger while it is being written: facts come in one by one, and what there is of the same thing becomes one item."""
+
+from typing import TypeVar, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from foveal.summary.ledger import sections as bounds
+from foveal.summary.ledger.events import Fact, Finished, Names, Passed, QuestionAnswered, TodoChange, Todos
+from foveal.summary.ledger.items import (
+    Child,
+    Kept,
+    Ledger,
+    LedgerCommand,
+    LedgerFailure,
+    LedgerFile,
+    LedgerName,
+    LedgerNote,
+    LedgerPlan,
+    LedgerQuestion,
+    Quote,
+    Span,
+    Todo,
+)
+from foveal.summary.ledger.sections import Section
+from foveal.text.calls.coverage import END
+
+K = TypeVar("K", bound=Kept)
+_MOST_SPANS = 8
+_ABOUT_CHARS = 200
+_TODO_CHARS = 400
+
+
+class Book:
+    """Opened from a ledger, closed to a ledger. `ref` and `seq` say where the facts that come in were found."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ref, self.seq = "", 0
+        self.files = Section(((one.path, one) for one in ledger.files), bounds.FILES, bounds.rank_file)
+        self.commands = Section(((one.text, one) for one in ledger.commands), bounds.COMMANDS, bounds.rank_command)
+        self.failures = Section(((one.name, one) for one in ledger.failures), bounds.FAILURES, bounds.rank_failure)
+        self.quotes = Section(((one.text, one) for one in ledger.quotes), bounds.QUOTES, bounds.rank_quote)
+        self.questions = Section(((one.text, one) for one in ledger.questions), bounds.QUESTIONS, bounds.by_use)
+        self.names = Section(((one.value, one) for one in ledger.names), bounds.NAMES, bounds.rank_name)
+        self.children = Section(((one.id, one) for one in ledger.children), bounds.CHILDREN, bounds.by_use)
+        self.notes = Section(((_note_key(one), one) for one in ledger.notes), bounds.NOTES, bounds.by_use)
+        self.pending = Section(((one.id, one) for one in ledger.pending), bounds.PENDING, lambda one: (one.seq,))
+        self.todos, self.plan = ledger.todos, ledger.plan
+
+    def add(self, fact: Fact) -> None:  # noqa: PLR0912 - one arm a kind of fact
+        match fact:
+            case LedgerFile():
+                self._file(fact)
+            case LedgerCommand():
+                self._put(self.commands, fact.text, fact)
+            case LedgerFailure():
+                self._put(self.failures, fact.name, fact)
+            case Passed():
+                self._passed(fact)
+            case Todos(items):
+                self.todos = _fitting(items)
+            case TodoChange():
+                self.todos = _fitting(_changed(self.todos, fact))
+            case LedgerPlan():
+                self.plan = replace(fact, ref=self.ref, seq=self.seq)
+            case Quote():
+                self._quote(fact)
+            case LedgerQuestion():
+                self._put(self.questions, fact.text, fact)
+            case QuestionAnswered():
+                for key in list(self.questions.items):
+                    self.questions.drop(key)
+            case Child():
+                self._put(self.children, fact.id, fact)
+            case Finished():
+                self._finished(fact)
+            case Names(labels, is_act):
+                self._names(labels, is_act=is_act)
+            case LedgerNote():
+                self._put(self.notes, _note_key(fact), fact)
+            case _:
+                assert_never(fact)
+
+    def cut(self) -> None:
+        """Every section back to its bound: at the end of each message, so that it does not matter what came in one update."""
+        for section in (self.files, self.commands, self.failures, self.quotes, self.questions):
+            section.cut()
+        for section in (self.names, self.children, self.notes, self.pending):
+            section.cut()
+
+    def ledger(self) -> Ledger:
+        return Ledger(
+            files=tuple(self.files.items.values()),
+            commands=tuple(self.commands.items.values()),
+            failures=tuple(self.failures.items.values()),
+            todos=self.todos,
+            plan=self.plan,
+            quotes=tuple(self.quotes.items.values()),
+            questions=tuple(self.questions.items.values()),
+            names=tuple(self.names.items.values()),
+            children=tuple(self.children.items.values()),
+            notes=tuple(self.notes.items.values()),
+            pending=tuple(self.pending.items.values()),
+        )
+
+    def _put(self, section: Section[K], key: str, item: K) -> None:
+        before = section.items.get(key)
+        uses = before.uses + 1 if before else 1
+        section.put(key, replace(item, ref=self.ref, seq=self.seq, uses=uses))
+
+    def _file(self, file: LedgerFile) -> None:
+        before = self.files.items.get(file.path)
+        if before and not file.change:
+            # Lines read before a change were other lines: only those read since are kept.
+            file = replace(file, change=before.change, spans=_joined((*before.spans, *file.spans)))
+        self._put(self.files, file.path, file)
+
+    def _passed(self, passed: Passed) -> None:
+        if passed.name:
+            failure = self.failures.items.get(passed.name)
+            if failure and not failure.resolved:
+                self.failures.put(passed.name, replace(failure, resolved=self.ref))
+            return
+        for key, failure in list(self.failures.items.items()):
+            if failure.command == passed.command and not failure.resolved:
+                self.failures.put(key, replace(failure, resolved=self.ref))
+
+    def _quote(self, quote: Quote) -> None:
+        if quote.by == "user" and not quote.about and self.questions.items and quote.whole:
+            asked = max(self.questions.items.values(), key=lambda one: (one.seq, one.text))
+            quote = replace(
+                quote, about=asked.text[:_ABOUT_CHARS], why="decision" if quote.why == "said" else quote.why
+            )
+        self._put(self.quotes, quote.text, quote)
+
+    def _finished(self, finished: Finished) -> None:
+        self.children.drop(finished.id)
+        running = (
+            one for one in self.commands.items.values() if one.handle == finished.id and one.outcome == "running"
+        )
+        if finished.id and (command := next(running, None)):
+            over = replace(command, outcome=finished.outcome, exit=finished.exit, error=finished.error, handle="")
+            self.commands.put(command.text, replace(over, ref=self.ref, seq=self.seq))
+            if finished.outcome == "ok":
+                self._passed(Passed(command=command.text))
+
+    def _names(self, labels: dict[str, str], *, is_act: bool) -> None:
+        known = self.names.items
+        for value, label in labels.items():
+            before = known.get(value)
+            if before is None:
+                name = LedgerName(value=value, label=label, ref=self.ref, seq=self.seq, acts=int(is_act))
+            else:
+                name = LedgerName(
+                    value=value,
+                    label=label or before.label,
+                    ref=self.ref,
+                    seq=self.seq,
+                    uses=before.uses + 1,
+                    acts=before.acts + is_act,
+                )
+            self.names.put(value, name)
+
+
+def _note_key(note: LedgerNote) -> str:
+    return f"{note.section}\0{note.key}"
+
+
+def _joined(spans: tuple[Span, ...]) -> tuple[Span, ...]:
+    """Spans in order, those that touch made one; of too many, the last."""
+    joined: list[Span] = []
+    for first, last in sorted(spans):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, min(last, END)))
+    return tuple(joined[-_MOST_SPANS:])
+
+
+def _changed(todos: tuple[Todo, ...], change: TodoChange) -> tuple[Todo, ...]:
+    if all(one.id != change.id for one in todos):
+        return (*todos, Todo(change.text, change.status or "pending", change.id)) if change.text else todos
+    if change.status == "deleted":
+        return tuple(one for one in todos if one.id != change.id)
+    return tuple(
+        Todo(change.text or one.text, change.status or one.status, one.id) if one.id == change.id else one
+        for one in todos
+    )
+
+
+_DONE = frozenset(("completed", "done", "cancelled"))
+
+
+def _fitting(todos: tuple[Todo, ...]) -> tuple[Todo, ...]:
+    """The list as it is, unless it is too long to be carried: then without what is done, and then without its first items."""
+    kept = [replace(one, text=one.text[:_TODO_CHARS]) if len(one.text) > _TODO_CHARS else one for one in todos]
+    most, size = bounds.TODOS
+    spare = sorted(range(len(kept)), key=lambda at: (kept[at].status not in _DONE, at))
+    sizes = [len(msgspec.json.encode(one)) + 1 for one in kept]
+    for at in spare:
+        if len(kept) - sizes.count(0) <= most and sum(sizes) <= size:
+            break
+        sizes[at] = 0
+    return tuple(one for one, worth in zip(kept, sizes, strict=True) if worth)

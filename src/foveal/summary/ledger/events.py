@@ -1,0 +1,147 @@
+"""What extractors are given and what they give back.
+
+An extractor is one callable: it takes an event (somebody spoke, a call began, a call ended) and yields facts. Facts are the
+ledger's own items, or one of the few changes below. It keeps nothing between events; the ledger does.
+
+    def tickets(event: Event) -> Iterator[Fact]:
+        if isinstance(event, Ended) and event.tool == "createticket":
+            yield Note(section="tickets", key=event.text, text=event.text)
+
+    update(ledger, steps, (*EXTRACTORS, tickets))
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from foveal.summary.ledger.items import (
+    Child,
+    CommandOutcome,
+    LedgerCommand,
+    LedgerFailure,
+    LedgerFile,
+    LedgerNote,
+    LedgerPlan,
+    LedgerQuestion,
+    Quote,
+    Todo,
+)
+from foveal.values.entry import Message, Role, Status
+
+Fields: TypeAlias = Mapping[str, Any]
+
+
+class LedgerStep(msgspec.Struct, frozen=True):
+    """One message that is folded: the original, never a stand-in."""
+
+    ref: str
+    message: Message
+    number: int
+    """Its place in the session."""
+
+
+class SpokenWords(msgspec.Struct, frozen=True):
+    """Words of the user, the model or the system."""
+
+    role: Role
+    text: str
+    is_last: bool
+    """Whether the message ends with it: no call follows."""
+
+
+class Began(msgspec.Struct, frozen=True):
+    """A tool was called."""
+
+    id: str
+    tool: str
+    """Its name without server, case, dashes and underscores."""
+    fields: Fields
+    """The arguments, by names squeezed like the tool's."""
+    arguments: str
+    command: str
+    """The shell command, if it is one."""
+    touched: tuple[LedgerFile, ...]
+    """The files that it is about to read or change."""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A tool answered. Long arguments are cut by now: what needs them whole, takes them as the call begins."""
+
+    id: str
+    tool: str
+    fields: Fields
+    command: str
+    asked: tuple[LedgerFile, ...]
+    """The files that it was about to touch."""
+    touched: tuple[LedgerFile, ...]
+    """The files that it did touch, with the lines that were shown; none if it failed."""
+    text: str
+    status: Status
+
+
+LedgerEvent: TypeAlias = SpokenWords | Began | Ended
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """Evidence: this test id is seen passing, or everything that this command tests."""
+
+    name: str = ""
+    command: str = ""
+
+
+class Todos(msgspec.Struct, frozen=True):
+    """The whole list, which replaces the one before."""
+
+    items: tuple[Todo, ...]
+
+
+class TodoChange(msgspec.Struct, frozen=True):
+    """One item of the list, by its id; a status of "deleted" takes it away."""
+
+    id: str
+    text: str = ""
+    status: str = ""
+
+
+class QuestionAnswered(msgspec.Struct, frozen=True):
+    """Nobody waits for an answer any more."""
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """A child, or a command that went on in the background, came to its end."""
+
+    id: str
+    outcome: CommandOutcome = "ok"
+    exit: int | None = None
+    error: str = ""
+
+
+class Names(msgspec.Struct, frozen=True):
+    """Identifiers by value, with their labels."""
+
+    labels: dict[str, str]
+    is_act: bool = False
+    """Whether the model itself used them in a call."""
+
+
+Fact: TypeAlias = (
+    LedgerFile
+    | LedgerCommand
+    | LedgerFailure
+    | Passed
+    | Todos
+    | TodoChange
+    | LedgerPlan
+    | Quote
+    | LedgerQuestion
+    | QuestionAnswered
+    | Child
+    | Finished
+    | Names
+    | LedgerNote
+)
+
+
+class Extractor(Protocol):
+    def __call__(self, event: LedgerEvent, /) -> Iterable[Fact]: ...

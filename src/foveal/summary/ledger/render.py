@@ -1,0 +1,167 @@
+"""The ledger as text: compact lines, what matters most first, within a number of tokens, and saying what was left out."""
+
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from foveal.summary.ledger.items import Kept, Ledger, LedgerCommand, LedgerFailure, LedgerFile, LedgerName, Quote, Todo
+from foveal.summary.ledger.sections import rank_file, rank_name
+from foveal.text.calls.coverage import END
+
+Count = Callable[[str], int]
+
+
+class LedgerSection(NamedTuple):
+    """A section: its heading, its lines from the best on, what they are called, and its share of the room that is left."""
+
+    title: str
+    lines: Iterable[str]
+    """Names are many and seldom asked for: they are ranked when they are."""
+    called: str
+    share: float = 1.0
+
+
+VITAL = frozenset(("User said", "Todos", "Plan", "Open failures", "Running"))
+"""Sections without which an agent loses the plot; the others save it a look."""
+
+HELPFUL = frozenset(("Files changed", "Files read", "Commands", "Open questions"))
+
+
+def render(ledger: Ledger, tokens: int, count: Count, *, only: frozenset[str] | None = None) -> str:
+    """Never more than `tokens` by this counter. Sections come in order of worth; each takes at most its share of what is left.
+
+    `only` some of them, by their titles; sections of a host's own notes go with the helpful ones.
+    """
+    written: list[str] = []
+    left = tokens
+    known = VITAL | HELPFUL | {"Names"}
+    for block in _blocks(ledger):
+        if only is not None and block.title not in only and not (only == HELPFUL and block.title not in known):
+            continue
+        text = _fitted(block, _lines(block, "\n".join(written)), int(left * block.share), count)
+        if text:
+            written.append(text)
+            left = tokens - count("\n".join(written)) - 1
+    return "\n".join(written)
+
+
+def _lines(block: LedgerSection, written: str) -> tuple[str, ...]:
+    """Names that stand above already are not said twice."""
+    if block.title != "Names":
+        return tuple(block.lines)
+    return tuple(line for line in block.lines if line not in written)
+
+
+def _fitted(block: LedgerSection, lines: tuple[str, ...], tokens: int, count: Count) -> str:
+    """As many lines as fit, by halving; empty if not even one does."""
+    low, high, best = 0, len(lines), ""
+    while low < high:
+        middle = (low + high + 1) // 2
+        text = _written(block, lines[:middle], len(lines) - middle)
+        if count(text) <= tokens:
+            low, best = middle, text
+        else:
+            high = middle - 1
+    return best
+
+
+def _written(block: LedgerSection, lines: Sequence[str], rest: int) -> str:
+    more = [f"… and {rest} more {block.called}"] if rest else []
+    if block.title == "Names":
+        return f"## {block.title}\n" + ", ".join((*lines, *more))
+    return "\n".join((f"## {block.title}", *(grouped(lines) if block.called == "files" else lines), *more))
+
+
+def _blocks(ledger: Ledger) -> Iterator[LedgerSection]:
+    quotes = sorted(ledger.quotes, key=lambda one: (one.why == "said", -one.seq, one.text))
+    yield LedgerSection("User said", map(_quote, quotes), "messages", 0.6)
+    yield LedgerSection("Todos", map(_todo, ledger.todos), "todos", 0.6)
+    if ledger.plan:
+        yield LedgerSection("Plan", ledger.plan.text.split("\n"), "lines", 0.2)
+    broken = sorted((one for one in ledger.failures if not one.resolved), key=_newest)
+    yield LedgerSection("Open failures", map(_failure, broken), "failures", 0.3)
+    files = sorted(ledger.files, key=lambda one: (*(-x for x in rank_file(one)), one.path))
+    yield LedgerSection("Files changed", (_file(one) for one in files if one.change), "files", 0.4)
+    yield LedgerSection("Files read", (_file(one) for one in files if not one.change), "files", 0.35)
+    told = {one.command for one in broken}
+    commands = sorted(ledger.commands, key=_newest)
+    yield LedgerSection("Commands", (_command(one, is_told=one.text in told) for one in commands), "commands", 0.25)
+    yield LedgerSection(
+        "Open questions", (f"- {one.text}" for one in sorted(ledger.questions, key=_newest)), "questions"
+    )
+    yield LedgerSection(
+        "Running", (f"- {one.id}: {one.text}" for one in sorted(ledger.children, key=_newest)), "children"
+    )
+    for section in dict.fromkeys(note.section for note in ledger.notes):
+        notes = sorted((note for note in ledger.notes if note.section == section), key=_newest)
+        yield LedgerSection(section, (f"- {note.text}" for note in notes), "notes", 0.5)
+    yield LedgerSection("Names", _ranked(ledger.names), "names")
+
+
+def _ranked(names: Iterable[LedgerName]) -> Iterator[str]:
+    yield from map(_name, sorted(names, key=lambda one: (*(-x for x in rank_name(one)), one.value)))
+
+
+def _newest(item: Kept) -> tuple[int, str]:
+    return -item.seq, str(item)
+
+
+_REQUEST_CHARS = 1_600
+"""Of a long message: the summary quotes the first and the latest request by itself."""
+
+
+def _quote(quote: Quote) -> str:
+    about = f" (asked: {quote.about})" if quote.about else ""
+    text = quote.text[:_REQUEST_CHARS] if quote.why == "request" else quote.text
+    cut = "" if quote.whole and text == quote.text else " …"
+    who = "" if quote.by == "user" else f"{quote.by}: "
+    return f"- {who}“{text}”{cut}{about} [{quote.ref}]"
+
+
+_NAME_CHARS = 140
+_BOXES = {"completed": "x", "done": "x", "pending": " ", "in_progress": "~"}
+
+
+def _todo(todo: Todo) -> str:
+    box = _BOXES.get(todo.status)
+    return f"- [{box}] {todo.text}" if box else f"- [{todo.status}] {todo.text}"
+
+
+def _failure(failure: LedgerFailure) -> str:
+    said = f": {failure.line}" if failure.line and failure.line != failure.name else ""
+    return f"- {failure.name[:_NAME_CHARS]}{said} [{failure.ref}]"
+
+
+def _command(command: LedgerCommand, *, is_told: bool) -> str:
+    end = f"exit {command.exit}" if command.outcome == "failed" and command.exit else command.outcome
+    times = f" ×{command.uses}" if command.uses > 1 else ""
+    error = f": {command.error}" if command.error and not is_told else ""
+    return f"- `{command.text}` {end}{times}{error}"
+
+
+def _file(file: LedgerFile) -> str:
+    spans = ",".join(
+        f"{first}-{'' if last >= END else last}" for first, last in file.spans if (first, last) != (1, END)
+    )
+    how = "" if file.change in ("", "edited") else f" ({file.change})"
+    return f"{file.path}{':' if spans else ''}{spans}{how}"
+
+
+def _name(name: LedgerName) -> str:
+    return f"{name.label}: {name.value}" if name.label else name.value
+
+
+def grouped(paths: Iterable[str]) -> list[str]:
+    """One line a directory: `src/: a.py, b.py`; alone in its directory, a path stays whole."""
+    directories: dict[str, list[str]] = {}
+    for path in paths:
+        directory, name = posixpath.split(path)
+        directories.setdefault(directory, []).append(name)
+    return [
+        f"- {directory}/: {', '.join(names)}"
+        if directory and names[1:]
+        else f"- {posixpath.join(directory, names[0])}"
+        if directory
+        else f"- {', '.join(names)}"
+        for directory, names in directories.items()
+    ]

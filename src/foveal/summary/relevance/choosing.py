@@ -1,0 +1,163 @@
+"""The best lines per token, until the allowance is used up."""
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from itertools import chain
+
+from foveal.summary.relevance.features import Facts, ShownElsewhere
+from foveal.summary.relevance.names import names
+from foveal.summary.relevance.rendering import header, is_in_title, quoted, render
+from foveal.summary.relevance.scoring import USUAL, Score, Standard, scored
+from foveal.summary.relevance.state import Digest
+
+CHARS_PER_TOKEN = 3.5
+"""Of code in the usual encodings; what is chosen is measured by the caller's own counter in the end."""
+
+_LINE_TOKENS = 2.0
+"""The line break, and now and then the number of a line or a mark that some are left out."""
+
+_INDEX_SHARE = 0.3
+"""Of the allowance, for names without their lines, at most; in replays at 32k they take a sixth. Without any, two in a hundred
+of what was needed from far back are not shown."""
+
+_INDEX_WORTH = 0.85
+"""Of a name in the index, compared with the same name in its line."""
+
+_LEAST_WORTH = 0.002
+"""What is less likely to be needed than this is noise, even if there is room."""
+
+_LEAST_TOKENS = 0.1
+"""What a line takes that its header tells already."""
+
+_TRIES = 4
+
+
+def choose(
+    digest: Digest,
+    *,
+    tokens: int,
+    count: Callable[[str], int],
+    now: int,
+    shown: str | Iterable[str] = (),
+    standard: Standard = USUAL,
+) -> str:
+    """The digest as text, of at most so many tokens; `now` is the newest message that it covers.
+
+    `shown` is what the prompt holds beside it: it is not shown twice.
+    """
+    facts = Facts(digest, ShownElsewhere((shown,) if isinstance(shown, str) else shown), now)
+    worth = scored(digest, facts, standard)
+    allowance = float(tokens)
+    for _ in range(_TRIES):
+        choice = _Choice(digest, facts, worth, allowance)
+        choice.make(standard.least)
+        text = render(digest, sorted(choice.taken), list(choice.index))
+        used = count(text) if text else 0
+        if used <= tokens:
+            return text
+        allowance *= tokens / used * 0.98
+    return ""
+
+
+class _Choice:
+    """Lines and names compete for room by what they add per token. What is shown already, by whichever line, adds nothing."""
+
+    def __init__(self, digest: Digest, facts: Facts, worth: Score, allowance: float) -> None:
+        self.left, self.left_for_index = allowance, allowance * _INDEX_SHARE
+        self.taken: list[int] = []
+        self.index: dict[str, float] = {}
+        """Names without their lines, and what each of them took."""
+        titles = [header(block) for block in digest.blocks]
+        first = [(names(title), _tokens(title)) for title in titles]
+        self._adding = dict.fromkeys(chain(facts.holders, *(said for said, _ in first)), 0.0) | worth.names
+        """What each name still adds: nothing, if it is shown beside, and once a line that is taken says it."""
+        self._of_line = worth.lines
+        self._block_of = [line.block for line in digest.lines]
+        self._alone = list(zip(facts.said, _sizes(digest), strict=True))
+        self._whole = [
+            ((*said, *first[block][0]), tokens + first[block][1])
+            for (said, tokens), block in zip(self._alone, self._block_of, strict=True)
+        ]
+        """What each line says and takes, with the header of its block as long as that is not there."""
+        self._unopened: dict[int, list[int]] = {}
+        for i, block in enumerate(self._block_of):
+            self._unopened.setdefault(block, []).append(i)
+
+    def make(self, least: float) -> None:
+        """Take what adds most, again and again, as long as that is at least so much per token.
+
+        What a line adds only falls, but where its block has been opened.
+        """
+        heap = [(-rate, i) for i in range(len(self._whole)) if (rate := self._adds(i)[0]) >= least]
+        heapify(heap)
+        worth = {name: w for name, w in self._adding.items() if w > _LEAST_WORTH}
+        rates = {name: -rate for name, w in worth.items() if (rate := _INDEX_WORTH * w / _name_tokens(name)) >= least}
+        # The best last. Many rates are the same; two sorts, one after the other, are faster than one that compares pairs.
+        listed = sorted(sorted(rates, reverse=True), key=rates.__getitem__, reverse=True)
+        done = set[int]()
+        while (heap or listed) and self.left > 1:
+            if listed and (not heap or rates[listed[-1]] <= heap[0][0]):
+                self._list(listed.pop())
+                continue
+            rate, i = heappop(heap)
+            if i in done:
+                continue
+            now, tokens = self._adds(i)
+            if now < -rate - 1e-9:
+                if now >= least:
+                    heappush(heap, (-now, i))
+                continue
+            done.add(i)
+            if now > 0 and tokens <= self.left:
+                for other in self._take(i, tokens):
+                    if other not in done and (cheaper := self._adds(other)[0]) >= least:
+                        heappush(heap, (-cheaper, other))
+
+    def _adds(self, i: int) -> tuple[float, float]:
+        """What a line adds per token, and how many it takes. A name that leaves the index for its line gives back its own."""
+        said, tokens = self._whole[i]
+        adds, listed, index, adding = self._of_line[i], 0.0, self.index, self._adding
+        for name in said:
+            if name in index:
+                listed += adding[name]
+                tokens -= index[name]
+            else:
+                adds += adding[name]
+        tokens = tokens if tokens > _LEAST_TOKENS else _LEAST_TOKENS
+        if adds + listed <= _LEAST_WORTH:
+            return 0.0, tokens
+        return (adds + listed * (1 - _INDEX_WORTH)) / tokens, tokens
+
+    def _list(self, name: str) -> None:
+        tokens = _name_tokens(name)
+        if self._adding[name] and tokens <= self.left and tokens <= self.left_for_index:
+            self.index[name] = tokens
+            self.left -= tokens
+            self.left_for_index -= tokens
+
+    def _take(self, i: int, tokens: float) -> list[int]:
+        """Take a line; the lines that are cheaper from now on, because their header is there."""
+        self.taken.append(i)
+        self.left -= tokens
+        for name in self._whole[i][0]:
+            self._adding[name] = 0.0
+            self.left_for_index += self.index.pop(name, 0.0)
+        cheaper = self._unopened.pop(self._block_of[i], [])
+        for other in cheaper:
+            self._whole[other] = self._alone[other]
+        return cheaper
+
+
+def _sizes(digest: Digest) -> Iterator[float]:
+    """What each line takes by itself."""
+    for line in digest.lines:
+        is_told = is_in_title(line, digest.blocks[line.block])
+        yield _LEAST_TOKENS if is_told else _tokens(quoted(line.text.strip()))
+
+
+def _tokens(text: str) -> float:
+    return len(text) / CHARS_PER_TOKEN + _LINE_TOKENS
+
+
+def _name_tokens(name: str) -> float:
+    return len(name) / CHARS_PER_TOKEN + 1

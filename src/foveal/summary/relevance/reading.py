@@ -1,0 +1,154 @@
+"""The texts of a message that lines are taken from, with what is known of where they come from."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple, cast
+
+import msgspec
+
+from foveal.summary.ledger.events import LedgerStep
+from foveal.summary.relevance.names import PIECE_CHARS, pieces
+from foveal.summary.relevance.state import SourceKind, SourceText
+from foveal.text.calls.read_tools import fields_of, kind_of
+from foveal.text.calls.reads import accesses
+from foveal.text.shorten.cut import boundary
+from foveal.values.entry import Message, Stored, Text, ToolCall, ToolResult
+
+_MOST_LINES = 1_200
+_MOST_CHARS = 200_000
+_MOST_PIECES = 12
+_TITLE_CHARS = 80
+
+_NUMBERED = re.compile(r" {0,8}(\d{1,6})(?:→|\t|: |\| ?)")
+"""How tools number the lines of a file."""
+
+
+class KnownCall(NamedTuple):
+    """What is known of a call when its result comes."""
+
+    name: str
+    kind: str
+    title: str
+    path: str
+    first: int
+    """The first line that it asked for."""
+    changes: tuple[str, ...]
+    """Files that it writes."""
+
+
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """A line of a text, or a piece of it."""
+
+    text: str
+    at: int
+    """Which line, from 0."""
+    number: int
+    """Which line of the file, from 1; 0 is not known."""
+    before: bool = False
+    after: bool = False
+    """Whether the line goes on before and after it."""
+
+
+UNKNOWN = KnownCall("", "", "", "", 1, ())
+
+
+def called(call: ToolCall) -> KnownCall:
+    found = accesses(call)
+    changes = tuple(access.path for access in found if access.kind in ("write", "edit"))
+    only = found[0] if len({access.path for access in found}) == 1 else None
+    path = only.path if only and only.kind in ("read", "write", "edit") else ""
+    first = only.first or 1 if only else 1
+    title = path or next((line for text in _strings(fields_of(call)) if (line := text.strip().split("\n")[0])), "")
+    return KnownCall(call.name, kind_of(call), _cut(f"{call.name} {title}".strip()), path, first, changes)
+
+
+def blocks(step: LedgerStep, calls: dict[str, KnownCall]) -> Iterator[tuple[SourceText, str, int]]:
+    """The texts of a message, each with its block and the number of its first line. `calls` are those met so far, by id."""
+    for i, part in enumerate(step.message.parts):
+        ref = f"{step.ref}.{i}" if i else step.ref
+        match part:
+            case Text(text):
+                source = _speaker(step.message)
+                yield SourceText(ref, step.number, source, title=source if source == "user" else "assistant"), text, 0
+            case ToolCall(id_, _, arguments):
+                call = calls.get(id_, UNKNOWN)
+                for source, text in _arguments(part) or [("arguments", arguments)]:
+                    yield SourceText(ref, step.number, source, call.kind, call.title, call.path), text, 0
+            case ToolResult(id_, content):
+                call = calls.get(id_, UNKNOWN)
+                first = call.first if call.path and call.kind in ("read", "shell", "editor") else 0
+                text = "\n".join(text for item in content for text in _content(item))
+                yield SourceText(ref, step.number, "result", call.kind, call.title or "result", call.path), text, first
+            case _:
+                pass
+
+
+def candidates(text: str, first: int) -> list[Candidate]:
+    """The lines of a text that are not empty; of very long texts, the beginning and the end."""
+    if len(text) > _MOST_CHARS:
+        text = text[: _MOST_CHARS * 3 // 4] + "\n" + text[-_MOST_CHARS // 4 :]
+    lines = text.split("\n")
+    places = range(len(lines))
+    if len(lines) > _MOST_LINES:
+        places = (*places[: _MOST_LINES * 3 // 4], *places[-_MOST_LINES // 4 :])
+    found = list[Candidate]()
+    for at in places:
+        line = lines[at].rstrip()
+        if len(line) < 4:
+            continue
+        number = first + at if first else 0
+        if line[0] in " 0123456789" and (numbered := _NUMBERED.match(line)):
+            line, number = line[numbered.end() :], int(numbered[1])
+        if len(line) <= PIECE_CHARS:
+            found.append(Candidate(line, at, number))
+            continue
+        start = 0
+        for piece in pieces(line, _MOST_PIECES):
+            found.append(Candidate(piece, at, number, start > 0, start + len(piece) < len(line)))
+            start += len(piece)
+    return found
+
+
+def _speaker(message: Message) -> SourceKind:
+    return "text" if message.role == "assistant" else "user"
+
+
+def _arguments(call: ToolCall) -> list[tuple[SourceKind, str]]:
+    """The texts in the arguments; what an edit takes out is told apart."""
+    found = list[tuple[SourceKind, str]]()
+    for key, value in fields_of(call).items():
+        source: SourceKind = "replaced" if key.startswith("old") else "arguments"
+        text = "\n".join(_strings(value))
+        if text:
+            found.append((source, text))
+    return found
+
+
+def _strings(value: object, depth: int = 0) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict() if depth < 8:
+            for item in cast("dict[str, object]", value).values():
+                yield from _strings(item, depth + 1)
+        case list() if depth < 8:
+            for item in cast("list[object]", value):
+                yield from _strings(item, depth + 1)
+        case _:
+            pass
+
+
+def _content(item: object) -> Iterator[str]:
+    match item:
+        case Text(text):
+            yield text
+        case Stored(_, _, _, head, tail):
+            yield from (head, tail)
+        case _:
+            pass
+
+
+def _cut(text: str) -> str:
+    """On one line, whatever it holds, and short."""
+    text = " ".join(text[: 4 * _TITLE_CHARS].split())
+    return text if len(text) <= _TITLE_CHARS else text[: boundary(text, _TITLE_CHARS - 1)] + "…"

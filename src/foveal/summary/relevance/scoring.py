@@ -1,0 +1,70 @@
+"""How likely each name and each line is to be needed again.
+
+The weights are two small ensembles of trees in `weights.json`, made by `scripts/train_digest.py`.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from importlib import resources
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, Facts, FeatureTable
+from foveal.summary.relevance.forest import forest
+from foveal.summary.relevance.state import Digest
+from foveal.summary.relevance.weights import Weights, weights_from
+
+Scoring: TypeAlias = Literal["learned", "recency"]
+"""By the weights, or by how long ago it was seen."""
+
+Chances: TypeAlias = Callable[[FeatureTable], list[float]]
+"""The chance of every row of a table."""
+
+
+class Standard(msgspec.Struct, frozen=True):
+    """By what lines are chosen."""
+
+    score: Scoring = "learned"
+    weights: Weights | None = None
+    """Of the learned score; None are the package's."""
+    least: float = 0.0
+    """How likely to be needed something must be for each token that it takes: else its room is left empty."""
+
+
+USUAL = Standard()
+
+
+class Score(NamedTuple):
+    names: dict[str, float]
+    lines: list[float]
+
+
+def scored(digest: Digest, facts: Facts, standard: Standard) -> Score:
+    """The chance of everything that is not shown already; what is shown is worth nothing."""
+    is_learned = standard.score == "learned"
+    of_names, of_lines = _learned(standard.weights or shipped()) if is_learned else (_recency, _recency)
+    names = {
+        name: chance
+        for told, table in facts.of_hidden_names()
+        for name, chance in zip(told, of_names(table), strict=True)
+    }
+    hidden = [i for i, line in enumerate(digest.lines) if line.text.strip() not in facts.shown.lines]
+    lines = dict(zip(hidden, of_lines(facts.of_lines(hidden)), strict=True))
+    return Score(names, [lines.get(i, 0.0) for i in range(len(digest.lines))])
+
+
+def _learned(weights: Weights) -> tuple[Chances, Chances]:
+    return forest(weights.names, NAME_FEATURES).chances, forest(weights.lines, LINE_FEATURES).chances
+
+
+def _recency(table: FeatureTable) -> list[float]:
+    return [1.0 / (20.0 + age) for age in table.columns["age"]]
+
+
+@cache
+def shipped() -> Weights:
+    """The package's own, read when something is first scored."""
+    return weights_from(
+        resources.files("foveal.summary.relevance").joinpath("weights.json").read_bytes(), "weights.json"
+    )

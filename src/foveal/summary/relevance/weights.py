@@ -1,0 +1,167 @@
+"""The weights of the score: for names and for lines, a small ensemble of trees over their features. Plain data.
+
+A file of weights names the features that it was trained on. Trees refer to features by their place, so that weights for other
+features would mean nothing; they are refused. So is whatever could keep the score from ending or from being a number.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from typing import TypeAlias, final
+
+import msgspec
+
+from foveal.values.errors import BadPolicy
+
+MOST_LEAVES = 2_000
+"""Of names, and of lines: a dozen times those of the package, which is more than ever helped, and bounds what scoring takes."""
+MOST_SUM = 500.0
+"""What the largest leaves of all trees may add up to: an exponent beyond 700 is no number any more."""
+
+
+_HASH = "sha256:"
+_DIGITS = 16
+
+
+class Tree(msgspec.Struct, frozen=True, array_like=True):
+    """A node is a feature, a threshold, and the nodes that follow up to it and above it; below 0 are leaves, from -1 on."""
+
+    nodes: tuple[tuple[int, float, int, int], ...]
+    leaves: tuple[float, ...]
+
+
+Trees: TypeAlias = tuple[Tree, ...]
+
+
+class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    names: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """As they stand in a file."""
+
+    features: _Features
+    names: Trees
+    lines: Trees
+
+
+@final
+class Weights:
+    """Trees that have been checked.
+
+    They are not written into policies and logs: wherever weights are written down, a hash stands for them. What was folded by
+    them is in the log and is never chosen again, so that a policy from a log holds weights of which only the hash is known.
+    """
+
+    __slots__ = ("_trees", "name")
+
+    def __init__(self, names: Trees, lines: Trees) -> None:
+        of_names, of_lines = _known()
+        for what, trees, features in (("names", names, of_names), ("lines", lines, of_lines)):
+            if wrong := next(_wrong(trees, len(features)), ""):
+                raise BadPolicy(f"weights: {what}{wrong}")
+        self._trees: tuple[Trees, Trees] | None = (names, lines)
+        self.name = f"{_HASH}{hashlib.sha256(self.to_json()).hexdigest()[:_DIGITS]}"
+
+    @classmethod
+    def logged(cls, name: str) -> "Weights | None":
+        """Those that have this name in a log; None if it is no such name."""
+        digits = name.removeprefix(_HASH)
+        if digits == name or len(digits) != _DIGITS or not set(digits) <= set("0123456789abcdef"):
+            return None
+        weights = object.__new__(cls)
+        weights._trees, weights.name = None, name
+        return weights
+
+    @property
+    def names(self) -> Trees:
+        return self._read()[0]
+
+    @property
+    def lines(self) -> Trees:
+        return self._read()[1]
+
+    def to_json(self) -> bytes:
+        """What `weights_from` reads."""
+        return msgspec.json.encode(_Written(_Features(*_known()), *self._read())) + b"\n"
+
+    def _read(self) -> tuple[Trees, Trees]:
+        if self._trees is None:
+            raise BadPolicy(
+                f"the weights {self.name} are not here: a log knows them by their hash alone. Fold this session where it is "
+                "used, with the policy that names their file"
+            )
+        return self._trees
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Weights) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def weights_from(data: bytes, source: str) -> Weights:
+    """Weights from the content of a file. An error says where something is wrong."""
+    try:
+        found = msgspec.json.decode(data, type=_Written)
+        for what, features, known in zip(
+            ("names", "lines"), (found.features.names, found.features.lines), _known(), strict=True
+        ):
+            _check_features(what, features, known)
+        return Weights(found.names, found.lines)
+    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
+        raise BadPolicy(f"{source}: no weights as `foveal tune --train` writes them: {error}") from None
+    except BadPolicy as error:
+        raise BadPolicy(f"{source}: {error}") from None
+
+
+def _check_features(what: str, features: Sequence[str], known: Sequence[str]) -> None:
+    if tuple(features) != tuple(known):
+        at = next(
+            (i for i, (a, b) in enumerate(zip(features, known, strict=False)) if a != b), min(len(features), len(known))
+        )
+        theirs, ours = (one[at] if at < len(one) else "none" for one in (features, known))
+        raise BadPolicy(
+            f"weights for other features: of {what}, feature {at} is {theirs[:60]!r}, and here it is {ours!r}. "
+            "Train them again with this version: foveal tune --train"
+        )
+
+
+def _known() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES  # noqa: PLC0415 - loaded where there are weights
+
+    return NAME_FEATURES, LINE_FEATURES
+
+
+def _wrong(trees: Trees, features: int) -> Iterator[str]:
+    """What is wrong, and where."""
+    if (leaves := sum(len(tree.leaves) for tree in trees)) > MOST_LEAVES:
+        yield f": its trees have {leaves:,} leaves; {MOST_LEAVES:,} at most"
+    for number, tree in enumerate(trees):
+        yield from (f"[{number}]{said}" for said in _wrong_in(tree, features))
+    if (total := sum(max(map(abs, tree.leaves)) for tree in trees)) > MOST_SUM:
+        yield f": its leaves add up to {total:g}; to {MOST_SUM:g} at most, or a chance is no number"
+
+
+def _wrong_in(tree: Tree, features: int) -> Iterator[str]:
+    nodes, leaves = len(tree.nodes), len(tree.leaves)
+    if leaves != nodes + 1:
+        yield f" has {nodes:,} nodes and {leaves:,} leaves; there is one leaf more than nodes"
+    if not all(map(isfinite, tree.leaves)):
+        yield " has a leaf that is no finite number"
+    for at, (feature, threshold, *_) in enumerate(tree.nodes):
+        if not 0 <= feature < features:
+            yield f": node {at} looks at feature {feature}; there are {features}"
+        if not isfinite(threshold):
+            yield f": node {at} has the threshold {threshold}; it is a finite number"
+    # Every node and every leaf is reached once, and later nodes only from earlier ones: no way goes round in a circle.
+    following = [(place, at) for at, (*_, low, high) in enumerate(tree.nodes) for place in (low, high)]
+    wrong = next((one for one in following if not (one[1] < one[0] < nodes or -leaves <= one[0] < 0)), None)
+    if wrong:
+        yield f": node {wrong[1]} leads to {wrong[0]}; it leads to later nodes or to leaves, -1 to -{leaves}"
+    elif len({place for place, _ in following}) < len(following):
+        yield ": two ways lead to the same place; every node and leaf follows on one other"

@@ -1,0 +1,55 @@
+"""Which file a tool call touched, how, and which of its lines."""
+
+import posixpath
+import re
+from typing import Literal, NamedTuple, TypeAlias
+
+AccessKind: TypeAlias = Literal["read", "write", "edit", "list", "search"]
+
+_MOST_CHARS = 1_024
+"""Longer paths are refused by every common file system (4,096 bytes with multi-byte names at most)."""
+
+_DRIVE = re.compile(r"[A-Za-z]:(?=/|\Z)")
+_FOREIGN = re.compile(r"[A-Za-z]:\\|\\\\")
+_CUT = re.compile(r"\[… |; ref [\w.-]+\]")
+
+
+class Access(NamedTuple):
+    """`read` shows lines as they stand in the file; `search` shows a selection that the call does not tell exactly."""
+
+    path: str
+    kind: AccessKind
+    first: int | None = None
+    last: int | None = None
+    """The lines, counted from 1. None: from the first, to the last."""
+
+
+def is_whole(text: str) -> bool:
+    """Whether this is what the model wrote, and not a stand-in that leaves some of it out."""
+    return _CUT.search(text) is None
+
+
+def clean_path(path: str, directory: str | None = None) -> str | None:
+    """The path without detours, below the directory if it is relative; None if it cannot be one. Nothing is looked up."""
+    path = path.strip()
+    if not path or len(path) > _MOST_CHARS or not path.isprintable() or not is_whole(path):
+        return None
+    if _FOREIGN.match(path) or ("\\" in path and "/" not in path):
+        path = path.replace("\\", "/")
+    if directory and not is_absolute(path):
+        path = f"{directory}/{path}"
+    path = posixpath.normpath(path)
+    path = path[1:] if path.startswith("//") else path
+    return path[0].lower() + path[1:] if _DRIVE.match(path) else path
+
+
+def is_absolute(path: str) -> bool:
+    return path.startswith(("/", "~")) or _DRIVE.match(path) is not None
+
+
+def lines(path: str, first: int | None, count: int | None) -> Access:
+    """A read of `count` lines from `first` on."""
+    if first is None and count is None:
+        return Access(path, "read")
+    start = max(1, first or 1)
+    return Access(path, "read", start, start + count - 1 if count is not None else None)

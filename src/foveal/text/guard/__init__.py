@@ -1,0 +1,53 @@
+"""The frame: how the engine speaks inside a prompt, and how nobody else does.
+
+A prompt is one long text, and a model believes what looks like its host. So every text is shown according to its `Trust`:
+what the host wrote may hold frames, everything else is **neutralised**, which breaks whatever could be taken for a frame of
+ours, for a chat template's token or for a line of our stand-ins, visibly and reversibly. Pure text in, pure text out.
+"""
+
+from typing import TYPE_CHECKING
+
+from foveal.values.lazy import later
+
+if TYPE_CHECKING:
+    from foveal.text.guard.frame_tags import KINDS, fence_kind, nonce, session_nonce, wrap
+    from foveal.text.guard.names import safe_name
+    from foveal.text.guard.neutral import neutralise, neutralise_joined, restore, tags
+    from foveal.text.guard.parts import neutralise_part
+    from foveal.text.guard.trust import Trust, is_trusted, lowest
+
+_WHERE = {
+    "KINDS": "frame_tags",
+    "Trust": "trust",
+    "fence_kind": "frame_tags",
+    "is_trusted": "trust",
+    "lowest": "trust",
+    "neutralise": "neutral",
+    "neutralise_joined": "neutral",
+    "neutralise_part": "parts",
+    "nonce": "frame_tags",
+    "restore": "neutral",
+    "safe_name": "names",
+    "session_nonce": "frame_tags",
+    "tags": "neutral",
+    "wrap": "frame_tags",
+}
+
+__getattr__ = later(__name__, _WHERE)
+
+__all__ = [
+    "KINDS",
+    "Trust",
+    "fence_kind",
+    "is_trusted",
+    "lowest",
+    "neutralise",
+    "neutralise_joined",
+    "neutralise_part",
+    "nonce",
+    "restore",
+    "safe_name",
+    "session_nonce",
+    "tags",
+    "wrap",
+]

@@ -1,0 +1,206 @@
+"""A text as a careless reader takes it: disguises undone, with the way back to the places in the original.
+
+Three things happen, in this order, and none of them changes the text that is sent:
+
+1. every character is replaced by what it is read as (`＜` by `<`, a Cyrillic `о` by `o`, invisible ones by one invisible mark);
+2. percent codes, backslash codes and character references are decoded, up to `_ROUNDS` deep;
+3. the marks by which `neutralise` has broken a form (`~` after its opening) are taken out.
+
+The third step is why neutralising can be undone: a text and its neutralised text fold to the same string, so the same forms
+are found in both. For that, step 2 may never make a `~` of its own, and no code may reach across an opening; the characters
+that codes are made of and the mark are disjoint, so it cannot.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable
+from html.entities import html5
+from typing import Final, NamedTuple
+
+from foveal.text.guard.lookalikes import LOOKALIKES
+
+MARK: Final = "~"
+"""Breaks a form. It means nothing in a tag, a URL, JSON or a character reference, so it cannot melt into what follows."""
+
+UNSEEN: Final = "\u200b"
+"""Stands for every character that shows nothing."""
+
+_ROUNDS: Final = 3
+"""Codes inside codes inside codes; the same code within itself (`&amp;amp;lt;`, `%25253c`) counts once."""
+
+_KEPT: Final = 20_000
+"""Folded characters that are remembered: all living alphabets, and not all of Unicode."""
+
+_INVISIBLE: Final = frozenset(("Cf", "Mn", "Me", "Cc"))
+_FILLERS: Final = "\u115f\u1160\u3164\uffa0\u2800"
+
+_PERCENT: Final = re.compile(r"%(?:25){0,64}(?:[0-7][0-9a-f]|[c-f][0-9a-f](?:%(?:25){0,64}+[89ab][0-9a-f]){1,3})", re.I)
+_BACKSLASH: Final = re.compile(
+    r"\\(?<!\\\\)(?:\\++|u005c|x5c){0,64}(?:ud([89ab][0-9a-f]{2})\\++ud([c-f][0-9a-f]{2})"
+    r"|(?:u|(?-i:U)0000)([0-9a-f]{4})|u\{0*+([0-9a-f]{1,6})\}|x([0-9a-f]{2}))",
+    re.I,
+)
+_REFERENCE: Final = re.compile(
+    r"&(?:(?:amp|#0*+38|#x0*+26);){0,64}(?:#0*+([0-9]{1,7});?|#x0*+([0-9a-f]{1,6});?|(lt|gt|amp);?|([a-z]{2,31});)",
+    re.I,
+)
+_LONG: Final = re.compile(
+    "[\u00df\u0132\u0133\u0149\u01c4-\u01cc\u01f1-\u01f3\u1e9a\u1e9e\u20a8\u2100-\u213f\u2160-\u217f\u3250"
+    "\u32cc-\u32cf\u3371-\u33ff\ufb00-\ufb06\U0001f12a-\U0001f1ff]"
+)
+_MARKS: Final = re.compile(MARK + MARK + "*+")
+_FOREIGN: Final = re.compile("[^\x00-\x7f]+")
+
+
+class _Step(NamedTuple):
+    """Where one replacement moved what: from place `at` of the new text on, the old text is `ahead` characters further."""
+
+    at: list[int]
+    ahead: list[int]
+
+
+class NormalisedText(NamedTuple):
+    """What is read, and how to find the place in the original."""
+
+    text: str
+    steps: tuple[_Step, ...] = ()
+
+    def place(self, at: int) -> int:
+        """The place in the original that this place was made from; after whatever ends here."""
+        for where, ahead in reversed(self.steps):
+            found = bisect_right(where, at)
+            at += ahead[found - 1] if found else 0
+        return at
+
+
+def fold(text: str) -> NormalisedText:
+    """The text as it is read. A plain text is returned as it is."""
+    read, steps = text, list[_Step]()
+    if not text.isascii():
+        runs = list[str]()
+        read = _FOREIGN.sub(lambda run: _plain(run[0], runs), text)
+        if runs:
+            read = _replaced(read, _LONG, _letters, steps)
+    for _ in range(_ROUNDS):
+        before = len(steps)
+        if "%" in read:
+            read = _replaced(read, _PERCENT, _percent, steps)
+        if "\\" in read:
+            read = _replaced(read, _BACKSLASH, _backslash, steps)
+        if "&" in read:
+            read = _replaced(read, _REFERENCE, _reference, steps)
+        if len(steps) == before:
+            break
+    for line_end in "\r\v\f":
+        if line_end in read:
+            read = read.replace(line_end, "\n")
+    if MARK in read:
+        read = _replaced(read, _MARKS, _unmarked, steps)
+    return NormalisedText(read, tuple(steps))
+
+
+def _replaced(text: str, units: re.Pattern[str], read: Callable[[re.Match[str]], str], steps: list[_Step]) -> str:
+    """The text with each unit replaced by what it is read as; the places are noted if any was."""
+    pieces, at, ahead = list[str](), list[int](), list[int]()
+    done = length = 0
+    for unit in units.finditer(text):
+        meant = read(unit)
+        if (end := unit.end()) - (start := unit.start()) == len(meant) and meant == unit[0]:
+            continue
+        pieces += (text[done:start], meant)
+        length += start - done + len(meant)
+        done = end
+        at.append(length)
+        ahead.append(end - length)
+    if not at:
+        return text
+    steps.append(_Step(at, ahead))
+    pieces.append(text[done:])
+    return "".join(pieces)
+
+
+class _Reading(dict[int, str]):
+    """What each character is read as; filled as characters are met."""
+
+    def __missing__(self, code: int) -> str:
+        read = _read(chr(code))
+        if len(self) < _KEPT:
+            self[code] = read
+        return read
+
+
+def _read(char: str) -> str:
+    if char.isascii():
+        return char
+    if alike := LOOKALIKES.get(char):
+        return alike
+    if char in "\u0085\u2028\u2029":
+        return "\n"
+    if unicodedata.category(char) in _INVISIBLE or char in _FILLERS or "\U000e0000" <= char <= "\U000e0fff":
+        return UNSEEN
+    if char.isspace():
+        return " "
+    plain = _bare(char)
+    if len(plain) == 1:
+        plain = LOOKALIKES.get(plain, plain)
+    return plain if len(plain) == 1 and plain.isascii() and plain != MARK else char
+
+
+def _bare(char: str) -> str:
+    """The character without its accents and its styling."""
+    return "".join(c for c in unicodedata.normalize("NFKD", char) if unicodedata.category(c) not in _INVISIBLE)
+
+
+_READ: Final = _Reading({code: chr(code) for code in range(128)})
+
+
+def _meant(code: int) -> str | None:
+    """What a coded character is read as. A coded mark is no mark: only we set those."""
+    if code > 0x10FFFF:
+        return None
+    return "\ufffd" if code == ord(MARK) else _READ[code]
+
+
+def _plain(run: str, long: list[str]) -> str:
+    """These characters as they are read, one for one; noted, if one of them is read as several."""
+    if _LONG.search(run):
+        long.append(run)
+    return run.translate(_READ)
+
+
+def _letters(unit: re.Match[str]) -> str:
+    letters = _bare(unit[0].casefold())
+    return letters if letters.isascii() and letters.isalpha() else unit[0]
+
+
+def _percent(unit: re.Match[str]) -> str:
+    data = bytes(int(code[-2:], 16) for code in unit[0].split("%")[1:])
+    try:
+        return _meant(ord(data.decode())) or unit[0]
+    except (UnicodeDecodeError, TypeError):
+        return unit[0]
+
+
+def _backslash(unit: re.Match[str]) -> str:
+    high, low, *codes = unit.groups()
+    if high:
+        return _meant(0x10000 + ((int(high, 16) & 0x3FF) << 10) + (int(low, 16) & 0x3FF)) or unit[0]
+    return _meant(int(next(filter(None, codes)), 16)) or unit[0]
+
+
+def _reference(unit: re.Match[str]) -> str:
+    decimal, hexadecimal, short, name = unit.groups()
+    if decimal or hexadecimal:
+        return _meant(int(decimal) if decimal else int(hexadecimal, 16)) or unit[0]
+    if short:
+        return {"lt": "<", "gt": ">", "amp": "&"}[short.lower()]
+    char = html5.get(f"{name};") or html5.get(f"{name.lower()};", "")
+    return (_meant(ord(char)) or unit[0]) if len(char) == 1 else unit[0]
+
+
+def _unmarked(unit: re.Match[str]) -> str:
+    """Nothing, if these marks stand where a form opens."""
+    at, text = unit.start(), unit.string
+    opens = at == 0 or text[at - 1] in "<[;\n" or text[at - 2 : at] in ("\\n", "\\r")
+    return "" if opens else unit[0]

@@ -1,0 +1,82 @@
+"""Every text of a part that somebody else wrote, neutralised."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+import msgspec
+
+from foveal.text.guard.neutral import neutralise, neutralise_joined
+from foveal.values.entry import (
+    Content,
+    File,
+    Image,
+    Opaque,
+    Part,
+    RedactedThinking,
+    Stored,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+
+
+def neutralise_part(part: Part) -> Part:
+    """The part with all its texts neutralised; the very same object if none of them had to be.
+
+    Left alone is what providers take back only as they gave it. Thinking and signed text carry signatures over their words.
+    An opaque part is the provider's own structure, sent as JSON and never as text of a prompt: whatever it quotes stands
+    inside fields that the provider itself has framed.
+    """
+    match part:
+        case Text(text, signature):
+            return part if signature or (safe := neutralise(text)) is text else Text(safe)
+        case ToolCall(call_id, name, arguments, signature):
+            # A mark inside a JSON string is one more character of it, and forms stand nowhere else in JSON.
+            safe_name, safe = neutralise(name), neutralise(arguments)
+            is_same = safe_name is name and safe is arguments
+            return part if is_same else ToolCall(call_id, safe_name, safe, signature)
+        case ToolResult(_, content, _, _, summary):
+            shown, told = _contents(content), neutralise(summary)
+            is_same = shown is content and told is summary
+            return part if is_same else msgspec.structs.replace(part, content=shown, summary=told)
+        case Image() | File() | Stored():
+            return _contents((part,))[0]
+        case Thinking() | RedactedThinking() | Opaque():
+            return part
+        case _:
+            assert_never(part)
+
+
+def _contents(content: tuple[Content, ...]) -> tuple[Content, ...]:
+    """A result may be sent as one text: what is harmless in each of its parts may not be so in all of them."""
+    texts = tuple(text for item in content for text in _texts(item))
+    if (safe := neutralise_joined(texts)) is texts:
+        return content
+    words = iter(safe)
+    return tuple(_with_texts(item, words) for item in content)
+
+
+def _texts(item: Content) -> tuple[str, ...]:
+    match item:
+        case Text(text):
+            return (text,)
+        case Image(media_type):
+            return (media_type,)
+        case File(media_type, name):
+            return (name, media_type)
+        case Stored():
+            return (item.head, item.tail, item.shown)
+
+
+def _with_texts(item: Content, words: Iterator[str]) -> Content:
+    """The item with its texts replaced, in the order of `_texts`."""
+    match item:
+        case Text():
+            return msgspec.structs.replace(item, text=next(words))
+        case Image():
+            return msgspec.structs.replace(item, media_type=next(words))
+        case File():
+            return msgspec.structs.replace(item, name=next(words), media_type=next(words))
+        case Stored():
+            return msgspec.structs.replace(item, head=next(words), tail=next(words), shown=next(words))

@@ -1,0 +1,54 @@
+"""Which level suits a text, and the stand-in that it makes. Registering a level is one line."""
+
+from collections.abc import Callable, Collection
+
+import msgspec
+
+from foveal.text.shorten import blob, diff, html_text, json_data, listing, logs, prose, search, source, stack, table
+from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.head_tail import head_tail
+from foveal.text.shorten.pick import finish
+
+
+class ContentLevel(msgspec.Struct, frozen=True):
+    name: str
+    fits: Callable[[str, str], bool]
+    """Whether a text looks like it, given the text and what the tool was asked."""
+    shrink: Callable[[str, Room], str | None]
+
+
+LEVELS: tuple[ContentLevel, ...] = (
+    ContentLevel("json", json_data.fits, json_data.shrink),
+    ContentLevel("diff", diff.fits, diff.shrink),
+    ContentLevel("stack", stack.fits, stack.shrink),
+    ContentLevel("html", html_text.fits, html_text.shrink),
+    ContentLevel("blob", blob.fits, blob.shrink),
+    ContentLevel("search", search.fits, search.shrink),
+    ContentLevel("listing", listing.fits, listing.shrink),
+    ContentLevel("logs", logs.fits, logs.shrink),
+    ContentLevel("table", table.fits, table.shrink),
+    ContentLevel("source", source.fits, source.shrink),
+    ContentLevel("prose", prose.fits, prose.shrink),
+)
+"""In the order in which they are asked: what is told by its form first, what accepts almost anything last."""
+
+
+def trim(
+    text: str, hint: str, room: Room, *, plain: bool = False, without: Collection[str] = ()
+) -> tuple[str, str] | None:
+    """The name of the level and the stand-in, from the first level that suits and has something to leave out.
+
+    `plain` is head and tail only; `without` names levels that are passed over.
+    """
+    for level in () if plain else LEVELS:
+        if level.name not in without and level.fits(text, hint):
+            shown = level.shrink(text, room)
+            if shown is not None:
+                return level.name, shown
+    shown = finish(text, head_tail(text, room.tokens, room.count, room.ref), room)
+    return None if shown is None else ("head_tail", shown)
+
+
+def kind_of(text: str, hint: str) -> str:
+    """The name of the level that suits the text."""
+    return next((level.name for level in LEVELS if level.fits(text, hint)), "text")

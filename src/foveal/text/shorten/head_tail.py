@@ -1,0 +1,56 @@
+"""Level `trimmed`: the beginning and the end of a text, verbatim, with a note of what lies between."""
+
+from collections.abc import Callable
+
+from foveal.text.shorten.cut import boundary
+
+HEAD_SHARE = 0.6
+"""Beginnings name things (paths, signatures, the command's echo); ends tell outcomes. Beginnings get a little more."""
+
+_SAMPLE_CHARS = 4_000
+_ATTEMPTS = 5
+
+
+def head_tail(
+    text: str, tokens: int, count: Callable[[str], int], ref: str, *, head_share: float = HEAD_SHARE
+) -> str | None:
+    """At most `tokens` of head, note and tail; None if that is not possible or would not be shorter."""
+    room = max(8, int(tokens * _chars_per_token(text, count)))
+    lines = text.count("\n") + 1
+    for _ in range(_ATTEMPTS):
+        if room >= len(text):
+            return None
+        shown = _cut(text, (int(room * head_share), room - int(room * head_share)), lines, ref)
+        size = count(shown)
+        if size <= tokens:
+            return shown if len(shown) < len(text) else None
+        room = int(room * tokens / size * 0.95) - 8
+        if room < 8:
+            return None
+    return None
+
+
+def _cut(text: str, rooms: tuple[int, int], lines: int, ref: str) -> str:
+    head = _line_end(text, boundary(text, rooms[0]))
+    tail = _line_start(text, boundary(text, len(text) - rooms[1]))
+    left_out = text.count("\n", head, tail)
+    what = f"{left_out:,} of {lines:,} lines" if left_out > 1 else f"{tail - head:,} of {len(text):,} characters"
+    # A tail that begins in the middle of a line must not look like the beginning of one.
+    cut = "" if text[tail - 1 : tail] == "\n" else "…"
+    return f"{text[:head]}\n[… {what} left out; ref {ref}]\n{cut}{text[tail:]}"
+
+
+def _line_end(text: str, at: int) -> int:
+    """The last line break shortly before `at`, if there is one: whole lines read better."""
+    found = text.rfind("\n", at - at // 3, at)
+    return found if found > 0 else at
+
+
+def _line_start(text: str, at: int) -> int:
+    found = text.find("\n", at, at + (len(text) - at) // 3)
+    return found + 1 if found >= 0 else at
+
+
+def _chars_per_token(text: str, count: Callable[[str], int]) -> float:
+    sample = text if len(text) <= 2 * _SAMPLE_CHARS else text[:_SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
+    return len(sample) / max(1, count(sample))

@@ -1,0 +1,130 @@
+"""HTML: its text. Scripts and styles dropped, headings, lists and table rows as lines; then the best of them."""
+
+import re
+from html import unescape
+
+from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.clean import kept_safe
+from foveal.text.shorten.content_kind import extensions, sample
+from foveal.text.shorten.pick import pick
+from foveal.text.shorten.prose import add, edges
+from foveal.text.shorten.signals import focus_scores, novelty, spread
+
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})[^<>]*>|<!--|<[!?][^<>]*>")
+_UNSEEN = frozenset(("script", "style", "noscript", "template", "svg", "head"))
+_BREAKS = frozenset(
+    (  # a line of its own each
+        *(
+            "address",
+            "article",
+            "aside",
+            "blockquote",
+            "br",
+            "caption",
+            "dd",
+            "div",
+            "dl",
+            "dt",
+            "figure",
+            "footer",
+            "form",
+        ),
+        *(
+            "h1",
+            "h2",
+            "h3",
+            "h4",
+            "h5",
+            "h6",
+            "header",
+            "hr",
+            "li",
+            "main",
+            "nav",
+            "ol",
+            "option",
+            "p",
+            "pre",
+            "section",
+        ),
+        *("table", "tbody", "tfoot", "thead", "title", "tr", "ul"),
+    )
+)
+_CELLS = frozenset(("td", "th"))
+_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "title", "caption", "th"))
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_PAGE = re.compile(r"\s{0,200}(?:<\?xml[^<>]{0,200}>\s{0,20})?<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
+_COMMON = re.compile(
+    r"<(?:div|p|span|a|li|td|tr|table|ul|h[1-6]|img|br|meta|link|script)\b[^<>]{0,400}>", re.IGNORECASE
+)
+_CODE = frozenset(
+    ("js", "jsx", "ts", "tsx", "mjs", "vue", "svelte", "py", "rb", "php", "java", "kt", "go", "rs", "cs", "md", "mdx")
+)
+_SNIFF_CHARS = 4_000
+
+
+def fits(text: str, hint: str) -> bool:
+    if _PAGE.match(text[:_SNIFF_CHARS]):
+        return True
+    if _CODE & set(extensions(hint)):
+        return False
+    lines = sample(text)
+    tagged = sum(line.lstrip().startswith("<") for line in lines)
+    return tagged * 2 > len(lines) and sum(len(_COMMON.findall(line)) for line in lines) > 8
+
+
+def shrink(text: str, room: Room) -> str | None:
+    lines, headings = text_lines(text)
+    if not lines:
+        return None
+    scores = [0.2] * len(lines)
+    add(scores, novelty(lines), 1.0)
+    add(scores, dict.fromkeys(headings, 3.0), 1.0)
+    add(scores, edges(lines), 0.5)
+    add(scores, spread(focus_scores(lines, room.focus), len(lines), 1, 0.3), 1.0)
+    return pick(text, lines, scores, room, of="lines of text")
+
+
+def text_lines(text: str) -> tuple[list[str], list[int]]:
+    """The lines that a reader would see, and which of them are headings."""
+    lines: list[str] = []
+    headings: list[int] = []
+    piece: list[str] = []
+    at, hidden, heading = 0, "", False
+    end = len(text)
+    while at < end:
+        tag = _TAG.search(text, at)
+        if not hidden:
+            piece.append(text[at : tag.start() if tag else end])
+        if tag is None:
+            break
+        at = tag.end()
+        if tag[0] == "<!--":
+            closing = text.find("-->", at)
+            at = closing + 3 if closing >= 0 else end
+            continue
+        name = (tag[2] or "").lower()
+        if hidden:
+            hidden = "" if tag[1] and name == hidden else hidden
+            continue
+        if name in _UNSEEN and name != "head":
+            hidden = "" if tag[1] or tag[0].endswith("/>") else name
+        elif name in _CELLS and not tag[1]:
+            piece.append(" | ")
+        if name in _BREAKS:
+            heading = _close(piece, lines, headings, heading=heading)
+        heading = (heading or name in _HEADINGS) and not (tag[1] and name in _HEADINGS)
+    _close(piece, lines, headings, heading=heading)
+    return kept_safe(lines, text), headings  # what stood between two halves of a tag is gone now
+
+
+def _close(piece: list[str], lines: list[str], headings: list[int], *, heading: bool) -> bool:
+    """Ends the line; a heading's flag does not outlive it."""
+    line = _ENTITY.sub(lambda found: unescape(found[0]), " ".join("".join(piece).split()))
+    piece.clear()
+    if line.strip(" |"):
+        if heading:
+            headings.append(len(lines))
+        lines.append(line)
+        return False
+    return heading

@@ -1,0 +1,139 @@
+"""JSON and JSON Lines: the shape of the data, samples of its arrays, what stands out, identifiers, errors.
+
+The text is decoded and sketched: arrays by their first, last and outstanding items, long strings by their ends, deep parts
+by their keys. How much of each is decided by trying limits from generous to narrow; a sketch stops as soon as it is too long,
+so each try costs what the room holds, not what the data holds. Numbers are shown as they were written.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+
+from foveal.text.shorten import prose
+from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.json_sketch import Memory, Sketch, SketchLimits
+from foveal.text.shorten.json_thin import decode
+from foveal.text.shorten.pick import density, finish
+
+_OPENING = re.compile(r"[ \t]{0,40}[\[{]\s{0,200}(?:[\[{\]}\"-]|\d|true|false|null)")
+_PREAMBLE_LINES = 12
+_PREAMBLE_CHARS = 2_000
+"""Tools print the command, its time and its exit code before its output."""
+_MAIN_SHARE = 0.5
+_MAIN_LINES = 5
+
+_LADDER: dict[str, tuple[int, ...]] = {
+    "depth": (16, 16, 14, 14, 12, 12, 12, 10, 10, 8, 8, 7, 6, 5, 4, 3, 2),
+    "items": (400, 200, 100, 60, 40, 28, 20, 14, 10, 7, 5, 4, 3, 2, 2, 1, 1),
+    "chars": (8_000, 4_000, 2_000, 1_000, 600, 400, 280, 200, 140, 100, 80, 60, 40, 30, 20, 16, 12),
+    "keys": (400, 300, 200, 120, 80, 60, 40, 30, 25, 20, 16, 12, 10, 8, 6, 4, 3),
+}
+"""Limits from generous to narrow, about a factor of 1.4 apart, all narrowing together."""
+_TRIES = 16
+
+
+def fits(text: str, hint: str) -> bool:
+    return _start(text) is not None
+
+
+def shrink(text: str, room: Room) -> str | None:
+    start = _start(text)
+    if start is None:
+        return None
+    body = text[start:]
+    value = decode(body)
+    if not isinstance(value, list | dict):
+        return None
+    chars = int(room.tokens * density(text, room))
+    main = _main_text(value, len(body))
+    if main is not None:
+        return _with_main(text, text[:start], value, main, room)
+    shown = _fitting(text[:start], value, room, chars)
+    return finish(text, shown, room)
+
+
+def _start(text: str) -> int | None:
+    """Where the JSON begins: at once, or after a few lines of another kind."""
+    at = 0
+    for _ in range(_PREAMBLE_LINES):
+        if _OPENING.match(text, at):
+            return at
+        at = text.find("\n", at, _PREAMBLE_CHARS) + 1
+        if at == 0:
+            return None
+    return None
+
+
+def _fitting(preamble: str, value: Any, room: Room, chars: int) -> str | None:
+    """The most generous sketch that fits."""
+    memory: Memory = {}
+
+    def drawn(limits: SketchLimits) -> str | None:
+        shown = _sketch(preamble, value, room, Sketch(limits, room.focus, most=chars * 2, memory=memory))
+        return shown if shown is not None and room.count(shown) <= room.tokens else None
+
+    for rung in range(len(_LADDER["items"])):
+        rungs = dict.fromkeys(_LADDER, rung)
+        shown = drawn(_limits(rungs))
+        if shown is not None:
+            return _widened(shown, rungs, drawn)
+    return None
+
+
+def _widened(shown: str, rungs: dict[str, int], drawn: Callable[[SketchLimits], str | None]) -> str:
+    """With single limits raised again, in turn, for as long as it fits."""
+    open_ = [name for name, rung in rungs.items() if rung > 0]
+    for _ in range(_TRIES):
+        if not open_:
+            break
+        name = open_.pop(0)
+        wider = drawn(_limits({**rungs, name: rungs[name] - 1}))
+        if wider is not None:
+            rungs[name] -= 1
+            shown = max(shown, wider, key=len)
+            open_ += [name] if rungs[name] > 0 else []
+    return shown
+
+
+def _limits(rungs: dict[str, int]) -> SketchLimits:
+    return SketchLimits(**{name: _LADDER[name][rung] for name, rung in rungs.items()})
+
+
+def _sketch(preamble: str, value: Any, room: Room, sketch: Sketch) -> str | None:
+    drawn = sketch.draw(value)
+    if drawn is None:
+        return None
+    note = f"[{sketch.left_out:,} JSON items left out, {sketch.cut:,} texts cut; ref {room.ref}]"
+    return "\n".join(filter(None, (note, preamble.rstrip("\n"), drawn)))
+
+
+def _main_text(value: Any, size: int) -> str | None:
+    """The one long text that makes up most of the data, if there is one: a report, a page, a command's output."""
+    at: Any = value
+    for _ in range(6):
+        if isinstance(at, str):
+            break
+        values = cast("list[Any]", at if isinstance(at, list) else list(at.values()) if isinstance(at, dict) else [])
+        strings = [item for item in values[:200] if isinstance(item, str)]
+        longest = max(strings, key=len, default="")
+        if len(longest) >= size * _MAIN_SHARE:
+            at = longest
+            break
+        holders: list[Any] = [item for item in values[:200] if isinstance(item, list | dict)]
+        if len(holders) != 1:
+            return None
+        at = holders[0]
+    return at if isinstance(at, str) and at.count("\n") >= _MAIN_LINES and len(at) >= size * _MAIN_SHARE else None
+
+
+def _with_main(text: str, preamble: str, value: Any, main: str, room: Room) -> str | None:
+    """A sketch of the data, and below it the best lines of its main text as a reader would see it."""
+    frame = msgspec.structs.replace(room, tokens=room.tokens // 4)
+    sketch = _fitting(preamble, value, frame, int(frame.tokens * density(text, frame)))
+    if sketch is None:
+        return None
+    rest = msgspec.structs.replace(room, tokens=room.tokens - room.count(sketch) - 16)
+    lines = prose.shrink(main, rest) if rest.tokens > 0 else None
+    return finish(text, sketch if lines is None else f"{sketch}\n[the longest text in it:]\n{lines}", room)

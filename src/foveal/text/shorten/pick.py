@@ -1,0 +1,189 @@
+"""The mechanism that most levels share: of scored lines, the best for their tokens, in their order.
+
+A level cleans its text into lines and gives each a score: what it is worth to somebody who sees nothing else. `pick` keeps
+lines by score per token until the room is full, puts a mark wherever lines are missing, and one note on top:
+
+    [812 of 900 lines left out; ref k3v9x2m1qa]
+    def connect(host):
+    [… 12 lines]
+        raise Refused(host)
+
+Tokens are estimated from characters; only whole stand-ins are counted, a handful of times however long the text is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from heapq import nlargest
+from itertools import pairwise
+
+from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.cut import CLIP_NOTE, clip
+
+_SAMPLE_CHARS = 4_000
+_ATTEMPTS = 6
+_BLANKS = 6
+"""Up to this many missing blank lines are not worth a mark."""
+_LINE_TOKENS = 15
+"""Added to each line's size before scores are compared: a line of two characters is not worth ten times one of twenty."""
+_LINE_SHARE = 6
+"""No line takes more than this part of the room; what is longer is clipped."""
+_ENOUGH = 0.9
+_LIKELY = 4
+"""Lines looked at more closely, for each token of room."""
+_CERTAIN_CHARS = 100_000
+"""Sources longer than this are compared by their beginning first: counting all of 20 MB takes a second."""
+
+Mark = Callable[[int, int], str]
+"""Says what is missing between two places: from the first line left out up to, not including, the next one shown."""
+
+
+_NO_TAILS: Mapping[int, str] = {}
+
+
+def pick(
+    source: str,
+    lines: Sequence[str],
+    scores: Sequence[float],
+    room: Room,
+    *,
+    of: str = "lines",
+    stands: Sequence[int] | None = None,
+    tails: Mapping[int, str] = _NO_TAILS,
+    mark: Mark | None = None,
+) -> str | None:
+    """The stand-in, or None if there is nothing to gain.
+
+    `stands` says how many source lines each line stands for; `tails` are notes that follow lines, in brackets.
+    """
+    chars_per_token = density(source, room)
+    most = max(40, int(room.tokens * chars_per_token / _LINE_SHARE))
+    left = _Left(of, stands, mark, len(lines))
+
+    def line_at(at: int) -> str:
+        tail = tails.get(at)
+        line = clip(lines[at], most, room.focus)
+        return " ".join(filter(None, (line, tail))) if tail else line
+
+    costs = _Costs(lines, tails, chars_per_token, most, mark_tokens=1 + len(left.mark(0, 12)) / 2)
+    order = _order(scores, costs.worth(scores), room)
+    limit = float(room.tokens)
+    best = None
+    for _ in range(_ATTEMPTS):
+        kept = costs.fill(order, limit)
+        shown = _render(lines, kept, room, left, line_at)
+        size = room.count(shown)
+        if size <= room.tokens:
+            best = shown
+            if size >= room.tokens * _ENOUGH or len(kept) >= len(lines) or limit > room.tokens * 2:
+                break
+            limit *= room.tokens / max(1, size) * 0.98
+        elif best is not None:
+            break
+        else:
+            limit = min(limit * room.tokens / size, limit - 1) * 0.97
+        if limit < 1:
+            break
+    return finish(source, best, room)
+
+
+def finish(source: str, shown: str | None, room: Room) -> str | None:
+    """The stand-in if it is within the room and shorter than its source in characters and in tokens, else None."""
+    if shown is None or len(shown) >= len(source):
+        return None
+    size = room.count(shown)
+    if size > room.tokens:
+        return None
+    if len(source) > _CERTAIN_CHARS and room.count(source[:_CERTAIN_CHARS]) > size:
+        return shown
+    return shown if room.count(source) > size else None
+
+
+def density(text: str, room: Room) -> float:
+    """Characters per token, from a sample of both ends."""
+    sample = text if len(text) <= 2 * _SAMPLE_CHARS else text[:_SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
+    return max(0.2, len(sample) / max(1, room.count(sample)))
+
+
+def note(left_out: int, total: int, of: str, room: Room) -> str:
+    return f"[{left_out:,} of {total:,} {of} left out; ref {room.ref}]"
+
+
+def _order(scores: Sequence[float], worth: Callable[[int], tuple[float, int]], room: Room) -> list[int]:
+    """The lines that may be kept, best first: no more than there are tokens."""
+    likely: Sequence[int] = range(len(scores))
+    if len(scores) > _LIKELY * room.tokens:
+        # By score alone first, because that compares in C: most lines of a long text are out of the question.
+        least = sorted(scores)[-_LIKELY * room.tokens]
+        level = [at for at, score in enumerate(scores) if score == least]
+        likely = [at for at, score in enumerate(scores) if score > least] + level[: _LIKELY * room.tokens]
+    return nlargest(room.tokens, (at for at in likely if scores[at] > 0), key=worth)
+
+
+class _Costs:
+    """What it takes, in estimated tokens, to show each line, and marks where lines are missing."""
+
+    def __init__(
+        self, lines: Sequence[str], tails: Mapping[int, str], chars_per_token: float, most: int, *, mark_tokens: float
+    ) -> None:
+        self._mark_tokens = mark_tokens
+        self._tails = tails
+        self._lines, self._chars_per_token, self._most = lines, chars_per_token, most
+
+    def of(self, at: int) -> float:
+        chars = len(self._lines[at])
+        return (min(chars, self._most + CLIP_NOTE) + len(self._tails.get(at, ""))) / self._chars_per_token + 1
+
+    def worth(self, scores: Sequence[float]) -> Callable[[int], tuple[float, int]]:
+        """Score per token; of equals, the earlier."""
+        return lambda at: (scores[at] / (self.of(at) + _LINE_TOKENS), -at)
+
+    def fill(self, order: Sequence[int], limit: float) -> list[int]:
+        kept: set[int] = set()
+        used = 24.0  # the note
+        for at in order:
+            cost = self.of(at) + self._mark_tokens * (1 - (at - 1 in kept) - (at + 1 in kept))
+            if used + cost <= limit:
+                kept.add(at)
+                used += cost
+        return self._joined(sorted(kept))
+
+    def _joined(self, kept: list[int]) -> list[int]:
+        """With the lines between two kept ones where those take no more than the mark would."""
+        filled: list[int] = kept[:1]
+        for before, after in pairwise(kept):
+            between = range(before + 1, after)
+            if len(between) <= self._mark_tokens and sum(map(self.of, between)) <= self._mark_tokens:
+                filled.extend(between)
+            filled.append(after)
+        return filled
+
+
+class _Left:
+    """What is left out, and how the marks and the note say it."""
+
+    def __init__(self, of: str, stands: Sequence[int] | None, mark: Mark | None, lines: int) -> None:
+        self.of, self._stands, self._mark = of, stands, mark
+        self.total = sum(stands) if stands else lines
+
+    def count(self, first: int, end: int) -> int:
+        return sum(self._stands[first:end]) if self._stands else end - first
+
+    def mark(self, first: int, end: int) -> str:
+        if self._mark:
+            return self._mark(first, end)
+        count = self.count(first, end)
+        return f"[… {count:,} {self.of.removesuffix('s') if count == 1 else self.of}]"
+
+
+def _render(lines: Sequence[str], kept: list[int], room: Room, left: _Left, line_at: Callable[[int], str]) -> str:
+    body: list[str] = []
+    missing, after = 0, 0
+    for at in (*kept, len(lines)):
+        if at > after:
+            count = left.count(after, at)
+            missing += count
+            if at - after > _BLANKS or any(line.strip() for line in lines[after:at]):
+                body.append(left.mark(after, at))
+        if at < len(lines):
+            body.append(line_at(at))
+        after = at + 1
+    return "\n".join((note(missing, left.total, left.of, room), *body))

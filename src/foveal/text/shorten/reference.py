@@ -1,0 +1,37 @@
+"""Level `reference`: one line that says what stood here and how to get it back."""
+
+from foveal.text import guard as frame
+from foveal.values.entry import Content, File, Image, Stored, Text
+
+_NAME_CHARS = 200
+"""Of what others have named: a path or a sentence, on one line, without what could end the line's brackets."""
+
+
+def reference(what: str, tokens: int, ref: str, newer: str = "", *, hint: str = "") -> str:
+    """The one-line stand-in. `newer` is the reference of what made this one stale, `hint` what the tool says beside it."""
+    pointer = f"; newer: {newer}" if newer else ""
+    line = f"[{frame.safe_name(what, _NAME_CHARS)}: {tokens:,} tokens not shown; ref {ref}{pointer}]"
+    return f"{line} {hint}" if hint else line
+
+
+def gap_line(entries: int, tokens: int, ref: str) -> str:
+    messages = "message" if entries == 1 else "messages"
+    return f"[{entries:,} earlier {messages} ({tokens:,} tokens) not shown; ref {ref}]"
+
+
+def as_text(content: tuple[Content, ...]) -> str:
+    """A result as one text, for levels that shorten text; images and files by a word in brackets."""
+    return "\n".join(_as_text(item) for item in content)
+
+
+def _as_text(item: Content) -> str:
+    match item:
+        case Text(text):
+            return text
+        case Image(media_type, _, _, width, height):
+            size = f" {width}×{height}" if width and height else ""
+            return f"[image {frame.safe_name(media_type, _NAME_CHARS)}{size}]"
+        case File(media_type, name):
+            return f"[file {frame.safe_name(name, _NAME_CHARS)} {frame.safe_name(media_type, _NAME_CHARS)}]"
+        case Stored(_, size_bytes, lines):
+            return f"{item.head}\n[{size_bytes:,} bytes, {lines:,} lines]\n{item.tail}"

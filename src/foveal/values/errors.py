@@ -1,0 +1,153 @@
+"""Every error that Foveal raises on purpose, as one tree.
+
+    FovealError
+    ├── BadInput                the caller gave something that cannot be used
+    │   ├── BadEntry            an entry that cannot stand in a log
+    │   ├── BadPolicy           a policy file or option that is not understood
+    │   ├── BadRecording        a recorded session that is not understood (file and line)
+    │   └── NotFound            no such session, entry, call or reference
+    ├── OverBudget              the mandatory content alone does not fit
+    ├── ContextOverflow         the provider refuses even what was folded further, again and again
+    ├── SummaryFailed           the summariser failed, and the policy does not let code stand in
+    ├── Unrepresentable         the log holds something that the dialect cannot say
+    ├── InvalidPrompt           our own doing: a rendered prompt broke a provider's rule
+    ├── MissingExtra            an optional dependency is not installed
+    └── StoreError              the log could not be kept or read
+        ├── StoreFull           no space; nothing acknowledged is lost
+        ├── StoreBusy           another process held the file for too long
+        ├── StoreFailed         an I/O error; the handle must be reopened
+        ├── StoreCorrupt        damage, with its place
+        ├── SchemaTooNew        written by a newer Foveal
+        ├── SessionHeld         another writer has the session
+        └── Fenced              this writer lost the session to a newer one
+
+Each message says what happened, whose doing it is and what to do next.
+"""
+
+from collections.abc import Mapping, Sequence
+
+
+class FovealError(Exception):
+    """Root of all errors raised by Foveal."""
+
+
+class BadInput(FovealError, ValueError):
+    """The caller gave something that cannot be used."""
+
+
+class BadEntry(BadInput):
+    """An entry that cannot stand in a log."""
+
+
+class BadPolicy(BadInput):
+    """A policy file or option that is not understood."""
+
+
+class BadRecording(BadInput):
+    """A recorded session that is not understood."""
+
+    def __init__(self, file: str, line: int | None, what: str) -> None:
+        self.file, self.line, self.what = file, line, what
+        place = file if line is None else f"{file}:{line}"
+        super().__init__(f"{place}: {what}")
+
+
+class NotFound(BadInput, LookupError):
+    """No such session, entry, call or reference."""
+
+
+class OverBudget(FovealError):
+    """The content that may not be folded is larger than the budget allows.
+
+    `parts` maps each mandatory part to its size in the unit that does not fit (`unit`).
+    """
+
+    def __init__(self, limit: int, parts: Mapping[str, int], unit: str = "tokens", advice: str = "") -> None:
+        self.limit, self.parts, self.unit = limit, dict(parts), unit
+        self.needed = sum(self.parts.values())
+        sizes = ", ".join(f"{name} {size:,}" for name, size in self.parts.items() if size)
+        hint = advice or "Raise the limit, unpin entries, shorten the system prompt or offer fewer tools."
+        super().__init__(f"{self.needed:,} {unit} are mandatory ({sizes}); the limit is {limit:,}. {hint}")
+
+
+class ContextOverflow(FovealError):
+    """The provider refused prompts of falling size for their length."""
+
+    def __init__(self, model: str, attempts: int, tokens: int, said: str) -> None:
+        self.model, self.attempts, self.tokens = model, attempts, tokens
+        super().__init__(
+            f"{model} refused {attempts} prompts in a row for their length, the last of {tokens:,} tokens by our count "
+            f"({said}). Its real window may be smaller than the table says: set max_context_tokens, "
+            "or compact.recoveries to try further."
+        )
+
+
+class SummaryFailed(FovealError):
+    """The summariser failed and `compact.on_failure` is `raise`. Nothing was folded; the log is as it was."""
+
+    def __init__(self, author: str, reason: str, detail: str) -> None:
+        self.author, self.reason, self.detail = author, reason, detail
+        super().__init__(
+            f"the summariser {author} failed ({reason}): {detail} Nothing was folded. "
+            'With compact.on_failure = "code" the engine\'s own summary takes its place.'
+        )
+
+
+class Unrepresentable(FovealError):
+    """The log holds something that the dialect cannot say."""
+
+    def __init__(self, dialect: str, entry: str, what: str) -> None:
+        self.dialect, self.entry, self.what = dialect, entry, what
+        super().__init__(f"The {dialect} dialect cannot send entry {entry}: {what}.")
+
+
+class InvalidPrompt(FovealError):
+    """A rendered prompt broke a provider's rule: a defect of Foveal, stopped before the call."""
+
+    def __init__(self, dialect: str, problems: Sequence[object]) -> None:
+        self.dialect, self.problems = dialect, tuple(problems)
+        shown = "; ".join(str(problem) for problem in self.problems[:3])
+        super().__init__(f"The {dialect} prompt breaks {len(self.problems)} rule(s): {shown}. Please report this.")
+
+
+class MissingExtra(FovealError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an optional dependency. Install it with: pip install 'foveal[{extra}]'")
+
+
+class StoreError(FovealError):
+    """The log could not be kept or read."""
+
+
+class StoreFull(StoreError):
+    """No space is left; nothing acknowledged is lost, and reading still works."""
+
+
+class StoreBusy(StoreError):
+    """Another process held the store for longer than the waiting time."""
+
+
+class StoreFailed(StoreError):
+    """An I/O error. The handle is no longer trusted; open the store again."""
+
+
+class StoreCorrupt(StoreError):
+    """The store holds bytes that it did not write."""
+
+    def __init__(self, place: str, what: str, path: str = "FILE") -> None:
+        self.place, self.what = place, what
+        super().__init__(f"{place}: {what}. Run `foveal doctor {path}` to list the damage and salvage the rest.")
+
+
+class SchemaTooNew(StoreError):
+    """The store was written by a newer Foveal."""
+
+
+class SessionHeld(StoreError):
+    """Another live writer has the session."""
+
+
+class LeaseLost(StoreError):
+    """This writer lost the session to a newer one; nothing it was told was kept is lost."""

@@ -1,0 +1,96 @@
+"""What hosts can watch: compactions as they happen, and how full the prompt is."""
+
+import warnings
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from foveal.values.errors import BadPolicy
+
+PressureLevel: TypeAlias = Literal["none", "info", "warning", "critical"]
+
+
+class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """From which share of the limit the context counts as full. Tokens, never steps or messages."""
+
+    info: float = 0.7
+    warning: float = 0.8
+    critical: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0 < self.info < self.warning < self.critical <= 1:
+            raise BadPolicy(
+                f"pressure is info {self.info}, warning {self.warning}, critical {self.critical}; "
+                "they are shares of the limit that rise, above 0 and up to 1"
+            )
+
+    def level(self, used_tokens: int, limit_tokens: int) -> "Literal['info', 'warning', 'critical'] | None":
+        for level in ("critical", "warning", "info"):
+            if used_tokens >= getattr(self, level) * limit_tokens:
+                return level
+        return None
+
+
+class Pressure(msgspec.Struct, frozen=True):
+    """How full the next prompt is."""
+
+    tokens: int
+    limit: int
+    """Above this a fold is due."""
+    thresholds: Thresholds = Thresholds()
+
+    @property
+    def share(self) -> float:
+        return self.tokens / self.limit if self.limit > 0 else 1.0
+
+    @property
+    def level(self) -> PressureLevel:
+        return self.thresholds.level(self.tokens, self.limit) or "none"
+
+
+class CompactionStarted(msgspec.Struct, frozen=True):
+    session: str
+    reason: str
+    before: int
+
+
+class CompactionEnded(msgspec.Struct, frozen=True):
+    session: str
+    reason: str
+    before: int
+    after: int
+    rebilled: int
+    """Tokens that the provider's cache no longer serves because the prefix moved."""
+    author: str
+    """Who wrote the prose of the summary; `code` if nobody but the engine did."""
+    duration_ms: int
+    cost_usd: float | None = None
+    """What the summariser's own call cost; None if nobody was asked or it did not say."""
+
+
+class SummaryRefused(msgspec.Struct, frozen=True):
+    """A summariser's answer was not taken; the engine's own summary stands."""
+
+    session: str
+    author: str
+    why: str
+    detail: str
+    duration_ms: int
+
+
+Event: TypeAlias = CompactionStarted | CompactionEnded | SummaryRefused
+
+Listener: TypeAlias = Callable[[Event], None]
+
+
+def tell(listener: Listener, event: Event) -> None:
+    """A watcher that fails must not take the session with it."""
+    try:
+        listener(event)
+    except Exception as error:
+        warnings.warn(f"on_event raised {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2)
+
+
+def ignore(_event: Event) -> None:
+    """Nobody watches."""

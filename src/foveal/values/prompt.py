@@ -1,0 +1,44 @@
+"""What is sent, and everything needed to explain it."""
+
+from typing import Any
+
+import msgspec
+
+from foveal.values.entry import Fold, Setup
+from foveal.values.shown import Atom
+from foveal.values.trace import Trace, TraceLine, framing_of, lines_of
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """One request. `request` holds the keyword arguments for the provider's own SDK."""
+
+    session: str
+    call: int
+    """Which model call of the branch this is for, counted from 1."""
+    request: dict[str, Any]
+    wires: list[dict[str, Any]]
+    """The conversation in wire form, without cache marks: what the provider's cache compares."""
+    tokens: int
+    """All that is sent (tools and framing included), in our own count."""
+    fold: Fold | None
+    """The fold that was recorded to make it fit, if one was needed."""
+    setup: Setup
+    atoms: tuple[Atom, ...]
+    beside: tuple[TraceLine, ...] = ()
+    """What stands beside the conversation, and what was held back of it."""
+    decided: Fold | None = None
+    """The newest fold that was made for this call, now or when its prompt was asked for before, without its items."""
+
+    @property
+    def trace(self) -> Trace:
+        return Trace(
+            session=self.session,
+            call=self.call,
+            model=self.setup.model,
+            dialect=self.setup.dialect,
+            limit=self.setup.limit,
+            lines=(*lines_of(self.atoms), *self.beside),
+            tools_tokens=self.setup.tools_tokens,
+            framing_tokens=framing_of(self.atoms),
+            fold=self.decided,
+        )

@@ -1,0 +1,172 @@
+"""Asking a summariser: within a deadline, at most so many times, with a typed outcome for everything that can happen.
+
+    outcome = ask(summariser, question, deadline_s=60, judge=judge)
+    match outcome:
+        case Answered(text): …      accepted, as it will stand
+        case Failed(reason): …      the deterministic summary takes its place
+
+The caller's thread waits; it may be any thread, also one with a running event loop. The deadline is for all attempts
+together. An answer that is refused is asked for once more with the reason; so is one that raised. Nothing is asked again
+that would fail again: a rate limit, a wrong key, a question that is too long, something that is no text.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Literal, TypeAlias, assert_never
+
+import msgspec
+
+from foveal.summary.accept import Accepted, RefusalReason, Refused
+from foveal.summary.question import Question, again
+from foveal.values.entry import Usage
+from foveal.values.errors import BadInput
+from foveal.writers.faults import fault_of, hushed, told
+from foveal.writers.port import Fault, Reply, Summariser, Unanswered
+from foveal.writers.worker import Errand
+
+SummaryFailure: TypeAlias = Fault | RefusalReason | Literal["deadline", "cancelled"]
+Judge: TypeAlias = Callable[[str, Question], Accepted | Refused]
+"""`accept` with all but the answer and the question given."""
+
+_FINAL: frozenset[SummaryFailure] = frozenset(
+    ("rejected", "rate_limited", "too_long", "not_text", "deadline", "cancelled")
+)
+"""What asking again at once would not change."""
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What an outcome cost: attempts, time, and money where the summariser told (None: it did not)."""
+
+    attempts: int = 0
+    duration_s: float = 0.0
+    usage: tuple[Usage, ...] = ()
+    cost_usd: float | None = None
+
+
+class AcceptedSummary(msgspec.Struct, frozen=True):
+    """A summary that was accepted. `added` are the identifiers that code put back into it."""
+
+    text: str
+    added: tuple[str, ...] = ()
+    spent: Spent = Spent()
+
+
+class FailedSummary(msgspec.Struct, frozen=True):
+    """No summary, and why: `detail` is a sentence with numbers, `refused` the reasons of earlier attempts."""
+
+    reason: SummaryFailure
+    detail: str
+    spent: Spent = Spent()
+    refused: tuple[str, ...] = ()
+
+
+SummaryOutcome: TypeAlias = AcceptedSummary | FailedSummary
+
+
+class Cancel:
+    """A button: whoever holds it can end an `ask` that is under way in another thread. It stays pressed."""
+
+    def __init__(self) -> None:
+        self._errand: Errand | None = None
+        self.pressed = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the summariser is still at work, be it that nobody waits for it any more."""
+        return self._errand is not None and self._errand.is_running
+
+    def press(self) -> None:
+        self.pressed = True
+        if self._errand is not None:
+            self._errand.give_up()
+
+    def watch(self, errand: Errand) -> None:
+        """From here on the button ends this errand. It may have been pressed while the errand was started."""
+        self._errand = errand
+        if self.pressed:
+            errand.give_up()
+
+
+def ask(
+    summariser: Summariser,
+    question: Question,
+    *,
+    deadline_s: float,
+    judge: Judge,
+    retries: int = 1,
+    clock: Callable[[], float] = time.monotonic,
+    cancel: Cancel | None = None,
+) -> SummaryOutcome:
+    """The accepted answer, or why there is none. Never raises for what the summariser does; returns by the deadline."""
+    if not deadline_s > 0 or retries < 0:
+        raise BadInput(f"deadline_s must be above 0 and retries at least 0, not {deadline_s} and {retries}")
+    cancel, start, spent = cancel or Cancel(), clock(), Spent()
+    failed = FailedSummary("cancelled", "The caller cancelled before the first attempt.")
+    refused: list[str] = []
+    asked = question
+    for attempt in range(1, retries + 2):
+        left_s = start + deadline_s - clock()
+        if cancel.pressed or left_s <= 0:
+            break
+        outcome, paid = _attempt(summariser, asked, left_s, judge, cancel)
+        spent = _sum(spent, paid, attempt, clock() - start)
+        if isinstance(outcome, Accepted):
+            return AcceptedSummary(outcome.text, outcome.added, spent)
+        failed = msgspec.structs.replace(outcome, spent=spent, refused=tuple(refused))
+        if failed.reason in _FINAL:
+            break
+        refused.append(f"{failed.reason}: {failed.detail}")
+        asked = question if failed.reason == "raised" else again(question, failed.detail)
+    return failed
+
+
+def _attempt(
+    summariser: Summariser, question: Question, left_s: float, judge: Judge, cancel: Cancel
+) -> tuple[Accepted | FailedSummary, Reply | None]:
+    errand = Errand(summariser, question)
+    cancel.watch(errand)
+    try:
+        in_time = errand.wait(left_s)
+    finally:
+        errand.give_up()  # after the deadline, or when the wait itself was interrupted: shut the door
+    if not in_time:
+        return FailedSummary("deadline", f"No answer within the {left_s:,.3g} seconds that were left."), None
+    if errand.given_up:
+        return FailedSummary("cancelled", "The caller cancelled."), None
+    return _judged(errand.result, question, judge)
+
+
+def _judged(result: object, question: Question, judge: Judge) -> tuple[Accepted | FailedSummary, Reply | None]:
+    match result:
+        case BaseException():
+            usage = result.usage if isinstance(result, Unanswered) else None
+            return _failure(result), Reply("", usage)
+        case str():
+            reply = Reply(result)
+        case Reply(str()):
+            reply = result
+        case _:
+            what = hushed(f"The summariser returned {type(result).__name__}, not text.")
+            return FailedSummary("not_text", what), None
+    verdict = judge(reply.text, question)
+    match verdict:
+        case Accepted():
+            return verdict, reply
+        case Refused(reason, detail):
+            return FailedSummary(reason, detail), reply
+        case _:
+            assert_never(verdict)
+
+
+def _failure(error: BaseException) -> FailedSummary:
+    """Cancellation has two classes of its own, one of which may not be loaded."""
+    if type(error).__name__ == "CancelledError":
+        return FailedSummary("cancelled", "The summariser was cancelled.")
+    return FailedSummary(fault_of(error), told(error))
+
+
+def _sum(spent: Spent, reply: Reply | None, attempts: int, duration_s: float) -> Spent:
+    usage = (*spent.usage, reply.usage) if reply and reply.usage else spent.usage
+    told_usd = [cost for cost in (spent.cost_usd, reply.cost_usd if reply else None) if cost is not None]
+    cost_usd = sum(told_usd) if told_usd else None
+    return Spent(attempts, duration_s, usage, cost_usd)

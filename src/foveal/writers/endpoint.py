@@ -1,0 +1,47 @@
+"""What summarisers at an endpoint share: where the client is pointed to, what is never shown of it, what a text reply is."""
+
+from typing import Any
+
+import msgspec
+
+from foveal.values.entry import Message, Text, ToolCall, Usage
+from foveal.writers.faults import fault_of, hushed, told
+from foveal.writers.port import Reply, Unanswered
+
+CUT_OFF = "The answer was cut off at its limit of tokens; write a shorter one."
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """An address, a key and a time. Whatever prints it shows the address alone, without a password in it."""
+
+    base_url: str | None
+    api_key: str | None
+    timeout_s: float
+
+    def __repr__(self) -> str:
+        return hushed(self.base_url) if self.base_url else "the provider's own endpoint"
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments for the client.
+
+        The key of the environment belongs to the provider: an address of one's own gets the key that was given, or none.
+        Attempts are counted by whoever asks; an SDK that tries again by itself would do so behind the deadline's back.
+        """
+        settings: dict[str, Any] = {"timeout": self.timeout_s, "max_retries": 0}
+        if self.base_url:
+            settings |= {"base_url": self.base_url, "api_key": self.api_key or "none"}
+        elif self.api_key:
+            settings["api_key"] = self.api_key
+        return settings
+
+    def unanswered(self, error: Exception) -> Unanswered:
+        """The SDK's exception as ours, without the key, whoever put it there, and without its traceback's values."""
+        text = told(error)
+        return Unanswered(fault_of(error), text.replace(self.api_key, "***") if self.api_key else text)
+
+
+def text_reply(message: Message, usage: Usage | None) -> Reply:
+    """The text of a message; one that calls tools is no answer."""
+    if any(isinstance(part, ToolCall) for part in message.parts):
+        raise Unanswered("tool_call", "The answer is a tool call; write text only.", usage)
+    return Reply("".join(part.text for part in message.parts if isinstance(part, Text)), usage)

@@ -1,0 +1,62 @@
+"""Which kind of failure an exception is, and how to speak of it without giving a secret away.
+
+The provider's word is looked for where its SDK puts it (`status_code`, `code`), so that a user's own function around any
+SDK is understood as well. A rate limit is looked for first: its message often speaks of tokens and limits too.
+"""
+
+import re
+
+from foveal.writers.port import Fault, Unanswered
+
+_RATE_LIMIT = re.compile(
+    r"rate.?limit|too many requests|throttl|tokens per (?:min|day)|quota|overloaded|\b(?:429|529)\b", re.I
+)
+_TOO_LONG = re.compile(
+    r"context.?(?:length|window|size)|prompt is too long|too many (?:input )?tokens|maximum (?:context|prompt|input)"
+    r"|input (?:is )?too long|exceeds? the (?:available|maximum|model)|reduce the length",
+    re.I,
+)
+_SECRET = re.compile(
+    r"(?:sk|pk|rk|key|tok)-[\w-]{8,200}|(?<=bearer )[\w.~+/=-]{8,2000}|(?<=://)[^/\s@]{1,200}(?=@)|AIza[\w-]{20,80}",
+    re.I,
+)
+_REJECTED = frozenset((400, 401, 402, 403, 404, 405, 422))
+"""What the same request would get again. Others (timeouts, conflicts, the server's own errors) may pass."""
+_MOST_CHARS = 300
+
+
+def fault_of(error: BaseException) -> Fault:
+    """The kind of failure that this exception tells of."""
+    if isinstance(error, Unanswered):
+        return error.fault
+    status = getattr(error, "status_code", None)
+    code = getattr(error, "code", None)
+    said = f"{type(error).__name__} {code if isinstance(code, str) else ''} {_text(error)}"
+    if status in (429, 529) or (status in (None, 503) and _RATE_LIMIT.search(said)):
+        return "rate_limited"
+    if status == 413 or (status in (None, 400, 422) and _TOO_LONG.search(said)):
+        return "too_long"
+    return "rejected" if status in _REJECTED else "raised"
+
+
+def told(error: BaseException) -> str:
+    """One line of what happened, short, and without keys."""
+    text = _text(error)
+    line = (
+        text if isinstance(error, Unanswered) else f"{type(error).__name__}: {text}" if text else type(error).__name__
+    )
+    return hushed(line)
+
+
+def hushed(text: str) -> str:
+    """The text in one line of bounded length, with what looks like a key or a password made unreadable."""
+    line = _SECRET.sub("***", " ".join(text[: 8 * _MOST_CHARS].split()))
+    return line if len(line) <= _MOST_CHARS else f"{line[: _MOST_CHARS - 1]}…"
+
+
+def _text(error: BaseException) -> str:
+    """An exception of somebody else may fail even at saying what it is."""
+    try:
+        return str(error)[: 8 * _MOST_CHARS]
+    except Exception:  # noqa: BLE001, RUF100 - whatever it is, the type's name must do
+        return ""

@@ -1,0 +1,58 @@
+"""Summarisers by name, so that a policy file can say which one: `openai:gpt-5-mini`, `local:/models/small.gguf`, `mine`."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from foveal.values.errors import BadPolicy
+from foveal.writers.port import Summariser
+
+
+def _openai(rest: str) -> Summariser:
+    from foveal.writers.openai_chat import OpenAISummariser  # noqa: PLC0415 - loaded when it is named
+
+    model, at, base_url = rest.partition("@")
+    return OpenAISummariser(model, base_url=base_url if at else None)
+
+
+def _anthropic(rest: str) -> Summariser:
+    from foveal.writers.anthropic import AnthropicSummariser  # noqa: PLC0415 - loaded when it is named
+
+    return AnthropicSummariser(rest)
+
+
+def _local(rest: str) -> Summariser:
+    from foveal.writers.local import LocalModel  # noqa: PLC0415 - loaded when it is named
+
+    return LocalModel(rest)
+
+
+_KINDS: dict[str, Callable[[str], Summariser]] = {"openai": _openai, "anthropic": _anthropic, "local": _local}
+_registered: dict[str, Summariser] = {}
+
+
+def register(name: str, summariser: Summariser) -> None:
+    """Give a summariser (a function, an agent, one with its own options) a name that policies may use.
+
+    A name is given once: a second summariser under it would change what policies mean while they are in use.
+    """
+    if not name or ":" in name or name != name.strip():
+        raise BadPolicy(
+            f"{name!r} cannot name a summariser: it must not be empty, hold a colon or begin or end in space"
+        )
+    if _registered.setdefault(name, summariser) is not summariser:
+        raise BadPolicy(f"there already is another summariser {name!r}; choose another name")
+
+
+def find(name: str) -> Summariser:
+    """The summariser that a policy names; an error that tells the nearest known name otherwise."""
+    if name in _registered:
+        return _registered[name]
+    kind, colon, rest = name.partition(":")
+    if colon and rest and kind in _KINDS:
+        return _KINDS[kind](rest)
+    known = [*_registered, *(f"{kind}:" for kind in _KINDS)]
+    near = get_close_matches(f"{kind}:" if colon else name, known, n=1)
+    hint = f" Did you mean {near[0] + rest!r}?" if near and near[0] + rest != name else ""
+    forms = "openai:MODEL, openai:MODEL@URL, anthropic:MODEL, local:PATH"
+    names = ", ".join(_registered) or "none"
+    raise BadPolicy(f"there is no summariser {name!r}; known are {forms}, and the registered: {names}.{hint}")

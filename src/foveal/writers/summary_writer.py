@@ -1,0 +1,165 @@
+"""Has somebody write the prose of summaries, and decides whether it is taken.
+
+Every planned fold has a summary that code made; prose may replace some of its lines. A summariser is asked within a
+deadline; what it answers is accepted or refused, and whatever it does, the fold stands. It is asked ahead at the soft trigger,
+so that at the hard one its answer is there: an answer about the older part of what is folded is still true of it, and code
+knows the rest.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from foveal import writers as summarisers
+from foveal.fit.stages.compact import Compact
+from foveal.fit.stages.summarise import Summarise
+from foveal.summary.accept import Accepted, Refused, accept
+from foveal.summary.question import FoldedMessage, Question
+from foveal.summary.relevance import Standard
+from foveal.summary.state import decode
+from foveal.summary.written import AnsweredRequest, Count, question_for, summary_in, with_prose
+from foveal.values.entry import Fold, RangeFold
+from foveal.values.errors import SummaryFailed
+from foveal.values.events import CompactionEnded, CompactionStarted, Listener, SummaryRefused, tell
+from foveal.writers import AcceptedSummary, Breaker, FailedSummary, Judge, Speculation, Summariser, SummaryOutcome
+
+CODE = "code"
+AGENT = "agent"
+
+
+class SummaryWriter:
+    """One session's summariser, with what is known of its reliability. By `stage`, lines beside prose are chosen again."""
+
+    def __init__(
+        self,
+        session: str,
+        compact: Compact,
+        summariser: Summariser | None,
+        listener: Listener,
+        *,
+        stage: Summarise = Summarise(),  # noqa: B008 - frozen
+    ) -> None:
+        self._session, self._compact, self._listener = session, compact, listener
+        self._summariser = summariser or (summarisers.find(compact.summariser) if compact.summariser else None)
+        self._author = compact.summariser or getattr(summariser, "__name__", type(summariser).__name__)
+        self._with_prose = partial(with_prose, standard=Standard(stage.score, stage.weights))
+        self._breaker = Breaker()
+        self._sent: AnsweredRequest | None = None
+        self._ahead = self._speculation()
+        self._asked: tuple[int, ...] = ()
+        """Places of the messages that the question under way is about."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is somebody to ask, who has not failed too often."""
+        return self._summariser is not None and not self._breaker.is_open
+
+    @property
+    def is_asked_ahead(self) -> bool:
+        return self._ahead is not None and (self._ahead.question is not None or self._ahead.is_running)
+
+    def sent(self, request: dict[str, Any], dialect: str) -> None:
+        """A summariser that is the conversation's own model may append to its request: the cache holds its prefix."""
+        self._sent = AnsweredRequest(request, dialect) if self._compact.reuse_prefix else None
+
+    def ask_ahead(self, fold: Fold, steps: Sequence[FoldedMessage], count: Count) -> None:
+        """Have the summary of this plan written in the background, for when it is due."""
+        if self._ahead is not None and (item := summary_in(fold)) and steps:
+            self._asked = tuple(step.number for step in steps)
+            self._ahead.start(question_for(item, steps, count, sent=self._sent), _judge(count, item))
+
+    def write(
+        self,
+        fold: Fold,
+        steps: Sequence[FoldedMessage],
+        *,
+        count: Count,
+        shown: Callable[[], Iterable[str]],
+        fetched: Callable[[], Mapping[str, str]] = dict,
+        instructions: str = "",
+        by_hand: bool = False,
+        checkpoint: str = "",
+        may_ask: bool = True,
+    ) -> Fold:
+        """The fold with the best prose that can be had for its summary; as it is, if there is none.
+
+        Asked `by_hand`, the summariser gets its chance however often it failed. Unless one `may_ask`, nobody is.
+        """
+        start = time.monotonic()
+        tell(self._listener, CompactionStarted(self._session, fold.reason, fold.before))
+        author, cost_usd = CODE, None
+        item = summary_in(fold)
+        if item and checkpoint:
+            fold = self._with_prose(fold, checkpoint, AGENT, count=count, shown=shown(), fetched=fetched())
+            author = AGENT
+        elif item and steps and may_ask and self._summariser is not None:
+            question = question_for(item, steps, count, instructions=instructions, sent=self._sent)
+            outcome = self._outcome(question, steps, _judge(count, item), by_hand=by_hand)
+            if isinstance(outcome, AcceptedSummary):
+                author, cost_usd = self._author, outcome.spent.cost_usd
+                fold = self._with_prose(fold, outcome.text, author, count=count, shown=shown(), fetched=fetched())
+            elif outcome is not None:
+                self._refuse(outcome)
+        took_ms = int((time.monotonic() - start) * 1_000)
+        sizes = fold.before, fold.after, fold.rebilled
+        tell(self._listener, CompactionEnded(self._session, fold.reason, *sizes, author, took_ms, cost_usd))
+        return fold
+
+    def close(self) -> None:
+        """Nobody waits for an answer any more."""
+        if self._ahead is not None:
+            self._ahead.drop()
+
+    def _outcome(
+        self, question: Question, steps: Sequence[FoldedMessage], judge: Judge, *, by_hand: bool
+    ) -> SummaryOutcome | None:
+        """What was answered ahead if it is about the same messages, else what is answered now; None while it rests."""
+        outcome = None if by_hand else self._taken(steps)
+        if outcome is not None:
+            self._breaker = self._breaker.heard(outcome)
+            if isinstance(outcome, AcceptedSummary):
+                return outcome
+        if self._summariser is None or (self._breaker.is_open and not by_hand):
+            self._breaker = self._breaker.skipped()
+            return outcome
+        outcome = summarisers.ask(
+            self._summariser,
+            question,
+            deadline_s=self._compact.deadline_s,
+            retries=self._compact.retries,
+            judge=judge,
+        )
+        self._breaker = self._breaker.heard(outcome)
+        return outcome
+
+    def _taken(self, steps: Sequence[FoldedMessage]) -> SummaryOutcome | None:
+        """The answer that was asked for ahead, if all that it speaks of is folded now."""
+        if self._ahead is None or (question := self._ahead.question) is None:
+            return None
+        known = set(self._asked) <= {step.number for step in steps}
+        outcome = self._ahead.take(question) if known else None
+        if outcome is None:
+            self._ahead.drop()  # late, or about something else: what is asked now knows more
+        return outcome
+
+    def _refuse(self, failed: FailedSummary) -> None:
+        took_ms = int(failed.spent.duration_s * 1_000)
+        tell(self._listener, SummaryRefused(self._session, self._author, failed.reason, failed.detail, took_ms))
+        if self._compact.on_failure == "raise":
+            raise SummaryFailed(self._author, failed.reason, failed.detail)
+
+    def _speculation(self) -> Speculation | None:
+        if self._summariser is None:
+            return None
+        return Speculation(self._summariser, deadline_s=self._compact.deadline_s, retries=self._compact.retries)
+
+
+def _judge(count: Count, item: RangeFold) -> Judge:
+    """What is accepted for this summary: prose that is smaller than what it speaks of, and cannot pose as our frame."""
+    covered = decode(item.state).covered.tokens
+
+    def judge(answer: str, question: Question) -> Accepted | Refused:
+        return accept(answer, question, count=count, smaller_than=covered)
+
+    return judge

@@ -1,0 +1,33 @@
+"""A way to read bytes as a file under a name, and a counter that is easy to foresee."""
+
+import io
+
+import pytest
+
+from foveal.context.files import FileReading, ReadLimits, documents, pictures, read_file
+
+
+def words(text):
+    """A token for every four characters, at least one."""
+    return len(text) // 4 + 1
+
+
+@pytest.fixture
+def reading():
+    return FileReading(words, "k3v9x2m1qa", "claude")
+
+
+@pytest.fixture
+def read():
+    def read_bytes(name, data, *, family="claude", limits=None, **options):
+        reading = FileReading(words, "k3v9x2m1qa", family, limits=limits or ReadLimits(), **options)
+        return read_file(io.BytesIO(data), name, reading)
+
+    return read_bytes
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """As if no extra were installed."""
+    monkeypatch.setattr(documents, "find_spec", lambda name: None)
+    monkeypatch.setattr(pictures, "find_spec", lambda name: None)

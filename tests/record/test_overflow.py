@@ -1,0 +1,398 @@
+"""When a provider says that the prompt is too long: what its words mean, what is learned, and the smaller prompt."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foveal.record.overflow import GUESS, learned, refusal_in, silent
+from foveal.session.policy import BudgetTable, Compact, Policy
+from foveal.session.session import Session
+from foveal.stores.memory import MemoryStore
+from foveal.testing import oracles
+from foveal.testing.builders import MODELS, counted_ids, open_session
+from foveal.values.entry import Overflow, ToolCall, Usage, assistant, result, user
+from foveal.values.errors import BadInput, ContextOverflow, OverBudget
+
+SAID: dict[str, tuple[str, int | None]] = {
+    "OpenAI, chat": (
+        "This model's maximum context length is 128000 tokens. However, your messages resulted in 131072 tokens. "
+        "Please reduce the length of the messages.",
+        128_000,
+    ),
+    "OpenAI, chat with a reply": (
+        "This model's maximum context length is 8192 tokens. However, you requested 8721 tokens (7721 in the messages, "
+        "1000 in the completion). Please reduce the length of the messages or completion.",
+        8_192,
+    ),
+    "OpenAI, responses": (
+        "Your input exceeds the context window of this model. Please adjust your input and try again.",
+        None,
+    ),
+    "OpenAI, code alone": ("Error code: 400 - {'error': {'code': 'context_length_exceeded'}}", None),
+    "Anthropic, input": ("prompt is too long: 213462 tokens > 200000 maximum", 200_000),
+    "Anthropic, input and reply": (
+        "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease input length or "
+        "`max_tokens` and try again",
+        200_000,
+    ),
+    "Anthropic, bytes": ("413 request_too_large: Request exceeds the maximum size", None),
+    "Gemini": (
+        "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
+        1_048_575,
+    ),
+    "Gemini, without its count": (
+        "The input token count exceeds the maximum number of tokens allowed (1048576).",
+        1_048_576,
+    ),
+    "Vertex": (
+        "Unable to submit request because the input token count is 32771 but model only supports up to 32767. Reduce the "
+        "input token count and try again.",
+        32_767,
+    ),
+    "xAI": (
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        131_072,
+    ),
+    "Groq": ("Please reduce the length of the messages or completion.", None),
+    "OpenRouter": (
+        "This endpoint's maximum context length is 163840 tokens. However, you requested about 244213 tokens (236021 of "
+        'text input, 8192 in the output). Please reduce the length of either one, or use the "middle-out" transform.',
+        163_840,
+    ),
+    "Mistral": (
+        "Prompt contains 65673 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+        32_768,
+    ),
+    "vLLM": (
+        "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4000 in the messages, "
+        "1000 in the completion). Please reduce the length of the messages or completion.",
+        4_096,
+    ),
+    "vLLM, newer": (
+        "The decoder prompt (length 40265) is longer than the maximum model length of 32768. Make sure that "
+        "`max_model_len` is no smaller than the number of text tokens.",
+        32_768,
+    ),
+    "llama.cpp": ("the request exceeds the available context size (8192 tokens), try increasing it", 8_192),
+    "llama.cpp, older": ("the request exceeds the available context size. try increasing the context size", None),
+    "LM Studio": (
+        "Trying to keep the first 5612 tokens when context the overflows. However, the model is loaded with context "
+        "length of only 4096 tokens, which is not enough.",
+        4_096,
+    ),
+    "LM Studio, older": (
+        "The number of tokens to keep from the initial prompt is greater than the context length.",
+        None,
+    ),
+    "Ollama": ("prompt too long; exceeded max context length by 312 tokens", None),
+    "DeepSeek": (
+        "This model's maximum context length is 131072 tokens. However, you requested 141056 tokens (132864 in the "
+        "messages, 8192 in the completion). Please reduce the length of the messages or completion.",
+        131_072,
+    ),
+    "Kimi": (
+        "Invalid request: Your request exceeded model token limit: 262144 (requested: 291351)",
+        262_144,
+    ),
+    "Copilot": ("prompt token count of 135367 exceeds the limit of 128000", 128_000),
+    "Bedrock": ("ValidationException: Input is too long for requested model.", None),
+    "Bedrock, counted": (
+        "The model returned the following errors: prompt is too long: 201043 tokens > 200000 maximum",
+        200_000,
+    ),
+    "MiniMax": ("invalid params, context window exceeds limit (2013)", None),
+}
+
+NO_OVERFLOW = (
+    "Rate limit reached for gpt-5 in organization org-x on tokens per min (TPM): Limit 30000, Used 29000, Requested 5000.",
+    "This request would exceed your organization's rate limit of 40,000 input tokens per minute.",
+    "Request too large for model `llama-3.3-70b` on tokens per minute (TPM): Limit 6000, Requested 9042. Please reduce the "
+    "length of the messages.",
+    "ThrottlingException: Too many tokens, please wait before trying again.",
+    "Resource has been exhausted (e.g. check quota).",
+    "Overloaded",
+    "Your credit balance is too low to access the API.",
+    "Invalid 'messages[3].content': string expected",
+    "max_tokens: 999999 > 64000, which is the maximum allowed number of output tokens",
+    "Connection reset by peer",
+    "",
+)
+
+
+class Answer(Exception):
+    """As SDKs raise it."""
+
+    def __init__(self, message: str, status_code: int | None = None, body: object = None) -> None:
+        super().__init__(message)
+        self.status_code, self.body = status_code, body
+
+
+@pytest.mark.parametrize("provider", SAID)
+def test_each_providers_words_are_understood(provider: str) -> None:
+    """It is an overflow, and where a limit is named it is that number, not the one beside it."""
+    said, limit = SAID[provider]
+    refusal = refusal_in(Answer(said, 400))
+    assert refusal is not None
+    assert refusal.limit == limit
+
+
+@pytest.mark.parametrize("said", NO_OVERFLOW, ids=lambda said: said[:30] or "nothing")
+def test_other_errors_are_no_overflow(said: str) -> None:
+    """A rate limit speaks of tokens too; who folds for it folds for nothing."""
+    assert refusal_in(Answer(said, 400)) is None
+    assert refusal_in(Answer(said)) is None
+
+
+@pytest.mark.parametrize("provider", SAID)
+def test_a_429_is_a_rate_limit_whatever_it_says(provider: str) -> None:
+    """The status knows better than the words."""
+    assert refusal_in(Answer(SAID[provider][0], 429)) is None
+
+
+def test_a_413_without_words_is_an_overflow() -> None:
+    """Some gateways say no more than that."""
+    refusal = refusal_in(Answer("", 413))
+    assert refusal is not None
+    assert refusal.limit is None
+
+
+def test_the_body_is_read_beside_the_message() -> None:
+    """SDKs put the provider's word there and a word of their own in front."""
+    body = {"error": {"message": SAID["xAI"][0]}}
+    refusal = refusal_in(Answer("Bad request", 400, body))
+    assert refusal is not None
+    assert refusal.limit == 131_072
+
+
+@pytest.mark.parametrize("error", [SAID["Kimi"][0], {"error": {"message": SAID["Kimi"][0]}}], ids=["text", "JSON"])
+def test_an_error_need_not_be_an_exception(error: object) -> None:
+    """Streams and proxies hand over what the provider sent."""
+    refusal = refusal_in(error)
+    assert refusal is not None
+    assert refusal.limit == 262_144
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_asked(text: str) -> None:
+    """Whatever a server says, reading it does not fail and names no limit below one."""
+    refusal = refusal_in(text)
+    assert refusal is None or refusal.limit is None or refusal.limit > 0
+
+
+def test_a_named_limit_is_learned() -> None:
+    """What the provider takes is what it said."""
+    refusal = refusal_in(SAID["Anthropic, input"][0])
+    assert refusal
+    assert learned("m", refusal, 213_000) == Overflow(
+        "m", 200_000, "refused: prompt is too long: 213462 tokens > 200000"
+    )
+
+
+def test_without_a_limit_three_quarters_are_tried() -> None:
+    """A guess below what was sent, and the reason says so."""
+    refusal = refusal_in(SAID["Bedrock"][0])
+    assert refusal
+    overflow = learned("m", refusal, 8_000)
+    assert overflow.limit == int(8_000 * GUESS)
+    assert "no limit was named" in overflow.because
+
+
+def test_a_limit_above_our_own_count_leads_below_it() -> None:
+    """They count more than we do: to go down to their number by our count would be refused again."""
+    refusal = refusal_in(SAID["OpenAI, chat"][0])
+    assert refusal
+    assert learned("m", refusal, 100_000).limit == 75_000
+
+
+@pytest.mark.parametrize(
+    ("usage", "limit"),
+    [
+        (Usage("m", 210_000, 5), 200_000),
+        (Usage("m", 4_096, 5, estimated=9_000), 4_096),
+        (Usage("m", 4_090, 5, estimated=9_000), 4_090),
+        (Usage("m", 8_199, 5, estimated=20_000), 8_199),
+    ],
+    ids=["beyond the window", "a power of two", "a little less", "a little more"],
+)
+def test_a_silent_overflow_is_seen_in_usage(usage: Usage, limit: int) -> None:
+    """Counted beyond the window, or cut to a round number far below what was sent."""
+    overflow = silent(usage, 200_000)
+    assert overflow
+    assert (overflow.model, overflow.limit) == ("m", limit)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage("m", 150_000, 5),
+        Usage("m", 5_000, 5, estimated=9_000),
+        Usage("m", 4_096, 5, estimated=4_800),
+        Usage("m", 4_096, 5, cache_read_tokens=5_000, estimated=9_000),
+        Usage("m", 4_096, 5),
+        Usage("m", 512, 5, estimated=9_000),
+    ],
+    ids=["within", "not round", "within our error", "cached apart", "no estimate", "tiny"],
+)
+def test_usage_that_has_another_reason_is_no_overflow(usage: Usage) -> None:
+    """A proxy that counts otherwise must not shrink every later prompt."""
+    assert silent(usage, 200_000) is None
+
+
+def filled(store: MemoryStore | None = None, *, limit: int = 20_000, steps: int = 40, **compact: int) -> Session:
+    """A session of some nine thousand tokens, well below its limit."""
+    policy = Policy(budget=BudgetTable(limit=limit, reserve=0), compact=Compact(**compact))
+    session = open_session(store, policy=policy)
+    session.append(user("Read it all."))
+    for n in range(steps):
+        session.append(assistant("", ToolCall(f"c{n}", "read", f'{{"path": "p{n}.txt"}}')))
+        lines = (f"row {n} {i}: total {(n * 37 + i * 11) % 1009} of {i * n % 53}" for i in range(16))
+        session.append(result(f"c{n}", "\n".join(lines)))
+    return session
+
+
+def test_a_refused_prompt_is_made_smaller() -> None:
+    """Down to what the provider named, valid, and for all prompts after it."""
+    session = filled()
+    assert session.prompt().tokens > 6_000
+    prompt = session.recover(Answer("prompt is too long: 9000 tokens > 6000 maximum", 400))
+    assert prompt.fold
+    assert prompt.tokens <= 6_000
+    assert oracles.problems(prompt) == []
+    session.extend([assistant("ok"), user("more " * 2_000), assistant("yes"), user("and more")])
+    assert session.prompt().tokens <= 6_000
+
+
+def test_without_a_number_it_goes_down_step_by_step() -> None:
+    """Three quarters of what was sent, and of that again."""
+    session = filled()
+    sizes = [session.prompt().tokens]
+    for _ in range(3):
+        sizes.append(session.recover(SAID["Bedrock"][0]).tokens)
+    assert all(after <= before * GUESS for before, after in pairwise(sizes))
+
+
+def test_what_is_learned_belongs_to_the_model() -> None:
+    """Another model is not held to it."""
+    store = MemoryStore()
+    session = filled(store)
+    session.prompt()
+    session.recover(SAID["Mistral"][0].replace("32768", "5000"))
+    session.close()
+    other = open_session(store, model="gpt-4o", limit=20_000, new_id=counted_ids("other"))
+    assert other.pressure.limit > 19_000
+
+
+def test_what_is_learned_survives_reopening() -> None:
+    """It is in the log: whoever opens the session next knows it."""
+    store = MemoryStore()
+    session = filled(store)
+    session.prompt()
+    session.recover("prompt is too long: 9000 tokens > 6000 maximum")
+    limit = session.pressure.limit
+    session.close()
+    again = open_session(store, policy=session._optics.policy, new_id=counted_ids("again"))
+    assert again.pressure.limit == limit <= 6_000
+    assert again.prompt().tokens <= 6_000
+
+
+def test_other_errors_are_raised_again_untouched() -> None:
+    """The host's own handling of rate limits sees the very exception; nothing is folded or written."""
+    session = filled()
+    session.prompt()
+    error, seq = Answer(NO_OVERFLOW[0], 429), session.view.seq
+    with pytest.raises(Answer) as raised:
+        session.recover(error)
+    assert raised.value is error
+    assert session.view.seq == seq
+    with pytest.raises(BadInput, match="tells of no overflow"):
+        session.recover("Overloaded")
+
+
+@pytest.mark.parametrize("recoveries", [0, 1, 3])
+def test_after_so_many_refusals_in_a_row_it_is_an_error(recoveries: int) -> None:
+    """With the model, the attempts, the size and the provider's words."""
+    session = filled(recoveries=recoveries)
+    session.prompt()
+    for _ in range(recoveries):
+        session.recover(SAID["Bedrock"][0])
+    tokens = session.pressure.tokens
+    with pytest.raises(ContextOverflow) as raised:
+        session.recover(SAID["Bedrock"][0])
+    assert (raised.value.attempts, raised.value.model) == (recoveries + 1, MODELS["openai_chat"])
+    assert abs(raised.value.tokens - tokens) < 100
+    assert f"refused {recoveries + 1} prompts in a row" in str(raised.value)
+    assert "Input is too long" in str(raised.value)
+
+
+def test_a_reply_ends_the_count() -> None:
+    """Refusals in a row are those since the last answer."""
+    session = filled(recoveries=1)
+    session.prompt()
+    for _ in range(3):
+        session.recover(SAID["Bedrock"][0])
+        session.append(assistant("That went through."))
+        session.append(user("Go on."))
+        session.prompt()
+    assert session.view.overflows == 0
+
+
+def test_recovery_asks_no_model() -> None:
+    """It must not depend on another call that may fail for the same reason."""
+    asked = []
+    session = Session(
+        MemoryStore(),
+        "test",
+        model="gpt-5",
+        policy=Policy(budget=BudgetTable(limit=20_000, reserve=0)),
+        summariser=lambda question: asked.append(question) or "",
+        new_id=counted_ids(),
+    )
+    session.append(user("Go."))
+    for n in range(40):
+        session.append(assistant("", ToolCall(f"c{n}", "read", "{}")))
+        session.append(result(f"c{n}", "\n".join(f"row {n} {i}: total {(n * 37 + i * 11) % 1009}" for i in range(16))))
+    session.prompt()
+    asked.clear()
+    assert session.recover("prompt is too long: 9000 tokens > 4000 maximum").fold
+    assert asked == []
+
+
+def test_a_limit_below_what_must_stay_is_told_with_its_parts() -> None:
+    """Folding further cannot help: the error names what is mandatory."""
+    session = open_session(limit=20_000)
+    session.append(user("word " * 3_000))
+    session.prompt()
+    with pytest.raises(OverBudget, match="latest request 3,0"):
+        session.recover("prompt is too long: 3010 tokens > 500 maximum")
+
+
+def test_a_cut_that_only_usage_tells_is_learned_on_append() -> None:
+    """A local server that drops the beginning without a word: the next prompt fits it."""
+    session = filled()
+    sent = session.prompt().tokens
+    assert sent > 6_000
+    reply = {
+        "choices": [{"message": {"role": "assistant", "content": "ok"}}],
+        "usage": {"prompt_tokens": 4_096, "completion_tokens": 2},
+    }
+    session.append(reply)
+    session.append(user("Go on."))
+    prompt = session.prompt()
+    assert prompt.tokens <= 4_096
+    assert oracles.problems(prompt) == []
+
+
+@pytest.mark.parametrize("dialect", sorted(MODELS))
+def test_a_recovered_prompt_is_valid_in_every_format(dialect: str) -> None:
+    """Folding further is folding: pairs stay together."""
+    session = open_session(dialect=dialect, limit=20_000)
+    session.append(user("Read it all."))
+    for n in range(20):
+        session.append(assistant("", ToolCall(f"c{n}", "read", "{}"), model=MODELS[dialect]))
+        session.append(result(f"c{n}", f"row {n} is here\n" * 60))
+    session.prompt()
+    prompt = session.recover("prompt is too long: 9000 tokens > 3000 maximum")
+    assert oracles.problems(prompt) == []
+    assert prompt.tokens <= 3_000

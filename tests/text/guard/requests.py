@@ -1,0 +1,59 @@
+"""A prompt as its reader takes it: the strings of a request, without the lines that the engine itself wrote."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from foveal.text.guard import session_nonce
+from foveal.values.prompt import Prompt
+
+from .parser import found, without_ours
+
+_HOSTS = frozenset(("tools", "system", "instructions", "system_instruction", "model", "thought_signature", "data"))
+"""Keys of what the host wrote, and of what is no text."""
+_STRUCTURED = frozenset(("input", "args"))
+_REF = re.compile(r"; ref ([a-z2-7]{10})(?:\.\.[a-z2-7]{10})?(?:\.\d+)?(?=(?:; newer: [a-z2-7.\d]+)?\])")
+_MARK = re.compile(r"\[… (?!98,765)[\d,-]+")
+"""What is left out, as stand-ins say it; attacks name a number that no test of ours leaves out."""
+_LATE = re.compile(r"\[late result for call [A-Za-z0-9_-]{0,64}\]\Z")
+
+
+def live(prompt: Prompt, entries: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """Every string of the request in which somebody else speaks for the host, with what speaks. `entries` are the session's."""
+    known = list(entries)
+    ours, nonce = {entry[:10] for entry in known}, session_nonce(known[0])
+    texts = {_without_lines(without_ours(text, nonce), ours) for text in strings(prompt.request)}
+    return [(text, forms) for text in sorted(texts) if (forms := list(_found(text)))]
+
+
+def strings(value: Any, *, quoted: bool = False) -> Iterator[str]:
+    """What a model reads. Inside of structured arguments strings stand in quotes and never begin a line."""
+    match value:
+        case str():
+            yield f'"{value}"' if quoted else value
+        case list():
+            for item in value:
+                yield from strings(item, quoted=quoted)
+        case dict():
+            for key, item in value.items():
+                if key in _HOSTS and not quoted:
+                    continue
+                if quoted:
+                    yield f'"{key}"'
+                yield from strings(item, quoted=quoted or (key in _STRUCTURED and isinstance(item, dict)))
+                if key == "arguments" and isinstance(item, str):
+                    yield from strings(json.loads(item), quoted=True)
+        case _:
+            pass
+
+
+def _without_lines(text: str, ours: set[str]) -> str:
+    text = _REF.sub(lambda found: "" if found[1] in ours else found[0], text)
+    return _LATE.sub("", _MARK.sub("", text))
+
+
+@lru_cache(50_000)
+def _found(text: str) -> tuple[str, ...]:
+    return tuple(found(text))

@@ -1,0 +1,68 @@
+"""Level `trimmed`: the two ends of a text and a note between them."""
+
+import re
+import unicodedata
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foveal.models.counters import encoding
+from foveal.testing.strategies import LONG_TEXTS, ODD_TEXTS
+from foveal.text.shorten.head_tail import head_tail
+
+count = encoding("o200k_base").count
+NOTE = re.compile(r"\n\[… [\d,]+ of [\d,]+ (?:lines|characters) left out; ref abc123\]\n")
+pieces = st.sampled_from(
+    (*ODD_TEXTS, "line\n", "e\u0301", "\u0915\u093e", "👍🏽", "\r\n", "0123456789" * 8, *LONG_TEXTS[:3])
+)
+texts = st.lists(pieces, max_size=60).map("".join)
+
+
+@settings(deadline=None)
+@given(text=texts, tokens=st.integers(1, 400))
+def test_it_is_shorter_within_its_tokens_and_verbatim(text: str, tokens: int) -> None:
+    """What is shown is the beginning and the end of the source, is shorter than it, and takes no more than asked."""
+    shown = head_tail(text, tokens, count, "abc123")
+    if shown is None:
+        return
+    assert len(shown) < len(text)
+    assert count(shown) <= tokens
+    head, tail = next(
+        (shown[: m.start()], shown[m.end() :]) for m in NOTE.finditer(shown) if text.startswith(shown[: m.start()])
+    )
+    assert text.startswith(head)
+    assert text.endswith((tail, tail.removeprefix("…")))  # the mark of a line that is cut
+
+
+@settings(deadline=None)
+@given(
+    base=st.sampled_from(("e\u0301\u0327", "\u0915\u093e", "👩‍👩‍👧‍👦", "👍🏽", "ñ")),
+    times=st.integers(100, 400),
+    tokens=st.integers(40, 200),
+)
+def test_it_does_not_split_what_is_read_as_one_character(base: str, times: int, tokens: int) -> None:
+    """Neither end begins or breaks off inside a character with its marks, joiners and skin tones."""
+    shown = head_tail(base * times, tokens, count, "abc123")
+    if shown is None:
+        return
+    head, tail = NOTE.split(shown)
+    tail = tail.removeprefix("…")
+    assert len(head) % len(base) == 0
+    assert len(tail) % len(base) == 0
+    assert not tail or not unicodedata.combining(tail[0])
+
+
+def test_it_counts_a_bounded_amount_of_text() -> None:
+    """A text that is ten times as long is not counted ten times as much: ends and stand-ins are, never the whole."""
+    counted: list[int] = []
+
+    def counting(text: str) -> int:
+        counted.append(len(text))
+        return count(text)
+
+    work = []
+    for lines in (2_000, 20_000):
+        counted.clear()
+        assert head_tail("some line of a log\n" * lines, 300, counting, "abc123")
+        work.append(sum(counted))
+    assert work[1] <= work[0] * 1.2
