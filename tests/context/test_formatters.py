@@ -109,7 +109,7 @@ def test_what_was_written_needs_no_function_again(every: int, monkeypatch: pytes
     again = opened(store=store, new_ids="again")
     assert oracles.body(again.prompt()) == oracles.body(kept)
     assert again.prompt().trace.lines == kept.trace.lines
-    with pytest.raises(BadPolicy, match=r"no formatter 'numbered'.*Surroundings\(formatters="):
+    with pytest.raises(BadPolicy, match=r"no formatter 'numbered'.*Environment\(formatters="):
         again.inject("docs", "new")
     assert oracles.body(again.prompt()) == oracles.body(kept)
 

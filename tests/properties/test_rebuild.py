@@ -103,7 +103,7 @@ SCRIPT = """
 import hashlib, random
 from foveal.values.entry import Message, Text, ToolCall, ToolResult, assistant, result, user
 from foveal.testing import oracles
-from foveal.testing.builders import MODELS, Asks, Pins, Player, Rewinds, Switches
+from foveal.testing.builders import MODELS, Asks, PinMove, Player, Rewinds, Switches
 for seed in range(6):
     pick = random.Random(seed)
     for dialect in sorted(MODELS):
@@ -114,7 +114,7 @@ for seed in range(6):
             player.append(assistant("Now.", *calls, model=MODELS[dialect]))
             for call in calls[: pick.randint(0, 4)]:
                 player.append(result(call.id, "out " * pick.randint(1, 400)))
-            player.make(pick.choice([Asks(), Asks(), Pins(pick.randint(0, 99)), Switches(pick.choice(sorted(MODELS)))]))
+            player.make(pick.choice([Asks(), Asks(), PinMove(pick.randint(0, 99)), Switches(pick.choice(sorted(MODELS)))]))
         player.ask()
         print(*(hashlib.sha256(oracles.body(p) + repr(p.trace).encode()).hexdigest() for p in player.prompts))
 """

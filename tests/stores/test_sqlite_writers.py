@@ -16,7 +16,7 @@ from foveal.values.errors import BadEntry, SessionHeld, StoreBusy
 
 WRITER = """
 import sys
-from foveal.values.errors import Fenced, SessionHeld
+from foveal.values.errors import LeaseLost, SessionHeld
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 store = SqliteStore(sys.argv[1])
@@ -29,8 +29,8 @@ print("held", flush=True)
 for line in sys.stdin:
     try:
         print(*writer.append([Draft(line.strip(), None, 1, "child", b"x")]), flush=True)
-    except Fenced as error:
-        print("Fenced", error, flush=True)
+    except LeaseLost as error:
+        print("LeaseLost", error, flush=True)
 """
 
 
@@ -90,7 +90,7 @@ def test_a_stopped_writer_is_fenced_when_it_wakes_up(path: Path, child: Callable
     assert store.hold("s", takeover=True).append([entry("after")]) == [2]
     os.kill(zombie.process.pid, signal.SIGCONT)
     said = zombie.hear()
-    assert said.startswith("Fenced")
+    assert said.startswith("LeaseLost")
     assert f"pid {os.getpid()}" in said
     assert [row.id for row in store.rows("s")] == ["before", "after"]
     store.close()

@@ -29,7 +29,7 @@ def attached(
 ) -> tuple[Attachment, Message]:
     """What is to be known of the file, and the message that shows it. Its whole text stands behind the entry's reference."""
     if workspace is None:
-        raise BadInput("this session has no workspace to keep files in; give it Surroundings(workspace=…)")
+        raise BadInput("this session has no workspace to keep files in; give it Environment(workspace=…)")
     found = attach(
         workspace,
         path,

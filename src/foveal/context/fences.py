@@ -165,7 +165,7 @@ class Registry:
         if name not in self._formatters:
             raise BadPolicy(
                 f"fences.{kind.name}.formatter: there is no formatter {name!r}{nearest(name, self._formatters)}. "
-                "Give it to the session with Surroundings(formatters=…)"
+                "Give it to the session with Environment(formatters=…)"
             )
         try:
             made = self._formatters[name](text, dict(attributes))

@@ -5,7 +5,7 @@ A store keeps logs and does not understand them: it is given entries as bytes an
 - `append` has returned: the entries survive power loss, in order, all of them or none.
 - An entry id that is already in the log with the same payload is acknowledged with its place and not written twice, even if it
   is stamped anew or comes from another head; with another payload it is refused (`BadEntry`), and with it the whole append.
-- Only the newest holder of a session may append (`Fenced` for the others); a second holder is refused while the first lives
+- Only the newest holder of a session may append (`LeaseLost` for the others); a second holder is refused while the first lives
   (`SessionHeld`).
 - Any changed bit of any row is found when the row is read (`StoreCorrupt`); the rows before it are given first, and those
   after it can still be read.

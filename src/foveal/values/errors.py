@@ -19,7 +19,7 @@
         ├── StoreCorrupt        damage, with its place
         ├── SchemaTooNew        written by a newer Foveal
         ├── SessionHeld         another writer has the session
-        └── Fenced              this writer lost the session to a newer one
+        └── LeaseLost           this writer lost the session to a newer one
 
 Each message says what happened, whose doing it is and what to do next.
 """
