@@ -1,0 +1,61 @@
+"""Values that say how a session is opened: the model, what the host brings, and the sources of time and ids."""
+
+import time
+from base64 import b32encode
+from collections.abc import Callable, Mapping
+from secrets import token_bytes
+
+import msgspec
+
+from foveal.context.environment import Environment
+from foveal.models.counters import ModelCounter
+from foveal.project.arrival import NO_RENDERERS, Renderers
+from foveal.values.events import Listener, ignore
+from foveal.values.retention import RetentionRule
+from foveal.writers.port import Summariser
+
+NO_RETENTION: Mapping[str, RetentionRule] = {}
+
+
+class Model(msgspec.Struct, frozen=True):
+    """A model by name, with the dialect to speak and the counter to count with where the catalogue's are not wanted."""
+
+    id: str
+    dialect: str | None = None
+    """`openai_chat`, `openai_responses`, `anthropic` or `gemini`; by default the one of the model's provider."""
+    counter: ModelCounter | None = None
+    """Counts in place of the model's own, for budgets that are given in other tokens."""
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts that the host program brings to a session."""
+
+    summariser: Summariser | None = None
+    """Writes the prose of summaries; without one, code alone writes them."""
+    on_event: Listener = ignore
+    """Called with each event of the session."""
+    environment: Environment | None = None
+    """Workspace, skills, instructions and tools on demand that the session shows beside the conversation."""
+    retention: Mapping[str, RetentionRule] = NO_RETENTION
+    """Rules that tools were declared with, by tool name; `foveal.rules_of` collects them."""
+    renderers: Renderers = NO_RENDERERS
+    """Functions that shorten the results of a tool in the host's own way, by tool name."""
+    allowed_tools: frozenset[str] | None = None
+    """Names of the tools that may be offered; None allows all."""
+    author: str = "agent"
+    """Recorded as the author of the session's entries."""
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _random_id() -> str:
+    return b32encode(token_bytes(16))[:26].decode().lower()
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """Sources of time and of entry ids. Replays and tests give their own, so that the same run gives the same bytes."""
+
+    new_id: Callable[[], str] = _random_id
+    now_ms: Callable[[], int] = _now_ms
