@@ -344,9 +344,9 @@ def test_retention_survives_reopening_the_store(dialect: str, tmp_path: Path) ->
     store.close()
     store = open_store(path)
     with opened(store, dialect=dialect, new_id=ids) as session:
-        seq = session.view.seq
+        seq = session.view.facts.seq
         assert oracles.body(session.prompt(tools)) == before
-        assert session.view.seq == seq  # nothing new had to be said
+        assert session.view.facts.seq == seq  # nothing new had to be said
     store.close()
 
 

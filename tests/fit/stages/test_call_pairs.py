@@ -1,6 +1,6 @@
 """Runs of neighbouring atoms."""
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import neighbours
 from foveal.session.policy import BudgetTable, Oldest, Policy
 from foveal.session.session import Session

@@ -10,7 +10,7 @@ import msgspec
 from foveal.analysis.replay.case import MODEL, Case, Chat, Runner, Sent
 from foveal.analysis.replay.grounding import text_seen
 from foveal.analysis.replay.replay import ids_from
-from foveal.fit.fit import Scene, Stage
+from foveal.fit.scene import Proposal, Scene, Stage
 from foveal.fit.stages.summary_folds import shown_beside
 from foveal.recall import tools as recall_tools
 from foveal.session.policy import (
@@ -31,7 +31,7 @@ from foveal.summary import ledger
 from foveal.summary.compose import compose
 from foveal.summary.relevance import Standard
 from foveal.summary.state import decode
-from foveal.values.entry import Fold, FoldItem, RangeFold
+from foveal.values.entry import Fold, RangeFold
 from foveal.values.errors import OverBudget, Unrepresentable
 from foveal.values.prompt import Prompt
 from foveal.values.shown import Atom
@@ -103,7 +103,7 @@ class _Forced(msgspec.Struct, frozen=True):
     stage: BuiltIn
     last_resort: bool
 
-    def __call__(self, scene: Scene) -> Iterable[FoldItem | tuple[FoldItem, ...]]:
+    def __call__(self, scene: Scene) -> Iterable[Proposal]:
         return self.stage(scene)
 
 

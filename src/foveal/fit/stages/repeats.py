@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import msgspec
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.fit.stages.clear import LEAST_TOKENS
 from foveal.project.atoms import answered
 from foveal.text.shorten.reference import reference
