@@ -4,6 +4,7 @@ import pytest
 
 import foveal
 from foveal.dialects import DIALECTS
+from foveal.fit.stages.oldest import Oldest
 from foveal.recall import page, preview
 from foveal.session.policy import BudgetTable
 
@@ -38,7 +39,7 @@ def test_a_pinned_passage_outlives_its_entry(dialect):
 
 def test_an_unpinned_passage_goes_with_its_entry():
     """Unpinning takes back exactly that passage."""
-    policy = foveal.Policy(budget=BudgetTable(limit=2_000, reserve=0), stages=(foveal.Oldest(),))
+    policy = foveal.Policy(budget=BudgetTable(limit=2_000, reserve=0), stages=(Oldest(),))
     session = foveal.Session(foveal.open_store(), "s", model="gpt-5", policy=policy)
     session.append(foveal.user("Begin."))
     session.append(foveal.assistant("", foveal.ToolCall("r", "read_rules", "{}")))

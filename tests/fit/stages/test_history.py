@@ -3,7 +3,8 @@
 import pytest
 
 from foveal.fit.scene import Scene
-from foveal.session.policy import BudgetTable, History, Oldest, Policy, Shorten, policy_from
+from foveal.fit.stages.oldest import Oldest
+from foveal.session.policy import BudgetTable, History, Policy, Shorten, policy_from
 from foveal.session.session import Session
 from foveal.testing import oracles
 from foveal.testing.builders import open_session

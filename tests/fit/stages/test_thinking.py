@@ -3,7 +3,8 @@
 import pytest
 
 from foveal.fit.scene import Scene
-from foveal.session.policy import BudgetTable, Oldest, Policy, ThinkingWindow
+from foveal.fit.stages.oldest import Oldest
+from foveal.session.policy import BudgetTable, Policy, ThinkingWindow
 from foveal.session.session import Session
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, open_session

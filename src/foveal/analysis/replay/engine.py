@@ -11,6 +11,7 @@ from foveal.analysis.replay.case import MODEL, Case, Chat, Runner, Sent
 from foveal.analysis.replay.grounding import text_seen
 from foveal.analysis.replay.replay import ids_from
 from foveal.fit.scene import Proposal, Scene, Stage
+from foveal.fit.stages.oldest import Oldest
 from foveal.fit.stages.summary_folds import shown_beside
 from foveal.recall import tools as recall_tools
 from foveal.session.policy import (
@@ -19,7 +20,6 @@ from foveal.session.policy import (
     BuiltIn,
     Clear,
     Expired,
-    Oldest,
     Policy,
     Shorten,
     Summarise,
@@ -88,7 +88,7 @@ def _without(*kinds: type[BuiltIn]) -> tuple[BuiltIn, ...]:
     return tuple(stage for stage in DEFAULT_STAGES if not isinstance(stage, kinds))
 
 
-def _one_line(stage: BuiltIn) -> BuiltIn:
+def _one_line(stage: BuiltIn) -> Stage:
     """What a summary covers, covered by a line that says how much it was."""
     return Oldest(keep=stage.keep, last_resort=stage.last_resort) if isinstance(stage, Summarise) else stage
 
@@ -133,7 +133,7 @@ def _without_ledger(stage: BuiltIn) -> BuiltIn:
     return _LinesOnly(**msgspec.structs.asdict(stage)) if isinstance(stage, Summarise) else stage
 
 
-LEVELS_ONLY: tuple[BuiltIn, ...] = (
+LEVELS_ONLY: tuple[Stage, ...] = (
     Superseded(),
     Expired(),
     Shorten(),
