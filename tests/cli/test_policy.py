@@ -204,13 +204,13 @@ def test_a_session_that_somebody_writes_is_left_alone(run, tmp_path):
     with Session(store, "s", model="gpt-5") as session:
         entry = session.append(user("Hi."))
         session.prompt()
-        seq = session.view.seq
+        seq = session.view.facts.seq
         done = run("pin", "s", entry.id, "--store", tmp_path / "agent.db")
         assert done.code == 2
         assert re.search(r"session s is held by .*\(pid \d+\)", done.err)
         assert "nothing was written" in done.err
         session.append(user("Still mine."))
-        assert session.view.seq == seq + 1
+        assert session.view.facts.seq == seq + 1
     store.close()
 
 

@@ -335,9 +335,9 @@ def test_pins_and_rewinds_in_between(run, agent):
     """Every call is counted as it was sent, also where a mark changed how the calls before it would be shown now."""
     agent.open(limit=3_000)
     sent = [agent.step(lines=60).tokens for _ in range(10)]
-    agent.session.append(Pin(agent.session.view.first_user))
+    agent.session.append(Pin(agent.session.view.facts.first_user))
     sent += [agent.step(lines=60).tokens for _ in range(4)]
-    head = agent.session.view.head
+    head = agent.session.view.facts.head
     agent.step(lines=60)
     agent.session.rewind(head, "another way")
     agent.session.append(user("Another way."))

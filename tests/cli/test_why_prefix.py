@@ -151,15 +151,15 @@ def test_a_fence_that_follows_the_conversation_moves_it(run, agent):
 def test_a_pin_that_brings_something_back_moved_it(run, agent):
     """What was folded is whole again; pinning what was whole moves nothing."""
     agent.reopen(limit=3_000)
-    while not agent.session.view.folds:
+    while not agent.session.view.facts.folds:
         agent.step(size=200)
     agent.reopen(limit=30_000)
     agent.step()
-    agent.session.append(Pin(agent.session.view.first_user))
+    agent.session.append(Pin(agent.session.view.facts.first_user))
     agent.step()
     agent.session.append(Pin(agent.results[0]))
     agent.step()
-    calls = agent.session.view.calls
+    calls = agent.session.view.facts.calls
     path = agent.done()
     assert movers(run, path, calls - 1)[0] == []
     named, found = movers(run, path, calls)
@@ -169,7 +169,7 @@ def test_a_pin_that_brings_something_back_moved_it(run, agent):
 
 def test_a_rewind_is_named(run, agent):
     agent.step()
-    entry = agent.session.view.head
+    entry = agent.session.view.facts.head
     agent.step()
     agent.session.rewind(entry, "try another way")
     agent.session.append(user("Another way."))

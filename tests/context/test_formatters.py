@@ -39,7 +39,7 @@ def opened(dialect: str = "openai_chat", *, store: Any = None, new_ids: str = "f
         new_id=counted_ids(new_ids),
         clock_ms=count().__next__,
     )
-    if session.view.head is None:
+    if session.view.facts.head is None:
         session.append(user("REQUEST"))
     return session
 

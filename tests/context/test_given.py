@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from foveal import AsyncSession, Policy, ToolCall, assistant, result, system, user
-from foveal.project.projection import RECALL_TOOL, SEARCH_TOOL
 from foveal.recall.search import search
 from foveal.session import session as session_module
 from foveal.session.policy import BudgetTable
@@ -18,6 +17,7 @@ from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, READ_TOOL, counted_ids
 from foveal.values.errors import BadInput, NotFound
+from foveal.values.own_tools import RECALL_TOOL, SEARCH_TOOL
 from foveal.values.prompt import Prompt
 
 EVERY = pytest.mark.parametrize("dialect", sorted(MODELS))
@@ -60,7 +60,7 @@ def texts(prompt: Prompt) -> str:
 
 def served(child: Session, name: str, **asked: Any) -> str:
     """What one of the child's own tools answers, as the model sees it."""
-    call = ToolCall(f"r{child.view.seq}", name, msgspec.json.encode(asked).decode())
+    call = ToolCall(f"r{child.view.facts.seq}", name, msgspec.json.encode(asked).decode())
     child.append(assistant("", call))
     assert child.serve() == []
     return texts(child.prompt([READ_TOOL]))
@@ -72,7 +72,7 @@ def test_a_child_recalls_what_it_was_given(store: MemoryStore, dialect: str) -> 
     parent, ids = parent_of(store, dialect)
     child = parent.child("scout", "TASK", tools=["read"], refs=[ids["found"]])
     prompt = child.prompt([READ_TOOL])
-    tokens = parent.view.lens.measure.count(FOUND)
+    tokens = parent.view.projection.measure.count(FOUND)
     line = f"[given: result of read {{'path': 'a.py'}}: {tokens:,} tokens under ref {ids['found'][:10]}]"
     assert line in texts(prompt)
     assert "GIVEN LINE" not in texts(prompt)
@@ -178,7 +178,7 @@ def test_the_line_of_a_reference_outlives_every_fold(store: MemoryStore) -> None
         prompt = child.prompt([READ_TOOL])
         assert f"ref {ids['found'][:10]}]" in texts(prompt)
         assert prompt.tokens <= 2_000
-    assert child.view.folds > 2
+    assert child.view.facts.folds > 2
     assert child.recall(ids["found"]) == FOUND
 
 
@@ -187,8 +187,8 @@ def test_a_gift_is_no_request(store: MemoryStore) -> None:
     parent, _ = parent_of(store)
     asked = parent.append(user("Use @anything."))
     child = parent.child("scout", "TASK", refs=[asked.id])
-    assert (child.view.first_user, child.view.turns) == (child.view.last_user, 1)
-    assert child.view.first_user != asked.id
+    assert (child.view.facts.first_user, child.view.facts.turns) == (child.view.facts.last_user, 1)
+    assert child.view.facts.first_user != asked.id
     assert child.mentioned.unknown == ()
 
 
@@ -236,9 +236,9 @@ def test_ids_of_the_hosts_own_do_not_meet(store: MemoryStore) -> None:
 def test_the_parent_is_as_it_was(store: MemoryStore) -> None:
     """Giving writes nothing to the parent's log, and the child's originals do not change with it."""
     parent, ids = parent_of(store)
-    head = parent.view.head
+    head = parent.view.facts.head
     child = parent.child("scout", "TASK", refs=[ids["found"]])
-    assert parent.view.head == head
+    assert parent.view.facts.head == head
     parent.rewind(ids["request"])
     assert child.recall(ids["found"]) == FOUND
 

@@ -14,7 +14,6 @@ from foveal.context.fences import FenceKind
 from foveal.context.toolbox import toolbox
 from foveal.context.workspace import Workspace
 from foveal.models.counters import counter_for, image_size, image_tokens
-from foveal.project.projection import RECALL_TOOL
 from foveal.recall.search import search
 from foveal.session import session as session_module
 from foveal.session.policy import BudgetTable
@@ -23,6 +22,7 @@ from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, READ_TOOL, counted_ids
 from foveal.values.errors import BadInput, NotFound
+from foveal.values.own_tools import RECALL_TOOL
 from foveal.values.prompt import Prompt
 
 from .files import made
@@ -121,8 +121,8 @@ def test_a_file_is_no_request(opened, file) -> None:
     asked = session.append(user("Go."))
     session.inject("docs", "FENCE")
     session.attach(file("b.txt", "last of all"))
-    assert session.view.first_user == session.view.last_user == asked.id
-    assert session.view.turns == 1
+    assert session.view.facts.first_user == session.view.facts.last_user == asked.id
+    assert session.view.facts.turns == 1
     assert "FENCE" in texts(session.prompt())
     session.append(assistant("Done."))
     session.attach(file("c.txt", "more"))
@@ -252,14 +252,14 @@ def test_a_file_without_a_workspace_is_refused(tmp_path: Path) -> None:
     session = Session(MemoryStore(), "s", model="gpt-5")
     with pytest.raises(BadInput, match="Environment"):
         session.attach(tmp_path / "a.txt")
-    assert session.view.head is None
+    assert session.view.facts.head is None
 
 
 def test_a_file_that_is_not_there_is_refused(opened, tmp_path: Path) -> None:
     session = opened()
     with pytest.raises(BadInput, match="cannot be read"):
         session.attach(tmp_path / "none.txt")
-    assert session.view.head is None
+    assert session.view.facts.head is None
 
 
 @pytest.mark.parametrize("every", [256, 1], ids=["from the log", "from a snapshot"])
@@ -289,11 +289,11 @@ def test_an_attachment_can_be_folded_and_recalled(opened, file) -> None:
     session = opened(limit=3_000)
     session.append(user("Go."))
     session.attach(file("worker.log", LOG))
-    ref = session.view.head[:10]
+    ref = session.view.facts.head[:10]
     for n in range(8):
         session.extend([assistant("", ToolCall(f"c{n}", "read", "{}")), result(f"c{n}", f"line {n}\n" * 200)])
         assert session.prompt([READ_TOOL]).tokens <= 3_000
-    assert session.view.folds
+    assert session.view.facts.folds
     assert session.recall(ref) == LOG
 
 

@@ -295,13 +295,13 @@ def test_content_of_users_does_not_stand_after_the_system_prompt() -> None:
 def test_what_cannot_be_framed_is_not_kept() -> None:
     """A bad attribute or an unknown kind is refused by `inject`; the log is as it was and the next prompt is built."""
     session = begun(opened("openai_chat", kind()))
-    head = session.view.head
+    head = session.view.facts.head
     for wrong in ("_x", "a" * 40, "Upper"):
         with pytest.raises(BadInput, match="attribute"):
             session.inject("docs", "FENCE", **{wrong: "1"})
     with pytest.raises(BadInput, match="Did you mean `docs`"):
         session.inject("doc", "FENCE")
-    assert session.view.head == head
+    assert session.view.facts.head == head
     assert oracles.problems(session.prompt()) == []
 
 
@@ -352,7 +352,7 @@ def test_fences_are_no_part_of_the_conversation(dialect: str) -> None:
         return [(atom.kind, atom.size, [(item.role, item.shown) for item in atom.items]) for atom in session.view.atoms]
 
     assert shape(fenced) == shape(plain)
-    assert (fenced.view.size, fenced.view.turns) == (plain.view.size, plain.view.turns)
+    assert (fenced.view.size, fenced.view.facts.turns) == (plain.view.size, plain.view.facts.turns)
 
 
 MANY = (
@@ -398,11 +398,11 @@ def test_a_session_opened_again_shows_the_same_beside(
     store = MemoryStore()
     kept = many(dialect, store)
     play(kept, 7)
-    before = kept.view.fences
+    before = kept.view.facts.fences
     expected = kept.prompt([READ_TOOL], host=host)
     kept.close()
     again = many(dialect, store, new_ids="again")
-    assert set(again.view.fences) >= {fence for fence in before if fence.kind in ("rules", "before")}
+    assert set(again.view.facts.fences) >= {fence for fence in before if fence.kind in ("rules", "before")}
     prompt = again.prompt([READ_TOOL], host=host)
     assert oracles.body(prompt) == oracles.body(expected)
     assert (prompt.tokens, prompt.trace.tokens) == (expected.tokens, expected.trace.tokens)
@@ -612,7 +612,7 @@ def test_todos_outlive_a_fold() -> None:
     for n in range(2, 14):
         step(session, n, told=f"line {n}\n" * 150)
         assert "todos_open" in reminded(session.prompt([READ_TOOL]))
-    assert session.view.folds
+    assert session.view.facts.folds
     session.close()
     assert "todos_open" in reminded(opened("openai_chat", remind=True, store=store, limit=3_000, new_ids="b").prompt())
 

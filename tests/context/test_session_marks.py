@@ -89,7 +89,7 @@ def test_what_does_not_change_is_not_written() -> None:
         step(session, n, time="12:00")
     said = [[one.name for one in mark.blocks[-1].said] if mark.blocks else [] for mark in marks(store)]
     assert said == [["clock", "rare"], ["clock"], ["clock", "rare"], ["clock"], ["clock", "rare"], ["clock"]]
-    assert session.view.reminded == {"clock": 10, "rare": 9}
+    assert session.view.facts.reminded == {"clock": 10, "rare": 9}
 
 
 @EVERY
@@ -105,7 +105,7 @@ def test_every_prompt_is_built_again(dialect: str, every: int, monkeypatch: pyte
     session.inject("docs", "DOCUMENT")
     prompts += [step(session, n, time=f"12:{n:02}") for n in range(4, 7)]
     are_built_again(store, dialect, prompts)
-    home = session.view.head
+    home = session.view.facts.head
     assert home is not None
     for n in range(7, 10):
         step(session, n, time=f"13:{n:02}")
@@ -123,13 +123,13 @@ def test_a_rewind_takes_back_what_was_said() -> None:
     """A reminder that rests is due again where it was not said yet."""
     session = begun(MemoryStore())
     step(session, 0, time="12:00")
-    home = session.view.head
+    home = session.view.facts.head
     assert home is not None
     for n in range(1, 6):
         step(session, n, time="12:00")
-    assert session.view.reminded == {"clock": 6, "rare": 5}
+    assert session.view.facts.reminded == {"clock": 6, "rare": 5}
     session.rewind(home)
-    assert session.view.reminded == {"clock": 1, "rare": 1}
+    assert session.view.facts.reminded == {"clock": 1, "rare": 1}
 
 
 def test_a_lost_mark_is_seen_and_mended() -> None:
@@ -189,7 +189,7 @@ def test_the_lines_add_up_to_what_is_sent(texts: list[str]) -> None:
         session.remind(text, name=f"n{n}")
     prompt = session.prompt(host=Host(facts={"time": "12:00"}))
     lines = [line for line in prompt.trace.lines if line.kind == "reminder"]
-    beside = session.view.beside
+    beside = session.view.facts.context
     assert beside is not None
     block = beside.blocks[-1]
     assert sum(line.tokens for line in lines) == block.tokens

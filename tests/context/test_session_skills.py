@@ -157,7 +157,7 @@ def test_instructions_are_never_summarised(project: Path) -> None:
         prompt = session.prompt([READ_TOOL])
         assert head(prompt).count("Instructions from AGENTS.md:\n\nAlways run make test.") == 1
         assert texts(prompt).count("Always run make test.") == 1
-    assert session.view.folds > 3
+    assert session.view.facts.folds > 3
 
 
 def test_whoever_gives_no_instructions_leaves_those_that_are_there(project: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_skill_is_read_by_the_model_and_stays(skills: Skills, dialect: str) ->
     for n in range(12):
         step(session, n, told=f"line {n}\n" * 150)
         prompt = session.prompt([READ_TOOL])
-    assert session.view.folds
+    assert session.view.facts.folds
     assert "How to work with pdf: read [fields](fields.md) first." in texts(prompt)
     assert "Active skill: pdf." in texts(prompt)
     session.close()
@@ -241,7 +241,7 @@ def space(tmp_path: Path) -> Workspace:
 
 def read_skill(session: Session, name: str = "pdf") -> str:
     """What the model is answered when it reads a skill."""
-    session.append(assistant("", ToolCall(f"s{session.view.seq}", "foveal_skill", f'{{"name": "{name}"}}')))
+    session.append(assistant("", ToolCall(f"s{session.view.facts.seq}", "foveal_skill", f'{{"name": "{name}"}}')))
     assert session.serve() == []
     return next(text for text in reversed(list(oracles.strings(session.prompt().request))) if "How to work" in text)
 

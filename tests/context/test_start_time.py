@@ -135,7 +135,7 @@ def test_calls_minutes_apart_have_the_same_prefix(dialect: str) -> None:
     assert texts(second).count("This session began") == 1
     assert SAID in texts(first)
     assert SAID in texts(second)
-    assert session.view.fences[-1].call == 1  # put there once, for the first call
+    assert session.view.facts.fences[-1].call == 1  # put there once, for the first call
 
 
 @EVERY

@@ -11,13 +11,12 @@ from unittest.mock import patch
 
 import msgspec
 
+from foveal.fit.fit import FitSteps
 from foveal.fit.stages import summary_folds as summing
 from foveal.fit.stages.shorten import Shorten
 from foveal.models.counters import calibration
 from foveal.models.counters.calibration import Calibration
-from foveal.project.atoms import Atoms
-from foveal.project.folding import Folding
-from foveal.project.view import View
+from foveal.project.transcript import Transcript
 from foveal.record import overflow
 from foveal.session import planner as planning
 from foveal.session import session
@@ -55,9 +54,9 @@ def never_refuses() -> AbstractContextManager[Any]:
     """What does not fit is folded all the same, again at every call."""
     real = planning.fit
 
-    def fit(view: Any, *sizes: Any, **options: Any) -> Fold | None:
+    def fit(view: Any, *sizes: Any, **options: Any) -> FitSteps:
         try:
-            return real(view, *sizes, **options)
+            return (yield from real(view, *sizes, **options))
         except OverBudget:
             return Fold((), "too large", view.size.tokens, view.size.tokens, 0)
 
@@ -70,7 +69,7 @@ def believes_old_usage() -> AbstractContextManager[Any]:
 
     def limits(self: ModelSetup, view: Any, setup: Any) -> MessageLimits:
         found = real(self, view, setup)
-        believed = max(view.size.tokens, view.usage[-1][1] if view.usage else 0)
+        believed = max(view.size.tokens, view.facts.usage[-1][1] if view.facts.usage else 0)
         share = view.size.tokens / max(1, believed)
         return MessageLimits(*(msgspec.structs.replace(size, tokens=int(size.tokens * share)) for size in found))
 
@@ -79,24 +78,28 @@ def believes_old_usage() -> AbstractContextManager[Any]:
 
 def cuts_atoms() -> AbstractContextManager[Any]:
     """A range ends in the middle of an atom: the call goes and its results stay."""
-    real = Folding._fold_range
+    real = Transcript._fold_range
 
-    def fold_range(self: Any, fold: RangeFold) -> None:
+    def fold_range(self: Any, fold: RangeFold) -> bool:
         place = self.place(fold.last)
         atom = self.atoms[place] if place is not None else None
-        real(self, fold)
+        applied = real(self, fold)
         if atom is not None and atom.kind == "tools":
             silent = tuple(msgspec.structs.replace(shown, part=None) for shown in atom.items[0].shown)
             half = (msgspec.structs.replace(atom.items[0], shown=silent), *atom.items[1:])
             self.atoms.insert(self.place(fold.last) + 1, msgspec.structs.replace(atom, items=half))
             self._recount()
+        return applied
 
-    return patch.object(Folding, "_fold_range", fold_range)
+    return patch.object(Transcript, "_fold_range", fold_range)
 
 
 def cuts_running_loops() -> AbstractContextManager[Any]:
     """The reply that opened a running loop is a reply like any other."""
-    return patch.object(Atoms, "loop_opener", lambda _self: None)
+    broken = ExitStack()
+    for module in ("foveal.project.transcript", "foveal.fit.scene"):
+        broken.enter_context(patch(f"{module}.loop_opener", lambda _atoms: None))
+    return broken
 
 
 def ignores_pins() -> AbstractContextManager[Any]:
@@ -147,7 +150,7 @@ def keeps_the_order_of_tools() -> AbstractContextManager[Any]:
 def resumes_with_everything() -> AbstractContextManager[Any]:
     """Opening a session forgets what was folded."""
 
-    def open_view(store: Any, name: str, optics: Any) -> Any:
+    def open_view(store: Any, name: str, optics: Any, _snapshot: Any) -> Any:
         rows = branch(store.rows(name))
         return view_of([row for row in rows if not row.payload.startswith(b'={"is":"fold"')], name, optics)
 
@@ -167,7 +170,7 @@ def needs_usage() -> AbstractContextManager[Any]:
     endless = Size(10**9, 10**12, 10**6)
 
     def limits(self: ModelSetup, view: Any, setup: Any) -> MessageLimits:
-        return real(self, view, setup) if view.usage else MessageLimits(endless, endless, endless)
+        return real(self, view, setup) if view.facts.usage else MessageLimits(endless, endless, endless)
 
     return patch.object(ModelSetup, "limits", limits)
 
@@ -179,15 +182,16 @@ def excludes_nothing() -> AbstractContextManager[Any]:
 
 def has_the_last_word() -> AbstractContextManager[Any]:
     """What stands for the covered is put after everything else."""
-    real = Folding._fold_range
+    real = Transcript._fold_range
 
-    def fold_range(self: Any, fold: RangeFold) -> None:
-        real(self, fold)
+    def fold_range(self: Any, fold: RangeFold) -> bool:
+        applied = real(self, fold)
         self.atoms.sort(key=lambda atom: atom.gap is not None)
-        self.changed_from = 0
+        self._mark_changed(0)
         self._recount()
+        return applied
 
-    return patch.object(Folding, "_fold_range", fold_range)
+    return patch.object(Transcript, "_fold_range", fold_range)
 
 
 def lives_in_its_parents_window() -> AbstractContextManager[Any]:
@@ -226,13 +230,15 @@ def believes_counting_four_times() -> AbstractContextManager[Any]:
 
 def keeps_its_summary() -> AbstractContextManager[Any]:
     """A summary is never written shorter, whatever the limit."""
-    real = Folding.shrinks
+    real = Transcript.shrinks
 
     def shrinks(self: Any, fold: Any) -> bool:
-        is_old = isinstance(fold, RangeFold) and fold.level == "summary" and not any(True for _ in self.places(fold))
+        is_old = (
+            isinstance(fold, RangeFold) and fold.level == "summary" and not any(True for _ in self.covered_by(fold))
+        )
         return real(self, fold) and not is_old
 
-    return patch.object(Folding, "shrinks", shrinks)
+    return patch.object(Transcript, "shrinks", shrinks)
 
 
 def shortens_nothing() -> AbstractContextManager[Any]:
@@ -281,17 +287,17 @@ def goes_back_after_summarising() -> AbstractContextManager[Any]:
 
 
 def tells_to_start_again() -> AbstractContextManager[Any]:
-    real = Folding._gap
+    real = Transcript._gap
 
     def gap(self: Any, run: Any, fold: RangeFold, text: str) -> Any:
         return real(self, run, fold, f"{text}\nPlease continue: start with the steps of your instructions.")
 
-    return patch.object(Folding, "_gap", gap)
+    return patch.object(Transcript, "_gap", gap)
 
 
 def stubs_what_was_read() -> AbstractContextManager[Any]:
     """A result that was seen before is shown as a line that says so."""
-    real, seen = View._retained, set[str]()
+    real, seen = Transcript._retained, set[str]()
 
     def retained(self: Any, shown: Any, ref: str) -> Any:
         text = str(shown.part.content) if isinstance(shown.part, ToolResult) else ""
@@ -301,12 +307,12 @@ def stubs_what_was_read() -> AbstractContextManager[Any]:
             return real(self, shown, ref)
         return msgspec.structs.replace(shown, part=replace_part(shown.part, "[unchanged since it was last read]"))
 
-    return patch.object(View, "_retained", retained)
+    return patch.object(Transcript, "_retained", retained)
 
 
 def believes_every_harness() -> AbstractContextManager[Any]:
     """Whatever comes in the user's role is a request."""
-    return patch("foveal.project.view.spoken", lambda text: text)
+    return patch("foveal.project.transcript.spoken", lambda text: text)
 
 
 def shows_lines_as_they_are() -> AbstractContextManager[Any]:

@@ -53,7 +53,7 @@ def run(session: Session, messages: Sequence[Message], *, rules: Sequence[str] =
         if message.role == "assistant":
             watch.ask()
         watch.append(message)
-        if session.view.folds >= most_folds and number < late:
+        if session.view.facts.folds >= most_folds and number < late:
             late = number + 1
             watch.mark()
             break
@@ -75,7 +75,7 @@ class _Watch:
 
     def append(self, message: Message) -> None:
         entry = self.session.append(message)
-        self._taken[self.session.view.seq] = message
+        self._taken[self.session.view.facts.seq] = message
         if message.role not in ("user", "system"):
             return
         text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
@@ -103,8 +103,8 @@ class _Watch:
     def _folded(self, prompt: Prompt) -> None:
         gaps = [atom for atom in prompt.atoms if atom.gap]
         self.summary = max(self.summary, sum(atom.size.tokens for atom in gaps))
-        self.state = max(self.state, len(self.session.view.carried))
-        summary = decode(self.session.view.carried)
+        self.state = max(self.state, len(self.session.view.facts.summary.state))
+        summary = decode(self.session.view.facts.summary.state)
         if self.first is None:
             self.first = _names(summary.ledger)
         self.differ += summary.ledger.todos != self._todos(summary.now)
@@ -120,7 +120,7 @@ class _Watch:
 
     def mark(self) -> None:
         self.at_mark = (
-            _names(decode(self.session.view.carried).ledger),
+            _names(decode(self.session.view.facts.summary.state).ledger),
             "\n".join(_texts(self._last)) if self._last else "",
         )
 
@@ -130,7 +130,7 @@ class _Watch:
         kept, text = self.at_mark
         view = self.session.view
         return Chain(
-            view.folds,
+            view.facts.folds,
             self.calls,
             self.refused,
             self.tokens,

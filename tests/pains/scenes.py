@@ -137,7 +137,7 @@ def section(prompt: Prompt, title: str) -> str:
 
 def known(session: Session) -> Summary:
     """What the newest summary is made from."""
-    return decode(session.view.carried)
+    return decode(session.view.facts.summary.state)
 
 
 def folds(prompts: Sequence[Prompt]) -> int:

@@ -30,7 +30,7 @@ def test_pain_01_compaction_loop() -> None:
         assert refusal is not None, "a prompt that cannot fit was built"
         assert refusal.needed == sum(refusal.parts.values()) > refusal.limit
         assert {"tools", "system prompt", "latest request"} <= refusal.parts.keys()
-    assert session.view.folds == 0
+    assert session.view.facts.folds == 0
     narrow = opened(4_000)
     narrow.extend([system("rule " * 3_300), user("Go.")])
     prompts = []
@@ -89,7 +89,7 @@ def test_pain_10_gate_deadlock() -> None:
     covered = asked(session).fold
     assert covered
     assert covered.before - covered.after > 40_000
-    count = session.view.lens.measure.count
+    count = session.view.projection.measure.count
     sizes = [sum(count(message["content"]) for message in messages_of(question)) for question in questions]
     assert len(sizes) == 1
     assert max(sizes) <= 32_000
@@ -164,7 +164,7 @@ def test_pain_17_no_usage() -> None:
     """With a server that never reports usage, prompts are folded in time by our own count."""
     session = begun(5_000)
     prompts = works(session, 16)
-    assert session.view.usage == ()
+    assert session.view.facts.usage == ()
     assert all(oracles.recount(prompt) <= prompt.tokens <= 5_000 for prompt in prompts)
     assert folds(prompts) >= 2
 
@@ -209,7 +209,7 @@ def test_pain_18_rate_limit_read_as_overflow() -> None:
     works(session, 30)
     raised = _recovered(session, ProviderError(RATE_LIMITS[0], None))
     assert isinstance(raised, ProviderError)
-    assert session.view.folds == 0
+    assert session.view.facts.folds == 0
     assert session.recover(ProviderError("maximum context length is 20000 tokens", 400)).tokens <= 20_000
     ends = [_recovered(session, ProviderError("context_length_exceeded", 400)) for _ in range(3)]
     assert isinstance(ends[-1], ContextOverflow)
@@ -243,7 +243,7 @@ def test_pain_20_sub_agents_have_no_context_management() -> None:
     assert folds(prompts) >= 1
     works(parent, 2, start=100)
     parents = asked(parent)
-    assert parent.view.folds == 0
+    assert parent.view.facts.folds == 0
     assert "slow query" not in said(parents)
     assert "lib/part15.py" not in said(parents)
     assert "nightly import" not in said(prompts[-1])

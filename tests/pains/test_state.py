@@ -170,7 +170,7 @@ def test_pain_19_agent_stops_after_compaction() -> None:
         for one in (session, whole):
             works(one, 12, lines=20)
         ends = [asked(session).wires[-1], asked(whole).wires[-1]]
-        assert session.view.folds >= 1
+        assert session.view.facts.folds >= 1
         assert ends[0] == ends[1], f"{dialect}: a running loop ends with its newest result"
         for one in (session, whole):
             one.append(assistant("Done. Shall I write the change?"))
@@ -210,7 +210,7 @@ def test_pain_23_latency() -> None:
     )
     try:
         prompts = list[Prompt]()
-        while session.view.folds < 6 and len(heard.of(SummaryRefused)) >= min(session.view.folds, 3):
+        while session.view.facts.folds < 6 and len(heard.of(SummaryRefused)) >= min(session.view.facts.folds, 3):
             prompts += works(session, 1, start=len(prompts))
         refusals = heard.of(SummaryRefused)
         assert [event.why for event in refusals] == ["deadline"] * 3
@@ -233,7 +233,7 @@ def test_pain_23_latency() -> None:
             works(ahead, 1, start=next(numbers), lines=14)
         assert started.wait(5.0), "asked at the soft trigger"
         assert not release.is_set(), "and nobody waited for the answer"
-        assert ahead.view.folds == 0
+        assert ahead.view.facts.folds == 0
     finally:
         release.set()
         ahead.close()
@@ -289,7 +289,7 @@ def test_pain_25_drift() -> None:
     does(session, "u0", "bash", {"command": "ordertool sync --account acct_91c2d"}, "synced")
     does(session, "u1", "bash", {"command": "ordertool check --account acct_91c2d"}, "ok")
     prompts = list[Prompt]()
-    while session.view.folds < 10:
+    while session.view.facts.folds < 10:
         prompts += works(session, 1, start=len(prompts))
     text = said(prompts[-1])
     assert "vault/ops-3fe1. It rotates weekly" in text
@@ -333,7 +333,7 @@ def test_pain_legitimate_re_reads_are_shown() -> None:
     session = begun(6_000)
     does(session, "a1", "read", {"path": "lib/a.py"}, text_of(1, 14))
     works(session, 10, start=100)
-    assert session.view.folds >= 1
+    assert session.view.facts.folds >= 1
     for time in range(3):
         does(session, f"again{time}", "read", {"path": "lib/a.py"}, text_of(1, 14))
         assert asked(session).wires[-1]["content"] == text_of(1, 14)
@@ -345,7 +345,7 @@ def test_pain_visibility() -> None:
     heard = Watcher()
     session = begun(5_000, on_event=heard)
     levels: list[str] = []
-    while session.view.folds < 1:
+    while session.view.facts.folds < 1:
         levels.append(session.pressure.level)
         works(session, 1, start=len(levels))
     assert len(heard) == 2, "one that it began, one that it ended"

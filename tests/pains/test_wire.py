@@ -83,9 +83,9 @@ def test_pain_13_volatile_prefix() -> None:
     assert bodies[0] == bodies[1]
     session = begun(9_000, store=store)
     works(session, 3, tools=[READ_TOOL, BASH_TOOL])
-    seq = session.view.seq
+    seq = session.view.facts.seq
     asked(session, [BASH_TOOL, READ_TOOL])
-    assert session.view.seq == seq, "nothing is recorded for another order"
+    assert session.view.facts.seq == seq, "nothing is recorded for another order"
 
 
 def test_pain_14_summary_call_uncached() -> None:
@@ -115,7 +115,7 @@ def test_pain_15_cold_resume() -> None:
         prompts += works(session, 1, start=len(prompts))
     for number in range(2):
         does(session, f"again{number}", "read", {"path": "lib/again.py"}, text_of(77, 24))
-    last, raw = asked(session), session.view.raw_tokens
+    last, raw = asked(session), session.view.facts.raw_tokens
     session.close()
     resumed = opened(6_000, store=store, new_id=ids, clock_ms=count(1_000).__next__)
     first = asked(resumed)

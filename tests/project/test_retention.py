@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from foveal import BadPolicy, OverBudget, Prompt, Session, open_store, retain, rules_of
+from foveal.fit.stages.oldest import Oldest
 from foveal.models.counters import encoding
 from foveal.project.retention_layers import Scenario, Toolkit, layers_from, rule_from
-from foveal.session.policy import BudgetTable, Clear, Expired, History, Oldest, Policy, Shorten, Superseded
+from foveal.session.policy import BudgetTable, Clear, Expired, History, Policy, Shorten, Superseded
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
 from foveal.testing import oracles
@@ -344,9 +345,9 @@ def test_retention_survives_reopening_the_store(dialect: str, tmp_path: Path) ->
     store.close()
     store = open_store(path)
     with opened(store, dialect=dialect, new_id=ids) as session:
-        seq = session.view.seq
+        seq = session.view.facts.seq
         assert oracles.body(session.prompt(tools)) == before
-        assert session.view.seq == seq  # nothing new had to be said
+        assert session.view.facts.seq == seq  # nothing new had to be said
     store.close()
 
 

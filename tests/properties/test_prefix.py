@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.project.projection import RECALL_TOOL
 from foveal.testing import oracles
 from foveal.testing.builders import (
     MODELS,
@@ -21,6 +20,7 @@ from foveal.testing.builders import (
 from foveal.testing.strategies import histories
 from foveal.values.entry import Message, assistant, result, user
 from foveal.values.entry import ToolCall as Call
+from foveal.values.own_tools import RECALL_TOOL
 from foveal.values.prompt import Prompt
 
 DIALECTS = sorted(MODELS)

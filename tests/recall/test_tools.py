@@ -144,9 +144,9 @@ def test_a_reply_without_calls_has_nothing_to_serve() -> None:
     session = opened()
     assert session.serve() == []
     session.extend((user("Go."), assistant("", ToolCall("c0", "read", "{}")), result("c0", "x"), assistant("Done.")))
-    seq = session.view.seq
+    seq = session.view.facts.seq
     assert session.serve() == []
-    assert session.view.seq == seq
+    assert session.view.facts.seq == seq
 
 
 def test_the_recalled_text_is_the_original() -> None:

@@ -301,11 +301,11 @@ def test_other_errors_are_raised_again_untouched() -> None:
     """The host's own handling of rate limits sees the very exception; nothing is folded or written."""
     session = filled()
     session.prompt()
-    error, seq = Answer(NO_OVERFLOW[0], 429), session.view.seq
+    error, seq = Answer(NO_OVERFLOW[0], 429), session.view.facts.seq
     with pytest.raises(Answer) as raised:
         session.recover(error)
     assert raised.value is error
-    assert session.view.seq == seq
+    assert session.view.facts.seq == seq
     with pytest.raises(BadInput, match="tells of no overflow"):
         session.recover("Overloaded")
 
@@ -335,7 +335,7 @@ def test_a_reply_ends_the_count() -> None:
         session.append(assistant("That went through."))
         session.append(user("Go on."))
         session.prompt()
-    assert session.view.overflows == 0
+    assert session.view.facts.overflows == 0
 
 
 def test_recovery_asks_no_model() -> None:

@@ -15,7 +15,6 @@ from foveal.context.instructions import Instructions
 from foveal.context.port import Host
 from foveal.context.toolbox import toolbox
 from foveal.context.workspace import Workspace
-from foveal.project.projection import RECALL_TOOL
 from foveal.recall.search import search
 from foveal.session.policy import BudgetTable
 from foveal.session.session import Session
@@ -23,6 +22,7 @@ from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, READ_TOOL, counted_ids
 from foveal.values.errors import BadInput, NotFound, OverBudget
+from foveal.values.own_tools import RECALL_TOOL
 from foveal.values.prompt import Prompt
 
 DIALECTS = sorted(MODELS)
@@ -83,7 +83,7 @@ def test_a_child_sees_its_task_and_what_it_was_given(store: MemoryStore, dialect
     assert offered(prompt) == ["read"]
     assert (prompt.setup.model, prompt.setup.dialect) == (MODELS[dialect], dialect)
     assert oracles.problems(prompt) == []
-    assert (child.view.first_user, child.view.turns) == (child.view.last_user, 1)
+    assert (child.view.facts.first_user, child.view.facts.turns) == (child.view.facts.last_user, 1)
 
 
 def test_a_child_that_is_given_nothing_has_nothing(store: MemoryStore) -> None:
@@ -133,8 +133,8 @@ def test_a_child_has_a_window_of_its_own(store: MemoryStore) -> None:
     for n in range(10):
         child.extend([assistant("", ToolCall(f"k{n}", "read", "{}")), result(f"k{n}", f"line {n}\n" * 80)])
         assert child.prompt([READ_TOOL]).tokens <= 1_500
-    assert child.view.folds
-    assert (parent.view.size, parent.view.folds) == (before, 0)
+    assert child.view.facts.folds
+    assert (parent.view.size, parent.view.facts.folds) == (before, 0)
     with pytest.raises(OverBudget, match="limit is 1,500"):
         parent.child("other", "TASK " * 3_000, policy=policy(1_500)).prompt()
 
@@ -144,7 +144,7 @@ def test_references_are_good_in_one_session_only(store: MemoryStore) -> None:
     parent = parent_of(store)
     child = parent.child("scout", "TASK", tools=["read"])
     child.extend([assistant("", ToolCall("k1", "read", "{}")), result("k1", "CHILD SECRET")])
-    theirs, ours = child.view.head[:10], parent.view.atoms[-1].items[-1].id[:10]
+    theirs, ours = child.view.facts.head[:10], parent.view.atoms[-1].items[-1].id[:10]
     absent = "zzzzzzzzzz"
     for session, foreign in ((child, ours), (parent, theirs)):
         said = []
@@ -163,7 +163,7 @@ def test_the_recall_tool_of_a_child_knows_no_other_session(store: MemoryStore) -
     child = parent.child("scout", "TASK", tools=["read"], policy=policy(1_000))
     child.extend([assistant("", ToolCall("k1", "read", "{}")), result("k1", "line\n" * 3_000)])
     assert RECALL_TOOL in offered(child.prompt([READ_TOOL]))
-    asked = [parent.view.atoms[-1].items[-1].id[:10], f"{parent.view.atoms[0].first}..{parent.view.head}"]
+    asked = [parent.view.atoms[-1].items[-1].id[:10], f"{parent.view.atoms[0].first}..{parent.view.facts.head}"]
     calls = [ToolCall(f"r{i}", RECALL_TOOL, msgspec.json.encode({"ref": ref}).decode()) for i, ref in enumerate(asked)]
     child.append(assistant("", *calls))
     assert child.serve() == []
@@ -187,11 +187,11 @@ def test_a_child_goes_on_where_it_was(store: MemoryStore) -> None:
 def test_what_a_child_returns_is_all_that_its_parent_gets(store: MemoryStore) -> None:
     """The parent's log grows by what its host appends, and by nothing else."""
     parent = parent_of(store)
-    head = parent.view.head
+    head = parent.view.facts.head
     child = parent.child("scout", "TASK", tools=["read"])
     child.extend([assistant("", ToolCall("k1", "read", "{}")), result("k1", "CHILD SECRET")])
     child.prompt([READ_TOOL])
-    assert parent.view.head == head
+    assert parent.view.facts.head == head
     assert "CHILD" not in texts(parent.prompt([READ_TOOL]))
 
 

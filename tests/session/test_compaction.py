@@ -10,7 +10,6 @@ import pytest
 from foveal import AsyncSession
 from foveal import writers as summarisers
 from foveal.analysis.inspect.stored import copy_session
-from foveal.project.projection import RECALL_TOOL
 from foveal.session.planner import BY_HAND
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
@@ -22,6 +21,7 @@ from foveal.testing.builders import MODELS, counted_ids
 from foveal.values.entry import Fold, Pin, RangeFold, ToolCall, assistant, result, system, user
 from foveal.values.errors import ContextOverflow, SummaryFailed
 from foveal.values.events import CompactionEnded, CompactionStarted, Event, Pressure, SummaryRefused
+from foveal.values.own_tools import RECALL_TOOL
 from foveal.values.shown import Gap
 from foveal.writers import Summariser
 from foveal.writers.worker import THREAD_NAME
@@ -127,9 +127,9 @@ def test_by_hand_half_of_it_goes() -> None:
 def test_what_cannot_be_folded_is_left_alone() -> None:
     """A session of two words: nothing is written, and the caller is told by None."""
     session = begun(opened())
-    seq = session.view.seq
+    seq = session.view.facts.seq
     assert session.compact() is None
-    assert session.view.seq == seq
+    assert session.view.facts.seq == seq
 
 
 def test_the_first_and_the_latest_request_and_pins_stay_to_the_byte() -> None:
@@ -151,7 +151,7 @@ def test_a_compaction_is_undone_by_rewinding_to_before_it() -> None:
     """The view is what it was, to the byte, and the session goes on from there; the log keeps both."""
     session = begun(opened())
     fill(session, 0.7)
-    before, head = oracles.body(session.prompt()), session.view.head
+    before, head = oracles.body(session.prompt()), session.view.facts.head
     assert session.compact()
     assert oracles.body(session.prompt()) != before
     assert head
@@ -167,7 +167,7 @@ def test_it_is_undone_after_reopening_too() -> None:
     store = MemoryStore()
     session = begun(opened(store))
     fill(session, 0.7)
-    before, head = oracles.body(session.prompt()), session.view.head
+    before, head = oracles.body(session.prompt()), session.view.facts.head
     session.compact()
     session.close()
     again = opened(store, ids="again")
@@ -365,10 +365,10 @@ def test_a_failure_can_stop_the_prompt() -> None:
     """`on_failure = "raise"`: no fold, no entry in the log, and the next attempt starts afresh."""
     answers = iter(["", "", GOOD])
     session = full(opened(summariser=lambda _: next(answers), on_failure="raise", soft=1.0, retries=1))
-    seq = session.view.seq
+    seq = session.view.facts.seq
     with pytest.raises(SummaryFailed, match="empty"):
         session.prompt()
-    assert session.view.seq == seq
+    assert session.view.facts.seq == seq
     assert summary_of(session.prompt().fold).prose == GOOD
 
 

@@ -181,7 +181,7 @@ def test_pain_1_what_can_never_fit_is_said_at_once_and_not_in_a_loop() -> None:
             session.prompt([READ_TOOL])
         assert refused.value.parts.keys() >= {"tools", "system prompt", "latest request"}
         assert refused.value.needed == sum(refused.value.parts.values()) > refused.value.limit
-        sizes.append(session.view.seq)
+        sizes.append(session.view.facts.seq)
     assert len(set(sizes)) == 1, "nothing is recorded for a refusal but what the prompt was asked for"
 
 
@@ -242,7 +242,7 @@ def test_pain_13_the_order_of_tools_does_not_matter() -> None:
     session.append(user("Go."))
     other: dict[str, Any] = {"name": "bash", "input_schema": {"type": "object"}}
     one = session.prompt([READ_TOOL, other])
-    seq = session.view.seq
+    seq = session.view.facts.seq
     two = session.prompt([other, READ_TOOL])
     assert oracles.body(one) == oracles.body(two)
-    assert session.view.seq == seq
+    assert session.view.facts.seq == seq

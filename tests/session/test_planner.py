@@ -5,7 +5,6 @@ import json
 import pytest
 
 from foveal.models.catalogue import find
-from foveal.project.projection import CHECKPOINT_TOOL
 from foveal.session.planner import LOOK_EVERY
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
@@ -13,6 +12,7 @@ from foveal.stores.memory import MemoryStore
 from foveal.stores.rows import to_entry
 from foveal.testing.builders import READ_TOOL
 from foveal.values.entry import Fold, ToolCall, assistant, result, user
+from foveal.values.own_tools import CHECKPOINT_TOOL
 
 OTHER_TOOL = {"name": "other", "description": "Another.", "parameters": {"type": "object", "properties": {}}}
 
@@ -145,4 +145,4 @@ def test_early_where_it_pays(pays: bool) -> None:
         stake = stake_of(fold)
         assert (stake.kind, stake.made) == ("early", LOOK_EVERY - 1)
         assert stake.pays(fold.saved, fold.rebilled)
-        assert fold.reason == stake.told(fold.saved, fold.rebilled)
+        assert fold.reason == stake.explain(fold.saved, fold.rebilled)

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from foveal import BadPolicy, MissingExtra, Policy, RetentionRule, open_store, read_policy
-from foveal.session.policy import BudgetTable, Oldest
+from foveal.session.policy import BudgetTable, Clear, Summarise, Superseded
 from foveal.session.policy_file import MOST_BYTES, plain_yaml
 from foveal.session.session import Session
 
@@ -14,7 +14,7 @@ max_context_tokens = 80_000
 recall = false
 
 [[stages]]
-fold = "oldest"
+fold = "clear"
 keep = 0.5
 
 [tools."git_*"]
@@ -29,7 +29,7 @@ YAML = """
 max_context_tokens: 80_000
 recall: false
 stages:
-  - fold: oldest
+  - fold: clear
     keep: 0.5
 tools:
   git_*: {mode: summary, limit_tokens: 400}
@@ -65,9 +65,16 @@ def refused(path):
 def test_toml_is_read(written):
     """Stages, tools and scenarios stand where the file has them."""
     policy = read_policy(written(TOML))
-    assert (policy.max_context_tokens, policy.recall, policy.stages) == (80_000, False, (Oldest(keep=0.5),))
+    assert (policy.max_context_tokens, policy.recall, policy.stages) == (80_000, False, (Clear(keep=0.5),))
     assert policy.tools == {"git_*": RetentionRule("summary", limit_tokens=400)}
     assert policy.scenarios["ci"].tools == {"bash": RetentionRule("reference", hint="Run it again.")}
+
+
+def test_stages_of_earlier_versions_are_read_as_their_successors(written):
+    """A file that names `repeats` or `oldest` still works, with the options it gave."""
+    old = '[[stages]]\nfold = "repeats"\nlast_resort = true\n[[stages]]\nfold = "oldest"\nkeep = 0.5\n'
+    policy = read_policy(written(old))
+    assert policy.stages == (Superseded(edited=False, last_resort=True), Summarise(share=0.05, keep=0.5))
 
 
 @pytest.mark.parametrize("name", ["policy.yaml", "policy.yml", "POLICY.YML"])

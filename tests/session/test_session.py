@@ -45,9 +45,9 @@ def test_a_reply_appended_twice_under_one_id_is_kept_once() -> None:
     session.append(user("Hi."))
     session.prompt()
     first = session.append(REPLY, id="reply-1")
-    seq = session.view.seq
+    seq = session.view.facts.seq
     assert session.append(REPLY, id="reply-1") == first
-    assert session.view.seq == seq
+    assert session.view.facts.seq == seq
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_no_log_can_hold_is_refused_and_nothing_is_kept(body: object) -> No
     session.append(user("Hi."))
     with pytest.raises(BadEntry):
         session.append(body)
-    assert session.view.seq == 1
+    assert session.view.facts.seq == 1
     assert session.prompt()
 
 
@@ -254,7 +254,7 @@ def test_a_tool_that_cannot_be_offered_is_the_callers_error(tool: dict[str, Any]
     session.append(user("Hi."))
     with pytest.raises(BadInput):
         session.prompt([tool])
-    assert session.view.seq == 1
+    assert session.view.facts.seq == 1
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -80,14 +80,18 @@ def test_an_injected_message_is_no_request_and_no_turn(text: str) -> None:
     """Neither before the first request nor after the last."""
     session = open_session()
     session.append(user(text))
-    assert (session.view.first_user, session.view.last_user, session.view.turns) == (None, None, 0)
+    assert (session.view.facts.first_user, session.view.facts.last_user, session.view.facts.turns) == (None, None, 0)
     request = session.append(user("Port it."))
     session.append(user(text))
-    assert (session.view.first_user, session.view.last_user, session.view.turns) == (request.id, request.id, 1)
+    assert (session.view.facts.first_user, session.view.facts.last_user, session.view.facts.turns) == (
+        request.id,
+        request.id,
+        1,
+    )
 
 
 def test_an_image_beside_a_frame_is_a_request() -> None:
     """A frame says nothing, but what is shown may be what is asked about."""
     session = open_session()
     entry = session.append(user("<system-reminder>a</system-reminder>", Image("image/png", b"hello")))
-    assert session.view.first_user == entry.id
+    assert session.view.facts.first_user == entry.id

@@ -1,18 +1,21 @@
 """When an early fold pays, what is expected of it, and what a summary is worth carrying."""
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.fit.fit import Scene, fit
+from foveal.fit.fit import fit, run_fit
+from foveal.fit.scene import Scene
 from foveal.project.view import View
 from foveal.session.policy import BudgetTable, Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.values.codec import decode, encode
-from foveal.values.entry import Fold, ToolCall, assistant, result, user
-from foveal.values.fold_cost import FETCHED_TOKENS, SURE, FoldEconomics, Prices, calls_left, worth_carrying
+from foveal.values.entry import Entry, Fold, ToolCall, assistant, result, user
+from foveal.values.fold_cost import FETCHED_TOKENS, MARGIN, FoldEconomics, Prices, calls_left, carry_threshold
 from foveal.values.shown import Size
 
 GPT_5 = {"read": 0.125, "write": 1.25}
@@ -34,11 +37,11 @@ def test_what_a_fold_saves_is_room_for_the_next_one() -> None:
 
 @pytest.mark.parametrize(("saved", "pays"), [(12_000, False), (12_001, True)])
 def test_it_pays_when_it_saves_more_than_twice_its_price(saved: int, pays: bool) -> None:
-    """15 calls at a tenth of the price must save more than SURE times what is billed anew at nine tenths."""
+    """15 calls at a tenth of the price must save more than MARGIN times what is billed anew at nine tenths."""
     stake = FoldEconomics("early", made=15, room=99_000, growth=100.0, **GPT_5)
     assert stake.calls == 15
     assert stake.pays(saved, 10_000) is pays
-    assert (stake.gain(saved) > SURE * stake.price(10_000)) is pays
+    assert (stake.gain(saved) > MARGIN * stake.price(10_000)) is pays
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 500), st.integers(-(10**6), 10**6))
@@ -64,16 +67,21 @@ def test_what_a_summary_carries_is_weighed_against_fetching_it() -> None:
     """A token written once and read by ten calls, against a call of its own that reads the prompt and adds a page."""
     prices = Prices(read=0.1, write=1.25)
     carried, fetched = 1.25 + 10 * 0.1, 20_000 * 0.1 + FETCHED_TOKENS * 1.25
-    assert worth_carrying(prices, calls=10, prompt=20_000) == pytest.approx(carried / (SURE * fetched))
+    assert carry_threshold(prices, calls=10, prompt=20_000) == pytest.approx(carried / (MARGIN * fetched))
 
 
 @given(st.integers(0, 1_000), st.integers(1, 10**6))
 def test_what_is_carried_for_longer_must_be_likelier_to_be_needed(calls: int, prompt: int) -> None:
     """And the longer the prompt that a recall would read, the less likely."""
     prices = Prices(read=0.1, write=1.25)
-    least = worth_carrying(prices, calls=calls, prompt=prompt)
-    assert worth_carrying(prices, calls=calls + 1, prompt=prompt) > least
-    assert worth_carrying(prices, calls=calls, prompt=prompt + 1) < least
+    least = carry_threshold(prices, calls=calls, prompt=prompt)
+    assert carry_threshold(prices, calls=calls + 1, prompt=prompt) > least
+    assert carry_threshold(prices, calls=calls, prompt=prompt + 1) < least
+
+
+def no_originals(seqs: Sequence[int]) -> Mapping[int, Entry]:
+    """Answer a fit whose stages ask for nothing."""
+    raise AssertionError(seqs)
 
 
 class Asking(msgspec.Struct):
@@ -102,7 +110,7 @@ def test_a_session_that_grows_slowly_keeps_less_in_its_summary() -> None:
     stage, prices = Asking(), Prices(read=0.1, write=1.25)
     most, aim = Size(10**6, 10**9), Size(1_000, 10**9)
     for calls in (5, 50):
-        fit(grown(calls), most, aim, [stage], trigger=Size(10_000, 10**9), prices=prices)
-    fit(grown(5), most, aim, [stage], trigger=Size(10_000, 10**9))
+        run_fit(fit(grown(calls), most, aim, [stage], trigger=Size(10_000, 10**9), prices=prices), no_originals)
+    run_fit(fit(grown(5), most, aim, [stage], trigger=Size(10_000, 10**9)), no_originals)
     fast, slow, unpriced = stage.heard
     assert slow > 2 * fast > unpriced == 0.0

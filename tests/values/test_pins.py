@@ -4,6 +4,7 @@ import pytest
 
 import foveal
 from foveal.dialects import DIALECTS
+from foveal.fit.stages.oldest import Oldest
 from foveal.recall import page, preview
 from foveal.session.policy import BudgetTable
 
@@ -38,7 +39,7 @@ def test_a_pinned_passage_outlives_its_entry(dialect):
 
 def test_an_unpinned_passage_goes_with_its_entry():
     """Unpinning takes back exactly that passage."""
-    policy = foveal.Policy(budget=BudgetTable(limit=2_000, reserve=0), stages=(foveal.Oldest(),))
+    policy = foveal.Policy(budget=BudgetTable(limit=2_000, reserve=0), stages=(Oldest(),))
     session = foveal.Session(foveal.open_store(), "s", model="gpt-5", policy=policy)
     session.append(foveal.user("Begin."))
     session.append(foveal.assistant("", foveal.ToolCall("r", "read_rules", "{}")))
@@ -57,7 +58,7 @@ def test_a_passage_that_is_not_there_is_refused():
         session.append(foveal.Pin(entry.id, text="End."))
     with pytest.raises(foveal.BadEntry, match="an entry or a tool"):
         session.append(foveal.Pin())
-    assert session.view.head == entry.id
+    assert session.view.facts.head == entry.id
 
 
 def test_the_results_of_a_pinned_tool_are_never_folded():
@@ -86,15 +87,15 @@ def test_a_result_that_is_fetched_twice_is_shown_again_after_the_next_fold():
     session.append(foveal.assistant("", foveal.ToolCall("r", "read", '{"path": "key.txt"}')))
     wanted = session.append(foveal.result("r", "\n".join(f"key {i} = {i * 7919}" for i in range(40))))
     while "recall_context" not in str(session.prompt().request.get("tools")):
-        work(session, 1, tool=f"run{session.view.calls}")
+        work(session, 1, tool=f"run{session.view.facts.calls}")
     assert all(line.entry != wanted.id or line.shown != "full" for line in session.why().lines)
     ref = wanted.id[:10]
     for i in range(2):
         session.append(foveal.assistant("", foveal.ToolCall(f"fetch{i}", "recall_context", f'{{"ref": "{ref}"}}')))
         assert session.serve() == []
-    folds = session.view.folds
-    while session.view.folds == folds:
-        work(session, 1, tool=f"on{session.view.calls}")
+    folds = session.view.facts.folds
+    while session.view.facts.folds == folds:
+        work(session, 1, tool=f"on{session.view.facts.calls}")
         session.prompt()
     assert "\n".join(f"key {i} = {i * 7919}" for i in range(40)) in " ".join(_strings(session.prompt().request))
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from foveal.project.projection import CHECKPOINT_TOOL
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
 from foveal.testing.builders import READ_TOOL, counted_ids, open_session
 from foveal.values.entry import RangeFold, ToolCall, ToolResult, assistant, result, user
+from foveal.values.own_tools import CHECKPOINT_TOOL
 from foveal.writers.checkpoint_tool import MOST_CHARACTERS, TOOL, answer, prose
 
 WRITTEN = {
@@ -40,7 +40,7 @@ def filled(share: float, *, checkpoint: bool = True, store: MemoryStore | None =
 
 
 def grow(session: Session, share: float) -> None:
-    n = session.view.seq
+    n = session.view.facts.seq
     while session.pressure.share < share:
         session.append(assistant("", ToolCall(f"c{n}", "read", f'{{"path": "part_{n}.py"}}')))
         session.append(result(f"c{n}", "\n".join(f"step_{n}_{i} = rows({(n * 31 + i * 7) % 997})" for i in range(9))))
@@ -112,7 +112,7 @@ def test_it_counts_once() -> None:
     session.append(assistant("", call()))
     session.serve()
     assert session.prompt([READ_TOOL]).fold
-    assert session.view.checkpoint == ""
+    assert session.view.facts.checkpoint == ""
     session.extend([assistant("Now the cursor."), user("Good.")])
     assert session.prompt([READ_TOOL]).fold is None
 
@@ -174,7 +174,7 @@ def test_a_refused_checkpoint_folds_nothing() -> None:
     session.prompt([READ_TOOL])
     session.append(assistant("", call(summary="Done.", state="", next="Go.")))
     session.serve()
-    assert session.view.checkpoint == ""
+    assert session.view.facts.checkpoint == ""
     assert session.prompt([READ_TOOL]).fold is None
 
 
@@ -183,7 +183,7 @@ def test_a_checkpoint_that_nobody_answered_does_not_count() -> None:
     session = filled(0.85)
     session.prompt([READ_TOOL])
     session.append(assistant("", call()))
-    assert session.view.checkpoint == ""
+    assert session.view.facts.checkpoint == ""
 
 
 def test_a_long_checkpoint_is_not_lost() -> None:

@@ -97,7 +97,7 @@ def _compact(
 ) -> Compacted:
     heard: list[Event] = []
     with _opened(store, name, optics, summariser=summariser, heard=heard) as session:
-        before, pressure = session.view.head, session.pressure
+        before, pressure = session.view.facts.head, session.pressure
         fold = session.compact(instructions)
         gaps = [(atom.gap, atom.size.tokens) for atom in session.view.atoms if atom.gap]
     covered = tuple(
@@ -137,7 +137,7 @@ def _opened(store: Store, name: str, optics: ModelSetup, *, summariser: str | No
     except BadPolicy as error:
         hint = f" Name another with --summariser, or `--summariser {NOBODY}`." if wanted else ""
         raise BadPolicy(f"{error}{hint}") from None
-    if session.view.lens.key != optics.lens().key:
+    if session.view.projection.key != optics.projection().key:
         session.close()
         raise BadInput(f"session {name!r} was last used under another scenario than ${SCENARIO} says now; set it alike")
     if renderers:

@@ -85,17 +85,17 @@ class EnvironmentState:
     def follow(self, view: View) -> Mentioned | None:
         """Begin with a session that is there already; what its newest request mentions, if nobody has answered it yet."""
         self.mentioned, self._found, self.active_skill = Mentioned(), (), None
-        place = view.place(view.last_user) if view.last_user else None
+        place = view.place(view.facts.last_user)
         for atom in view.atoms if self.given.skills or self.given.toolbox else ():
             self._see(atom)
         if place is not None:
             parts = (shown.part for item in view.atoms[place].items for shown in item.shown)
             said = (Text(frame.restore(part.text)) if isinstance(part, Text) else part for part in parts if part)
             self.heard(Message("user", tuple(said)))
-        if view.setup and self.given.toolbox:
+        if view.facts.setup and self.given.toolbox:
             box = (*self.given.toolbox.enabled, *self.given.toolbox.on_demand)
             findable = {spec.name for spec in box}.difference(self.mentioned.tools)
-            offered = msgspec.json.decode(view.setup.tools, type=list[dict[str, Any]])
+            offered = msgspec.json.decode(view.facts.setup.tools, type=list[dict[str, Any]])
             names = (tool.get("function", tool).get("name") for tool in offered)
             self._found = tuple(dict.fromkeys((*(name for name in names if name in findable), *self._found)))
         return self.mentioned if place is not None and place == len(view.atoms) - 1 else None
@@ -134,7 +134,7 @@ class EnvironmentState:
 
     def put(self, view: View) -> Iterator[Put]:
         """What must stand after the system prompt, where it is not there yet or has changed."""
-        shown = {fence.kind: fence.text for fence in view.fences}
+        shown = {fence.kind: fence.text for fence in view.facts.fences}
         given = (
             ("instructions", self._instructions.render() if self._instructions else None),
             ("skills", self._catalogue(self.given.skills) if self.given.skills else None),
@@ -151,7 +151,7 @@ class EnvironmentState:
             self._instructions = self._instructions.changed() or self._instructions
         except BadInput as error:  # half saved, or gone for a moment: what was read still holds
             warnings.warn(f"instructions were not read again: {error}", UserWarning, stacklevel=2)
-        told = next((fence.text for fence in view.fences if fence.kind == "instructions"), "")
+        told = next((fence.text for fence in view.facts.fences if fence.kind == "instructions"), "")
         files = self._instructions.files if told else ()
         return tuple(file.name for file in files if file.text.strip() not in told)
 

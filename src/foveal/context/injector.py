@@ -86,7 +86,7 @@ class Injector:
     def follow(self, view: View) -> None:
         """Begin with a session that is there already."""
         self._trail, self._streak = FRESH, 0
-        self._ledger = msgspec.structs.replace(EMPTY, todos=decode(view.carried).ledger.todos)
+        self._ledger = msgspec.structs.replace(EMPTY, todos=decode(view.facts.summary.state).ledger.todos)
         for atom in view.atoms if self._book else ():
             for item in atom.items:
                 parts = tuple(shown.part for shown in item.shown if shown.part is not None)
@@ -119,31 +119,31 @@ class Injector:
     def fence(self, view: View, kind: str, text: str, *, key: str | None, attributes: Mapping[str, str]) -> Fence:
         """Content of a kind. What has no frame is refused now, and not by every prompt from here on."""
         frame.wrap("fence", ".", nonce="", attributes=_tags(attributes))
-        return self.registry.fence(kind, text, attributes, call=view.calls + 1, turn=turn_of(view), key=key)
+        return self.registry.fence(kind, text, attributes, call=view.facts.calls + 1, turn=turn_of(view), key=key)
 
     def beside(
         self, view: View, pressure: Pressure, host: Host, offered: frozenset[str], *, room: float = 1.0
     ) -> Injection:
         """What the next prompt holds beside the conversation; what may be cut takes no more than this share of the room."""
-        if not view.fences and self._book is None:
+        if not view.facts.fences and self._book is None:
             return NOTHING
-        self._nonce = self._nonce or frame.session_nonce(view.first)
-        fences, gone = self._placed(view, pressure, room)
+        self._nonce = self._nonce or frame.session_nonce(view.facts.first)
+        fences, gone, expired = self._placed(view, pressure, room)
         blocks, lines, tokens = fences.blocks, (*fences.lines, *gone), fences.tokens
         if self._book:
             pressure = msgspec.structs.replace(pressure, tokens=pressure.tokens + tokens)
             said = evaluate(
                 self._book,
                 self._situation(view, pressure, host, offered),
-                view.reminded,
-                count=view.lens.measure.count,
+                view.facts.reminded,
+                count=view.projection.measure.count,
                 frame=self._frame,
                 most_tokens=MOST_TOKENS if room else 0,
             )
             reminders = _block(said)
             blocks, tokens = (*blocks, *reminders), tokens + said.tokens
             lines += (*block_lines(reminders), *[one.line() for one in said.suppressed])
-        return Injection(marked(view.beside, blocks), lines, tokens, fences.mandatory)
+        return Injection(marked(view.facts.context, blocks), lines, tokens, fences.mandatory, expired)
 
     def sent(self) -> None:
         """The call that they were for was prepared: what is new is new until it is answered."""
@@ -155,12 +155,14 @@ class Injector:
             field: tuple(dict.fromkeys((*self._told.get(field, ()), *self._news.get(field, ())))) for field in fields
         }
 
-    def _placed(self, view: View, pressure: Pressure, room: float) -> tuple["_Fences", list[TraceLine]]:
-        """The fences of this call, and lines for those that are not in it."""
-        passing = [fence for fence in view.fences if fence.kind not in self._lasting]
-        alive, lines = self._alive(view) if passing else (view.fences, list[TraceLine]())
+    def _placed(
+        self, view: View, pressure: Pressure, room: float
+    ) -> tuple["_Fences", list[TraceLine], tuple[Fence, ...]]:
+        """Return the fences of this call, lines for those that are not in it, and those of them that have expired."""
+        passing = [fence for fence in view.facts.fences if fence.kind not in self._lasting]
+        alive, lines, expired = self._alive(view) if passing else (view.facts.fences, list[TraceLine](), ())
         if not alive:
-            return _Fences((), (), 0, 0), lines
+            return _Fences((), (), 0, 0), lines, expired
         placed = self._placer.place(alive, budget_tokens=pressure.limit)
         if placed.over:
             raise placed.over.error()
@@ -170,20 +172,17 @@ class Injector:
             placed = self._placer.place(alive, budget_tokens=budget)
         if self._fences[0] is not placed:
             self._fences = placed, self._told_of(placed)
-        return _homed(view, self._fences[1]), lines
+        return _homed(view, self._fences[1]), lines, expired
 
-    def _alive(self, view: View) -> tuple[tuple[Fence, ...], list[TraceLine]]:
-        """The fences that still live, and lines for the others, which leave the view if they have had their time."""
-        known = tuple(fence for fence in view.fences if fence.kind in self._about)
-        alive, gone = live(known, self.registry, call=view.calls + 1, turn=turn_of(view))
+    def _alive(self, view: View) -> tuple[tuple[Fence, ...], list[TraceLine], tuple[Fence, ...]]:
+        """Return the fences that are still shown, lines for the others, and those of the others that have expired."""
+        known = tuple(fence for fence in view.facts.fences if fence.kind in self._about)
+        alive, gone = live(known, self.registry, call=view.facts.calls + 1, turn=turn_of(view))
         lines = [fate.line() for fate in gone]
-        if len(known) < len(view.fences):
-            strange = (fence for fence in view.fences if fence.kind not in self._about)
+        if len(known) < len(view.facts.fences):
+            strange = (fence for fence in view.facts.fences if fence.kind not in self._about)
             lines += (FenceOutcome(fence.name, "left_out", "the policy has no such kind").line() for fence in strange)
-        if gone:
-            expired = set(known).difference(alive)
-            view.fences = tuple(fence for fence in view.fences if fence not in expired)
-        return alive, lines
+        return alive, lines, tuple(set(known).difference(alive)) if gone else ()
 
     def _is_mandatory(self, block: Block) -> bool:
         return block.name.partition(":")[0] in self._mandatory
@@ -212,7 +211,7 @@ class Injector:
     def _situation(self, view: View, pressure: Pressure, host: Host, offered: frozenset[str]) -> Situation:
         level = pressure.level
         return Situation(
-            call=view.calls + 1,
+            call=view.facts.calls + 1,
             turn=turn_of(view),
             steps_left=host.steps_left,
             used_tokens=pressure.tokens,
@@ -249,13 +248,13 @@ class Injector:
 
 def turn_of(view: View) -> int:
     """The turn that the next call belongs to: a new one, if the last was answered and nobody has asked anything since."""
-    request = view.place(view.last_user) if view.last_user else None
+    request = view.place(view.facts.last_user)
     for at in range(len(view.atoms) - 1, -1, -1):
         if at == request:
-            return view.turns
+            return view.facts.turns
         if view.atoms[at].kind != "user":  # a file, or a result that came late, is no request
-            return view.turns + (view.atoms[at].kind in ("assistant", "system"))
-    return view.turns + 1
+            return view.facts.turns + (view.atoms[at].kind in ("assistant", "system"))
+    return view.facts.turns + 1
 
 
 class _Fences(NamedTuple):
@@ -269,7 +268,7 @@ class _Fences(NamedTuple):
 
 def _homed(view: View, fences: _Fences) -> _Fences:
     """Where there is no request or result to stand beside, the tail is the place."""
-    if view.last_user:
+    if view.facts.last_user:
         return fences
     absent = {"before_request", "after_request"}
     if not any(atom.kind == "tools" for atom in view.atoms):

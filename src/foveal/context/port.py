@@ -27,6 +27,8 @@ class Injection(NamedTuple):
     tokens: int = 0
     mandatory: int = 0
     """What of it may not be cut."""
+    expired: tuple[Fence, ...] = ()
+    """Fences whose time has passed; the lines say so, and the view need not keep them."""
 
 
 NOTHING = Injection(PromptContext(()))

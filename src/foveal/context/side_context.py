@@ -8,8 +8,8 @@ from foveal.context.mentions import Mentioned
 from foveal.context.options import ContextOptions
 from foveal.context.port import Host, Injection, Tools
 from foveal.context.start_time import started, zone_of
-from foveal.project.view import ATTACHED, View
-from foveal.values.entry import Entry, Fence, Message, ToolCall
+from foveal.project.view import View
+from foveal.values.entry import ATTACHED, Entry, Fence, Message, ToolCall
 from foveal.values.events import Pressure
 
 
@@ -50,7 +50,8 @@ class SideContext:
             self.injector.tell("new_instructions", *news)
         for kind, text in self.around.put(view):
             yield self.injector.fence(view, kind, text, key="", attributes={})
-        if self._clock is not None and view.first and not any(fence.kind == STARTED.name for fence in view.fences):
+        facts = view.facts
+        if self._clock is not None and facts.first and not any(fence.kind == STARTED.name for fence in facts.fences):
             began = started(self._began_ms(), self._clock)
             yield self.injector.fence(view, STARTED.name, began, key="", attributes={})
 

@@ -25,6 +25,8 @@ class Renderer:
         self._wires: list[Wire] = []
         self._lead: list[Message] = []
         self._done = 0
+        self._version = 0
+        """The version of the transcript that was rendered last."""
         self._around: BlockMessages = {}
 
     def render(self, view: View, blocks: Sequence[Block] = ()) -> "Rendered":
@@ -32,18 +34,18 @@ class Renderer:
         tail = [block for block in blocks if block.placement == "tail"]
         among = [block for block in blocks if block.placement != "tail"]
         around = _around(view, among)
-        if view.changed_from < self._done or around != self._around:
+        if view.transcript.changed_since(self._version) < self._done or around != self._around:
             self.forget()
         self._around = around
         since = max(0, len(self._wires) - 1)
-        reader = view.setup.model if view.setup else None
+        reader = view.facts.setup.model if view.facts.setup else None
         # Rendered before anything is kept: what cannot be said stops us half-way.
         chunks = [self._chunk(atom, reader) for atom in view.atoms[self._done :]]
-        settled = max(0, view.settled - self._done)
+        settled = max(0, view.transcript.settled - self._done)
         for chunk in chunks[:settled]:
             self._add(chunk, self._lead, self._wires)
         self._done += settled
-        view.changed_from = len(view.atoms)
+        self._version = view.transcript.version
         lead, wires = list(self._lead), list(self._wires)
         for chunk in chunks[settled:]:
             self._add(chunk, lead, wires)
@@ -94,7 +96,7 @@ def _around(view: View, blocks: Sequence[Block]) -> BlockMessages:
     found: dict[str, tuple[list[Message], list[Message]]] = {}
     if not blocks:
         return {}
-    request = view.place(view.last_user) if view.last_user else None
+    request = view.place(view.facts.last_user)
     results = next((i for i in range(len(view.atoms) - 1, -1, -1) if view.atoms[i].kind == "tools"), None)
     for block in blocks:
         match block.placement:

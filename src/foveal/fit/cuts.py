@@ -27,7 +27,7 @@ class AnsweredCalls(msgspec.Struct, frozen=True):
 
     def __call__(self, view: View) -> Places:
         waiting = (i for i, atom in enumerate(view.atoms) if atom.kind == "tools" and None in atom.answers)
-        running = [i for i in waiting if i >= view.settled]
+        running = [i for i in waiting if i >= view.transcript.settled]
         return _up_to(min(running, default=len(view.atoms)))
 
 

@@ -1,23 +1,25 @@
-"""From a view that is too large to a plan that fits: which folds, why now, and what the move costs.
+"""From a view that is too large to a fold that makes it fit: which stand-ins, why now, and what the move costs.
 
 The stages of a policy propose folds one by one, each seeing the view with the folds so far; `fit` applies them to a copy
-until the target is reached. The result is data: nothing changes until the plan is recorded in the log.
+until the target is reached. The result is data: nothing changes until the fold is recorded in the log. `fit` reads nothing:
+when a stage needs originals, `fit` yields the question and is sent the entries (`run_fit` does that with a reader).
 
 Stages run in order. Those marked `last_resort` run only if the ones before them could not get the view below the middle
-between target and limit: a view that sits just under its limit would be folded again at the next call, and each fold moves
+between target and limit: a view that is just under its limit would be folded again at the next call, and each fold moves
 the prefix.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
-from foveal.fit.cuts import KeptTokens
+from foveal.fit.scene import KeepsThinking, OriginalsNeeded, Scene, Stage
+from foveal.project.atoms import loop_start
 from foveal.project.view import View
 from foveal.values.entry import Entry, Fold, FoldItem, PartFold, RedactedThinking, Thinking
 from foveal.values.errors import OverBudget
-from foveal.values.fold_cost import Prices, calls_within, worth_carrying
-from foveal.values.shown import Atom, Item, Shown, Size, range_ref, short_ref, total
+from foveal.values.fold_cost import Prices, calls_within, carry_threshold
+from foveal.values.shown import Atom, Shown, Size, total
 
 WantedParts: TypeAlias = Mapping[tuple[str, int], str]
 """Originals, by entry and part, that are worth showing again."""
@@ -25,203 +27,126 @@ WantedParts: TypeAlias = Mapping[tuple[str, int], str]
 NOTHING_WANTED: WantedParts = MappingProxyType({})
 
 Originals: TypeAlias = Callable[[Sequence[int]], Mapping[int, Entry]]
-"""Entries as they were recorded, by their places in the log: a summary is made from these and never from stand-ins."""
+"""Reads entries by their positions in the log."""
+
+FitSteps: TypeAlias = Generator[OriginalsNeeded, Mapping[int, Entry], Fold | None]
+"""A fit under way: yields questions, is sent their answers, returns the fold."""
 
 
-def _no_originals(_places: Sequence[int]) -> Mapping[int, Entry]:
-    return {}
-
-
-class Stage(Protocol):
-    """One step of a policy: proposes folds, oldest first. The caller stops asking when the goal is reached.
-
-    Folds that only make sense together are proposed as a tuple.
-    """
-
-    @property
-    def last_resort(self) -> bool: ...
-
-    def __call__(self, scene: "Scene") -> Iterable[FoldItem | tuple[FoldItem, ...]]: ...
-
-
-@runtime_checkable
-class KeepsThinking(Protocol):
-    """A stage that wants thinking of finished loops to stay although the prefix moves."""
-
-    def thinking_from(self, scene: "Scene") -> int:
-        """The place of the first atom whose thinking stays."""
-        ...
-
-
-class Scene:
-    """What a stage sees: the view so far, what may be folded, and how to name and measure a stand-in."""
-
-    def __init__(
-        self,
-        view: View,
-        limit: int,
-        goal: Size,
-        *,
-        wanted: frozenset[str] = frozenset(),
-        originals: Originals = _no_originals,
-        fetched: Mapping[str, str] = MappingProxyType({}),
-        least: float = 0.0,
-    ) -> None:
-        self.view = view
-        self.limit = limit
-        self.goal = goal
-        self.originals = originals
-        self.fetched = fetched
-        self.least = least
-        """How likely to be needed a token of a summary must be that it is worth its place."""
-        self.carried, self.owed, self.said = view.carried, view.owed, view.said
-        self.summarised: list[Item] = []
-        """What the summary of this batch covers beyond the one before."""
-        self._wanted = wanted
-
-    @property
-    def count(self) -> Callable[[str], int]:
-        return self.view.lens.measure.count
-
-    def is_mandatory(self, atom: Atom) -> bool:
-        """The system prompt, the first and the latest request and pins are never folded."""
-        held = (self.view.first_user, self.view.last_user)
-        return atom.kind == "system" or atom.pinned or any(item.id in held for item in atom.items)
-
-    def foldable(self, keep: float) -> Iterator[Atom]:
-        """The atoms that may be folded, oldest first, without the newest that make up `keep` of the limit.
-
-        The very newest is kept however large it is: the model has not seen it yet. Only `keep=0.0` gives it up.
-        """
-        atoms = self.view.atoms
-        end = max(KeptTokens(int(self.limit * keep))(self.view)) if keep > 0 else len(atoms)
-        yield from [atom for atom in atoms[:end] if not self.is_mandatory(atom)]
-
-    def coverable(self, keep: float) -> Iterator[Atom]:
-        """The atoms that may go as a whole: without what retention holds and the one that a running loop began with.
-
-        As long as a tool loop runs, providers want back the thinking that opened it. Its results may be folded all the same.
-        """
-        opener = self.view.loop_opener()
-        kept = None if opener is None else self.view.atoms[opener]
-        wanted = self._wanted if keep > 0 else frozenset[str]()
-        for atom in self.foldable(keep):
-            if atom is not kept and not atom.is_held and wanted.isdisjoint(item.id for item in atom.items):
-                yield atom
-
-    def fold(self, at: tuple[str, int], text: str, *, level: str, policy: str, because: str) -> PartFold:
-        """The proposal to show the part at (entry, index) by this text."""
-        return PartFold(*at, level, text, self.count(text), policy, because)
-
-    @staticmethod
-    def ref(entry: str, part: int = 0) -> str:
-        return short_ref(entry, part)
-
-    @staticmethod
-    def range_ref(first: str, last: str) -> str:
-        return range_ref(first, last)
+def run_fit(steps: FitSteps, originals: Originals) -> Fold | None:
+    """Run a fit to its end, reading the originals that it asks for, and return its fold."""
+    try:
+        needed = next(steps)
+        while True:
+            needed = steps.send(originals(needed.seqs))
+    except StopIteration as end:
+        return end.value
 
 
 def fit(
     view: View,
-    most: Size,
-    aim: Size,
+    limit: Size,
+    target: Size,
     stages: Sequence[Stage],
     *,
     tools_tokens: int = 0,
     wanted: WantedParts = NOTHING_WANTED,
     fetched: Mapping[str, str] = MappingProxyType({}),
-    originals: Originals = _no_originals,
     trigger: Size | None = None,
     prices: Prices | None = None,
-) -> Fold | None:
-    """The folds that bring the view from above `trigger` (`most`, if not given) to `aim`. `OverBudget` if nothing can.
+) -> FitSteps:
+    """Find the folds that bring the view from above `trigger` (by default the limit) to `target`. `OverBudget` if nothing can.
 
-    None if it is small enough already, or cannot be made smaller and still fits. `tools_tokens` are already taken from the
-    sizes; they are named in the error. `wanted` is shown again where the folds leave room, `fetched` (what stands behind
-    references of covered entries) in the summary. By the `prices` follows what is worth to stay there.
+    Returns None if the view is small enough already, or cannot be made smaller and still fits. `tools_tokens` are already
+    subtracted from the sizes; the error names them. `wanted` is shown again where the folds leave room, `fetched` (originals
+    of covered entries) in the summary. The `prices` decide how much a summary is worth carrying.
     """
-    if view.size.within(trigger or most):
+    trigger = trigger or limit
+    if view.size.within(trigger):
         return None
     work = view.copy()
-    work.changed_from = len(work.atoms)
     held = frozenset(entry for entry, _ in wanted)
-    # Shares are of what the view is held to: a trigger far below the limit makes them smaller with it.
-    limit = min(most.tokens, trigger.tokens) if trigger and trigger.tokens > aim.tokens else most.tokens
-    least = _least(view, prices, limit, aim.tokens) if prices else 0.0
-    scene = Scene(work, max(1, limit), aim, wanted=held, originals=originals, fetched=fetched, least=least)
-    # Told at once where no fold can help: a session that is refused is asked again and again.
+    # Shares are of the size that the view is kept under: a trigger far below the limit makes them smaller with it.
+    tokens = min(limit.tokens, trigger.tokens) if trigger.tokens > target.tokens else limit.tokens
+    least = _least(view, prices, tokens, target.tokens) if prices else 0.0
+    scene = Scene(work, max(1, tokens), target, wanted=held, fetched=fetched, least=least)
+    # Raised at once where no fold can help: a session that is refused is asked again and again.
     mandatory = [atom for atom in work.atoms if scene.is_mandatory(atom)]
-    if not total(atom.size for atom in mandatory).within(most):
-        raise _over_budget(scene, mandatory, most, tools_tokens)
-    middle = Size(*((a + m) // 2 for a, m in zip(_triple(aim), _triple(most), strict=True)))
+    if not total(atom.size for atom in mandatory).within(limit):
+        raise _over_budget(scene, mandatory, limit, tools_tokens)
+    middle = Size(*((t + m) // 2 for t, m in zip(_triple(target), _triple(limit), strict=True)))
     folds: list[FoldItem] = []
     for stage in stages:
-        scene.goal = middle if stage.last_resort else aim
+        scene.goal = middle if stage.last_resort else target
         if not work.size.within(scene.goal):
-            folds.extend(_until(scene, stage))
-    if not work.size.within(most):
-        raise _over_budget(scene, work.atoms, most, tools_tokens)
-    if not folds or _is_idle(view, work, most, aim, trigger or most):
-        return None  # nothing can go: to try again at every call would change nothing
+            folds.extend((yield from _until(scene, stage)))
+    if not work.size.within(limit):
+        raise _over_budget(scene, work.atoms, limit, tools_tokens)
+    if not folds or _is_idle(view, work, limit, target, trigger):
+        return None  # to try again at every call would change nothing
     kept_from = min((s.thinking_from(scene) for s in stages if isinstance(s, KeepsThinking)), default=len(work.atoms))
-    thinking = list(_old_thinking(work, min(kept_from, work.loop_start())))
-    work.apply(thinking)
+    thinking = list(_old_thinking(work, min(kept_from, loop_start(work.atoms))))
+    work.transcript.apply(thinking)
     raised = list(_raised(scene, wanted, middle))
-    first = min(work.changed_from, len(view.atoms))
+    first = min(work.transcript.changed_since(view.transcript.version), len(view.atoms))
     rebilled = sum(atom.size.tokens for atom in work.atoms[first:])
     kept = [item for item in folds if not _is_covered(work, item)]
-    reason = _reason(view.size, trigger or most)
+    reason = _reason(view.size, trigger)
     return Fold((*kept, *thinking, *raised), reason, view.size.tokens, work.size.tokens, rebilled)
 
 
-def _least(view: View, prices: Prices, limit: int, aim: int) -> float:
-    """A session that grows slowly carries what it keeps through more calls, and so keeps less of it."""
-    calls = calls_within(limit - aim, view.growth)
-    return worth_carrying(prices, calls=calls, prompt=(limit + aim) // 2)
+def _least(view: View, prices: Prices, limit: int, target: int) -> float:
+    """Return the least probability for a summary's token. A session that grows slowly carries it longer, so it keeps less."""
+    calls = calls_within(limit - target, view.growth)
+    return carry_threshold(prices, calls=calls, prompt=(limit + target) // 2)
 
 
-def _is_idle(view: View, work: View, most: Size, aim: Size, due: Size) -> bool:
-    """Whether the folds leave the view where one is due again, for less than half of the room that a fold is to make.
+def _is_idle(view: View, work: View, limit: Size, target: Size, trigger: Size) -> bool:
+    """Return whether the folds leave the view above the trigger, for less than half of the room that a fold is to make.
 
-    What must stay can be more than the trigger. Then a fold waits until it is worth moving the prefix.
+    The mandatory content can be larger than the trigger. Then a fold waits until it is worth moving the prefix.
     """
     saved = view.size.tokens - work.size.tokens
-    return view.size.within(most) and not work.size.within(due) and 2 * saved < due.tokens - aim.tokens
+    return view.size.within(limit) and not work.size.within(trigger) and 2 * saved < trigger.tokens - target.tokens
 
 
-def _until(scene: Scene, stage: Stage) -> Iterator[FoldItem]:
-    """The folds that make the view smaller, until it is small enough. What is proposed for one entry goes together."""
+def _until(scene: Scene, stage: Stage) -> Generator[OriginalsNeeded, Mapping[int, Entry], list[FoldItem]]:
+    """Apply the stage's folds that make the view smaller, until the goal is reached. Folds of one entry stay together."""
+    folds: list[FoldItem] = []
     entry: str | None = None
     for proposed in stage(scene):
+        if isinstance(proposed, OriginalsNeeded):
+            scene.originals.update((yield proposed))
+            continue
         batch = proposed if isinstance(proposed, tuple) else (proposed,)
         of = batch[0].entry if isinstance(batch[0], PartFold) else None
         if scene.view.size.within(scene.goal) and (of is None or of != entry):
-            return
+            break
         for item in batch:
-            if scene.view.shrinks(item):
-                scene.view.apply((item,))
+            if scene.view.transcript.shrinks(item):
+                scene.view.transcript.apply((item,))
                 entry = of
-                yield item
+                folds.append(item)
+    return folds
 
 
 def _raised(scene: Scene, wanted: WantedParts, most: Size) -> Iterator[PartFold]:
-    """Folded results that were fetched again and again, shown once more as far as there is room."""
+    """Yield folds that show results again which the model fetched again and again, as far as there is room."""
     for at, text in wanted.items():
         fold = scene.fold(at, text, level="recalled", policy="recall", because="the model fetched it again and again")
         if scene.view.place(at[0]) is not None and scene.view.size.tokens + fold.tokens <= most.tokens:
-            scene.view.apply((fold,))
+            scene.view.transcript.apply((fold,))
             yield fold
 
 
 def _is_covered(view: View, item: FoldItem) -> bool:
-    """Whether a later fold of the same batch covers what this one would show."""
+    """Return whether a later fold of the same batch covers the stand-in of this one."""
     place = view.place(item.entry if isinstance(item, PartFold) else item.first)
     return place is None or (isinstance(item, PartFold) and view.atoms[place].gap is not None)
 
 
 def _old_thinking(work: View, end: int) -> Iterator[PartFold]:
-    """Thinking of finished tool loops: its signatures may be bound to the prefix that this fold is about to move."""
+    """Yield folds of the thinking of finished loops: its signatures may be bound to the prefix that is about to move."""
     for atom in work.atoms[:end]:
         for item in atom.items:
             for i, shown in enumerate(item.shown):
@@ -234,14 +159,14 @@ def _is_thinking(shown: Shown) -> bool:
     return isinstance(shown.part, Thinking | RedactedThinking)
 
 
-def _over_budget(scene: Scene, atoms: Sequence[Atom], most: Size, tools_tokens: int) -> OverBudget:
-    """What is left of these atoms when everything that may be folded has been, in the unit that does not fit."""
-    unit = _unit(total(atom.size for atom in atoms), most)
+def _over_budget(scene: Scene, atoms: Sequence[Atom], limit: Size, tools_tokens: int) -> OverBudget:
+    """Return the error that names the sizes of these atoms by kind, in the unit that does not fit."""
+    unit = _unit(total(atom.size for atom in atoms), limit)
     parts = {"tools": tools_tokens} if unit == "tokens" else {}
     for atom in atoms:
         name = _part_name(scene, atom)
         parts[name] = parts.get(name, 0) + getattr(atom.size, unit)
-    return OverBudget(getattr(most, unit) + parts.get("tools", 0), parts, unit)
+    return OverBudget(getattr(limit, unit) + parts.get("tools", 0), parts, unit)
 
 
 def _part_name(scene: Scene, atom: Atom) -> str:
@@ -252,19 +177,19 @@ def _part_name(scene: Scene, atom: Atom) -> str:
     if atom.is_held:
         return "results that retention keeps"
     ids = {item.id for item in atom.items}
-    if scene.view.last_user in ids:
+    if scene.view.facts.last_user in ids:
         return "latest request"
-    return "first request" if scene.view.first_user in ids else "stand-ins"
+    return "first request" if scene.view.facts.first_user in ids else "stand-ins"
 
 
-def _reason(size: Size, most: Size) -> str:
-    unit = _unit(size, most)
-    return f"{getattr(size, unit):,} {unit} of messages, {getattr(most, unit):,} allowed"
+def _reason(size: Size, limit: Size) -> str:
+    unit = _unit(size, limit)
+    return f"{getattr(size, unit):,} {unit} of messages, {getattr(limit, unit):,} allowed"
 
 
-def _unit(size: Size, most: Size) -> str:
-    """What there is too much of."""
-    return "tokens" if size.tokens > most.tokens else "bytes" if size.bytes > most.bytes else "images"
+def _unit(size: Size, limit: Size) -> str:
+    """Return the unit in which the size is above the limit."""
+    return "tokens" if size.tokens > limit.tokens else "bytes" if size.bytes > limit.bytes else "images"
 
 
 def _triple(size: Size) -> tuple[int, int, int]:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from foveal.project.projection import Arrive, Arrived
+from foveal.project.projection import Arrival, OnArrival
 from foveal.project.retention_layers import Layers
 from foveal.text.shorten.allowance import Room
 from foveal.text.shorten.head_tail import head_tail
@@ -21,10 +21,10 @@ Renderers: TypeAlias = Mapping[str, Callable[[str], str]]
 NO_RENDERERS: Renderers = MappingProxyType({})
 
 
-def arrival(layers: Layers, count: Callable[[str], int], renderers: Renderers) -> Arrive:
-    """What a lens asks about every result that comes in."""
+def arrival_rule(layers: Layers, count: Callable[[str], int], renderers: Renderers) -> OnArrival:
+    """Return the rule by which a projection shows each result on arrival."""
 
-    def arrive(result: ToolResult, call: ToolCall | None, ref: str) -> Arrived:
+    def on_arrival(result: ToolResult, call: ToolCall | None, ref: str) -> Arrival:
         retention = layers.of(call.name if call else "")
         if result.retention:
             retention = overlay(retention, result.retention)
@@ -40,29 +40,29 @@ def arrival(layers: Layers, count: Callable[[str], int], renderers: Renderers) -
             shown = msgspec.structs.replace(shown, because="; ".join(filter(None, (shown.because, failed))))
         return msgspec.structs.replace(shown, floor=floor, ttl_turns=retention.ttl_turns, hint=retention.hint)
 
-    return arrive
+    return on_arrival
 
 
 def _start(
     result: ToolResult, call: ToolCall | None, ref: str, retention: Retention, count: Callable[[str], int]
-) -> Arrived:
+) -> Arrival:
     tool = call.name if call else "the tool"
     match retention.mode:
         case "summary":
             text = _summary(as_text(result.content), call, ref, retention, count)
-            return Arrived(text, "trimmed", f"{tool} keeps a summary") if text else Arrived()
+            return Arrival(text, "trimmed", f"{tool} keeps a summary") if text else Arrival()
         case "reference":
             whole = as_text(result.content)
             line = reference(result.summary or f"{tool} result", count(whole), ref, hint=retention.hint)
             is_shorter = count(line) < count(whole)
-            return Arrived(line, "reference", f"{tool} keeps a reference") if is_shorter else Arrived()
+            return Arrival(line, "reference", f"{tool} keeps a reference") if is_shorter else Arrival()
         case _:
-            return Arrived()
+            return Arrival()
 
 
 def _rendered(
     result: ToolResult, ref: str, renderers: Renderers, name: str, count: Callable[[str], int]
-) -> tuple[Arrived | None, str]:
+) -> tuple[Arrival | None, str]:
     """The result as the host's renderer shows it; or why it could not: the session goes on with what else holds."""
     if name not in renderers:
         known = ", ".join(sorted(renderers)) or "none"
@@ -77,7 +77,7 @@ def _rendered(
     text = f"{made}\n[shown by {name}; ref {ref}]"
     # What is longer than the original helps nobody.
     is_shorter = count(text) < count(whole)
-    return Arrived(text, "trimmed", f"shown by the renderer {name}") if is_shorter else Arrived(), ""
+    return Arrival(text, "trimmed", f"shown by the renderer {name}") if is_shorter else Arrival(), ""
 
 
 def _summary(

@@ -16,6 +16,7 @@ from foveal.values.codec import sendable
 from foveal.values.entry import (
     File,
     Image,
+    Message,
     Opaque,
     Part,
     RedactedThinking,
@@ -56,6 +57,10 @@ class Measure:
     def text(self, text: str) -> Size:
         safe = sendable(text)
         return Size(self.count(safe), len(msgspec.json.encode(safe)))
+
+    def message(self, message: Message) -> int:
+        """Return the tokens of a message in full."""
+        return MESSAGE_TOKENS * (message.role != "tool") + sum(self.part(part).tokens for part in message.parts)
 
     def part(self, part: Part) -> Size:
         match part:

@@ -1,4 +1,4 @@
-"""What a log is looked at through."""
+"""The rules by which messages of a log become shown parts: omit, repair, neutralise, measure, retain."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -10,25 +10,18 @@ from foveal.text.repair import normal
 from foveal.values.entry import Part, Role, ToolCall, ToolResult
 from foveal.values.pins import NO_PINS, Pins
 
-Hides: TypeAlias = Callable[[Part, str | None], str]
-"""Why the dialect will not send this part, written by this model; empty if it will."""
-
-
-RECALL_TOOL = "recall_context"
-SEARCH_TOOL = "search_context"
-"""The tools by which the model looks again. The view counts what is fetched, and shows what they return as it is."""
+Omit: TypeAlias = Callable[[Part, str | None], str]
+"""Returns why the dialect cannot send this part, written by this model; empty if it can."""
 
 FORGED = "could be taken for the frame"
-"""Why the guard changed a part."""
-
-CHECKPOINT_TOOL = "checkpoint_context"
-"""The tool by which the agent writes the summary itself."""
+"""The reason recorded for a part that `Projection.neutralise` changed."""
 
 
-class Arrived(msgspec.Struct, frozen=True):
-    """What retention makes of a result when it comes: its stand-in (None if it is shown whole) and what holds later."""
+class Arrival(msgspec.Struct, frozen=True):
+    """How retention shows a result on arrival, and how low later folds may take it."""
 
     text: str | None = None
+    """The stand-in; None if the result is shown whole."""
     level: str = "full"
     because: str = ""
     floor: str = "covered"
@@ -36,44 +29,41 @@ class Arrived(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-WHOLE = Arrived()
+WHOLE = Arrival()
 
-Arrive: TypeAlias = Callable[[ToolResult, ToolCall | None, str], Arrived]
-"""Told the result, the call that it answers and its reference."""
+OnArrival: TypeAlias = Callable[[ToolResult, ToolCall | None, str], Arrival]
+"""Takes a result, the call that it answers (None if unknown) and its reference."""
 
-
-Guard: TypeAlias = Callable[[Part], Part]
-"""A part that nobody vouches for, with what could be taken for the host's own words made harmless; else the very same."""
+Neutralise: TypeAlias = Callable[[Part], Part]
+"""Returns an untrusted part without live tags of the frame; the same object if it has none."""
 
 
 def _as_is(part: Part) -> Part:
     return part
 
 
-def _whole(_result: ToolResult, _call: ToolCall | None, _ref: str) -> Arrived:
+def _whole(_result: ToolResult, _call: ToolCall | None, _ref: str) -> Arrival:
     return WHOLE
 
 
 class Projection(msgspec.Struct, frozen=True):
-    """What the log is looked at through: what the provider can take, how it counts, and what is pinned.
-
-    What the guard is may not change without the key: snapshots are read through the same lens that they were made through.
-    """
+    """Everything that a view depends on besides the log: provider rules, token measure, pins, retention, guard."""
 
     key: str
+    """Names all of the others but `pins`. A snapshot is read only by a projection with the same key and pins."""
     measure: Measure
-    hides: Hides
+    omit: Omit
     pins: Pins = NO_PINS
-    arrive: Arrive = _whole
-    guard: Guard = _as_is
+    on_arrival: OnArrival = _whole
+    neutralise: Neutralise = _as_is
 
-    def normal(self, part: Part, role: Role) -> tuple[Part, str, str]:
-        """The part as every provider takes it and nobody is fooled by it; what was wrong with it; who mended it.
+    def prepared(self, part: Part, role: Role) -> tuple[Part, str, str]:
+        """Return the part repaired and neutralised, the reason for a change, and which step made it.
 
-        Only what the system says is believed: users, tools and the model itself quote what others wrote.
+        System messages are trusted and not neutralised. Users, tools and the model quote text of others.
         """
         mended, wrong = normal(part)
-        safe = mended if role == "system" else self.guard(mended)
+        safe = mended if role == "system" else self.neutralise(mended)
         if safe is mended:
             return mended, wrong, "repair" if wrong else ""
         return safe, "; ".join(filter(None, (wrong, FORGED))), "frame"

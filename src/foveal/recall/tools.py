@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from foveal.project.projection import RECALL_TOOL, SEARCH_TOOL
 from foveal.stores.port import Store
 from foveal.text import guard as frame
 from foveal.values.entry import Message, ToolCall, result
 from foveal.values.errors import FovealError
+from foveal.values.own_tools import RECALL_TOOL, SEARCH_TOOL
 
 RECALL = RECALL_TOOL
 SEARCH = SEARCH_TOOL

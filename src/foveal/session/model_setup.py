@@ -13,7 +13,7 @@ from foveal.dialects.port import RequestOptions, ToolSpec
 from foveal.dialects.tools import tools_json
 from foveal.models import catalogue as prices
 from foveal.models import counters
-from foveal.project.arrival import NO_RENDERERS, Renderers, arrival
+from foveal.project.arrival import NO_RENDERERS, Renderers, arrival_rule
 from foveal.project.measure import Measure
 from foveal.project.projection import Projection
 from foveal.project.retention_layers import Layers
@@ -78,15 +78,15 @@ class ModelSetup(msgspec.Struct, frozen=True):
     layers: Layers = Layers()
     renderers: Renderers = NO_RENDERERS
 
-    def lens(self, pins: Pins = NO_PINS) -> Projection:
+    def projection(self, pins: Pins = NO_PINS) -> Projection:
         dialect, model = self.dialect, self.model
         measure = Measure(self.counter.counter.count, self._image_tokens)
         rules = sha256(self.layers.canonical().encode()).hexdigest()[:16] if self.layers.layers else ""
         frame = FRAME if self.policy.guard else 0
         key = f"{PROJECTION}|{model}|{dialect.name}|{self.counter.counter.name}|{rules}|{frame}"
-        arrive = arrival(self.layers, measure.count, self.renderers)
-        lens = Projection(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins, arrive)
-        return msgspec.structs.replace(lens, guard=_guarded) if self.policy.guard else lens
+        on_arrival = arrival_rule(self.layers, measure.count, self.renderers)
+        projection = Projection(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins, on_arrival)
+        return msgspec.structs.replace(projection, neutralise=_guarded) if self.policy.guard else projection
 
     def setup(self, tools: tuple[ToolSpec, ...]) -> Setup:
         text = tools_json(tools)
@@ -98,11 +98,11 @@ class ModelSetup(msgspec.Struct, frozen=True):
     def limits(self, view: View, setup: Setup) -> "MessageLimits":
         """What the messages may take, when a fold is due, and what it goes down to, in our own count."""
         calibration = counters.Calibration()
-        for estimated, actual in view.usage:
+        for estimated, actual in view.facts.usage:
             calibration = calibration.observe(estimated, actual)
         # Never below one: usage that leaves something out (a proxy, a cache) must not raise what we count as the limit.
         factor, fixed = max(1.0, calibration.factor(self.counter.factor)), setup.tools_tokens + PROMPT_TOKENS
-        budget = self.budget.below(view.ceilings.get(self.model, self.budget.limit))
+        budget = self.budget.below(view.facts.ceilings.get(self.model, self.budget.limit))
         return MessageLimits(budget.most(factor, fixed), budget.due(factor, fixed), budget.aim(factor, fixed))
 
     @property
@@ -117,7 +117,7 @@ class ModelSetup(msgspec.Struct, frozen=True):
     def is_cold(self, view: View, now_ms: int) -> bool:
         """Whether the provider has forgotten the last prompt: its promise has run out since it last answered."""
         ttl_s = prices.cache_rules(self.facts.provider, self.facts.id).ttl_s or FORGOTTEN_S
-        return view.calls > 0 and now_ms - view.called_ms > ttl_s * 1_000
+        return view.facts.calls > 0 and now_ms - view.facts.called_ms > ttl_s * 1_000
 
     def ask(self, tools: tuple[ToolSpec, ...], cache_key: str) -> RequestOptions:
         reply = self.budget.reserve or min(REPLY_TOKENS, self.facts.max_output or REPLY_TOKENS)

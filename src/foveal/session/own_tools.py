@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from foveal.project.projection import CHECKPOINT_TOOL
 from foveal.recall import tools as recall_tools
 from foveal.stores.port import Store
 from foveal.values.entry import Message, ToolCall
+from foveal.values.own_tools import CHECKPOINT_TOOL
 from foveal.writers import checkpoint_tool
 
 TOOLS: tuple[dict[str, Any], ...] = (*recall_tools.TOOLS, checkpoint_tool.TOOL)

@@ -8,9 +8,8 @@ import msgspec
 
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.tools import read_tools
-from foveal.fit.fit import Originals, fit
-from foveal.project.folding import SUMMARISED
-from foveal.project.projection import CHECKPOINT_TOOL
+from foveal.fit.fit import Originals, fit, run_fit
+from foveal.project.facts import SUMMARISED
 from foveal.project.view import View
 from foveal.recall import tools as recall_tools
 from foveal.session.model_setup import MessageLimits, ModelSetup
@@ -21,6 +20,7 @@ from foveal.values.entry import Entry, Fold, RangeFold, Setup, ToolResult
 from foveal.values.errors import NotFound, OverBudget
 from foveal.values.events import Pressure
 from foveal.values.fold_cost import FoldEconomics, FoldKind
+from foveal.values.own_tools import CHECKPOINT_TOOL
 from foveal.values.shown import Size, short_ref
 from foveal.values.trace import PROMPT_TOKENS
 from foveal.writers import checkpoint_tool
@@ -65,7 +65,7 @@ class Planner:
         """
         offer = self._offer(tools, self._checkpoint(view))
         limits = self._limits(view, offer.setup, taken)
-        is_due = view.is_reduced or not view.size.within(limits.due)
+        is_due = view.facts.is_reduced or not view.size.within(limits.due)
         fold = None if is_due else self._fold(view, offer.setup, limits, is_cold)
         if not (is_due or fold):
             return offer, None
@@ -89,9 +89,12 @@ class Planner:
 
     def _early(self, view: View, setup: Setup, limits: MessageLimits, is_cold: bool) -> Fold | None:
         """What is stale, folded before the budget forces it, where that is free or pays for itself."""
-        is_moved = view.setup is not None and (view.setup.model, view.setup.tools) != (setup.model, setup.tools)
+        is_moved = view.facts.setup is not None and (view.facts.setup.model, view.facts.setup.tools) != (
+            setup.model,
+            setup.tools,
+        )
         kind: FoldKind = "cold" if is_cold else "moved" if is_moved else "early"
-        if kind == "early" and view.calls % LOOK_EVERY != LOOK_EVERY - 1:
+        if kind == "early" and view.facts.calls % LOOK_EVERY != LOOK_EVERY - 1:
             return None
         fold = stale_fold(view, limits, self.optics, kind=kind, originals=self._originals)
         if fold is None or fold.stake is None:
@@ -108,7 +111,7 @@ class Planner:
 
     def by_hand(self, view: View) -> Fold | None:
         """The fold of a view that fits: down to half of what it takes, kept shares counted from that."""
-        setup = view.setup or self._offer((), ()).setup
+        setup = view.facts.setup or self._offer((), ()).setup
         limits = self._limits(view, setup, 0)
         half = msgspec.structs.replace(view.size, tokens=min(view.size.tokens // 2, max(1, limits.aim.tokens)))
         most = msgspec.structs.replace(limits.most, tokens=min(view.size.tokens, limits.most.tokens))
@@ -117,7 +120,7 @@ class Planner:
         return fold and msgspec.structs.replace(fold, reason=BY_HAND, stake=stake)
 
     def pressure(self, view: View, taken: int = 0) -> Pressure:
-        setup = view.setup or self._offer((), ()).setup
+        setup = view.facts.setup or self._offer((), ()).setup
         fixed = setup.tools_tokens + PROMPT_TOKENS + taken
         due = self._limits(view, setup, taken).due.tokens + fixed
         return Pressure(view.size.tokens + fixed, due, self.optics.policy.pressure)
@@ -127,7 +130,7 @@ class Planner:
         from foveal.summary.state import steps_at  # noqa: PLC0415 - loaded by the first summary
 
         items = [item for item in fold.items if isinstance(item, RangeFold) and item.policy == SUMMARISED]
-        places = sorted({place for item in items for place in view.places(item)})
+        places = sorted({place for item in items for place in view.transcript.covered_by(item)})
         return steps_at(places, self._originals(places))
 
     def specs(self, tools: Sequence[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
@@ -142,12 +145,12 @@ class Planner:
         return self.optics.limits(view, setup).beside(taken)
 
     def _fit(self, view: View, setup: Setup, limits: MessageLimits) -> Fold | None:
-        if view.checkpoint:  # the agent has finished a part and said so: as good a moment as there will be
+        if view.facts.checkpoint:  # the agent has finished a part and said so: as good a moment as there will be
             half = msgspec.structs.replace(limits.aim, tokens=min(limits.aim.tokens, view.size.tokens // 2))
             limits = limits._replace(due=Size(), aim=half)
         if view.size.within(limits.due):
             return None
-        return fit(
+        steps = fit(
             view,
             limits.most,
             limits.aim,
@@ -156,9 +159,9 @@ class Planner:
             tools_tokens=setup.tools_tokens + PROMPT_TOKENS,
             wanted=self._wanted(view),
             fetched=fetched_often(self._store, self._session, view),
-            originals=self._originals,
             prices=self.optics.prices,
         )
+        return run_fit(steps, self._originals)
 
     def _originals(self, places: Sequence[int]) -> dict[int, Entry]:
         return entries_at(self._store, self._session, places)
@@ -191,7 +194,7 @@ class Planner:
         """Once offered it stays: another list of tools moves the whole prefix."""
         if not self.optics.policy.compact.checkpoint:
             return ()
-        offered = view.setup is not None and f'"{CHECKPOINT_TOOL}"' in view.setup.tools
+        offered = view.facts.setup is not None and f'"{CHECKPOINT_TOOL}"' in view.facts.setup.tools
         return (checkpoint_tool.TOOL,) if offered or self.pressure(view).level in ("warning", "critical") else ()
 
     def _offer(self, tools: Sequence[Mapping[str, Any]], own: Sequence[dict[str, Any]]) -> Offer:
@@ -213,7 +216,7 @@ class Planner:
 def stake_of(kind: FoldKind, view: View, limits: MessageLimits, *, optics: ModelSetup) -> FoldEconomics:
     """What a fold of this view is decided on."""
     room, prices = limits.due.tokens - view.size.tokens, optics.prices
-    return FoldEconomics(kind, view.calls, room, round(view.growth, 1), prices.read, prices.write)
+    return FoldEconomics(kind, view.facts.calls, room, round(view.growth, 1), prices.read, prices.write)
 
 
 def stale_fold(
@@ -221,13 +224,13 @@ def stale_fold(
 ) -> Fold | None:
     """What is stale, folded, whether or not that pays; None where it is too little to speak of."""
     stages = [stage for stage in optics.policy.stages if getattr(stage, "finds_stale", False)]
-    fold = fit(view, limits.most, Size(), stages, trigger=Size(), originals=originals) if stages else None
+    fold = run_fit(fit(view, limits.most, Size(), stages, trigger=Size()), originals) if stages else None
     if fold is None or fold.saved < LEAST_SAVED:
         return None
-    if optics.policy.recall and not view.is_reduced:  # the recall tools come with it, and stand before everything
+    if optics.policy.recall and not view.facts.is_reduced:  # the recall tools come with it, and stand before everything
         fold = msgspec.structs.replace(fold, rebilled=fold.after)
     stake = stake_of(kind, view, limits, optics=optics)
-    return msgspec.structs.replace(fold, reason=stake.told(fold.saved, fold.rebilled), stake=stake)
+    return msgspec.structs.replace(fold, reason=stake.explain(fold.saved, fold.rebilled), stake=stake)
 
 
 def fetched_often(store: Store, session: str, view: View) -> dict[str, str]:
@@ -244,7 +247,7 @@ def fetched_often(store: Store, session: str, view: View) -> dict[str, str]:
 
 
 def _often(view: View) -> set[str]:
-    return {ref for ref, times in view.recalled.items() if times >= RECALLED_OFTEN}
+    return {ref for ref, times in view.facts.recalled.items() if times >= RECALLED_OFTEN}
 
 
 def _key_of(tools: Sequence[Mapping[str, Any]]) -> bytes | None:

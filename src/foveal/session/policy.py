@@ -15,9 +15,7 @@ from foveal.fit.stages.compact import Compact
 from foveal.fit.stages.expired import Expired
 from foveal.fit.stages.history import History
 from foveal.fit.stages.images import Images
-from foveal.fit.stages.oldest import Oldest
 from foveal.fit.stages.outline import Outline
-from foveal.fit.stages.repeats import Repeats
 from foveal.fit.stages.shorten import Shorten
 from foveal.fit.stages.summarise import Summarise
 from foveal.fit.stages.superseded import Superseded
@@ -28,9 +26,13 @@ from foveal.values.budget import Budget, one_knob, sent_limit
 from foveal.values.errors import BadPolicy
 from foveal.values.retention import RetentionRule
 
-BuiltIn: TypeAlias = (
-    Repeats | Superseded | Expired | ThinkingWindow | Images | History | Shorten | Outline | Clear | Oldest | Summarise
-)
+BuiltIn: TypeAlias = Superseded | Expired | ThinkingWindow | Images | History | Shorten | Outline | Clear | Summarise
+
+RETIRED_STAGES: Mapping[str, Mapping[str, Any]] = {
+    "repeats": {"fold": "superseded", "edited": False},
+    "oldest": {"fold": "summarise", "share": 0.05},
+}
+"""Stages of earlier versions, which policy files and logs may still name, and the nearest stage of today."""
 
 DEFAULT_STAGES: tuple[BuiltIn, ...] = (
     # What was read again, and what was said to expire, goes first: nothing is lost with it.
@@ -163,10 +165,26 @@ def policy_from(
         return weights(value) if kind is Weights and isinstance(value, str) else value
 
     try:
-        return msgspec.convert(dict(table), Policy, dec_hook=revived)
+        return msgspec.convert(_without_retired(table), Policy, dec_hook=revived)
     except (msgspec.ValidationError, BadPolicy) as error:
         said = next(_wrong_rules(table), str(error))
         raise BadPolicy(f"{source}: {said}{_hint(said)}") from None
+
+
+def _without_retired(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table with each retired stage replaced by the nearest stage of today, its options kept."""
+    stages = table.get("stages")
+    if not isinstance(stages, list | tuple):
+        return dict(table)
+    return {**table, "stages": [_without_retired_stage(stage) for stage in cast("list[object]", stages)]}
+
+
+def _without_retired_stage(stage: object) -> object:
+    if not isinstance(stage, Mapping):
+        return stage
+    options = cast("Mapping[str, Any]", stage)
+    found = RETIRED_STAGES.get(str(options.get("fold")))
+    return {**options, **found} if found else options
 
 
 def _wrong_rules(table: Mapping[str, Any], under: str = "") -> Iterator[str]:
@@ -207,10 +225,8 @@ __all__ = [
     "FenceKind",
     "History",
     "Images",
-    "Oldest",
     "Outline",
     "Policy",
-    "Repeats",
     "Shorten",
     "Summarise",
     "Superseded",

@@ -8,58 +8,59 @@ import msgspec
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.renderer import Renderer
 from foveal.dialects.tools import read_tools
-from foveal.project import snapshot
 from foveal.project.retention_layers import declared_in
+from foveal.project.snapshot import ViewSnapshot
 from foveal.project.view import View
 from foveal.session.model_setup import ModelSetup
 from foveal.stores import rows as log
 from foveal.stores.port import Row, Store
 from foveal.values.entry import Entry, Setup
 from foveal.values.errors import BadInput, InvalidPrompt, NotFound
-from foveal.values.pins import collect_pins
+from foveal.values.pins import NO_PINS, collect_pins
 from foveal.values.prompt import Prompt
 from foveal.values.retention import RetentionRule
 from foveal.values.trace import PROMPT_TOKENS, block_lines
 
 
-def told_retention(store: Store, name: str) -> dict[str, RetentionRule]:
-    """The retention that the tools of a stored session declared, as far as its snapshot knows."""
-    frozen = store.snapshot(name) if store.cards(name) else None
-    seq = snapshot.setup_seq_in(frozen.payload) if frozen else 0
+def stored_snapshot(store: Store, name: str) -> ViewSnapshot | None:
+    """Return the snapshot of a stored session; None if the session is new, has none, or has one of another encoding."""
+    found = store.snapshot(name) if store.cards(name) else None
+    return ViewSnapshot.decode(found.payload) if found else None
+
+
+def read_declared_retention(store: Store, name: str, snapshot: ViewSnapshot | None) -> dict[str, RetentionRule]:
+    """Return the retention that the tools of a stored session declared, as far as its snapshot knows."""
+    seq = snapshot.facts.setup_seq if snapshot else 0
     if not seq:
         return {}
     setup = entries_at(store, name, [seq])[seq].body
     return declared_in(setup.retention) if isinstance(setup, Setup) else {}
 
 
-def open_view(store: Store, name: str, optics: ModelSetup) -> View:
-    """The view of a stored session, from its snapshot where there is one."""
-    frozen = store.snapshot(name)
-    if frozen:
-        lens = optics.lens(snapshot.pins_in(frozen.payload))
-        view = snapshot.load(frozen.payload, lens, lambda seqs: entries_at(store, name, seqs))
-        if view:
-            for row in store.rows(name, after=view.seq):
-                view.feed(row.seq, log.to_entry(row, name))
-            if not view.stale:
-                return view
+def open_view(store: Store, name: str, optics: ModelSetup, snapshot: ViewSnapshot | None) -> View:
+    """Return the view of a stored session: from its snapshot and the entries since, or else from the whole log."""
+    projection = optics.projection(snapshot.pins if snapshot else NO_PINS)
+    view = snapshot.restore(projection, lambda seqs: entries_at(store, name, seqs)) if snapshot else None
+    if view:
+        rows = store.rows(name, after=view.facts.seq)
+        if not any(view.feed(row.seq, log.to_entry(row, name)) for row in rows):
+            return view
     return view_of(log.branch(store.rows(name)), name, optics)
 
 
 def view_of(rows: Iterable[Row], name: str, optics: ModelSetup) -> View:
-    """The view of these rows, which are one branch."""
+    """Return the view of these rows, which are one branch."""
     pairs = [(row.seq, log.to_entry(row, name)) for row in rows]
-    view = View(optics.lens(collect_pins(entry for _, entry in pairs)))
+    view = View(optics.projection(collect_pins(entry for _, entry in pairs)))
     for seq, entry in pairs:
-        view.feed(seq, entry)
-    view.stale = False
+        view.feed(seq, entry)  # with the pins of the whole branch, no pin makes it stale
     return view
 
 
 def build(name: str, view: View, optics: ModelSetup, specs: tuple[ToolSpec, ...], renderer: Renderer) -> Prompt:
     """The prompt of a view that fits, without lines for what stands beside it. Validated before anybody sees it."""
-    setup = view.setup or optics.setup(specs)
-    blocks = view.beside.blocks if view.beside else ()
+    setup = view.facts.setup or optics.setup(specs)
+    blocks = view.facts.context.blocks if view.facts.context else ()
     lead, wires, tail, since = renderer.render(view, blocks)
     if not wires and not lead:
         raise BadInput(f"session {name!r} has nothing to send yet; append a message first")
@@ -68,20 +69,22 @@ def build(name: str, view: View, optics: ModelSetup, specs: tuple[ToolSpec, ...]
         renderer.forget()  # else the next prompt would be checked from here on only
         raise InvalidPrompt(optics.dialect.name, problems)
     tokens = view.size.tokens + setup.tools_tokens + PROMPT_TOKENS + sum(block.tokens for block in blocks)
-    return Prompt(name, view.calls + 1, request, wires, tokens, None, setup, tuple(view.atoms), decided=view.decided)
+    return Prompt(
+        name, view.facts.calls + 1, request, wires, tokens, None, setup, tuple(view.atoms), decided=view.facts.decided
+    )
 
 
 def prompt_at(store: Store, name: str, optics: ModelSetup, call: int | None, now: View | None = None) -> Prompt:
     """The prompt of a call: of the next one, or of a past one as it was sent, built again from the log."""
-    view = now.copy() if now else None  # the renderer below is not the one that follows the changes of `now`
+    view = now
     if call is not None or view is None:
         rows = log.branch(store.rows(name))
         if call is not None:
             rows = rows[: _place_of_call(rows, name, call)]
         view = view_of(rows, name, optics)
-    specs = read_tools(msgspec.json.decode(view.setup.tools)) if view.setup else ()
+    specs = read_tools(msgspec.json.decode(view.facts.setup.tools)) if view.facts.setup else ()
     prompt = build(name, view, optics, specs, Renderer(optics.dialect))
-    lines = block_lines(view.beside.blocks if view.beside else ())
+    lines = block_lines(view.facts.context.blocks if view.facts.context else ())
     return msgspec.structs.replace(prompt, beside=tuple(lines))
 
 

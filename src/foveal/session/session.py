@@ -22,21 +22,28 @@ from foveal.context.tool_retention import split_retention
 from foveal.dialects.renderer import Renderer
 from foveal.dialects.tools import read_tools
 from foveal.models.counters import ModelCounter
-from foveal.project import snapshot
 from foveal.project.arrival import NO_RENDERERS, Renderers
 from foveal.project.atoms import calls_of
 from foveal.project.retention_layers import declared_in
-from foveal.project.view import ATTACHED, View
+from foveal.project.snapshot import ViewSnapshot
+from foveal.project.view import View
 from foveal.record.intake import Spoken, bodies
 from foveal.record.overflow import learned, refusal_in
 from foveal.session import own_tools
 from foveal.session.model_setup import setup_for, with_retention
 from foveal.session.planner import Offer, Planner, fetched_often
 from foveal.session.policy import Policy
-from foveal.session.rebuild import build, open_view, prompt_at, told_retention, view_of
+from foveal.session.rebuild import (
+    build,
+    open_view,
+    prompt_at,
+    read_declared_retention,
+    stored_snapshot,
+    view_of,
+)
 from foveal.stores import rows as log
 from foveal.stores.port import Store
-from foveal.values.entry import Body, Entry, Fence, Fold, Pin, Rewind, Setup, ToolCall, user
+from foveal.values.entry import ATTACHED, Body, Entry, Fence, Fold, Pin, Rewind, Setup, ToolCall, user
 from foveal.values.errors import BadEntry, BadInput, ContextOverflow, NotFound, OverBudget
 from foveal.values.events import Listener, Pressure, ignore
 from foveal.values.prompt import Prompt
@@ -91,8 +98,9 @@ class Session:
     ) -> None:
         self.name, self.author = name, author
         self._store, self._new_id, self._clock_ms = store, new_id, clock_ms
+        snapshot = stored_snapshot(store, name)
         # What tools' definitions said before the session was closed still holds.
-        self._declared = dict(retention or told_retention(store, name))
+        self._declared = dict(retention or read_declared_retention(store, name, snapshot))
         policy = policy or Policy()
         renderers = {**getattr(retention, "renderers", {}), **renderers}  # those that tools were declared with
         self._optics = setup_for(model, policy, dialect, counter, declared=self._declared, renderers=renderers)
@@ -105,15 +113,15 @@ class Session:
         self._company: Company = Alone()
         self._writer = store.hold(name, takeover=takeover)
         try:
-            self._view = open_view(store, name, self._optics)
-            if surroundings or policy.fences or policy.remind or policy.clock is not None or self._view.fences:
+            self._view = open_view(store, name, self._optics, snapshot)
+            if surroundings or policy.fences or policy.remind or policy.clock is not None or self._view.facts.fences:
                 self._accompanied()
         except BaseException:
             self._writer.release()
             raise
         self._renderer = Renderer(self._optics.dialect)
-        self._snapshot_due = self._view.seq + SNAPSHOT_EVERY
-        setup = self._view.setup
+        self._snapshot_due = self._view.facts.seq + SNAPSHOT_EVERY
+        setup = self._view.facts.setup
         if not retention and setup and (told := declared_in(setup.retention)) != self._declared:
             self._declare(told)  # what a tool list said since the last snapshot
 
@@ -147,11 +155,11 @@ class Session:
             fold = self._written(fold)
         elif self._is_summarised and self._scribe.is_wanted:
             self._ask_ahead(offer.setup)
-        if offer.setup != self._view.setup:
+        if offer.setup != self._view.facts.setup:
             self._keep([offer.setup], [self._new_id()])
         if fold:
             self._fold(fold)
-        if injection.beside != (self._view.beside or NOTHING.beside):
+        if injection.beside != (self._view.facts.context or NOTHING.beside):
             self._keep([injection.beside], [self._new_id()])
         prompt = build(self.name, self._view, self._optics, offer.specs, self._renderer)
         self._estimated = prompt.tokens
@@ -218,7 +226,9 @@ class Session:
             tools=tools,
             **options,
         )
-        beside = [msgspec.structs.replace(fence, call=1, turn=1) for fence in self._view.fences if fence.kind in wanted]
+        beside = [
+            msgspec.structs.replace(fence, call=1, turn=1) for fence in self._view.facts.fences if fence.kind in wanted
+        ]
         try:
             child._begin(beside, given, task)
         except BaseException:
@@ -247,15 +257,15 @@ class Session:
         if refusal is None:
             raise error if isinstance(error, BaseException) else BadInput(f"this tells of no overflow: {error!r}")
         sent = self._estimated or self.pressure.tokens
-        if self._view.overflows >= self._optics.policy.compact.recoveries:
-            raise ContextOverflow(self._optics.model, self._view.overflows + 1, sent, refusal.said)
+        if self._view.facts.overflows >= self._optics.policy.compact.recoveries:
+            raise ContextOverflow(self._optics.model, self._view.facts.overflows + 1, sent, refusal.said)
         self._keep([learned(self._optics.model, refusal, sent)], [self._new_id()])
         return self.prompt(tools)
 
     @property
     def pressure(self) -> Pressure:
         """How full the next prompt is."""
-        beside = self._view.beside.blocks if self._view.beside else ()
+        beside = self._view.facts.context.blocks if self._view.facts.context else ()
         return self._planner.pressure(self._view, sum(block.tokens for block in beside))
 
     def why(self, call: int | None = None) -> Trace:
@@ -302,7 +312,7 @@ class Session:
         atom = next((atom for atom in reversed(self._view.atoms) if atom.kind == "tools"), None)
         open_calls = zip(calls_of(atom), atom.answers, strict=False) if atom else ()
         waiting = [call for call, answered in open_calls if answered is None]
-        ours = own_tools.ours(self._view.setup.tools if self._view.setup else "[]")
+        ours = own_tools.ours(self._view.facts.setup.tools if self._view.facts.setup else "[]")
         answers = {call.id: own_tools.answer(self._store, self.name, call) for call in waiting if call.name in ours}
         found = {call.id: answer for call in waiting if (answer := self._company.answer(call))}
         self.extend((answers | found).values())
@@ -312,11 +322,11 @@ class Session:
     def _gifts(self, refs: Iterable[str]) -> "list[Handover]":
         from foveal.session.handover import gifts  # noqa: PLC0415 - loaded by the first that are given
 
-        return gifts(self._store, self.name, refs, count=self._view.lens.measure.count)
+        return gifts(self._store, self.name, refs, count=self._view.projection.measure.count)
 
     def _begin(self, fences: list[Fence], given: "list[Handover]", task: str) -> None:
         """Take what a parent gives, all of it or none; where it was begun before, the references that are new to it."""
-        is_new = self._view.head is None
+        is_new = self._view.facts.head is None
         given = [gift for gift in given if is_new or not self._has(gift.id)]
         bodies: list[tuple[str, Body]] = [(gift.id, log.checked_message(gift.message)) for gift in given]
         if is_new:
@@ -346,6 +356,7 @@ class Session:
         pressure = self._planner.pressure(self._view)
         for room in ROOMS:
             injection = self._company.beside(self._view, pressure, host, names, room=room)
+            self._view.drop_fences(injection.expired)
             try:
                 offer, fold = self._planner.plan(self._view, tools, taken=injection.tokens, is_cold=is_cold)
             except OverBudget as error:
@@ -380,13 +391,13 @@ class Session:
         return self._scribe.write(
             fold,
             self._planner.steps(self._view, fold) if self._is_summarised else (),  # code has read them already
-            count=self._view.lens.measure.count,
+            count=self._view.projection.measure.count,
             shown=lambda: shown_beside(self._view, fold),
             fetched=lambda: fetched_often(self._store, self.name, self._view),
             instructions=instructions,
             by_hand=by_hand,
-            may_ask=by_hand or not self._view.overflows,  # after a refusal nothing may depend on one more call
-            checkpoint=checkpoint_tool.prose(self._view.checkpoint) if self._view.checkpoint else "",
+            may_ask=by_hand or not self._view.facts.overflows,  # after a refusal nothing may depend on one more call
+            checkpoint=checkpoint_tool.prose(self._view.facts.checkpoint) if self._view.facts.checkpoint else "",
         )
 
     def _ask_ahead(self, setup: Setup) -> None:
@@ -395,7 +406,7 @@ class Session:
             with suppress(OverBudget):
                 if fold := self._planner.ahead(self._view, setup):
                     steps = self._planner.steps(self._view, fold)
-                    self._scribe.ask_ahead(fold, steps, self._view.lens.measure.count)
+                    self._scribe.ask_ahead(fold, steps, self._view.projection.measure.count)
 
     def _fold(self, fold: Fold) -> None:
         self._keep([fold], [self._new_id()], with_snapshot=False)
@@ -424,25 +435,25 @@ class Session:
     ) -> list[Entry]:
         """Write entries, all of them or none. Those whose ids are in `attached` are put there rather than said by anybody."""
         entries: list[Entry] = []
-        parent = self._view.head
+        parent = self._view.facts.head
         for body, entry_id in zip(bodies, ids, strict=True):
             author = ATTACHED if entry_id in attached else self.author
             entries.append(Entry(entry_id, parent, self._clock_ms(), author, body))
             parent = entry_id
-        due = with_snapshot and self._view.seq >= self._snapshot_due
-        frozen = snapshot.dump(self._view) if due else None
+        due = with_snapshot and self._view.facts.seq >= self._snapshot_due
+        frozen = ViewSnapshot.of(self._view).encode() if due else None
         seqs = self._writer.append([log.to_draft(entry) for entry in entries], snapshot=frozen)
         if due:
-            self._snapshot_due = self._view.seq + max(SNAPSHOT_EVERY, len(self._view.atoms))
+            self._snapshot_due = self._view.facts.seq + max(SNAPSHOT_EVERY, len(self._view.atoms))
         for seq, entry in zip(seqs, entries, strict=True):
-            if seq > self._view.seq:  # a retry of what is there already has a lower place
+            if seq > self._view.facts.seq:  # a retry of what is there already has a lower place
                 self._take(seq, entry)
         return entries
 
     def _take(self, seq: int, entry: Entry) -> None:
-        self._view.feed(seq, entry)
+        is_stale = self._view.feed(seq, entry)
         self._company.heard(seq, entry)
-        if self._view.stale:
+        if is_stale:
             self._rebuild()
             if isinstance(entry.body, Rewind):
                 self._company.follow(self._view)

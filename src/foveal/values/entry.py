@@ -216,6 +216,9 @@ class Fence(_Value, frozen=True, tag="fence"):
         return (self.kind, self.key) if self.key is not None else (self.kind, None, self.text, self.attributes)
 
 
+ATTACHED = "file"
+"""The author of an entry that was attached as a file, rather than said by anybody."""
+
 ONCE = "once:"
 """Before the name of a reminder that a host said in one call: it never meets the id of a rule, and nobody asks for it again."""
 

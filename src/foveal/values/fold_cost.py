@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-SURE = 2.0
+MARGIN = 2.0
 """How much more must be saved than paid: how many calls will follow is a guess, and what is folded is no longer seen."""
 
 FETCHED_TOKENS = 1_000
@@ -60,13 +60,13 @@ class FoldEconomics(msgspec.Struct, frozen=True, omit_defaults=True):
         return rebilled * (self.write - self.read)
 
     def pays(self, saved: int, rebilled: int) -> bool:
-        return self.gain(saved) > SURE * self.price(rebilled)
+        return self.gain(saved) > MARGIN * self.price(rebilled)
 
-    def told(self, saved: int, rebilled: int) -> str:
+    def explain(self, saved: int, rebilled: int) -> str:
         return f"{saved:,} stale tokens for about {self.calls:,} more calls against {rebilled:,} billed anew"
 
 
-def worth_carrying(prices: Prices, *, calls: int, prompt: int) -> float:
+def carry_threshold(prices: Prices, *, calls: int, prompt: int) -> float:
     """How likely to be needed a token of a summary must be, that it is carried through so many calls of such a prompt.
 
     To carry it is to write it once and to read it with every call. To fetch what is missing takes a call of its own, and more:
@@ -74,7 +74,7 @@ def worth_carrying(prices: Prices, *, calls: int, prompt: int) -> float:
     """
     carried = prices.write + prices.read * calls
     fetched = prices.read * prompt + prices.write * FETCHED_TOKENS
-    return carried / (SURE * fetched)
+    return carried / (MARGIN * fetched)
 
 
 def calls_left(made: int, *, room: int, growth: float) -> int:

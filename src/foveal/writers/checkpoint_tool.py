@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from foveal.project.projection import CHECKPOINT_TOOL
 from foveal.values.entry import Message, ToolCall, result
+from foveal.values.own_tools import CHECKPOINT_TOOL
 
 MOST_CHARACTERS = 12_000
 

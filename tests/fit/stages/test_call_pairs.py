@@ -1,8 +1,9 @@
 """Runs of neighbouring atoms."""
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import neighbours
-from foveal.session.policy import BudgetTable, Oldest, Policy
+from foveal.fit.stages.oldest import Oldest
+from foveal.session.policy import BudgetTable, Policy
 from foveal.session.session import Session
 from foveal.testing.builders import open_session
 from foveal.values.entry import Pin, RangeFold, assistant, user

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.session.policy import Clear, History, Images, Oldest, Outline, Shorten, ThinkingWindow, policy_from
+from foveal.fit.stages.oldest import Oldest
+from foveal.session.policy import Clear, History, Images, Outline, Shorten, ThinkingWindow, policy_from
 from foveal.session.policy_file import read_policy
 from foveal.values.errors import BadPolicy
 

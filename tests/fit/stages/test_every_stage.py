@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from foveal.fit.stages.oldest import Oldest
 from foveal.session.policy import (
     BudgetTable,
     Clear,
     History,
     Images,
-    Oldest,
     Policy,
     Shorten,
     Superseded,

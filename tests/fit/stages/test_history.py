@@ -2,8 +2,9 @@
 
 import pytest
 
-from foveal.fit.fit import Scene
-from foveal.session.policy import BudgetTable, History, Oldest, Policy, Shorten, policy_from
+from foveal.fit.scene import Scene
+from foveal.fit.stages.oldest import Oldest
+from foveal.session.policy import BudgetTable, History, Policy, Shorten, policy_from
 from foveal.session.session import Session
 from foveal.testing import oracles
 from foveal.testing.builders import open_session
@@ -87,7 +88,7 @@ def test_a_large_pair_is_trimmed_inside_the_window_too() -> None:
     folds = proposed(made, History(max_pair_tokens=150))
     assert [fold.level for fold in folds] == ["trimmed"] * 2
     view = made.view.copy()
-    view.apply(folds)
+    view.transcript.apply(folds)
     assert [atom.size.tokens <= 150 for atom in view.atoms if atom.kind == "tools"] == [True, True, False]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.session.policy import Images
 from foveal.session.session import Session
 from foveal.testing.builders import open_session

@@ -1,18 +1,19 @@
 """Each stage of the default policy, alone."""
 
-from foveal.session.policy import BudgetTable, Clear, Oldest, Policy, Repeats, Shorten
+from foveal.fit.stages.oldest import Oldest
+from foveal.session.policy import BudgetTable, Clear, Policy, Shorten, Superseded
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, open_session
 from foveal.values.entry import Message, Opaque, Text, ToolCall, assistant, result, user
 
 
-def limited(tokens: int, *stages: Repeats | Shorten | Clear | Oldest) -> Policy:
+def limited(tokens: int, *stages: Superseded | Shorten | Clear | Oldest) -> Policy:
     return Policy(budget=BudgetTable(limit=tokens, reserve=0), stages=stages)
 
 
-def test_repeats_point_to_the_newest_result() -> None:
+def test_results_of_the_same_call_point_to_the_newest_result() -> None:
     """Of three reads of one file the newest is shown, the others by a reference to it."""
-    session = open_session(policy=limited(1_500, Repeats()))
+    session = open_session(policy=limited(1_500, Superseded()))
     session.append(user("Go."))
     found = []
     for i in range(3):
@@ -20,20 +21,20 @@ def test_repeats_point_to_the_newest_result() -> None:
         found.append(session.append(result(f"c{i}", "word " * 550)).id)
     prompt = session.prompt()
     assert prompt.fold
-    assert [(item.level, item.policy) for item in prompt.fold.items] == [("reference", "repeats")] * 2
+    assert [(item.level, item.policy) for item in prompt.fold.items] == [("reference", "superseded")] * 2
     assert all(found[2][:10] in item.text for item in prompt.fold.items)
 
 
 def test_a_repeat_that_failed_replaces_nothing() -> None:
     """The last good result of a call stays when the same call fails afterwards."""
-    session = open_session(policy=limited(1_100, Repeats(), Clear(keep=0.0)))
+    session = open_session(policy=limited(1_100, Superseded(), Clear(keep=0.0)))
     session.append(user("Go."))
     for i, (text, status) in enumerate((("good " * 500, "ok"), ("cannot open " * 300, "error"))):
         session.append(assistant("", ToolCall(f"c{i}", "read", "{}")))
         session.append(result(f"c{i}", text, status=status))  # type: ignore[arg-type]
     prompt = session.prompt()
     assert prompt.fold
-    assert "repeats" not in {item.policy for item in prompt.fold.items}
+    assert "superseded" not in {item.policy for item in prompt.fold.items}
 
 
 def test_a_stand_in_that_is_longer_is_not_used() -> None:

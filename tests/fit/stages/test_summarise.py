@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foveal.analysis.inspect.stored import copy_session
-from foveal.fit.fit import Scene
-from foveal.project import snapshot
+from foveal.fit.scene import OriginalsNeeded, Scene
+from foveal.project.snapshot import ViewSnapshot
 from foveal.session.policy import BudgetTable, Policy, Summarise, policy_from
 from foveal.session.rebuild import entries_at
 from foveal.session.session import Session
@@ -50,12 +50,15 @@ def worked(steps: int, *, limit: int = 200_000, stage: Summarise | None = None, 
 
 
 def proposed(session: Session, *, goal: int, limit: int = 4_000, stage: Summarise | None = None) -> list[RangeFold]:
-    """What the stage proposes for this view."""
-    store = session._store
-    scene = Scene(
-        session.view, limit, Size(goal, 10**9, 10**9), originals=lambda seqs: entries_at(store, session.name, seqs)
-    )
-    return [fold for batch in (stage or STAGE)(scene) for fold in batch]
+    """What the stage proposes for this view, its questions answered."""
+    scene = Scene(session.view, limit, Size(goal, 10**9, 10**9))
+    folds: list[RangeFold] = []
+    for batch in (stage or STAGE)(scene):
+        if isinstance(batch, OriginalsNeeded):
+            scene.originals.update(entries_at(session._store, session.name, batch.seqs))
+        else:
+            folds.extend(batch)
+    return folds
 
 
 def gaps(atoms: list[Atom] | tuple[Atom, ...]) -> list[Gap]:
@@ -73,7 +76,7 @@ def test_the_oldest_are_covered_until_the_goal_is_reached() -> None:
     assert places[0][1] < places[1][1] < len(session.view.atoms) - 1
     for fold, goal in ((little, whole - 500), (much, whole // 2)):
         view = session.view.copy()
-        view.apply([fold])
+        view.transcript.apply([fold])
         assert view.size.tokens <= goal
 
 
@@ -139,7 +142,7 @@ def test_the_text_stands_in_the_largest_run_and_a_line_in_every_other() -> None:
     folds = proposed(session, goal=1)
     assert [fold.level for fold in folds] == ["covered", "covered", "summary"]
     assert all("\n" not in fold.text for fold in folds[:2])
-    session.view.apply(folds)
+    session.view.transcript.apply(folds)
     sizes = {gap.level: gap.raw_tokens for gap in gaps(session.view.atoms)}
     assert sizes["summary"] == max(gap.raw_tokens for gap in gaps(session.view.atoms))
     assert all(session.view.place(entry) is not None for entry in pinned)
@@ -161,7 +164,7 @@ def test_a_summary_that_moves_on_leaves_one_line_behind() -> None:
 def test_nothing_is_proposed_where_nothing_new_would_be_covered() -> None:
     """A view whose oldest part is a summary already is left alone: no loop."""
     session = worked(12)
-    session.view.apply(proposed(session, goal=1))
+    session.view.transcript.apply(proposed(session, goal=1))
     assert proposed(session, goal=1) == []
 
 
@@ -170,13 +173,13 @@ def test_the_state_is_in_the_snapshot_and_not_in_the_log() -> None:
     session = worked(30, limit=3_000)
     prompt = session.prompt()
     assert prompt.fold
-    assert decode(session.view.carried).covered.entries > 0
+    assert decode(session.view.facts.summary.state).covered.entries > 0
     rows = [row.payload for row in session._store.rows(session.name)]
     assert any(b'"fold"' in row for row in rows)
     assert not any(b'"state"' in row for row in rows)
-    frozen = snapshot.dump(session.view)
+    frozen = ViewSnapshot.of(session.view).encode()
     assert frozen
-    assert session.view.carried.encode() in frozen
+    assert session.view.facts.summary.state.encode() in frozen
 
 
 def test_the_names_of_what_is_covered_are_carried() -> None:
@@ -235,7 +238,7 @@ def test_the_same_bytes_after_reopening(every: int) -> None:
                 session.append(body, id=f"entry-{number}-{i}")
             bodies.append(oracles.body(session.prompt()))
         assert bodies[0] == bodies[1]
-    assert lived.view.folds >= 3
+    assert lived.view.facts.folds >= 3
     assert (store.snapshot("test") is not None) == (every == 3)
 
 
@@ -255,8 +258,8 @@ def test_a_fold_in_the_log_is_what_was_planned_without_its_state() -> None:
     assert fold
     kept = again(session)
     assert [gap.text for gap in gaps(kept.view.atoms)] == [gap.text for gap in gaps(session.view.atoms)]
-    assert kept.view.carried == ""
-    assert kept.view.owed
+    assert kept.view.facts.summary.state == ""
+    assert kept.view.facts.summary.unread
 
 
 @pytest.mark.parametrize(

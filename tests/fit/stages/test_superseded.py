@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.session.policy import Superseded
 from foveal.session.session import Session
 from foveal.testing.builders import open_session
@@ -259,7 +259,9 @@ def test_what_is_shown_in_part_covers_nothing() -> None:
     desk = Desk().read(100, 200).read()
     view = desk.session.view.copy()
     scene = Scene(view, 10_000, NOTHING)
-    view.apply([scene.fold((desk.results[1], 0), "head", level="trimmed", policy="shorten", because="large")])
+    view.transcript.apply(
+        [scene.fold((desk.results[1], 0), "head", level="trimmed", policy="shorten", because="large")]
+    )
     assert list(Superseded()(scene)) == []
 
 

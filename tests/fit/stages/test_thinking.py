@@ -2,8 +2,9 @@
 
 import pytest
 
-from foveal.fit.fit import Scene
-from foveal.session.policy import BudgetTable, Oldest, Policy, ThinkingWindow
+from foveal.fit.scene import Scene
+from foveal.fit.stages.oldest import Oldest
+from foveal.session.policy import BudgetTable, Policy, ThinkingWindow
 from foveal.session.session import Session
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, open_session
@@ -85,7 +86,7 @@ def test_a_loop_is_cleared_whole_even_if_less_would_do() -> None:
         for item in atom.items
         if any(isinstance(s.part, Thinking) for s in item.shown)
     ]
-    latest = made.view.place(made.view.last_user or "")
+    latest = made.view.place(made.view.facts.last_user or "")
     assert latest is not None
     assert all(place is not None and place > latest for place in left)
 

@@ -11,7 +11,7 @@ from foveal.summary.relevance import Digest, update
 from foveal.summary.relevance.features import (
     LINE_FEATURES,
     NAME_FEATURES,
-    Facts,
+    DigestFeatures,
     FeatureRow,
     FeatureTable,
     ShownElsewhere,
@@ -76,13 +76,13 @@ def test_a_column_that_no_tree_looks_at_is_not_made():
     assert len(Forest(trees, FEATURES).chances(FeatureTable({"a": [0], "b": unused}, (), [()], [0]))) == 1
 
 
-def folded() -> tuple[Digest, Facts]:
+def folded() -> tuple[Digest, DigestFeatures]:
     """A session with names of every sort: used, asked for, in lines that are kept and in none."""
     found = [user("Look at parse_header"), result("c0", "first_value = 1\nsecond_value = load_it(2)")]
     found += [assistant("", ToolCall(f"c{i}", "Bash", '{"command": "grep second_value ."}')) for i in range(3)]
     found += [result("c9", "\n".join(f"    row_{i} = build_row_{i}(other_{i % 7})  # {'x' * 90}" for i in range(900)))]
     digest = update(Digest(), [LedgerStep(f"r{i}", message, i) for i, message in enumerate(found)])
-    return digest, Facts(digest, ShownElsewhere(["row_3 = second_value.strip"]), 20)
+    return digest, DigestFeatures(digest, ShownElsewhere(["row_3 = second_value.strip"]), 20)
 
 
 def test_names_in_tables_have_the_chances_of_their_own_rows():

@@ -6,7 +6,7 @@ import pytest
 
 from foveal.summary.ledger import LedgerStep
 from foveal.summary.relevance import Digest, update
-from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, Facts, ShownElsewhere, form
+from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, DigestFeatures, ShownElsewhere, form
 from foveal.summary.relevance.scoring import USUAL, Standard, scored, shipped
 from foveal.summary.relevance.weights import Tree, Weights
 from foveal.values.entry import ToolCall, assistant, result
@@ -15,12 +15,12 @@ WEIGHTS = resources.files("foveal.summary.relevance") / "weights.json"
 MOST_BYTES = 50_000
 
 
-def facts() -> tuple[Digest, Facts]:
+def facts() -> tuple[Digest, DigestFeatures]:
     """A file that is read, of which the agent uses one name again and again."""
     found = [result("c0", "first_value = 1\nsecond_value = 2")]
     found += [assistant("", ToolCall(f"c{i}", "Bash", '{"command": "grep second_value ."}')) for i in range(3)]
     digest = update(Digest(), [LedgerStep(f"r{i}", message, i) for i, message in enumerate(found)])
-    return digest, Facts(digest, ShownElsewhere(["shown_value = 3"]), 20)
+    return digest, DigestFeatures(digest, ShownElsewhere(["shown_value = 3"]), 20)
 
 
 def test_the_weights_are_small():

@@ -71,8 +71,8 @@ def billed(store: Store, name: str) -> Iterator[Billed]:
     walk, usages = _Walk(name, rows, first), _usages(entries)
     for place, entry in enumerate(entries):
         if isinstance(entry.body, Message) and entry.body.role == "assistant":
-            if walk.view.setup:
-                yield walk.call(walk.view.measure(entry.body), usages.get(walk.view.calls + 1))
+            if walk.view.facts.setup:
+                yield walk.call(walk.view.projection.measure.message(entry.body), usages.get(walk.view.facts.calls + 1))
             walk.folds = []
         walk.feed(place, entry)
     yield walk.call(None, None)
@@ -96,14 +96,13 @@ class _Walk:
         match entry.body:
             case Setup() as setup:
                 self.optics = optics_of(setup)
-                if self.optics.lens(self.view.lens.pins).key != self.view.lens.key:
+                if self.optics.projection(self.view.projection.pins).key != self.view.projection.key:
                     self.view = view_of(self.rows[:place], self.name, self.optics)
             case Fold() as fold:
                 self.folds.append((fold, self._prompt()))
             case _:
                 pass
-        self.view.feed(self.rows[place].seq, entry)
-        if self.view.stale:
+        if self.view.feed(self.rows[place].seq, entry):
             self.view = view_of(self.rows[: place + 1], self.name, self.optics)
         self._now_ms = entry.time_ms
 
@@ -116,7 +115,7 @@ class _Walk:
         facts = self.optics.facts
         raw = self._whole.bill(
             facts,
-            self.view.raw_tokens,
+            self.view.facts.raw_tokens,
             prompt if is_sent else None,
             tools_tokens=prompt.setup.tools_tokens,
             is_cold=is_cold or (before is not None and before.setup.model != prompt.setup.model),
@@ -140,12 +139,12 @@ class _Walk:
     def _prompt(self) -> Prompt:
         """What would be sent now, without the request itself."""
         view, fold = self.view, self.folds[-1][0] if self.folds else None
-        setup = view.setup or self.optics.setup(())
+        setup = view.facts.setup or self.optics.setup(())
         tokens = view.size.tokens + setup.tools_tokens + PROMPT_TOKENS + _beside_tokens(view)
-        return Prompt(self.name, view.calls + 1, {}, [], tokens, fold, setup, tuple(view.atoms))
+        return Prompt(self.name, view.facts.calls + 1, {}, [], tokens, fold, setup, tuple(view.atoms))
 
     def _fits(self) -> bool:
-        limits = self.optics.limits(self.view, self.view.setup or self.optics.setup(()))
+        limits = self.optics.limits(self.view, self.view.facts.setup or self.optics.setup(()))
         return self.view.size.within(limits.beside(_beside_tokens(self.view)).most)
 
 
@@ -174,7 +173,7 @@ def _is_cold(fold: Fold) -> bool:
 
 
 def _beside_tokens(view: View) -> int:
-    return sum(block.tokens for block in view.beside.blocks) if view.beside else 0
+    return sum(block.tokens for block in view.facts.context.blocks) if view.facts.context else 0
 
 
 def _usages(entries: Sequence[Entry]) -> dict[int, Usage]:

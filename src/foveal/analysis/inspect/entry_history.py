@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from foveal import recall
-from foveal.project.folding import SUMMARISED
+from foveal.project.facts import SUMMARISED
 from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.summary.written import summary_in

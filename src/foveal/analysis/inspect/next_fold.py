@@ -9,7 +9,7 @@ from foveal.session.planner import LOOK_EVERY, stale_fold
 from foveal.session.rebuild import entries_at
 from foveal.stores.port import Store
 from foveal.values.errors import OverBudget
-from foveal.values.fold_cost import SURE, FoldKind, calls_left
+from foveal.values.fold_cost import MARGIN, FoldKind, calls_left
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class Look(msgspec.Struct, frozen=True):
     """Saved over the calls expected; USD where the price is known."""
     price: float
     """Billed anew, in the same unit. It pays if the gain is more than `sure` times as much."""
-    sure: float = SURE
+    sure: float = MARGIN
 
 
 class Nearness(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ def nearness(store: Store, call: Billed) -> Nearness:
     wait = (LOOK_EVERY - 1 - call.prompt.call) % LOOK_EVERY + 1
     return Nearness(
         calls_made=made,
-        has_folded=view.folds > 0,
+        has_folded=view.facts.folds > 0,
         messages=view.size.tokens,
         due=limits.due.tokens,
         room=room,

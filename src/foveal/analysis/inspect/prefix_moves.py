@@ -12,12 +12,11 @@ import msgspec
 
 from foveal.analysis.inspect.stored import stored_prompt
 from foveal.models.catalogue import cost_usd
-from foveal.project.view import ATTACHED
 from foveal.session.model_setup import ModelSetup
 from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.values.blocks import blocks_after
-from foveal.values.entry import Block, Body, Entry, Fold, Message, Pin, Rewind, Setup, Unpin
+from foveal.values.entry import ATTACHED, Block, Body, Entry, Fold, Message, Pin, Rewind, Setup, Unpin
 from foveal.values.prompt import Prompt
 from foveal.values.shown import Atom
 

@@ -10,7 +10,8 @@ import msgspec
 from foveal.analysis.replay.case import MODEL, Case, Chat, Runner, Sent
 from foveal.analysis.replay.grounding import text_seen
 from foveal.analysis.replay.replay import ids_from
-from foveal.fit.fit import Scene, Stage
+from foveal.fit.scene import Proposal, Scene, Stage
+from foveal.fit.stages.oldest import Oldest
 from foveal.fit.stages.summary_folds import shown_beside
 from foveal.recall import tools as recall_tools
 from foveal.session.policy import (
@@ -19,7 +20,6 @@ from foveal.session.policy import (
     BuiltIn,
     Clear,
     Expired,
-    Oldest,
     Policy,
     Shorten,
     Summarise,
@@ -31,7 +31,7 @@ from foveal.summary import ledger
 from foveal.summary.compose import compose
 from foveal.summary.relevance import Standard
 from foveal.summary.state import decode
-from foveal.values.entry import Fold, FoldItem, RangeFold
+from foveal.values.entry import Fold, RangeFold
 from foveal.values.errors import OverBudget, Unrepresentable
 from foveal.values.prompt import Prompt
 from foveal.values.shown import Atom
@@ -88,7 +88,7 @@ def _without(*kinds: type[BuiltIn]) -> tuple[BuiltIn, ...]:
     return tuple(stage for stage in DEFAULT_STAGES if not isinstance(stage, kinds))
 
 
-def _one_line(stage: BuiltIn) -> BuiltIn:
+def _one_line(stage: BuiltIn) -> Stage:
     """What a summary covers, covered by a line that says how much it was."""
     return Oldest(keep=stage.keep, last_resort=stage.last_resort) if isinstance(stage, Summarise) else stage
 
@@ -103,7 +103,7 @@ class _Forced(msgspec.Struct, frozen=True):
     stage: BuiltIn
     last_resort: bool
 
-    def __call__(self, scene: Scene) -> Iterable[FoldItem | tuple[FoldItem, ...]]:
+    def __call__(self, scene: Scene) -> Iterable[Proposal]:
         return self.stage(scene)
 
 
@@ -133,7 +133,7 @@ def _without_ledger(stage: BuiltIn) -> BuiltIn:
     return _LinesOnly(**msgspec.structs.asdict(stage)) if isinstance(stage, Summarise) else stage
 
 
-LEVELS_ONLY: tuple[BuiltIn, ...] = (
+LEVELS_ONLY: tuple[Stage, ...] = (
     Superseded(),
     Expired(),
     Shorten(),

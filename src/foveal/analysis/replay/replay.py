@@ -128,7 +128,7 @@ class _Run:
     def __init__(self, session: Session, facts: ModelFacts, recording: Recording, on_prompt: OnPrompt) -> None:
         self.session, self.facts, self.recording, self.on_prompt = session, facts, recording, on_prompt
         self.tools, self.notes = usable_tools(recording)
-        self.savings = Savings(session.view.measure)
+        self.savings = Savings(session.view.projection.measure.message)
         self._before: Prompt | None = None
         self._whole = WholeHistory()
 
@@ -137,7 +137,7 @@ class _Run:
         for step in self.recording.steps:
             if step.message.role == "assistant":
                 number += 1
-                yield self._call(number, self.session.view.measure(step.message))
+                yield self._call(number, self.session.view.projection.measure.message(step.message))
             entry = self.session.append(step.message)
             self.savings.kept(entry.id, step.message, number)
 
@@ -162,8 +162,8 @@ class _Run:
 
     def _raw_bill(self, prompt: Prompt | None) -> Bill:
         view = self.session.view
-        tools_tokens = view.setup.tools_tokens if view.setup else 0
-        return self._whole.bill(self.facts, view.raw_tokens, prompt, tools_tokens=tools_tokens)
+        tools_tokens = view.facts.setup.tools_tokens if view.facts.setup else 0
+        return self._whole.bill(self.facts, view.facts.raw_tokens, prompt, tools_tokens=tools_tokens)
 
 
 def _model(recording: Recording, model: str | None, policy: Policy) -> tuple[str, list[str]]:

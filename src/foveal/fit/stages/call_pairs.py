@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.fit.stages.clear import LEAST_TOKENS
 from foveal.project.atoms import answered
 from foveal.text.shorten.arguments import shorten_arguments

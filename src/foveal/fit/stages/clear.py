@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.fit.stages.checks import check_shares
 from foveal.project.atoms import answered
 from foveal.text.shorten.arguments import shorten_arguments

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import msgspec
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.project.atoms import answered
 from foveal.text.shorten.reference import reference
 from foveal.values.entry import PartFold, ToolResult

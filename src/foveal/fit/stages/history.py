@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import compress, cover, neighbours, parts_of
 from foveal.fit.stages.checks import check_count
 from foveal.text.shorten.arguments import shorten_arguments

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.fit.stages.checks import check_count
 from foveal.text.shorten.reference import as_text, reference
 from foveal.values.entry import Image, Part, PartFold, ToolResult
@@ -73,4 +73,4 @@ def _line(scene: Scene, item: Item, index: int, shown: Shown) -> PartFold:
 def _named(scene: Scene, image: Image, ref: str) -> str:
     pixels = f" {image.width}×{image.height}" if image.width and image.height else ""
     what = f"image {image.media_type}{pixels}, {bytes_of(image):,} bytes"
-    return reference(what, scene.view.lens.measure.part(image).tokens, ref)
+    return reference(what, scene.view.projection.measure.part(image).tokens, ref)

@@ -1,21 +1,24 @@
-"""The oldest atoms are covered by one line that says how many there were."""
+"""The stage `Oldest`: covers the oldest atoms by one line that says how many there were.
+
+No policy names it: `Summarise` covers the same atoms and keeps their state. Benchmarks compare the two.
+"""
 
 from collections.abc import Iterator
 
 import msgspec
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import cover, neighbours
 from foveal.fit.stages.checks import check_shares
 from foveal.values.entry import RangeFold
 from foveal.values.shown import Atom
 
 _LINE_TOKENS = 40
-"""More than the line that covers them ever takes."""
+"""An upper bound for the line that covers them."""
 
 
 class Oldest(msgspec.Struct, frozen=True, tag="oldest", tag_field="fold", forbid_unknown_fields=True):
-    """As many of the oldest atoms as needed are covered, except in the newest `keep` of the limit."""
+    """Covers as many of the oldest atoms as needed, except in the newest `keep` of the limit."""
 
     keep: float = 0.25
     last_resort: bool = False
@@ -30,7 +33,7 @@ class Oldest(msgspec.Struct, frozen=True, tag="oldest", tag_field="fold", forbid
 
 
 def _enough(scene: Scene, atoms: list[Atom]) -> list[Atom]:
-    """The shortest prefix whose going brings the view to the goal."""
+    """Return the shortest prefix that brings the view to the goal when it is covered."""
     left, taken = scene.view.size, list[Atom]()
     for atom in atoms:
         if left.tokens + _LINE_TOKENS <= scene.goal.tokens and left.within(scene.goal):

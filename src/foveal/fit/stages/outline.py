@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import hints_of
 from foveal.fit.stages.checks import check_shortens
 from foveal.fit.stages.shorten import LEAST_TOKENS

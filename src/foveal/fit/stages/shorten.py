@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import hints_of
 from foveal.fit.stages.checks import check_shortens
 from foveal.project.atoms import calls_of
@@ -79,7 +79,7 @@ def _focus(scene: Scene) -> frozenset[str]:
     for atom in atoms[-_RECENT_ATOMS:]:
         for call in calls_of(atom):
             words.update(_TERM.findall(call.arguments[:4_000]))
-    asked = scene.view.place(scene.view.last_user or "")
+    asked = scene.view.place(scene.view.facts.last_user or "")
     if asked is not None:
         for item in atoms[asked].items:
             for shown in item.shown:

@@ -6,18 +6,15 @@ stands in the newest gap and one line in each older one.
 """
 
 from collections.abc import Iterator
-from typing import Literal, TypeAlias
 
 import msgspec
 
 from foveal.fit.cuts import AnsweredCalls, CutRule, KeptMessages, KeptTokens, KeptTurns, WorthIt, legal
-from foveal.fit.fit import Scene
-from foveal.summary.relevance.weights import Weights
+from foveal.fit.scene import OriginalsNeeded, Scene
+from foveal.summary.relevance.weights import Scoring, Weights
 from foveal.values.entry import RangeFold
 from foveal.values.errors import BadPolicy
 from foveal.values.shown import Atom
-
-Scoring: TypeAlias = Literal["learned", "recency"]
 
 
 class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", forbid_unknown_fields=True):
@@ -44,12 +41,16 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
         if self.weights is not None and self.score != "learned":
             raise BadPolicy(f"summarise.weights are not looked at with score = {self.score!r}; leave one of them out")
 
-    def __call__(self, scene: Scene) -> Iterator[tuple[RangeFold, ...]]:
+    def __call__(self, scene: Scene) -> Iterator[tuple[RangeFold, ...] | OriginalsNeeded]:
         allowance = int(scene.limit * self.share)
         going = self._going(scene, allowance)
         # Nothing but summaries among what goes: written shorter only where nothing else is left to go.
         has_news = any(atom.gap is None for atom in going) or (self.last_resort and bool(going))
-        if has_news and (folds := self._folds(scene, going, allowance)):
+        if not has_news:
+            return
+        if needed := _unread(scene, going):
+            yield OriginalsNeeded(needed)
+        if folds := self._folds(scene, going, allowance):
             yield folds
 
     def _going(self, scene: Scene, allowance: int) -> list[Atom]:
@@ -76,3 +77,11 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
         from foveal.fit.stages.summary_folds import Standard, folds  # noqa: PLC0415 - loaded by the first summary
 
         return folds(scene, going, allowance, Standard(self.score, self.weights, scene.least))
+
+
+def _unread(scene: Scene, going: list[Atom]) -> tuple[int, ...]:
+    """Return the positions in the log of the originals that the summary is made from and the scene does not hold yet."""
+    unread = {seq for seqs in scene.summary.unread for seq in seqs}
+    unread.update(item.seq for atom in going for item in atom.items)
+    unread.update(item.seq for item in scene.summarised)
+    return tuple(sorted(unread.difference(scene.originals)))

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import cover, neighbours
-from foveal.project.folding import SUMMARISED
+from foveal.project.facts import SUMMARISED
 from foveal.project.view import View
 from foveal.summary.compose import compose
 from foveal.summary.ledger import LedgerStep
@@ -32,12 +32,12 @@ def folds(scene: Scene, going: list[Atom], allowance: int, standard: Standard) -
     allowance = min(allowance, most, _tokens(largest) - _SEAM_TOKENS)
     items = [*scene.summarised, *(item for atom in going for item in atom.items)]
     summary = extend(_before(scene), _steps(scene, items), _covered(scene, going))
-    summary = msgspec.structs.replace(summary, nonce=session_nonce(scene.view.first))
+    summary = msgspec.structs.replace(summary, nonce=session_nonce(scene.view.facts.first))
     beside = _shown(scene, going)
     text = compose(summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, standard=standard)
     ends = largest[0].first, largest[-1].last
     fold = RangeFold(*ends, "summary", text, scene.count(text), SUMMARISED, BECAUSE, summary.prose, summary.author)
-    if not scene.view.shrinks(fold):
+    if not scene.view.transcript.shrinks(fold):
         return ()
     scene.summarised = items
     lines = (cover(scene, run, SUMMARISED, BECAUSE) for run in runs if run is not largest and not _is_one_line(run))
@@ -67,19 +67,18 @@ def _covered(scene: Scene, going: list[Atom]) -> SummaryCoverage:
 
 def _before(scene: Scene) -> Summary:
     """The summary so far. Where its state is not at hand, it is made again, fold by fold as it was made the first time."""
-    summary = decode(scene.carried)
-    for places in scene.owed:
-        summary = extend(summary, _read(scene, places), summary.covered)
-    prose, author = scene.said
-    return msgspec.structs.replace(summary, prose=prose, author=author)
+    summary = decode(scene.summary.state)
+    for seqs in scene.summary.unread:
+        summary = extend(summary, _read(scene, seqs), summary.covered)
+    return msgspec.structs.replace(summary, prose=scene.summary.prose, author=scene.summary.author)
 
 
 def _steps(scene: Scene, items: list[Item]) -> list[LedgerStep]:
     return _read(scene, sorted(item.seq for item in items))
 
 
-def _read(scene: Scene, places: Sequence[int]) -> list[LedgerStep]:
-    return steps_at(places, scene.originals(places))
+def _read(scene: Scene, seqs: Sequence[int]) -> list[LedgerStep]:
+    return steps_at(seqs, scene.originals)
 
 
 def _shown(scene: Scene, going: list[Atom]) -> Iterator[str]:
@@ -91,7 +90,7 @@ def _shown(scene: Scene, going: list[Atom]) -> Iterator[str]:
 def shown_beside(view: View, fold: Fold) -> Iterator[str]:
     """What the prompt will show beside the summary of this fold, which is not applied yet."""
     folded = view.copy()
-    folded.apply(fold.items)
+    folded.transcript.apply(fold.items)
     return _texts(folded.atoms)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import CallPair, steps
 from foveal.fit.stages.clear import LEAST_TOKENS
 from foveal.text.calls.access import Access

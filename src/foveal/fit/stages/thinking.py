@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.fit.fit import Scene
+from foveal.fit.scene import Scene
 from foveal.fit.stages.checks import check_count
+from foveal.project.atoms import loop_start
 from foveal.values.entry import PartFold, RedactedThinking, Thinking
 from foveal.values.errors import BadPolicy
 from foveal.values.shown import Item
@@ -38,7 +39,7 @@ class ThinkingWindow(msgspec.Struct, frozen=True, tag="thinking", tag_field="fol
 
         A wider one is the word of somebody who knows that the model's signatures are not bound to what stands before them.
         """
-        running = scene.view.loop_start()
+        running = loop_start(scene.view.atoms)
         if self.keep_loops == 1 and not self.keep:
             return running
         loops = _loops(scene)

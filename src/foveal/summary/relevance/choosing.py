@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
-from foveal.summary.relevance.features import Facts, ShownElsewhere
+from foveal.summary.relevance.features import DigestFeatures, ShownElsewhere
 from foveal.summary.relevance.names import names
 from foveal.summary.relevance.rendering import header, is_in_title, quoted, render
 from foveal.summary.relevance.scoring import USUAL, Score, Standard, scored
@@ -45,7 +45,7 @@ def choose(
 
     `shown` is what the prompt holds beside it: it is not shown twice.
     """
-    facts = Facts(digest, ShownElsewhere((shown,) if isinstance(shown, str) else shown), now)
+    facts = DigestFeatures(digest, ShownElsewhere((shown,) if isinstance(shown, str) else shown), now)
     worth = scored(digest, facts, standard)
     allowance = float(tokens)
     for _ in range(_TRIES):
@@ -62,7 +62,7 @@ def choose(
 class _Choice:
     """Lines and names compete for room by what they add per token. What is shown already, by whichever line, adds nothing."""
 
-    def __init__(self, digest: Digest, facts: Facts, worth: Score, allowance: float) -> None:
+    def __init__(self, digest: Digest, facts: DigestFeatures, worth: Score, allowance: float) -> None:
         self.left, self.left_for_index = allowance, allowance * _INDEX_SHARE
         self.taken: list[int] = []
         self.index: dict[str, float] = {}

@@ -77,7 +77,7 @@ class FeatureTable(NamedTuple):
         return list(zip(*(columns[feature] for feature in features), strict=True))
 
 
-class Facts:
+class DigestFeatures:
     """Features of what a digest holds, as things are at the message `now`."""
 
     def __init__(self, digest: Digest, shown: ShownElsewhere, now: int) -> None:

@@ -6,17 +6,14 @@ The weights are two small ensembles of trees in `weights.json`, made by `scripts
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, Facts, FeatureTable
+from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, DigestFeatures, FeatureTable
 from foveal.summary.relevance.forest import forest
 from foveal.summary.relevance.state import Digest
-from foveal.summary.relevance.weights import Weights, weights_from
-
-Scoring: TypeAlias = Literal["learned", "recency"]
-"""By the weights, or by how long ago it was seen."""
+from foveal.summary.relevance.weights import Scoring, Weights, weights_from
 
 Chances: TypeAlias = Callable[[FeatureTable], list[float]]
 """The chance of every row of a table."""
@@ -40,7 +37,7 @@ class Score(NamedTuple):
     lines: list[float]
 
 
-def scored(digest: Digest, facts: Facts, standard: Standard) -> Score:
+def scored(digest: Digest, facts: DigestFeatures, standard: Standard) -> Score:
     """The chance of everything that is not shown already; what is shown is worth nothing."""
     is_learned = standard.score == "learned"
     of_names, of_lines = _learned(standard.weights or shipped()) if is_learned else (_recency, _recency)

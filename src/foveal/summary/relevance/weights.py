@@ -7,7 +7,7 @@ features would mean nothing; they are refused. So is whatever could keep the sco
 import hashlib
 from collections.abc import Iterator, Sequence
 from math import isfinite
-from typing import TypeAlias, final
+from typing import Literal, TypeAlias, final
 
 import msgspec
 
@@ -18,6 +18,8 @@ MOST_LEAVES = 2_000
 MOST_SUM = 500.0
 """What the largest leaves of all trees may add up to: an exponent beyond 700 is no number any more."""
 
+Scoring: TypeAlias = Literal["learned", "recency"]
+"""Lines are chosen by the weights, or by how long ago they were seen."""
 
 _HASH = "sha256:"
 _DIGITS = 16

@@ -13,7 +13,7 @@ import msgspec
 from foveal.analysis.tune.training.sessions import LEAST_LINE, TrainingSession, text_of
 from foveal.summary.ledger.events import LedgerStep
 from foveal.summary.relevance import Digest, update
-from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, Facts, FeatureTable, ShownElsewhere
+from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, DigestFeatures, FeatureTable, ShownElsewhere
 
 LIMITS = (16_000, 32_000, 48_000)
 AIM = 0.35
@@ -46,7 +46,7 @@ def rows_of(session: TrainingSession, common: frozenset[str]) -> list[FoldRows]:
 def _at(session: TrainingSession, limit: int, common: frozenset[str]) -> Iterator[FoldRows]:
     of_names, of_lines = _Draw(), _Draw()
     for digest, shown, newest, now in _folds(session, limit):
-        facts = Facts(digest, shown, newest)
+        facts = DigestFeatures(digest, shown, newest)
         names = dict[str, bool]()
         for name in facts.all_names():
             if name not in shown.names:

@@ -1,0 +1,118 @@
+"""The interface between `fit` and the stages of a policy: what a stage is, sees, proposes and asks for."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+from foveal.fit.cuts import KeptTokens
+from foveal.project.atoms import loop_opener
+from foveal.project.view import View
+from foveal.values.entry import Entry, FoldItem, PartFold
+from foveal.values.shown import Atom, Item, Size, range_ref, short_ref
+
+
+class OriginalsNeeded(msgspec.Struct, frozen=True):
+    """A question of a stage: the entries at these positions of the log, as they were recorded.
+
+    A summary is made from originals and never from stand-ins. After it has yielded this, the stage finds them in
+    `Scene.originals`.
+    """
+
+    seqs: tuple[int, ...]
+
+
+Proposal: TypeAlias = FoldItem | tuple[FoldItem, ...] | OriginalsNeeded
+"""A fold, or folds that only make sense together, or a question to answer first."""
+
+
+class Stage(Protocol):
+    """One step of a policy: proposes folds, oldest first. `fit` stops iterating when the goal is reached."""
+
+    @property
+    def last_resort(self) -> bool: ...
+
+    def __call__(self, scene: "Scene") -> Iterable[Proposal]: ...
+
+
+@runtime_checkable
+class KeepsThinking(Protocol):
+    """A stage that keeps thinking of finished loops although the prefix moves."""
+
+    def thinking_from(self, scene: "Scene") -> int:
+        """Return the place of the first atom whose thinking stays."""
+        ...
+
+
+class Scene:
+    """What a stage sees: the view with the folds so far, which atoms may be folded, and how to name and measure a stand-in."""
+
+    def __init__(
+        self,
+        view: View,
+        limit: int,
+        goal: Size,
+        *,
+        wanted: frozenset[str] = frozenset(),
+        fetched: Mapping[str, str] = MappingProxyType({}),
+        least: float = 0.0,
+    ) -> None:
+        self.view = view
+        self.limit = limit
+        """Tokens that shares such as `keep` are shares of."""
+        self.goal = goal
+        """The size that the current stage is to reach."""
+        self.fetched = fetched
+        """Originals of covered parts that the model fetched again and again, by reference."""
+        self.least = least
+        """Least probability of being needed for a token to be worth its place in a summary."""
+        self.originals: dict[int, Entry] = {}
+        """Answers to `OriginalsNeeded`, by position in the log. Written by `fit`."""
+        self.summary = view.facts.summary
+        """The summary before this batch of folds."""
+        self.summarised: list[Item] = []
+        """Items that the summary of this batch covers beyond the one before."""
+        self._wanted = wanted
+
+    @property
+    def count(self) -> Callable[[str], int]:
+        return self.view.projection.measure.count
+
+    def is_mandatory(self, atom: Atom) -> bool:
+        """Return whether an atom is never folded: system prompt, first and latest request, pins."""
+        held = (self.view.facts.first_user, self.view.facts.last_user)
+        return atom.kind == "system" or atom.pinned or any(item.id in held for item in atom.items)
+
+    def foldable(self, keep: float) -> Iterator[Atom]:
+        """Yield the atoms that may be folded, oldest first, without the newest that make up `keep` of the limit.
+
+        The very newest is kept however large it is, because the model has not seen it yet. Only `keep=0.0` gives it up.
+        """
+        atoms = self.view.atoms
+        end = max(KeptTokens(int(self.limit * keep))(self.view)) if keep > 0 else len(atoms)
+        yield from [atom for atom in atoms[:end] if not self.is_mandatory(atom)]
+
+    def coverable(self, keep: float) -> Iterator[Atom]:
+        """Yield the foldable atoms that may be covered whole: not held by retention, and not the opener of a running loop.
+
+        While a tool loop runs, providers require the thinking that opened it. Results of the opener may still be folded.
+        """
+        opener = loop_opener(self.view.atoms)
+        kept = None if opener is None else self.view.atoms[opener]
+        wanted = self._wanted if keep > 0 else frozenset[str]()
+        for atom in self.foldable(keep):
+            if atom is not kept and not atom.is_held and wanted.isdisjoint(item.id for item in atom.items):
+                yield atom
+
+    def fold(self, at: tuple[str, int], text: str, *, level: str, policy: str, because: str) -> PartFold:
+        """Return the proposal to show the part at (entry, index) by this text."""
+        return PartFold(*at, level, text, self.count(text), policy, because)
+
+    @staticmethod
+    def ref(entry: str, part: int = 0) -> str:
+        return short_ref(entry, part)
+
+    @staticmethod
+    def range_ref(first: str, last: str) -> str:
+        return range_ref(first, last)

@@ -1,0 +1,212 @@
+"""Everything that is known of a branch besides the messages it shows: counts, marks that hold, the newest summary.
+
+`Facts` is one frozen value and `after` its only writer: the facts after an entry follow from the facts before it, the entry,
+and the `Effect` that the entry had on the transcript.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from foveal.text.repair import json_object
+from foveal.values.blocks import standing
+from foveal.values.entry import (
+    ATTACHED,
+    ONCE,
+    Entry,
+    Fence,
+    Fold,
+    FoldItem,
+    Message,
+    Overflow,
+    PromptContext,
+    RangeFold,
+    Setup,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from foveal.values.own_tools import CHECKPOINT_TOOL, RECALL_TOOL
+
+SUMMARISED = "summarise"
+"""The policy whose range folds share one summary."""
+
+_USAGE_KEPT = 16
+
+
+class LatestSummary(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The newest summary of a branch, as the base of the next one."""
+
+    state: str = ""
+    """Encoded state of the summary. The log does not keep it; after a rebuild it is empty and `unread` tells the rest."""
+    prose: str = ""
+    """Text that a model or the agent wrote for it."""
+    author: str = ""
+    unread: tuple[tuple[int, ...], ...] = ()
+    """Positions in the log of the messages covered since `state` was computed, one tuple per fold. The next summary must
+    read them again."""
+
+
+class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The facts of a branch up to its newest entry."""
+
+    seq: int = 0
+    """Position of the newest entry in the log."""
+    head: str | None = None
+    """Id of the newest entry."""
+    first: str = ""
+    """Id of the first entry."""
+    calls: int = 0
+    """Replies of the model so far."""
+    called_ms: int = 0
+    """Time of the model's last reply."""
+    turns: int = 0
+    """Requests of the user so far."""
+    first_user: str | None = None
+    """Entry of the user's first request."""
+    last_user: str | None = None
+    """Entry of the user's latest request."""
+    raw_tokens: int = 0
+    """Tokens of all messages so far, if each were shown in full."""
+    is_reduced: bool = False
+    """Whether any part was ever shown below full, so that the recall tools are worth offering."""
+    folds: int = 0
+    fold_calls: int = 0
+    """`calls` at the last fold."""
+    fold_tokens: int = 0
+    """Tokens of the transcript after the last fold."""
+    decided: Fold | None = None
+    """The fold made for the next call, without its items. None once that call was answered."""
+    summary: LatestSummary = LatestSummary()
+    checkpoint: str = ""
+    """Arguments of the agent's last accepted checkpoint call, until the next fold."""
+    recalled: dict[str, int] = {}
+    """How often each reference was fetched since the last fold."""
+    usage: tuple[tuple[int, int], ...] = ()
+    """(our estimate, the provider's count) of the newest calls."""
+    ceilings: dict[str, int] = {}
+    """Tokens that a provider was found to accept, by model, where that is less than its documented window."""
+    overflows: int = 0
+    """Prompts that the provider refused for their length since its last reply."""
+    fences: tuple[Fence, ...] = ()
+    """Content that the host put beside the conversation, without fences that were replaced or reported as expired."""
+    context: PromptContext | None = None
+    """All blocks beside the conversation in the newest prompt."""
+    reminded: dict[str, int] = {}
+    """The call in which each reminder rule was last delivered."""
+    setup_seq: int = 0
+    """Position of the newest `Setup` in the log; 0 if there is none."""
+    setup: Setup | None = None
+    """The newest `Setup`. A snapshot leaves it out: it is read again from the log."""
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """The effect of one entry on the transcript, as far as facts depend on it."""
+
+    raw_tokens: int = 0
+    """Tokens of a message in full."""
+    is_reduced: bool = False
+    """Whether something is now shown below full."""
+    is_request: bool = False
+    """Whether a user message holds anything that the user said, rather than a harness."""
+    answered: tuple[tuple[ToolCall, ToolResult], ...] = ()
+    """The open calls that a tool message answered."""
+    covered: tuple[int, ...] = ()
+    """Positions in the log of the messages that the summary of a fold newly covers."""
+    tokens: int = 0
+    """Tokens of the transcript after a fold."""
+
+
+NO_EFFECT = Effect()
+
+
+def after(facts: Facts, seq: int, entry: Entry, effect: Effect = NO_EFFECT) -> Facts:
+    """Return the facts after one more entry of the branch."""
+    changes: dict[str, object] = {}
+    match entry.body:
+        case Message() as message:
+            changes = _of_message(facts, entry, message, effect)
+        case Fold() as fold:
+            changes = _of_fold(facts, fold, effect)
+        case Usage() as usage if usage.estimated:
+            changes = {"usage": (*facts.usage, (usage.estimated, usage.input_tokens))[-_USAGE_KEPT:]}
+        case Fence() as fence:
+            changes = {"fences": (*(old for old in facts.fences if old.identity != fence.identity), fence)}
+        case PromptContext() as mark:
+            changes = {"context": standing(facts.context, mark, entry.id)}
+        case Overflow(model, limit):
+            ceilings = {**facts.ceilings, model: min(limit, facts.ceilings.get(model, limit))}
+            changes = {"ceilings": ceilings, "overflows": facts.overflows + 1}
+        case Setup() as setup:
+            changes = {"setup": setup, "setup_seq": seq}
+        case _:
+            pass
+    return msgspec.structs.replace(facts, seq=seq, head=entry.id, first=facts.first or entry.id, **changes)
+
+
+def summaries_in(items: Iterable[FoldItem]) -> list[RangeFold]:
+    """Return the folds of a batch that belong to the session's summary."""
+    return [item for item in items if isinstance(item, RangeFold) and item.policy == SUMMARISED]
+
+
+def _of_message(facts: Facts, entry: Entry, message: Message, effect: Effect) -> dict[str, object]:
+    changes: dict[str, object] = {"raw_tokens": facts.raw_tokens + effect.raw_tokens}
+    if effect.is_reduced:
+        changes["is_reduced"] = True
+    match message.role:
+        case "assistant":
+            changes |= {"calls": facts.calls + 1, "called_ms": entry.time_ms, "overflows": 0, "decided": None}
+            if delivered := _delivered(facts):
+                changes["reminded"] = {**facts.reminded, **delivered}
+            if message.stop == "done" and (recalled := _recalled(facts, message)):
+                changes["recalled"] = recalled
+        case "user":
+            if effect.is_request and entry.author != ATTACHED:
+                changes |= {"turns": facts.turns + 1, "first_user": facts.first_user or entry.id, "last_user": entry.id}
+        case "tool":
+            # A checkpoint counts once it is answered: until then the host may refuse it.
+            for call, result in effect.answered:
+                if call.name == CHECKPOINT_TOOL:
+                    changes["checkpoint"] = call.arguments if result.status == "ok" else ""
+        case "system":
+            pass
+    return changes
+
+
+def _of_fold(facts: Facts, fold: Fold, effect: Effect) -> dict[str, object]:
+    return {
+        "folds": facts.folds + 1,
+        "fold_calls": facts.calls,
+        "fold_tokens": effect.tokens,
+        "decided": msgspec.structs.replace(fold, items=()),
+        "summary": _summary_after(facts.summary, summaries_in(fold.items), effect.covered),
+        "is_reduced": facts.is_reduced or effect.is_reduced,
+        "recalled": {},
+        "checkpoint": "",
+    }
+
+
+def _summary_after(summary: LatestSummary, folds: list[RangeFold], covered: tuple[int, ...]) -> LatestSummary:
+    written = next((fold for fold in folds if fold.level == "summary"), summary)
+    state = next((fold.state for fold in reversed(folds) if fold.state), "")
+    if state:
+        return LatestSummary(state, written.prose, written.author)
+    unread = (*summary.unread, covered) if covered else summary.unread
+    return LatestSummary(summary.state, written.prose, written.author, unread)
+
+
+def _delivered(facts: Facts) -> dict[str, int]:
+    """Return the reminders of the prompt that was answered just now, each with the number of that call."""
+    blocks = facts.context.blocks if facts.context else ()
+    return {one.name: facts.calls + 1 for block in blocks for one in block.said if not one.name.startswith(ONCE)}
+
+
+def _recalled(facts: Facts, message: Message) -> dict[str, int]:
+    """Return the counts of fetched references after this reply; empty if it fetches none."""
+    counts: dict[str, int] = {}
+    for part in message.parts:
+        if isinstance(part, ToolCall) and part.name == RECALL_TOOL and (asked := json_object(part.arguments)):
+            counts = counts or dict(facts.recalled)
+            ref = str(asked.get("ref", ""))
+            counts[ref] = counts.get(ref, 0) + 1
+    return counts
