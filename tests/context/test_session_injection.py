@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foveal import Policy, ToolCall, assistant, result, system, user
 from foveal.context.fences import PLACEMENTS, FenceKind, Turns
-from foveal.context.port import Host
+from foveal.context.injection import NextCall
 from foveal.context.reminders import ReminderRule as Reminder
 from foveal.session import session as session_module
 from foveal.session.model_setup import setup_for
@@ -378,7 +378,7 @@ def play(session: Session, calls: int, *, size: int = 40, first: int = 0) -> lis
             session.inject("once", f"once {n}")
         if n % 5 == 4:
             session.extend([assistant("Done."), user(f"request {n}")])
-        prompts.append(session.prompt([READ_TOOL], host=Host(steps_left=4, facts={"time": f"12:{n:02}"})))
+        prompts.append(session.prompt([READ_TOOL], next_call=NextCall(steps_left=4, facts={"time": f"12:{n:02}"})))
         session.extend([assistant("", ToolCall(f"c{n}", "read", "{}")), result(f"c{n}", f"line {n}\n" * size)])
     return prompts
 
@@ -394,16 +394,16 @@ def test_a_session_opened_again_shows_the_same_beside(
 ) -> None:
     """What lives, lives on: same request, same tokens, same trace as if it had never been closed."""
     monkeypatch.setattr(session_module, "SNAPSHOT_EVERY", every)
-    host = Host(steps_left=3, facts={"time": "13:00"})
+    next_call = NextCall(steps_left=3, facts={"time": "13:00"})
     store = MemoryStore()
     kept = many(dialect, store)
     play(kept, 7)
     before = kept.view.fences
-    expected = kept.prompt([READ_TOOL], host=host)
+    expected = kept.prompt([READ_TOOL], next_call=next_call)
     kept.close()
     again = many(dialect, store, new_ids="again")
     assert set(again.view.fences) >= {fence for fence in before if fence.kind in ("rules", "before")}
-    prompt = again.prompt([READ_TOOL], host=host)
+    prompt = again.prompt([READ_TOOL], next_call=next_call)
     assert oracles.body(prompt) == oracles.body(expected)
     assert (prompt.tokens, prompt.trace.tokens) == (expected.tokens, expected.trace.tokens)
 
@@ -415,7 +415,7 @@ def test_fences_outlive_a_compaction(dialect: str) -> None:
     prompts = play(session, 12, size=60)
     assert any(prompt.fold for prompt in prompts)
     session.compact()
-    prompts.append(session.prompt([READ_TOOL], host=Host(facts={"time": "late"})))
+    prompts.append(session.prompt([READ_TOOL], next_call=NextCall(facts={"time": "late"})))
     for prompt in prompts:
         text = "\n".join(text for _, text in spoken(prompt))
         assert text.count("Be exact.") == 1
@@ -448,7 +448,7 @@ def test_what_changes_at_the_tail_moves_nothing(dialect: str) -> None:
     prompts: list[Prompt] = []
     for n in range(6):
         session.inject("docs", f"document {n}")
-        prompts.append(session.prompt([READ_TOOL], host=Host(steps_left=9 - n, facts={"time": f"12:0{n}"})))
+        prompts.append(session.prompt([READ_TOOL], next_call=NextCall(steps_left=9 - n, facts={"time": f"12:0{n}"})))
         session.extend([assistant("", ToolCall(f"c{n}", "read", "{}")), result(f"c{n}", f"line {n}")])
     for before, after in pairwise(prompts):
         assert after.setup.tools == before.setup.tools
@@ -478,7 +478,7 @@ def test_the_cache_marks_of_anthropic_stand_before_the_tail() -> None:
     """The last block with a mark is the newest of the conversation: what is behind it is not written to the cache."""
     session = begun(opened("anthropic", kind(lifetime="call"), remind=True, reminders=(CLOCK,)))
     session.inject("docs", "FENCE")
-    prompt = session.prompt([READ_TOOL], host=Host(facts={"time": "12:00"}))
+    prompt = session.prompt([READ_TOOL], next_call=NextCall(facts={"time": "12:00"}))
     blocks = [block for message in prompt.request["messages"] for block in message["content"]]
     marked = [i for i, block in enumerate(blocks) if "cache_control" in block]
     assert blocks[marked[-1]]["type"] == "tool_result"
@@ -516,7 +516,7 @@ def test_never_over_budget_whatever_is_beside(
         match move:
             case Asks():
                 try:
-                    prompt = session.prompt([READ_TOOL], host=Host(steps_left=3, facts={"time": "12:00"}))
+                    prompt = session.prompt([READ_TOOL], next_call=NextCall(steps_left=3, facts={"time": "12:00"}))
                 except (OverBudget, Unrepresentable, BadInput) as refusal:
                     refused.append(refusal)
                     continue
@@ -547,7 +547,7 @@ def test_what_may_be_cut_never_costs_a_prompt(dialect: str, words: int, asked: i
         session.append(user("please " * asked))
     fenced.inject("docs", "words of a fence\n" * words)
     assert plain.prompt().tokens <= 900
-    assert fenced.prompt(host=Host(steps_left=2)).tokens <= 900
+    assert fenced.prompt(next_call=NextCall(steps_left=2)).tokens <= 900
 
 
 # Reminders.
@@ -659,9 +659,9 @@ def test_a_long_run_of_calls_is_told() -> None:
 def test_steps_left_are_told(dialect: str) -> None:
     """Those that the host counts, from five down to the last."""
     session = reminding(dialect)
-    assert reminded(session.prompt(host=Host(steps_left=6))) == {}
-    assert "Steps left: 5." in reminded(session.prompt(host=Host(steps_left=5)))["steps_left"]
-    assert set(reminded(session.prompt(host=Host(steps_left=1)))) == {"last_step"}
+    assert reminded(session.prompt(next_call=NextCall(steps_left=6))) == {}
+    assert "Steps left: 5." in reminded(session.prompt(next_call=NextCall(steps_left=5)))["steps_left"]
+    assert set(reminded(session.prompt(next_call=NextCall(steps_left=1)))) == {"last_step"}
 
 
 @EVERY
@@ -688,7 +688,7 @@ def test_a_word_that_nobody_would_read_is_refused() -> None:
 def test_reminders_speak_the_language_of_the_policy() -> None:
     """Chinese is built in; a rule of the host's is said in its own words."""
     session = reminding(language="zh", reminders=(CLOCK,))
-    said = reminded(session.prompt(host=Host(steps_left=2, facts={"time": "12:00"})))
+    said = reminded(session.prompt(next_call=NextCall(steps_left=2, facts={"time": "12:00"})))
     assert said["steps_left"] == "剩余步数：2。请安排好，在这些步数内给出答复。"
     assert said["clock"] == "It is 12:00."
 
@@ -704,7 +704,7 @@ def test_a_rule_may_rest() -> None:
     session = reminding(reminders=rules, store=store)
     said = []
     for n in range(5):
-        prompt = session.prompt(host=Host(steps_left=3))
+        prompt = session.prompt(next_call=NextCall(steps_left=3))
         said.append(set(reminded(prompt)))
         step(session, n, told=f"{n}")
         if n == 2:

@@ -105,7 +105,7 @@ def test_a_policy_file_can_switch_it_on() -> None:
 @EVERY
 def test_the_time_is_the_last_of_what_stays(around: Environment, dialect: str) -> None:
     """After instructions, skills and what the host keeps there; also when they change."""
-    session = opened(dialect, surroundings=around)
+    session = opened(dialect, environment=around)
     session.extend([system("SYSTEM"), user("REQUEST")])
     session.inject("rules", "RULES", key="")
     prompt = session.prompt([READ_TOOL])

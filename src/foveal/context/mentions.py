@@ -19,7 +19,7 @@ MentionKind: TypeAlias = Literal["tool", "skill", "agent", "file"]
 MOST_NAME = 200
 """Characters of a name: no tool's or skill's is longer than 64, and a longer path can be written as its last part."""
 MOST_REPORTED = 20
-"""Unknown names that are looked at for near ones: a text with more of them is not talking about our registries."""
+"""Unknown names that are looked at for near ones: a text with more of them is not talking about our known_names."""
 MOST_NEAREST = 3
 _NEAR = 0.5
 """The share of letters and pairs in common from which two names look alike: `serach` and `search` have 0.6."""
@@ -62,13 +62,21 @@ class Mention(msgspec.Struct, frozen=True):
     end: int
 
 
-class Registries(msgspec.Struct, frozen=True):
+class KnownNames(msgspec.Struct, frozen=True):
     """The names that can be mentioned. Files are paths, with `/` between their parts."""
 
     tools: frozenset[str] = frozenset()
     skills: frozenset[str] = frozenset()
     agents: frozenset[str] = frozenset()
     files: frozenset[str] = frozenset()
+
+    def __or__(self, other: "KnownNames") -> "KnownNames":
+        return KnownNames(
+            self.tools | other.tools,
+            self.skills | other.skills,
+            self.agents | other.agents,
+            self.files | other.files,
+        )
 
 
 class Unknown(msgspec.Struct, frozen=True):
@@ -96,9 +104,9 @@ class Mentioned(msgspec.Struct, frozen=True):
     ambiguous: tuple[Ambiguous, ...] = ()
 
 
-def mentioned(text: str, registries: Registries) -> Mentioned:
+def mentioned(text: str, known_names: KnownNames) -> Mentioned:
     """Who a user's text mentions."""
-    return classify(find(text, known=registries.files), registries)
+    return classify(find(text, known=known_names.files), known_names)
 
 
 def find(text: str, *, known: Collection[str] = frozenset()) -> tuple[Mention, ...]:
@@ -237,12 +245,12 @@ def _inline_code(text: str, start: int, end: int) -> Iterator[CharSpan]:
             yield first, done
 
 
-def classify(mentions: Iterable[Mention], registries: Registries) -> Mentioned:
+def classify(mentions: Iterable[Mention], known_names: KnownNames) -> Mentioned:
     """Who is meant. A name that nobody has is reported, and never taken for an agent or anything else."""
     by_name = {mention.sigil + mention.name: mention for mention in mentions}
     if not by_name:
         return Mentioned()
-    index = _Index(registries)
+    index = _Index(known_names)
     meant: dict[MentionKind, dict[str, None]] = {"tool": {}, "skill": {}, "agent": {}, "file": {}}
     unknown: list[Unknown] = []
     ambiguous: list[Ambiguous] = []
@@ -268,21 +276,21 @@ Candidates: TypeAlias = list[tuple[MentionKind, str]]
 
 
 class _Index:
-    """The registries by how their names may be written: composed, in any case, and files by their last part."""
+    """The known_names by how their names may be written: composed, in any case, and files by their last part."""
 
-    def __init__(self, registries: Registries) -> None:
+    def __init__(self, known_names: KnownNames) -> None:
         self._exact: dict[str, Candidates] = {}
         self._folded: dict[str, Candidates] = {}
         self._files: dict[str, Candidates] = {}
         self._shapes: dict[Sigil, dict[str, frozenset[str]]] = {}
-        self._registries = registries
+        self._known_names = known_names
         self._lengths: set[int] = set()
         """Of the names: no other beginning of a longer word can be one."""
-        for kind, names in zip(_KINDS, (registries.tools, registries.skills, registries.agents), strict=True):
+        for kind, names in zip(_KINDS, (known_names.tools, known_names.skills, known_names.agents), strict=True):
             for name in sorted(names):
                 self._add("@", kind, name)
                 self._exact.setdefault(f"@{kind}:{_composed(name)}", []).append((kind, name))
-        for name in sorted(registries.files):
+        for name in sorted(known_names.files):
             self._add("#", "file", name)
             self._files.setdefault(_folded(name).rpartition("/")[2], []).append(("file", name))
 
@@ -325,7 +333,7 @@ class _Index:
         return tuple(mention.sigil + name for _, name in near[:MOST_NEAREST])
 
     def _names(self, sigil: Sigil) -> Sequence[str]:
-        known = self._registries
+        known = self._known_names
         return sorted(known.files if sigil == "#" else known.tools | known.skills | known.agents)
 
 

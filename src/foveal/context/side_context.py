@@ -1,71 +1,288 @@
-"""Fences, reminders and surroundings of one session, as one: what the model is shown beside the conversation."""
+"""The side context of one session: content that is in its prompts and not in its conversation.
 
-from collections.abc import Callable, Iterator
+Fences, reminders, instructions, tools on demand, skills and files. A session always has one; without options and environment
+it holds nothing, and costs nothing but a few comparisons a prompt.
+"""
 
-from foveal.context.environment import NOWHERE, STARTED, Environment, EnvironmentState
-from foveal.context.injector import Injector
-from foveal.context.mentions import Mentioned
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from foveal.context import files, reminders
+from foveal.context.environment import NO_ENVIRONMENT, Environment
+from foveal.context.fence_placement import PromptFences, ShownFences, next_turn
+from foveal.context.fences import STARTED, FenceKind
+from foveal.context.frame import SessionFrame
+from foveal.context.injection import NOTHING, Injection, NextCall
+from foveal.context.mentions import KnownNames, Mentioned, mentioned
 from foveal.context.options import ContextOptions
-from foveal.context.port import Host, Injection, Tools
+from foveal.context.reminders import Frame, Reminded, Upload
 from foveal.context.start_time import started, zone_of
+from foveal.models.counters import ModelCounter
 from foveal.project.view import ATTACHED, View
-from foveal.values.entry import Entry, Fence, Message, ToolCall
+from foveal.stores.port import Store
+from foveal.stores.rows import checked_message
+from foveal.text.guard import restore
+from foveal.text.user_words import spoken
+from foveal.values.blocks import marked
+from foveal.values.entry import Block, Body, Entry, Fence, Message, ReminderLine, Text, ToolCall, result
+from foveal.values.errors import BadInput, FovealError
 from foveal.values.events import Pressure
+from foveal.values.shown import JOINT, MESSAGE_TOKENS, short_ref
+from foveal.values.trace import block_lines
+
+if TYPE_CHECKING:
+    from foveal.context.files.attachment import Attachment
+    from foveal.context.reminders.session_reminders import SessionReminders
+
+
+class SessionAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a session that its side context reads, and the function by which it appends."""
+
+    name: str
+    store: Store
+    counter: ModelCounter
+    guard: bool
+    """Whether content of files is neutralised."""
+    allowed: frozenset[str] | None
+    """The tools that a child session may be offered; None allows all."""
+    view: Callable[[], View]
+    new_id: Callable[[], str]
+    append: Callable[[Body, str, str | None], Entry]
+    """Writes an entry of this body and id; the author is the session's own if none is given."""
 
 
 class SideContext:
-    """A conversation with something beside it."""
+    """Content shown next to the conversation of one session, kept up to date with it."""
 
-    def __init__(
-        self,
-        options: ContextOptions,
-        surroundings: Environment | None,
-        count: Callable[[str], int],
-        *,
-        allowed: frozenset[str] | None,
-        began_ms: Callable[[], int],
-    ) -> None:
-        given = surroundings or NOWHERE
-        self.injector = Injector(options, count, given.triggers, formatters=given.formatters)
-        self.around = EnvironmentState(given, count, allowed)
-        self._clock, self._began_ms = options.clock, began_ms
+    def __init__(self, options: ContextOptions, environment: Environment | None, session: SessionAccess) -> None:
+        self._environment, self._session = environment or NO_ENVIRONMENT, session
+        self._count, self._frame = session.counter.counter.count, SessionFrame()
+        self._fences = PromptFences(
+            options.fences, self._environment.formatters, count=self._count, wrap=self._frame.wrap
+        )
+        self._reminders = _reminders_of(options, self._environment) if options.remind else None
+        self._sources = self._environment.sources(self._count, session.allowed)
+        self._clock = options.clock
         if self._clock is not None:
-            zone_of(self._clock)  # an unknown one is told now, and not by the first prompt
+            zone_of(self._clock)  # an unknown time zone is an error now, not in the first prompt
+        self._mentioned = Mentioned()
+        self.follow()
 
-    def follow(self, view: View) -> None:
-        self.injector.follow(view)
-        self._hear(self.around.follow(view))
+    def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
+        """Put content beside the conversation, in a fence of a kind that the policy names. Blank text removes it."""
+        return self._append(self._fences.fence(self._view, kind, text, key=key, attributes=attributes))
 
-    def heard(self, seq: int, entry: Entry) -> None:
-        if isinstance(entry.body, Message):
-            self.injector.heard(seq, entry.body)
-            if entry.author != ATTACHED:  # a file can mention whatever it likes
-                self._hear(self.around.heard(entry.body))
+    def remind(self, text: str, name: str = "host") -> None:
+        """Show this text in the next call only. Needs `remind` in the policy."""
+        if self._reminders is None:
+            raise BadInput("reminders are off, so that nobody would read this; set remind = true in the policy")
+        self._reminders.remind(name, text)
 
-    def tools(self, given: Tools, limit: int) -> Tools:
-        return self.around.tools(given, limit)
+    def attach(self, path: str | PathLike[str], *, name: str | None = None) -> "Attachment":
+        """Give a file to the model: small text whole, larger ones by an outline that can be recalled, images scaled."""
+        if self._environment.workspace is None:
+            raise BadInput("this session has no workspace to keep files in; give it Environment(workspace=…)")
+        session, counter = self._session, self._session.counter
+        entry_id = session.new_id()
+        file = files.attach(
+            self._environment.workspace,
+            path,
+            provider_family=counter.family,
+            count=self._count,
+            ref=short_ref(entry_id),
+            name=name,
+        )
+        message = files.message_of(file, session.store, guard=session.guard)
+        session.append(checked_message(message), entry_id, ATTACHED)
+        self._add_news({"uploads": (Upload(file.name, file.kind, file.size_bytes, short_ref(entry_id)),)})
+        for source in self._sources:
+            self._add_news(source.attached(file.name, file.media_type))
+        return file
 
-    def due(self, view: View) -> Iterator[Fence]:
-        if news := self.around.news(view):
-            self.injector.tell("new_instructions", *news)
-        for kind, text in self.around.put(view):
-            yield self.injector.fence(view, kind, text, key="", attributes={})
+    @property
+    def mentioned(self) -> Mentioned:
+        """Tools, skills, agents and files that the newest request mentions, and names that are unknown or ambiguous."""
+        if self._follows:
+            return self._mentioned
+        return self._mentions_in(_newest_request(self._view)) or Mentioned()
+
+    def fence_kind(self, name: str) -> FenceKind:
+        """Return the kind of fence of this name; `BadInput` if there is none."""
+        return self._fences.registry.kind(name)
+
+    def follow(self) -> None:
+        """Begin anew with the state of the session's view."""
+        if not self._follows:
+            return
+        view = self._view
+        if self._reminders:
+            self._reminders.follow(view)
+        self._mentioned = self._mentions_in(_newest_request(view)) or Mentioned()
+        for source in self._sources:
+            source.follow(view, self._mentioned)
+        if view.last_user and view.place(view.last_user) == len(view.atoms) - 1:  # nobody has answered it yet
+            self._add_mentions()
+
+    def observe(self, place: int, entry: Entry) -> None:
+        """Take an appended entry into account."""
+        if not self._follows or not isinstance(entry.body, Message):
+            return
+        message = entry.body
+        if self._reminders:
+            self._reminders.observe(place, message)
+        if entry.author == ATTACHED:  # the text of a file mentions nobody
+            return
+        if message.role != "user":
+            for source in self._sources:
+                source.observe(message)
+        elif (found := self._mentions_in(message)) is not None:
+            self._mentioned = found
+            self._add_mentions()
+
+    def tools(self, given: Sequence[Mapping[str, Any]], limit: int) -> Sequence[Mapping[str, Any]]:
+        """Return the host's tools and those of the sources; `limit` is the token limit of the prompt."""
+        if not self._sources:
+            return given
+        return [*given, *(tool for source in self._sources for tool in source.tools(limit, self._mentioned))]
+
+    def due_fences(self) -> Iterator[Fence]:
+        """Yield the fences to append before the next prompt: texts of sources that are new or have changed."""
+        view = self._view
+        shown = {fence.kind: fence.text for fence in view.fences}
+        for source in self._sources:
+            self._add_news(source.news(view))
+            for kind, text in source.fences(view):
+                if text != shown.get(kind, ""):
+                    yield self._fences.fence(view, kind, text, key="", attributes={})
         if self._clock is not None and view.first and not any(fence.kind == STARTED.name for fence in view.fences):
-            began = started(self._began_ms(), self._clock)
-            yield self.injector.fence(view, STARTED.name, began, key="", attributes={})
+            text = started(self._began_ms, self._clock)
+            yield self._fences.fence(view, STARTED.name, text, key="", attributes={})
 
-    def beside(self, view: View, pressure: Pressure, host: Host, offered: frozenset[str], *, room: float) -> Injection:
-        self.injector.active_skill = self.around.active_skill
-        return self.injector.beside(view, pressure, host, offered, room=room)
-
-    def answer(self, call: ToolCall) -> Message | None:
-        return self.around.answer(call)
+    def injection(
+        self, pressure: Pressure, next_call: NextCall, offered: frozenset[str], *, share: float = 1.0
+    ) -> Injection:
+        """Return the side context of the next prompt. Optional content takes at most this share of the room."""
+        view = self._view
+        if not view.fences and self._reminders is None:
+            return NOTHING
+        self._frame.begin(view.first)
+        fences = self._fences.shown(view, pressure, share)
+        if self._reminders is None:
+            return Injection(marked(view.beside, fences.blocks), fences.lines, fences.tokens, fences.mandatory)
+        said = self._reminders.evaluate(
+            view,
+            self._reminder_frame,
+            pressure=msgspec.structs.replace(pressure, tokens=pressure.tokens + fences.tokens),
+            next_call=next_call,
+            turn=next_turn(view),
+            offered=offered,
+            known={field: value for source in self._sources for field, value in source.situation.items()},
+            has_room=share > 0,
+        )
+        return _joined(view, fences, said)
 
     def sent(self) -> None:
-        self.injector.sent()
+        """Note that a prompt was built."""
+        if self._reminders:
+            self._reminders.sent()
 
-    def _hear(self, said: Mentioned | None) -> None:
-        """What the user mentions is told to the next call."""
-        for field in ("tools", "skills", "agents") if said else ():
-            if names := getattr(said, field):
-                self.injector.tell(f"mentioned_{field}", *names)
+    def answer(self, call: ToolCall) -> Message | None:
+        """Return the result of a call to a tool that finds tools or reads skills; None for other calls."""
+        try:
+            for source in self._sources:
+                if answer := source.answer(call):
+                    return answer
+        except FovealError as error:
+            return result(call.id, str(error), status="error")
+        return None
+
+    @property
+    def _view(self) -> View:
+        return self._session.view()
+
+    @property
+    def _follows(self) -> bool:
+        """Whether anything here depends on the messages of the session."""
+        return bool(self._sources or self._environment.agents or self._reminders)
+
+    def _append(self, body: Body) -> Entry:
+        return self._session.append(body, self._session.new_id(), None)
+
+    @cached_property
+    def _began_ms(self) -> int:
+        """The time of the first entry of the log."""
+        return next(iter(self._session.store.rows(self._session.name, upto=1))).time_ms
+
+    @cached_property
+    def _reminder_frame(self) -> Frame:
+        """The frame of all reminders, counted as a message of its own: some formats join it to another, others do not."""
+        opening, closing = self._frame.tags("reminder")
+        return Frame(opening, closing, self._count(opening) + self._count(closing) + JOINT.tokens + MESSAGE_TOKENS)
+
+    def _mentions_in(self, message: Message | None) -> Mentioned | None:
+        """Return the mentions of a user's message; None if it asks for nothing, so that the request before it still holds."""
+        if message is None:
+            return None
+        texts = [spoken(part.text) for part in message.parts if isinstance(part, Text)]
+        if not any(texts) and len(texts) == len(message.parts):
+            return None
+        text = "\n".join(texts)
+        if "@" not in text and "#" not in text:
+            return Mentioned()
+        known = KnownNames(agents=self._environment.agents)
+        for source in self._sources:
+            known |= source.names(text)
+        return mentioned(text, known)
+
+    def _add_mentions(self) -> None:
+        found = self._mentioned
+        self._add_news(
+            {
+                "mentioned_tools": found.tools,
+                "mentioned_skills": found.skills,
+                "mentioned_agents": found.agents,
+            }
+        )
+
+    def _add_news(self, news: Mapping[str, tuple[object, ...]]) -> None:
+        if self._reminders:
+            for field, values in news.items():
+                self._reminders.add_news(field, *values)
+
+
+def _reminders_of(options: ContextOptions, environment: Environment) -> "SessionReminders":
+    book = reminders.rulebook(
+        options.reminders, language=options.language, catalogues=options.catalogues, triggers=environment.triggers
+    )
+    return reminders.SessionReminders(book)
+
+
+def _newest_request(view: View) -> Message | None:
+    """Return the newest request of the user as it was written, without the marks of the guard; None if it is not shown."""
+    place = view.place(view.last_user) if view.last_user else None
+    if place is None:
+        return None
+    parts = (shown.part for item in view.atoms[place].items for shown in item.shown)
+    return Message(
+        "user", tuple(Text(restore(part.text)) if isinstance(part, Text) else part for part in parts if part)
+    )
+
+
+def _joined(view: View, fences: ShownFences, said: Reminded) -> Injection:
+    """Return fences and reminders as one injection."""
+    block = _block(said)
+    lines = (*fences.lines, *block_lines(block), *[one.line() for one in said.suppressed])
+    blocks = (*fences.blocks, *block)
+    return Injection(marked(view.beside, blocks), lines, fences.tokens + said.tokens, fences.mandatory)
+
+
+def _block(said: Reminded) -> tuple[Block, ...]:
+    """Return all reminders of a call as one block; none if there are no reminders."""
+    if not said.reminders:
+        return ()
+    parts = tuple([ReminderLine(one.id, one.tokens, one.because) for one in said.reminders])
+    return (Block("reminders", "reminder", "user", "tail", said.text, said.tokens, said=parts),)

@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from foveal.context.port import NOTHING, ROOMS, Alone, Company, Host, Injection, with_fences
+from foveal.context.environment import Environment
+from foveal.context.injection import NOTHING, OPTIONAL_SHARES, Injection, NextCall, with_fences
+from foveal.context.mentions import Mentioned
+from foveal.context.side_context import SessionAccess, SideContext
 from foveal.context.tool_retention import split_retention
 from foveal.dialects.renderer import Renderer
 from foveal.dialects.tools import read_tools
@@ -45,10 +48,7 @@ from foveal.values.trace import Trace
 from foveal.writers import checkpoint_tool
 
 if TYPE_CHECKING:
-    from foveal.context.environment import Environment
-    from foveal.context.files import Attachment
-    from foveal.context.mentions import Mentioned
-    from foveal.context.side_context import SideContext
+    from foveal.context.files.attachment import Attachment
     from foveal.session.handover import Handover
     from foveal.writers.port import Summariser
     from foveal.writers.summary_writer import SummaryWriter
@@ -82,7 +82,7 @@ class Session:
         renderers: Renderers = NO_RENDERERS,
         summariser: "Summariser | None" = None,
         on_event: Listener = ignore,
-        surroundings: "Environment | None" = None,
+        environment: Environment | None = None,
         tools: Iterable[str] | None = None,
         author: str = "agent",
         takeover: bool = False,
@@ -101,13 +101,11 @@ class Session:
             _ = self._scribe  # a summariser that nobody knows is told of now, and not by the first fold
         self._estimated: int | None = None
         self._planner = Planner(store, name, self._optics)
-        self._allowed, self._surroundings = None if tools is None else frozenset(tools), surroundings
-        self._company: Company = Alone()
+        self._allowed = None if tools is None else frozenset(tools)
         self._writer = store.hold(name, takeover=takeover)
         try:
             self._view = open_view(store, name, self._optics)
-            if surroundings or policy.fences or policy.remind or policy.clock is not None or self._view.fences:
-                self._accompanied()
+            self._context = SideContext(policy.context, environment, self._access())
         except BaseException:
             self._writer.release()
             raise
@@ -133,16 +131,16 @@ class Session:
         bodies = [body for item in items for body in self._bodies(item)]
         return self._keep(bodies, [self._new_id() for _ in bodies])
 
-    def prompt(self, tools: Sequence[Mapping[str, Any]] = (), *, host: Host = Host()) -> Prompt:  # noqa: B008 - a frozen value
+    def prompt(self, tools: Sequence[Mapping[str, Any]] = (), *, next_call: NextCall = NextCall()) -> Prompt:  # noqa: B008 - a frozen value
         """The next request: within the budget, valid for the provider. `OverBudget` if that cannot be.
 
-        `host` tells what only the host knows of the next call, for reminders.
+        `next_call` holds facts about the next call that only the host knows, for reminders.
         """
-        tools = self._company.tools(self._permitted(tools), self._optics.budget.sendable)
+        tools = self._context.tools(self._permitted(tools), self._optics.budget.sendable)
         tools, declared = split_retention(tools)
         if not declared.items() <= self._declared.items():
             self._declare(self._declared | declared)
-        injection, offer, fold = self._planned(tools, host)
+        injection, offer, fold = self._planned(tools, next_call)
         if fold:
             fold = self._written(fold)
         elif self._is_summarised and self._scribe.is_wanted:
@@ -151,41 +149,31 @@ class Session:
             self._keep([offer.setup], [self._new_id()])
         if fold:
             self._fold(fold)
-        if injection.beside != (self._view.beside or NOTHING.beside):
-            self._keep([injection.beside], [self._new_id()])
+        if injection.context != (self._view.beside or NOTHING.context):
+            self._keep([injection.context], [self._new_id()])
         prompt = build(self.name, self._view, self._optics, offer.specs, self._renderer)
         self._estimated = prompt.tokens
         if self._is_summarised:
             self._scribe.sent(prompt.request, prompt.setup.dialect)
-        self._company.sent()
+        self._context.sent()
         return msgspec.structs.replace(prompt, fold=fold, beside=injection.lines)
 
     def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
         """Put content beside the conversation, in a fence of a kind that the policy names. Blank text takes it back."""
-        fence = self._accompanied().injector.fence(self._view, kind, text, key=key, attributes=attributes)
-        return self._keep([fence], [self._new_id()])[0]
+        return self._context.inject(kind, text, key=key, **attributes)
 
     def remind(self, text: str, name: str = "host") -> None:
         """Say this once, with the next call. Needs `remind` in the policy."""
-        self._accompanied().injector.remind(name, text)
+        self._context.remind(text, name)
 
     def attach(self, path: str | PathLike[str], *, name: str | None = None) -> "Attachment":
         """Give a file to the model: small text whole, larger ones by an outline that can be recalled, images scaled."""
-        from foveal.context.attach import attached, upload_of  # noqa: PLC0415 - loaded by the first file
-
-        entry_id, workspace = self._new_id(), self._surroundings.workspace if self._surroundings else None
-        counter, guard = self._optics.counter, self._optics.policy.guard
-        found, message = attached(workspace, path, entry_id, counter, self._store, guard=guard, name=name)
-        self._keep([log.checked_message(message)], [entry_id], attached={entry_id})
-        company = self._accompanied()
-        company.injector.tell("uploads", upload_of(found, entry_id))
-        company.injector.tell("suggested_skills", *company.around.attached(found))
-        return found
+        return self._context.attach(path, name=name)
 
     @property
-    def mentioned(self) -> "Mentioned":
+    def mentioned(self) -> Mentioned:
         """Whom the newest request mentions: tools, skills, agents and files, and the names that are unknown or ambiguous."""
-        return self._accompanied().around.mentioned
+        return self._context.mentioned
 
     def child(
         self,
@@ -206,7 +194,7 @@ class Session:
         """
         wanted = frozenset(fences)
         for kind in wanted:
-            self._accompanied().injector.registry.kind(kind)  # an unknown one is an error
+            self._context.fence_kind(kind)  # an unknown one is an error
         if model is None:
             options = {"dialect": self._optics.dialect.name, "counter": self._optics.counter} | options
         given = self._gifts(refs) if refs else []
@@ -304,7 +292,7 @@ class Session:
         waiting = [call for call, answered in open_calls if answered is None]
         ours = own_tools.ours(self._view.setup.tools if self._view.setup else "[]")
         answers = {call.id: own_tools.answer(self._store, self.name, call) for call in waiting if call.name in ours}
-        found = {call.id: answer for call in waiting if (answer := self._company.answer(call))}
+        found = {call.id: answer for call in waiting if (answer := self._context.answer(call))}
         self.extend((answers | found).values())
         left = [call for call in waiting if call.id not in answers and call.id not in found]
         return [_as_written(call) for call in left] if self._optics.policy.guard else left
@@ -337,15 +325,15 @@ class Session:
             return tools
         return [tool for tool in tools if read_tools([split_retention([tool])[0][0]])[0].name in self._allowed]
 
-    def _planned(self, tools: Sequence[Mapping[str, Any]], host: Host) -> tuple[Injection, Offer, Fold | None]:
+    def _planned(self, tools: Sequence[Mapping[str, Any]], next_call: NextCall) -> tuple[Injection, Offer, Fold | None]:
         """What stands beside the conversation, and the plan with it: what may be cut makes room for what may not."""
-        for fence in self._company.due(self._view):
+        for fence in self._context.due_fences():
             self._keep([fence], [self._new_id()])
         names = frozenset(spec.name for spec in self._planner.specs(tools))
         is_cold = self._optics.is_cold(self._view, self._clock_ms())
         pressure = self._planner.pressure(self._view)
-        for room in ROOMS:
-            injection = self._company.beside(self._view, pressure, host, names, room=room)
+        for share in OPTIONAL_SHARES:
+            injection = self._context.injection(pressure, next_call, names, share=share)
             try:
                 offer, fold = self._planner.plan(self._view, tools, taken=injection.tokens, is_cold=is_cold)
             except OverBudget as error:
@@ -441,27 +429,28 @@ class Session:
 
     def _take(self, seq: int, entry: Entry) -> None:
         self._view.feed(seq, entry)
-        self._company.heard(seq, entry)
+        self._context.observe(seq, entry)
         if self._view.stale:
             self._rebuild()
             if isinstance(entry.body, Rewind):
-                self._company.follow(self._view)
+                self._context.follow()
 
-    def _accompanied(self) -> "SideContext":
-        """The company of this session, from the first time that there is some."""
-        from foveal.context.side_context import SideContext  # noqa: PLC0415 - loaded by the first session that has company
+    def _access(self) -> SessionAccess:
+        """Return the parts of this session that its side context uses."""
 
-        if not isinstance(self._company, SideContext):
-            count = self._optics.counter.counter.count
-            policy, allowed = self._optics.policy, self._allowed
-            company = SideContext(policy.context, self._surroundings, count, allowed=allowed, began_ms=self._began_ms)
-            company.follow(self._view)
-            self._company = company
-        return self._company
+        def append(body: Body, entry_id: str, author: str | None) -> Entry:
+            return self._keep([body], [entry_id], attached={entry_id} if author == ATTACHED else ())[0]
 
-    def _began_ms(self) -> int:
-        """When the first entry of this log was written, whoever has it open now."""
-        return next(iter(self._store.rows(self.name, upto=1))).time_ms
+        return SessionAccess(
+            name=self.name,
+            store=self._store,
+            counter=self._optics.counter,
+            guard=self._optics.policy.guard,
+            allowed=self._allowed,
+            view=lambda: self._view,
+            new_id=self._new_id,
+            append=append,
+        )
 
     def _rebuild(self) -> None:
         self._view = view_of(log.branch(self._store.rows(self.name)), self.name, self._optics)

@@ -11,7 +11,6 @@ from foveal.context.reminders import (
     ReminderRule,
     Repeated,
     Situation,
-    Thresholds,
     Trigger,
     Upload,
     evaluate,
@@ -19,6 +18,7 @@ from foveal.context.reminders import (
 )
 from foveal.summary.ledger.items import Todo
 from foveal.text.guard import tags
+from foveal.values.events import Thresholds
 
 
 def count(text):

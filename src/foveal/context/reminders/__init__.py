@@ -2,48 +2,18 @@
 
 from typing import TYPE_CHECKING
 
+from foveal.context.reminders.evaluation import MOST_TOKENS, Frame, Reminded, Reminder, Suppressed, evaluate
+from foveal.context.reminders.loops import FRESH, Repeated, Trail, found, repetition, update
+from foveal.context.reminders.rules import BUILT_IN, Catalogues, ReminderRule, Rulebook, rulebook
+from foveal.context.reminders.situation import OneShot, Situation, Upload
+from foveal.context.reminders.triggers import Trigger
 from foveal.values.lazy import later
 
 if TYPE_CHECKING:
-    from foveal.context.reminders.evaluating import (
-        MOST_TOKENS,
-        Frame,
-        Reminded,
-        Reminder,
-        Suppressed,
-        evaluate,
-    )
-    from foveal.context.reminders.loops import FRESH, Repeated, Trail, found, repetition, update
-    from foveal.context.reminders.rules import BUILT_IN, Catalogues, ReminderRule, Rulebook, rulebook
-    from foveal.context.reminders.situation import OneShot, Situation, Thresholds, Upload
-    from foveal.context.reminders.triggers import Trigger
+    from foveal.context.reminders.session_reminders import SessionReminders
 
-_WHERE = {
-    "BUILT_IN": "rules",
-    "Catalogues": "rules",
-    "FRESH": "loops",
-    "Frame": "evaluating",
-    "MOST_TOKENS": "evaluating",
-    "OneShot": "situation",
-    "Reminded": "evaluating",
-    "Reminder": "evaluating",
-    "Repeated": "loops",
-    "ReminderRule": "rule",
-    "Rulebook": "rules",
-    "Situation": "situation",
-    "Suppressed": "evaluating",
-    "Thresholds": "rule",
-    "Trail": "loops",
-    "Trigger": "triggers",
-    "Upload": "situation",
-    "evaluate": "evaluating",
-    "found": "loops",
-    "repetition": "loops",
-    "rulebook": "rules",
-    "update": "loops",
-}
-
-__getattr__ = later(__name__, _WHERE)
+# Loads the ledger, which a session without reminders does not need before its first fold.
+__getattr__ = later(__name__, {"SessionReminders": "session_reminders"})
 
 __all__ = [
     "BUILT_IN",
@@ -57,9 +27,9 @@ __all__ = [
     "ReminderRule",
     "Repeated",
     "Rulebook",
+    "SessionReminders",
     "Situation",
     "Suppressed",
-    "Thresholds",
     "Trail",
     "Trigger",
     "Upload",

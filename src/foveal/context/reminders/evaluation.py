@@ -20,10 +20,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from foveal.context.reminders.rule import ReminderRule
-from foveal.context.reminders.rules import Ready, Rulebook
+from foveal.context.reminders.rules import Ready, ReminderRule, Rulebook
 from foveal.context.reminders.situation import Situation
-from foveal.context.reminders.templates import VALUE_CHARS, Value, one_line
+from foveal.context.templates import VALUE_CHARS, Value, one_line
 from foveal.text.guard.neutral import neutralise_joined
 from foveal.values.codec import sendable
 from foveal.values.entry import ONCE
