@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import msgspec
-from foveal.session.session.policy import BudgetTable, Policy
+from foveal.session.policy import BudgetTable, Policy
 
 from foveal.analysis.recordings import Recording, read
 from foveal.analysis.replay.replay import replay

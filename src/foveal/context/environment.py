@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from foveal.context.fences import NO_FORMATTERS, Formatters
-from foveal.context.reminders import Trigger
 from foveal.context.source import ContextSource
 
 if TYPE_CHECKING:
     from foveal.context.instructions import Instructions
+    from foveal.context.reminders import Trigger
     from foveal.context.skills import Skills
     from foveal.context.toolbox import Toolbox
     from foveal.context.workspace import Workspace
@@ -27,7 +27,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     skills: "Skills | None" = None
     instructions: "Instructions | None" = None
     agents: frozenset[str] = frozenset()
-    triggers: tuple[Trigger, ...] = ()
+    triggers: "tuple[Trigger, ...]" = ()
     formatters: Formatters = NO_FORMATTERS
     """Functions that write the content of fences, by the names under which the policy's kinds ask for them."""
 

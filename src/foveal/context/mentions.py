@@ -9,6 +9,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -25,20 +26,9 @@ _NEAR = 0.5
 """The share of letters and pairs in common from which two names look alike: `serach` and `search` have 0.6."""
 
 _ENDS = r"""\s\x00-\x1f\x7f@#<>()\[\]{}"'`,;!?|*=&%$^。，！？、；：（）「」『』【】《》〈〉“”‘’«»…—"""
-_MENTION = re.compile(
-    r"(?P<sigil>[@#])(?:"
-    rf"\{{(?P<braced>[^{{}}\r\n]{{1,{MOST_NAME}}})\}}"
-    rf'|"(?P<quoted>[^"\r\n]{{1,{MOST_NAME}}})"'
-    rf"|“(?P<curly>[^“”\r\n]{{1,{MOST_NAME}}})”"
-    rf"|(?P<bare>[^{_ENDS}]{{1,{MOST_NAME}}}))"
-)
 _BARE = re.compile(rf"[^{_ENDS}]")
 _OPENING = frozenset("([{“‘«,;:|，。；：！？、（「『【《〈…—")
 _QUOTES = frozenset("\"'")
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
-    "\U00020000-\U0003ffff]"
-)
 _DOMAIN = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 _NUMBER_OR_COLOUR = re.compile(r"[0-9]+|(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})")
 _KINDS: tuple[MentionKind, ...] = ("tool", "skill", "agent")
@@ -51,6 +41,27 @@ _DEFINITION = re.compile(r"(?:async[ \t]+def|def)[ \t]+\w+[ \t]*\(|class[ \t]+\w
 _TICKS = re.compile(r"`+")
 _URL = re.compile(r"(?<![A-Za-z0-9+.-])(?:[A-Za-z][A-Za-z0-9+.-]{0,20}://|www\.)[!#-;=?-_a-~]*")
 CharSpan: TypeAlias = tuple[int, int]
+
+
+@cache
+def _mention_pattern() -> re.Pattern[str]:
+    """Return the pattern of a sign with a name, compiled by the first text that has a sign: it takes milliseconds."""
+    return re.compile(
+        r"(?P<sigil>[@#])(?:"
+        rf"\{{(?P<braced>[^{{}}\r\n]{{1,{MOST_NAME}}})\}}"
+        rf'|"(?P<quoted>[^"\r\n]{{1,{MOST_NAME}}})"'
+        rf"|“(?P<curly>[^“”\r\n]{{1,{MOST_NAME}}})”"
+        rf"|(?P<bare>[^{_ENDS}]{{1,{MOST_NAME}}}))"
+    )
+
+
+@cache
+def _unspaced() -> re.Pattern[str]:
+    """Return the pattern of a character of a script without spaces between words, compiled on first use."""
+    return re.compile(
+        "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
+        "\U00020000-\U0003ffff]"
+    )
 
 
 class Mention(msgspec.Struct, frozen=True):
@@ -119,7 +130,7 @@ def find(text: str, *, known: Collection[str] = frozenset()) -> tuple[Mention, .
 def _found(text: str, known: Collection[str]) -> Iterator[Mention]:
     spans = iter(_foreign(text))
     span = next(spans, None)
-    for match in _MENTION.finditer(text):
+    for match in _mention_pattern().finditer(text):
         while span and span[1] <= match.start():
             span = next(spans, None)
         if span and span[0] <= match.start():
@@ -145,7 +156,7 @@ def _mention(text: str, match: re.Match[str]) -> Mention | None:
     end -= len(bare) - len(name)
     if not name or not (name[0].isalnum() or (sigil == "#" and name[0] in "._~/") or name[0] == "_"):
         return None
-    if sigil == "@" and start and _UNSPACED.match(text, start - 1) and _DOMAIN.fullmatch(name):
+    if sigil == "@" and start and _unspaced().match(text, start - 1) and _DOMAIN.fullmatch(name):
         return None  # an e-mail address behind a name in such a script
     return Mention(sigil, name, start, end)
 
@@ -159,7 +170,7 @@ def _may_begin(text: str, start: int) -> bool:
         return start == 1 or text[start - 2].isspace() or text[start - 2] in _OPENING
     if before == "(":
         return start == 1 or text[start - 2] != "]"  # [text](#section)
-    return before.isspace() or before in _OPENING or bool(_UNSPACED.match(before))
+    return before.isspace() or before in _OPENING or bool(_unspaced().match(before))
 
 
 def _foreign(text: str) -> list[CharSpan]:
@@ -307,7 +318,7 @@ class _Index:
         name = _composed(mention.name)
         if whole := self._named(mention.sigil, name):
             return whole
-        for end in reversed([match.start() for match in _UNSPACED.finditer(name)]):
+        for end in reversed([match.start() for match in _unspaced().finditer(name)]):
             if end in self._lengths and (found := self._named(mention.sigil, name[:end])):
                 return found
         return []

@@ -13,30 +13,27 @@ import msgspec
 
 from foveal.context import files, reminders
 from foveal.context.environment import NO_ENVIRONMENT, Environment
-from foveal.context.fence_placement import PromptFences, ShownFences, next_turn
+from foveal.context.fence_placement import PromptFences, next_turn
 from foveal.context.fences import STARTED, FenceKind
 from foveal.context.frame import SessionFrame
 from foveal.context.injection import NOTHING, Injection, NextCall
 from foveal.context.mentions import KnownNames, Mentioned, mentioned
 from foveal.context.options import ContextOptions
-from foveal.context.reminders import Frame, Reminded, Upload
 from foveal.context.start_time import started, zone_of
 from foveal.models.counters import ModelCounter
 from foveal.project.view import ATTACHED, View
 from foveal.stores.port import Store
 from foveal.stores.rows import checked_message
-from foveal.text.guard import restore
+from foveal.text import guard
 from foveal.text.user_words import spoken
 from foveal.values.blocks import marked
-from foveal.values.entry import Block, Body, Entry, Fence, Message, ReminderLine, Text, ToolCall, result
+from foveal.values.entry import Body, Entry, Fence, Message, Text, ToolCall, result
 from foveal.values.errors import BadInput, FovealError
 from foveal.values.events import Pressure
-from foveal.values.shown import JOINT, MESSAGE_TOKENS, short_ref
-from foveal.values.trace import block_lines
+from foveal.values.shown import short_ref
 
 if TYPE_CHECKING:
     from foveal.context.files.attachment import Attachment
-    from foveal.context.reminders.session_reminders import SessionReminders
 
 
 class SessionAccess(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +61,11 @@ class SideContext:
         self._fences = PromptFences(
             options.fences, self._environment.formatters, count=self._count, wrap=self._frame.wrap
         )
-        self._reminders = _reminders_of(options, self._environment) if options.remind else None
+        self._reminders = (
+            reminders.SessionReminders(options, self._environment.triggers, self._frame, self._count)
+            if options.remind
+            else None
+        )
         self._sources = self._environment.sources(self._count, session.allowed)
         self._clock = options.clock
         if self._clock is not None:
@@ -98,7 +99,8 @@ class SideContext:
         )
         message = files.message_of(file, session.store, guard=session.guard)
         session.append(checked_message(message), entry_id, ATTACHED)
-        self._add_news({"uploads": (Upload(file.name, file.kind, file.size_bytes, short_ref(entry_id)),)})
+        if self._reminders:
+            self._reminders.add_upload(file.name, file.kind, file.size_bytes, short_ref(entry_id))
         for source in self._sources:
             self._add_news(source.attached(file.name, file.media_type))
         return file
@@ -173,9 +175,8 @@ class SideContext:
         fences = self._fences.shown(view, pressure, share)
         if self._reminders is None:
             return Injection(marked(view.beside, fences.blocks), fences.lines, fences.tokens, fences.mandatory)
-        said = self._reminders.evaluate(
+        said = self._reminders.shown(
             view,
-            self._reminder_frame,
             pressure=msgspec.structs.replace(pressure, tokens=pressure.tokens + fences.tokens),
             next_call=next_call,
             turn=next_turn(view),
@@ -183,7 +184,12 @@ class SideContext:
             known={field: value for source in self._sources for field, value in source.situation.items()},
             has_room=share > 0,
         )
-        return _joined(view, fences, said)
+        return Injection(
+            marked(view.beside, (*fences.blocks, *said.blocks)),
+            (*fences.lines, *said.lines),
+            fences.tokens + said.tokens,
+            fences.mandatory,
+        )
 
     def sent(self) -> None:
         """Note that a prompt was built."""
@@ -217,12 +223,6 @@ class SideContext:
         """The time of the first entry of the log."""
         return next(iter(self._session.store.rows(self._session.name, upto=1))).time_ms
 
-    @cached_property
-    def _reminder_frame(self) -> Frame:
-        """The frame of all reminders, counted as a message of its own: some formats join it to another, others do not."""
-        opening, closing = self._frame.tags("reminder")
-        return Frame(opening, closing, self._count(opening) + self._count(closing) + JOINT.tokens + MESSAGE_TOKENS)
-
     def _mentions_in(self, message: Message | None) -> Mentioned | None:
         """Return the mentions of a user's message; None if it asks for nothing, so that the request before it still holds."""
         if message is None:
@@ -254,13 +254,6 @@ class SideContext:
                 self._reminders.add_news(field, *values)
 
 
-def _reminders_of(options: ContextOptions, environment: Environment) -> "SessionReminders":
-    book = reminders.rulebook(
-        options.reminders, language=options.language, catalogues=options.catalogues, triggers=environment.triggers
-    )
-    return reminders.SessionReminders(book)
-
-
 def _newest_request(view: View) -> Message | None:
     """Return the newest request of the user as it was written, without the marks of the guard; None if it is not shown."""
     place = view.place(view.last_user) if view.last_user else None
@@ -268,21 +261,5 @@ def _newest_request(view: View) -> Message | None:
         return None
     parts = (shown.part for item in view.atoms[place].items for shown in item.shown)
     return Message(
-        "user", tuple(Text(restore(part.text)) if isinstance(part, Text) else part for part in parts if part)
+        "user", tuple(Text(guard.restore(part.text)) if isinstance(part, Text) else part for part in parts if part)
     )
-
-
-def _joined(view: View, fences: ShownFences, said: Reminded) -> Injection:
-    """Return fences and reminders as one injection."""
-    block = _block(said)
-    lines = (*fences.lines, *block_lines(block), *[one.line() for one in said.suppressed])
-    blocks = (*fences.blocks, *block)
-    return Injection(marked(view.beside, blocks), lines, fences.tokens + said.tokens, fences.mandatory)
-
-
-def _block(said: Reminded) -> tuple[Block, ...]:
-    """Return all reminders of a call as one block; none if there are no reminders."""
-    if not said.reminders:
-        return ()
-    parts = tuple([ReminderLine(one.id, one.tokens, one.because) for one in said.reminders])
-    return (Block("reminders", "reminder", "user", "tail", said.text, said.tokens, said=parts),)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from foveal import writers
 from foveal.context.environment import Environment
 from foveal.context.injection import NOTHING, OPTIONAL_SHARES, Injection, NextCall, with_fences
 from foveal.context.mentions import Mentioned
@@ -356,21 +357,22 @@ class Session:
 
     @cached_property
     def _scribe(self) -> "SummaryWriter":
-        from foveal.writers.summary_writer import SummaryWriter  # noqa: PLC0415 - loaded by the first fold, or where there is a summariser
-
         policy = self._optics.policy
-        return SummaryWriter(self.name, policy.compact, self._summariser, self._on_event, stage=policy.summarise)
+        return writers.SummaryWriter(
+            self.name, policy.compact, self._summariser, self._on_event, stage=policy.summarise
+        )
 
     def _written(self, fold: Fold, instructions: str = "", *, by_hand: bool = False) -> Fold:
         """The fold, with the prose of whoever writes summaries."""
         from foveal.fit.stages.summary_folds import shown_beside  # noqa: PLC0415 - loaded by the first fold
 
+        may_have_prose = self._is_summarised or bool(self._view.checkpoint)
         return self._scribe.write(
             fold,
             self._planner.steps(self._view, fold) if self._is_summarised else (),  # code has read them already
             count=self._view.lens.measure.count,
-            shown=lambda: shown_beside(self._view, fold),
-            fetched=lambda: fetched_often(self._store, self.name, self._view),
+            shown=tuple(shown_beside(self._view, fold)) if may_have_prose else (),
+            fetched=fetched_often(self._store, self.name, self._view) if may_have_prose else {},
             instructions=instructions,
             by_hand=by_hand,
             may_ask=by_hand or not self._view.overflows,  # after a refusal nothing may depend on one more call

@@ -1,29 +1,49 @@
 """The reminders of one session: the state that its rules look at, followed message by message."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
+from foveal.context.frame import SessionFrame
 from foveal.context.injection import NextCall
+from foveal.context.options import ContextOptions
 from foveal.context.reminders.evaluation import MOST_TOKENS, Frame, Reminded, evaluate
 from foveal.context.reminders.loops import FRESH, found, update
-from foveal.context.reminders.rules import Rulebook
-from foveal.context.reminders.situation import OneShot, Situation
+from foveal.context.reminders.rulebook import rulebook
+from foveal.context.reminders.situation import OneShot, Situation, Upload
+from foveal.context.reminders.triggers import Trigger
 from foveal.fit.stages.superseded import POLLING
 from foveal.project.view import View
 from foveal.summary.ledger import EMPTY, LedgerStep
 from foveal.summary.ledger import update as update_ledger
 from foveal.summary.ledger.extractors import todos
 from foveal.summary.state import decode
-from foveal.values.entry import Message, ToolCall
+from foveal.values.entry import Block, Message, ReminderLine, ToolCall
 from foveal.values.events import Pressure
+from foveal.values.shown import JOINT, MESSAGE_TOKENS
+from foveal.values.trace import TraceLine, block_lines
+
+
+class ShownReminders(NamedTuple):
+    """The reminders of one call as at most one block, with their lines of the trace."""
+
+    blocks: tuple[Block, ...]
+    lines: tuple[TraceLine, ...]
+    tokens: int
 
 
 class SessionReminders:
     """Follows one session and evaluates its rules for each call."""
 
-    def __init__(self, book: Rulebook) -> None:
-        self._book = book
+    def __init__(
+        self, options: ContextOptions, triggers: Iterable[Trigger], frame: SessionFrame, count: Callable[[str], int]
+    ) -> None:
+        self._book = rulebook(
+            options.reminders, language=options.language, catalogues=options.catalogues, triggers=triggers
+        )
+        self._session_frame, self._count = frame, count
         self._trail, self._streak, self._ledger = FRESH, 0, EMPTY
         self._news: dict[str, tuple[object, ...]] = {}
         """News since the last prompt, by the field of a situation."""
@@ -59,10 +79,13 @@ class SessionReminders:
         """Add values to a field of the next call's situation: `uploads`, `mentioned_tools`, `new_instructions`, …"""
         self._news[field] = (*self._news.get(field, ()), *values)
 
-    def evaluate(
+    def add_upload(self, name: str, kind: str, size_bytes: int, ref: str) -> None:
+        """Add an attached file to the next call's situation."""
+        self.add_news("uploads", Upload(name, kind, size_bytes, ref))
+
+    def shown(
         self,
         view: View,
-        frame: Frame,
         *,
         pressure: Pressure,
         next_call: NextCall,
@@ -70,7 +93,7 @@ class SessionReminders:
         offered: frozenset[str],
         known: Mapping[str, str],
         has_room: bool,
-    ) -> Reminded:
+    ) -> ShownReminders:
         """Return the reminders of the next call. `known` are fields of the situation that others know."""
         level = pressure.level
         situation = Situation(
@@ -88,11 +111,20 @@ class SessionReminders:
         )
         situation = msgspec.structs.replace(situation, **known, **self._all_news())
         count, most = view.lens.measure.count, MOST_TOKENS if has_room else 0
-        return evaluate(self._book, situation, view.reminded, count=count, frame=frame, most_tokens=most)
+        said = evaluate(self._book, situation, view.reminded, count=count, frame=self._frame, most_tokens=most)
+        blocks = _block(said)
+        lines = (*block_lines(blocks), *[one.line() for one in said.suppressed])
+        return ShownReminders(blocks, lines, said.tokens)
 
     def sent(self) -> None:
         """Note that a prompt was built. Its news stay in the following prompts until the model answers."""
         self._delivered, self._news = self._all_news(), {}
+
+    @cached_property
+    def _frame(self) -> Frame:
+        """The frame of all reminders, counted as a message of its own: some formats join it to another, others do not."""
+        opening, closing = self._session_frame.tags("reminder")
+        return Frame(opening, closing, self._count(opening) + self._count(closing) + JOINT.tokens + MESSAGE_TOKENS)
 
     def _all_news(self) -> dict[str, tuple[object, ...]]:
         fields = (*self._delivered, *self._news)
@@ -100,6 +132,14 @@ class SessionReminders:
             field: tuple(dict.fromkeys((*self._delivered.get(field, ()), *self._news.get(field, ()))))
             for field in fields
         }
+
+
+def _block(said: Reminded) -> tuple[Block, ...]:
+    """Return all reminders of a call as one block; none if there are no reminders."""
+    if not said.reminders:
+        return ()
+    parts = tuple([ReminderLine(one.id, one.tokens, one.because) for one in said.reminders])
+    return (Block("reminders", "reminder", "user", "tail", said.text, said.tokens, said=parts),)
 
 
 def _numbered(name: str, number: int) -> str:

@@ -10,44 +10,15 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from foveal.context.reminders.catalogues import CATALOGUES
+from foveal.context.reminders.rule import ReminderRule
 from foveal.context.reminders.triggers import Trigger, TriggerCheck, find_trigger, known_triggers
-from foveal.context.templates import Template, Value, checked, is_name, nearest
+from foveal.context.templates import Template, Value, checked, nearest
 from foveal.values.errors import BadPolicy
 
 Catalogues: TypeAlias = Mapping[str, Mapping[str, str]]
 """By language, the texts of rules by their ids."""
 
 DEFAULT_LANGUAGE = "en"
-
-
-class ReminderRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When to say what. The text of a rule without a template stands in the catalogues, under its id."""
-
-    id: str
-    trigger: str = ""
-    template: str = ""
-    once: bool = False
-    """Said in one call of the session, and not again."""
-    every: int | None = None
-    """Said again after so many calls at the earliest; None is each call for which it holds."""
-    at_least: dict[str, int] = {}
-    """Bounds on the numbers that the trigger gives, by their names."""
-    at_most: dict[str, int] = {}
-    equal: dict[str, str | int] = {}
-    needs_tools: tuple[str, ...] = ()
-    """Said only if all of these are offered: no advice that cannot be followed."""
-    off: bool = False
-    """Never said. This is how a built-in rule is switched off."""
-
-    def __post_init__(self) -> None:
-        if not is_name(self.id):
-            raise BadPolicy(f"the reminder {self.id!r} needs an id of small letters, digits and _")
-        if not self.off and not self.trigger:
-            raise BadPolicy(f"reminders.{self.id} has no trigger; only a rule with off = true needs none")
-        if self.every is not None and self.every <= 0:
-            raise BadPolicy(f"reminders.{self.id}.every is {self.every}; it is a positive number of calls")
-        if self.once and self.every is not None:
-            raise BadPolicy(f"reminders.{self.id} has both once and every; keep one of them")
 
 
 class Ready(msgspec.Struct, frozen=True):
