@@ -26,8 +26,9 @@ class ContextSource(Protocol):
     def observe(self, message: Message) -> None:
         """Take a message of the model or of a tool into account."""
 
-    def names(self, text: str) -> KnownNames:
-        """Return the names of this source that a text may mention."""
+    @property
+    def names(self) -> KnownNames:
+        """The names that a user can mention."""
         return NO_NAMES
 
     def tools(self, limit: int, mentioned: Mentioned) -> Sequence[Mapping[str, Any]]:

@@ -24,7 +24,7 @@ def zone_of(name: str) -> tzinfo:
         raise BadPolicy(f"clock: no time zone {name!r:.80} is known here; {advice}") from None
 
 
-def started(time_ms: int, name: str) -> str:
+def start_line(time_ms: int, name: str) -> str:
     """What the model is told of a session that began then."""
     began = (_EPOCH + timedelta(milliseconds=time_ms)).astimezone(zone_of(name))
     offset = f"{began:%z}"

@@ -237,7 +237,8 @@ class ToolboxSource(ContextSource):
                 text = "\n".join(item.text for item in part.content if isinstance(item, Text))
                 self._found = tuple(dict.fromkeys((*self._found, *found_in(text))))
 
-    def names(self, text: str) -> KnownNames:
+    @property
+    def names(self) -> KnownNames:
         return KnownNames(tools=self._box.names if self._allowed is None else self._box.names & self._allowed)
 
     def tools(self, limit: int, mentioned: Mentioned) -> Sequence[Mapping[str, Any]]:

@@ -20,6 +20,7 @@ import msgspec
 from foveal import writers
 from foveal.context.environment import Environment
 from foveal.context.injection import NOTHING, OPTIONAL_SHARES, Injection, NextCall, with_fences
+from foveal.context.injector import Injector
 from foveal.context.mentions import Mentioned
 from foveal.context.side_context import SessionAccess, SideContext
 from foveal.context.tool_retention import split_retention
@@ -106,7 +107,9 @@ class Session:
         self._writer = store.hold(name, takeover=takeover)
         try:
             self._view = open_view(store, name, self._optics)
-            self._context = SideContext(policy.context, environment, self._access())
+            self._injector = self._new_injector(environment)
+            self._injector.follow(self._view)
+            self._context = SideContext(self._injector, self._access(environment))
         except BaseException:
             self._writer.release()
             raise
@@ -137,7 +140,7 @@ class Session:
 
         `next_call` holds facts about the next call that only the host knows, for reminders.
         """
-        tools = self._context.tools(self._permitted(tools), self._optics.budget.sendable)
+        tools = self._injector.tools(self._permitted(tools), self._optics.budget.sendable)
         tools, declared = split_retention(tools)
         if not declared.items() <= self._declared.items():
             self._declare(self._declared | declared)
@@ -156,7 +159,8 @@ class Session:
         self._estimated = prompt.tokens
         if self._is_summarised:
             self._scribe.sent(prompt.request, prompt.setup.dialect)
-        self._context.sent()
+        if self._injector.reminders:
+            self._injector.reminders.sent()
         return msgspec.structs.replace(prompt, fold=fold, beside=injection.lines)
 
     def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
@@ -293,7 +297,7 @@ class Session:
         waiting = [call for call, answered in open_calls if answered is None]
         ours = own_tools.ours(self._view.setup.tools if self._view.setup else "[]")
         answers = {call.id: own_tools.answer(self._store, self.name, call) for call in waiting if call.name in ours}
-        found = {call.id: answer for call in waiting if (answer := self._context.answer(call))}
+        found = {call.id: answer for call in waiting if (answer := self._injector.answer(call))}
         self.extend((answers | found).values())
         left = [call for call in waiting if call.id not in answers and call.id not in found]
         return [_as_written(call) for call in left] if self._optics.policy.guard else left
@@ -328,13 +332,13 @@ class Session:
 
     def _planned(self, tools: Sequence[Mapping[str, Any]], next_call: NextCall) -> tuple[Injection, Offer, Fold | None]:
         """What stands beside the conversation, and the plan with it: what may be cut makes room for what may not."""
-        for fence in self._context.due_fences():
+        for fence in self._injector.due_fences(self._view):
             self._keep([fence], [self._new_id()])
         names = frozenset(spec.name for spec in self._planner.specs(tools))
         is_cold = self._optics.is_cold(self._view, self._clock_ms())
         pressure = self._planner.pressure(self._view)
         for share in OPTIONAL_SHARES:
-            injection = self._context.injection(pressure, next_call, names, share=share)
+            injection = self._injector.injection(self._view, pressure, next_call, offered=names, share=share)
             try:
                 offer, fold = self._planner.plan(self._view, tools, taken=injection.tokens, is_cold=is_cold)
             except OverBudget as error:
@@ -431,24 +435,32 @@ class Session:
 
     def _take(self, seq: int, entry: Entry) -> None:
         self._view.feed(seq, entry)
-        self._context.observe(seq, entry)
+        self._injector.observe(seq, entry)
         if self._view.stale:
             self._rebuild()
             if isinstance(entry.body, Rewind):
-                self._context.follow()
+                self._injector.follow(self._view)
 
-    def _access(self) -> SessionAccess:
+    def _new_injector(self, environment: Environment | None) -> Injector:
+        return Injector(
+            self._optics.policy.context,
+            environment,
+            self._optics.counter.counter.count,
+            allowed=self._allowed,
+            began_ms=lambda: next(iter(self._store.rows(self.name, upto=1))).time_ms,
+        )
+
+    def _access(self, environment: Environment | None) -> SessionAccess:
         """Return the parts of this session that its side context uses."""
 
         def append(body: Body, entry_id: str, author: str | None) -> Entry:
             return self._keep([body], [entry_id], attached={entry_id} if author == ATTACHED else ())[0]
 
         return SessionAccess(
-            name=self.name,
             store=self._store,
             counter=self._optics.counter,
             guard=self._optics.policy.guard,
-            allowed=self._allowed,
+            workspace=environment.workspace if environment else None,
             view=lambda: self._view,
             new_id=self._new_id,
             append=append,

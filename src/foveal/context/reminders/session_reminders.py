@@ -73,15 +73,16 @@ class SessionReminders:
         one = OneShot(name, text)
         taken = {once.id for once in self._all_news().get("one_shots", ()) if isinstance(once, OneShot) and once != one}
         number = next(n for n in range(1, len(taken) + 2) if _numbered(name, n) not in taken)
-        self.add_news("one_shots", OneShot(_numbered(name, number), text))
+        self.add_news({"one_shots": (OneShot(_numbered(name, number), text),)})
 
-    def add_news(self, field: str, *values: object) -> None:
-        """Add values to a field of the next call's situation: `uploads`, `mentioned_tools`, `new_instructions`, …"""
-        self._news[field] = (*self._news.get(field, ()), *values)
+    def add_news(self, news: Mapping[str, tuple[object, ...]]) -> None:
+        """Add values to fields of the next call's situation: `uploads`, `mentioned_tools`, `new_instructions`, …"""
+        for field, values in news.items():
+            self._news[field] = (*self._news.get(field, ()), *values)
 
     def add_upload(self, name: str, kind: str, size_bytes: int, ref: str) -> None:
         """Add an attached file to the next call's situation."""
-        self.add_news("uploads", Upload(name, kind, size_bytes, ref))
+        self.add_news({"uploads": (Upload(name, kind, size_bytes, ref),)})
 
     def shown(
         self,

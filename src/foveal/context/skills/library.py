@@ -230,7 +230,8 @@ class SkillSource(ContextSource):
             for call in calls_of(atom):
                 self._active = self._skill_read(call) or self._active
 
-    def names(self, text: str) -> KnownNames:
+    @property
+    def names(self) -> KnownNames:
         return KnownNames(skills=self._skills.names)
 
     def tools(self, limit: int, mentioned: Mentioned) -> Sequence[Mapping[str, Any]]:

@@ -21,7 +21,7 @@ from foveal.context.safe_paths import (
     root_folder,
     write_all,
 )
-from foveal.context.source import NO_NAMES, ContextSource
+from foveal.context.source import ContextSource
 from foveal.context.workspace.skills import LinkedSkill, copy_skill
 from foveal.context.workspace.stored import (
     META,
@@ -165,8 +165,9 @@ class UploadSource(ContextSource):
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    def names(self, text: str) -> KnownNames:
-        return KnownNames(files=frozenset(self._files)) if "#" in text else NO_NAMES  # the disk is read if it matters
+    @property
+    def names(self) -> KnownNames:
+        return KnownNames(files=frozenset(self._files))
 
     def attached(self, name: str, media_type: str) -> Mapping[str, tuple[str, ...]]:
         self._files.add(name)

@@ -1,0 +1,173 @@
+"""The injector of one session: follows its messages and makes the side context of each prompt."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from foveal.context import reminders
+from foveal.context.environment import NO_ENVIRONMENT, Environment
+from foveal.context.fence_placement import PromptFences, next_turn
+from foveal.context.fences import STARTED
+from foveal.context.frame import SessionFrame
+from foveal.context.injection import NOTHING, Injection, NextCall
+from foveal.context.mentions import KnownNames, Mentioned, mentioned
+from foveal.context.options import ContextOptions
+from foveal.context.start_time import start_line, zone_of
+from foveal.project.view import ATTACHED, View
+from foveal.text import guard
+from foveal.text.user_words import spoken
+from foveal.values.blocks import marked
+from foveal.values.entry import Entry, Fence, Message, Text, ToolCall, result
+from foveal.values.errors import FovealError
+from foveal.values.events import Pressure
+
+
+class Injector:
+    """Fences, reminders and sources of one session. Without options and environment it holds nothing, and costs nothing."""
+
+    def __init__(
+        self,
+        options: ContextOptions,
+        environment: Environment | None,
+        count: Callable[[str], int],
+        *,
+        allowed: frozenset[str] | None,
+        began_ms: Callable[[], int],
+    ) -> None:
+        given, frame = environment or NO_ENVIRONMENT, SessionFrame()
+        self.fences = PromptFences(options.fences, given.formatters, count=count, wrap=frame.wrap)
+        self.reminders = reminders.SessionReminders(options, given.triggers, frame, count) if options.remind else None
+        self.sources = given.sources(count, allowed)
+        self._frame, self._agents = frame, given.agents
+        self._clock, self._began_ms = options.clock, began_ms
+        if self._clock is not None:
+            zone_of(self._clock)  # an unknown time zone is an error now, not in the first prompt
+        self._mentioned = Mentioned()
+
+    @property
+    def _follows(self) -> bool:
+        """Whether anything here depends on the messages of the session."""
+        return bool(self.sources or self._agents or self.reminders)
+
+    def follow(self, view: View) -> None:
+        """Begin anew with the state of a session that exists already."""
+        if not self._follows:
+            return
+        if self.reminders:
+            self.reminders.follow(view)
+        self._mentioned = self._mentions_in(_newest_request(view)) or Mentioned()
+        for source in self.sources:
+            source.follow(view, self._mentioned)
+        if view.last_user and view.place(view.last_user) == len(view.atoms) - 1:  # it is not answered yet
+            self._add_mentions()
+
+    def observe(self, place: int, entry: Entry) -> None:
+        """Take an appended entry into account."""
+        if not self._follows or not isinstance(entry.body, Message):
+            return
+        message = entry.body
+        if self.reminders:
+            self.reminders.observe(place, message)
+        if entry.author == ATTACHED:  # the text of a file mentions nobody
+            return
+        if message.role != "user":
+            for source in self.sources:
+                source.observe(message)
+        elif (found := self._mentions_in(message)) is not None:
+            self._mentioned = found
+            self._add_mentions()
+
+    def mentioned(self, view: View) -> Mentioned:
+        """Return the mentions of the newest request."""
+        return self._mentioned if self._follows else self._mentions_in(_newest_request(view)) or Mentioned()
+
+    def tools(self, given: Sequence[Mapping[str, Any]], limit: int) -> Sequence[Mapping[str, Any]]:
+        """Return the host's tools and those of the sources; `limit` is the token limit of the prompt."""
+        if not self.sources:
+            return given
+        return [*given, *(tool for source in self.sources for tool in source.tools(limit, self._mentioned))]
+
+    def due_fences(self, view: View) -> Iterator[Fence]:
+        """Yield the fences to append before the next prompt: texts of sources that are new or have changed."""
+        shown = {fence.kind: fence.text for fence in view.fences}
+        for source in self.sources:
+            news = source.news(view)
+            if self.reminders:
+                self.reminders.add_news(news)
+            for kind, text in source.fences(view):
+                if text != shown.get(kind, ""):
+                    yield self.fences.fence(view, kind, text, key="", attributes={})
+        if self._clock is not None and view.first and not any(fence.kind == STARTED.name for fence in view.fences):
+            text = start_line(self._began_ms(), self._clock)
+            yield self.fences.fence(view, STARTED.name, text, key="", attributes={})
+
+    def injection(
+        self, view: View, pressure: Pressure, next_call: NextCall, *, offered: frozenset[str], share: float = 1.0
+    ) -> Injection:
+        """Return the side context of the next prompt. Optional content takes at most this share of the room.
+
+        `offered` are the names of the tools that the prompt offers.
+        """
+        if not view.fences and self.reminders is None:
+            return NOTHING
+        self._frame.begin(view.first)
+        fences = self.fences.shown(view, pressure, share)
+        if self.reminders is None:
+            return Injection(marked(view.beside, fences.blocks), fences.lines, fences.tokens, fences.mandatory)
+        said = self.reminders.shown(
+            view,
+            pressure=msgspec.structs.replace(pressure, tokens=pressure.tokens + fences.tokens),
+            next_call=next_call,
+            turn=next_turn(view),
+            offered=offered,
+            known={field: value for source in self.sources for field, value in source.situation.items()},
+            has_room=share > 0,
+        )
+        return Injection(
+            marked(view.beside, (*fences.blocks, *said.blocks)),
+            (*fences.lines, *said.lines),
+            fences.tokens + said.tokens,
+            fences.mandatory,
+        )
+
+    def answer(self, call: ToolCall) -> Message | None:
+        """Return the result of a call to a tool that finds tools or reads skills; None for other calls."""
+        try:
+            for source in self.sources:
+                if answer := source.answer(call):
+                    return answer
+        except FovealError as error:
+            return result(call.id, str(error), status="error")
+        return None
+
+    def _mentions_in(self, message: Message | None) -> Mentioned | None:
+        """Return the mentions of a user's message; None if it asks for nothing, so that the request before it still holds."""
+        if message is None:
+            return None
+        texts = [spoken(part.text) for part in message.parts if isinstance(part, Text)]
+        if not any(texts) and len(texts) == len(message.parts):
+            return None
+        text = "\n".join(texts)
+        if "@" not in text and "#" not in text:
+            return Mentioned()
+        known = KnownNames(agents=self._agents)
+        for source in self.sources:
+            known |= source.names
+        return mentioned(text, known)
+
+    def _add_mentions(self) -> None:
+        found = self._mentioned
+        if self.reminders:
+            news = {"mentioned_tools": found.tools, "mentioned_skills": found.skills, "mentioned_agents": found.agents}
+            self.reminders.add_news(news)
+
+
+def _newest_request(view: View) -> Message | None:
+    """Return the newest request of the user as it was written, without the marks of the guard; None if it is not shown."""
+    place = view.place(view.last_user) if view.last_user else None
+    if place is None:
+        return None
+    parts = (shown.part for item in view.atoms[place].items for shown in item.shown)
+    texts = (Text(guard.restore(part.text)) if isinstance(part, Text) else part for part in parts if part)
+    return Message("user", tuple(texts))
