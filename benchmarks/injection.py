@@ -30,7 +30,7 @@ from foveal.analysis.recordings import Recording, read
 from foveal.analysis.replay.cost import bill
 from foveal.analysis.replay.replay import ids_from, usable_tools
 from foveal.context.fences import FenceKind
-from foveal.context.port import Host
+from foveal.context.injection import NextCall
 from foveal.context.reminders import ReminderRule
 from foveal.models.catalogue import find
 from foveal.models.counters import encoding
@@ -93,9 +93,9 @@ def timed_ms(make: Callable[[int], Session], fences: int) -> float:
     session, spent = make(fences), list[int]()
     for n in range(CALLS):
         session.extend([assistant("", ToolCall(f"c{n}", "run", f'{{"n": {n}}}')), result(f"c{n}", f"done {n}")])
-        host = Host(steps_left=3, facts={"time": f"12:{n % 60:02}", "branch": "main"})
+        next_call = NextCall(steps_left=3, facts={"time": f"12:{n % 60:02}", "branch": "main"})
         begun = time.process_time_ns()
-        session.prompt(host=host)
+        session.prompt(next_call=next_call)
         spent.append(time.process_time_ns() - begun)
     return statistics.median(spent) / 1e6
 
@@ -177,17 +177,17 @@ def _call(
     is_beside: bool,
 ) -> list[dict[str, Any]]:
     """One call; what it sent, for the next to compare with."""
-    number, host = share.calls + share.refused + 1, Host()
+    number, next_call = share.calls + share.refused + 1, NextCall()
     if is_beside:
         if number == 1:
             session.inject("rules", "Run the tests before you say that it works. " * 5, key="")
         session.inject("files", f"Changed on disk: src/part_{number}.py, tests/test_part_{number}.py")
-        host = Host(
+        next_call = NextCall(
             steps_left=2 + number % 4,
             facts={"time": f"{number // 60 % 24:02}:{number % 60:02}", "todo": f"step {number} of the plan"},
         )
     try:
-        prompt = session.prompt(tools, host=host)
+        prompt = session.prompt(tools, next_call=next_call)
     except (OverBudget, Unrepresentable):
         share.refused += 1
         return before
@@ -249,7 +249,7 @@ def growth() -> dict[str, float]:
         session.extend(
             [assistant("", ToolCall(f"c{n}", "TodoWrite", json.dumps({"todos": todos}))), result(f"c{n}", "ok")]
         )
-        session.prompt(host=Host(steps_left=3, facts={"time": f"12:{n % 60:02}"}))
+        session.prompt(next_call=NextCall(steps_left=3, facts={"time": f"12:{n % 60:02}"}))
     rows = [row.payload for row in store.rows("grown")]
     marks = sum(len(row) for row in rows if row.startswith(b'={"is":"beside"'))
     return {"marks_bytes": marks / GROWN, "log_bytes": sum(map(len, rows)) / GROWN}

@@ -5,6 +5,9 @@ Append what happened, ask for the prompt, send it, ask why. Everything that a us
 
 from typing import TYPE_CHECKING
 
+from foveal.context.environment import Environment
+from foveal.context.injection import NextCall
+from foveal.context.mentions import Mentioned
 from foveal.context.tool_retention import retain, rules_of
 from foveal.session.model_setup import UnknownModelWarning
 from foveal.session.policy import (
@@ -77,10 +80,7 @@ from foveal.values.retention import RetentionRule
 from foveal.values.trace import Trace, TraceLine
 
 if TYPE_CHECKING:
-    from foveal.context.environment import Environment
     from foveal.context.instructions import Instructions
-    from foveal.context.mentions import Mentioned
-    from foveal.context.port import Host
     from foveal.context.skills import Skills
     from foveal.context.toolbox import toolbox
     from foveal.context.workspace import Workspace
@@ -92,14 +92,11 @@ _LATER = {
     "AsyncSession": "session.async_session",
     "CompactionEnded": "values.events",
     "CompactionStarted": "values.events",
-    "Host": "context.port",
     "Instructions": "context.instructions",
-    "Mentioned": "context.mentions",
     "Pressure": "values.events",
     "Question": "summary.question",
     "Skills": "context.skills",
     "SummaryRefused": "values.events",
-    "Environment": "context.environment",
     "Workspace": "context.workspace",
     "toolbox": "context.toolbox",
 }
@@ -127,7 +124,6 @@ __all__ = [
     "Fold",
     "FovealError",
     "History",
-    "Host",
     "Image",
     "Images",
     "Instructions",
@@ -136,6 +132,7 @@ __all__ = [
     "Mentioned",
     "Message",
     "MissingExtra",
+    "NextCall",
     "NotFound",
     "Note",
     "Opaque",

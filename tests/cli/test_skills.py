@@ -34,7 +34,7 @@ def ran(monkeypatch):
         commands.append(list(command))
         return 0, ""
 
-    monkeypatch.setattr(import_module("foveal.context.skills.install"), "_run", run)
+    monkeypatch.setattr(import_module("foveal.agent.skill_install"), "_run", run)
     return commands
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from foveal import Pin, Policy, ToolCall, UnknownModelWarning, assistant, open_store, result, system, user
 from foveal.context.fences import FenceKind
-from foveal.context.port import Host
+from foveal.context.injection import NextCall
 from foveal.context.reminders import ReminderRule as Reminder
 from foveal.models.catalogue import cost_usd, find
 from foveal.session.policy import BudgetTable
@@ -45,7 +45,7 @@ def agent(tmp_path):
         def step(self, tools=(READ,), size=30):
             """A call, its reply and the result of what it asked for."""
             self.steps += 1
-            prompt = self.session.prompt(tools, host=Host(facts={"time": f"12:{self.steps:02}"}))
+            prompt = self.session.prompt(tools, next_call=NextCall(facts={"time": f"12:{self.steps:02}"}))
             call = ToolCall(f"c{self.steps}", "read", f'{{"path": "{self.steps}.py"}}')
             told = f"line of {self.steps}\n" * size
             self.results.append(self.session.extend([assistant("", call), result(call.id, told)])[-1].id)

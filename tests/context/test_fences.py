@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal import BadInput, BadPolicy, OverBudget
-from foveal.context.fences import PLACEMENTS, Fence, FenceKind, Placed, Placer, Registry, Turns, live, place
+from foveal.context.fence_placement import Placed, Placer, live_fences
+from foveal.context.fences import PLACEMENTS, FenceKind, FenceRegistry, Turns
+from foveal.values.entry import Fence
 
 
 def count(text):
@@ -25,12 +27,20 @@ def fence(kind="note", text="hello", *, call=1, turn=1, key=None, attributes=())
     return Fence(kind, text, call, turn, attributes, key)
 
 
+def place(fences, registry, *, budget_tokens, count, wrap):
+    return Placer(registry, count=count, wrap=wrap).place(fences, budget_tokens=budget_tokens)
+
+
+def tokens_of(got):
+    return sum(block.tokens for block in got.blocks)
+
+
 def placed(fences, *kinds, budget_tokens=1_000) -> Placed:
-    return place(fences, Registry(kinds), budget_tokens=budget_tokens, count=count, wrap=wrap)
+    return place(fences, FenceRegistry(kinds), budget_tokens=budget_tokens, count=count, wrap=wrap)
 
 
 def outcomes(got):
-    return [fate.outcome for fate in got.fates]
+    return [outcome.outcome for outcome in got.outcomes]
 
 
 @pytest.mark.parametrize(
@@ -47,16 +57,16 @@ def outcomes(got):
 )
 def test_a_fence_lives_as_long_as_its_kind_says(lifetime, call, turn, lives):
     """One call, one turn, n turns, the session; what has had its time is told and not shown."""
-    registry = Registry([FenceKind("note", lifetime=lifetime)])
-    alive, gone = live([fence(call=4, turn=2)], registry, call=call, turn=turn)
-    assert (len(alive), [fate.outcome for fate in gone]) == ((1, []) if lives else (0, ["expired"]))
+    registry = FenceRegistry([FenceKind("note", lifetime=lifetime)])
+    alive, gone = live_fences([fence(call=4, turn=2)], registry, call=call, turn=turn)
+    assert (len(alive), [outcome.outcome for outcome in gone]) == ((1, []) if lives else (0, ["expired"]))
 
 
 def test_what_was_injected_before_the_request_lives_with_it():
     """A fence for the next turn is shown before that turn begins, and during it."""
-    registry = Registry([FenceKind("note", lifetime="turn")])
+    registry = FenceRegistry([FenceKind("note", lifetime="turn")])
     for turn in (2, 3):
-        assert live([fence(turn=3)], registry, call=9, turn=turn)[0]
+        assert live_fences([fence(turn=3)], registry, call=9, turn=turn)[0]
 
 
 def test_blocks_stand_in_the_order_of_the_prompt():
@@ -65,12 +75,12 @@ def test_blocks_stand_in_the_order_of_the_prompt():
     passing = FenceKind("passing", placement="after_system", lifetime="call")
     got = placed([fence("passing"), *(fence(kind.name) for kind in kinds)], passing, *kinds)
     assert [block.name for block in got.blocks] == ["after_system", "passing", *PLACEMENTS[1:]]
-    assert [block.name for block in got.at("after_system")] == ["after_system", "passing"]
+    assert [block.name for block in got.blocks if block.placement == "after_system"] == ["after_system", "passing"]
 
 
 def test_a_block_carries_role_frame_and_attributes():
     """What is sent is the framed text, in the role of its kind, with its tokens."""
-    registry = Registry([FenceKind("note", role="system", formatter="From {source}: {text}")])
+    registry = FenceRegistry([FenceKind("note", role="system", formatter="From {source}: {text}")])
     made = registry.fence("note", "hi", {"source": "wiki"}, call=1, turn=1)
     (block,) = place([made], registry, budget_tokens=99, count=count, wrap=wrap).blocks
     assert (block.role, block.text) == ("system", '<note source="wiki">From wiki: hi</note>')
@@ -80,7 +90,7 @@ def test_a_block_carries_role_frame_and_attributes():
 @pytest.mark.parametrize("text", ["", "  \n\t"])
 def test_an_empty_fence_leaves_no_tags(text):
     """Nothing to say is nothing sent, not even by a formatter that adds words of its own."""
-    registry = Registry([FenceKind("note", formatter="Notes:\n{text}", must_keep=True)])
+    registry = FenceRegistry([FenceKind("note", formatter="Notes:\n{text}", must_keep=True)])
     got = place([registry.fence("note", text, call=1, turn=1)], registry, budget_tokens=99, count=count, wrap=wrap)
     assert (got.blocks, outcomes(got)) == ((), ["empty"])
 
@@ -102,16 +112,16 @@ def test_a_newer_empty_one_takes_the_older_away():
 def test_a_fence_is_cut_to_the_share_of_its_kind():
     """The frame stays whole, the note says how much is missing, and both sizes are told."""
     got = placed([fence(text="word " * 400)], FenceKind("note", share=0.1))
-    (block,), (fate,) = got.blocks, got.fates
+    (block,), (outcome,) = got.blocks, got.outcomes
     assert block.tokens <= 100
     assert block.text.startswith("<note>word word")
     assert block.text.endswith("of 2,000 characters left out]</note>")
-    assert (fate.outcome, fate.tokens, fate.raw_tokens) == (
+    assert (outcome.outcome, outcome.tokens, outcome.raw_tokens) == (
         "cut",
         block.tokens,
         count("<note></note>" + "word " * 400) + 2,
     )
-    assert "the share of note leaves 100 tokens" in fate.because
+    assert "the share of note leaves 100 tokens" in outcome.because
 
 
 def test_a_kind_shares_its_share():
@@ -119,7 +129,7 @@ def test_a_kind_shares_its_share():
     texts = [letter * 300 for letter in "abc"]
     got = placed([fence(text=text) for text in texts], FenceKind("note", share=0.12))
     assert outcomes(got) == ["left_out", "cut", "shown"]
-    assert got.tokens <= 120
+    assert tokens_of(got) <= 120
 
 
 def test_a_newcomer_does_not_change_what_stays():
@@ -136,7 +146,7 @@ def test_what_must_be_kept_is_never_cut():
     got = placed([fence(text="n" * 4_000), fence("rules", "r" * 2_000)], *kinds)
     assert {block.name: len(block.text) for block in got.blocks}["rules"] == 2_000 + len("<rules></rules>")
     assert (outcomes(got), got.over) == (["cut", "shown"], None)
-    assert got.tokens <= 1_000
+    assert tokens_of(got) <= 1_000
 
 
 def test_what_must_be_kept_and_does_not_fit_is_named_with_its_size():
@@ -176,19 +186,19 @@ def test_a_kind_that_moves_the_prefix_says_so(placement, lifetime, moves):
     """Only the tail, and what stays after the system prompt for good, leave the cache alone; the trace tells of others."""
     kind = FenceKind("note", placement=placement, lifetime=lifetime)
     assert kind.moves_prefix is moves
-    assert ("moves the prefix" in placed([fence()], kind).fates[0].line().because) is moves
+    assert ("moves the prefix" in placed([fence()], kind).outcomes[0].line().because) is moves
 
 
 def test_every_fence_has_a_line_in_the_trace():
     """Shown, cut or hidden, with the tokens that the blocks have."""
     got = placed([fence(text="x" * 9_000), fence(text="new", key="k"), fence(text="newer", key="k")], FenceKind("note"))
-    lines = [fate.line() for fate in got.fates]
+    lines = [outcome.line() for outcome in got.outcomes]
     assert [(line.entry, line.kind, line.shown) for line in lines] == [
         ("note", "fence", "trimmed"),
         ("note:k", "fence", "hidden"),
         ("note:k", "fence", "full"),
     ]
-    assert sum(line.tokens for line in lines) == got.tokens
+    assert sum(line.tokens for line in lines) == tokens_of(got)
 
 
 TEXTS = st.text(alphabet=st.characters(), max_size=400) | st.text("ab \n", min_size=200, max_size=3_000)
@@ -204,12 +214,12 @@ def test_fences_never_take_more_than_they_may(given_fences, budget, share):
     kinds = (FenceKind("a", share=share), FenceKind("b", lifetime="session"), FenceKind("c", must_keep=True))
     fences = [fence(kind, text, key=key) for kind, text, key in given_fences]
     got = placed(fences, *kinds, budget_tokens=budget)
-    assert len(got.fates) == len(fences)
-    assert sum(fate.tokens for fate in got.fates) == got.tokens
+    assert len(got.outcomes) == len(fences)
+    assert sum(outcome.tokens for outcome in got.outcomes) == tokens_of(got)
     assert sum(block.tokens for block in got.blocks if block.name[0] == "a") <= int(share * budget)
-    assert got.over is not None or got.tokens <= budget
+    assert got.over is not None or tokens_of(got) <= budget
     assert all(block.text.encode() for block in got.blocks)  # no lone surrogate is sent
-    placer = Placer(Registry(kinds), count=count, wrap=wrap)
+    placer = Placer(FenceRegistry(kinds), count=count, wrap=wrap)
     placer.place(fences[:3], budget_tokens=budget)  # what it remembers changes nothing
     assert placer.place(fences, budget_tokens=budget) == got == placer.place(fences, budget_tokens=budget)
 
@@ -217,7 +227,7 @@ def test_fences_never_take_more_than_they_may(given_fences, budget, share):
 def test_a_fence_that_stays_is_counted_once():
     """The work of a call is that of its new fences."""
     counted = []
-    placer = Placer(Registry([FenceKind("note")]), count=lambda text: counted.append(text) or len(text), wrap=wrap)
+    placer = Placer(FenceRegistry([FenceKind("note")]), count=lambda text: counted.append(text) or len(text), wrap=wrap)
     stays = [fence(text=f"stays {n}") for n in range(20)]
     placer.place(stays, budget_tokens=9_999)
     placer.place([*stays, fence(text="new")], budget_tokens=9_999)
@@ -226,7 +236,7 @@ def test_a_fence_that_stays_is_counted_once():
 
 def test_the_hosts_values_are_left_as_they_were():
     """Placing changes neither the fences nor the attributes that it was given."""
-    registry, attributes = Registry([FenceKind("note")]), {"b": "2", "a": "1"}
+    registry, attributes = FenceRegistry([FenceKind("note")]), {"b": "2", "a": "1"}
     made = registry.fence("note", "x" * 9_000, attributes, call=1, turn=1)
     place([made], registry, budget_tokens=100, count=count, wrap=lambda kind, text, given: given.clear() or text)
     assert (made.text, made.attributes, attributes) == ("x" * 9_000, (("a", "1"), ("b", "2")), {"b": "2", "a": "1"})
@@ -235,7 +245,7 @@ def test_the_hosts_values_are_left_as_they_were():
 def test_a_function_may_format():
     """The text that is kept is the formatted one, so that a past prompt needs no function of the host's."""
     shouted = {"shouted": lambda text, attributes: f"{attributes.pop('at')}: {text.upper()}"}
-    made = Registry([FenceKind("note", formatter="shouted")], shouted).fence(
+    made = FenceRegistry([FenceKind("note", formatter="shouted")], shouted).fence(
         "note", "hi", {"at": "noon"}, call=1, turn=1
     )
     assert (made.text, made.attributes) == ("noon: HI", (("at", "noon"),))
@@ -252,12 +262,12 @@ def test_a_function_may_format():
     ],
 )
 def test_where_a_function_fails_the_text_stands_as_it_came(formatter, said):
-    """Nothing of the content is lost; the fate says whose doing it is, and the frame does not."""
-    registry = Registry([FenceKind("note", formatter="mine")], {"mine": formatter})
+    """Nothing of the content is lost; the outcome says whose doing it is, and the frame does not."""
+    registry = FenceRegistry([FenceKind("note", formatter="mine")], {"mine": formatter})
     made = registry.fence("note", "{hello}", {"by": "me"}, call=1, turn=1)
     got = place([made], registry, budget_tokens=100, count=count, wrap=wrap)
     assert [block.text for block in got.blocks] == ['<note by="me">{hello}</note>']
-    assert got.fates[0].because.startswith(said)
+    assert got.outcomes[0].because.startswith(said)
 
 
 def test_what_a_function_says_when_it_fails_is_one_short_line():
@@ -266,17 +276,17 @@ def test_what_a_function_says_when_it_fails_is_one_short_line():
     def failing(_text, _given):
         raise ValueError("line\n" * 100_000)
 
-    registry = Registry([FenceKind("note", formatter="mine")], {"mine": failing})
-    (fate,) = place(
+    registry = FenceRegistry([FenceKind("note", formatter="mine")], {"mine": failing})
+    (outcome,) = place(
         [registry.fence("note", "x", call=1, turn=1)], registry, budget_tokens=100, count=count, wrap=wrap
-    ).fates
-    assert len(fate.because) < 250
-    assert "\n" not in fate.because
+    ).outcomes
+    assert len(outcome.because) < 250
+    assert "\n" not in outcome.because
 
 
 def test_a_function_that_nobody_gave_is_told_when_it_is_needed():
     """A policy file may name it where no host is; content that needs it is refused, with the nearest name."""
-    registry = Registry([FenceKind("note", formatter="tabel")], {"table": lambda text, _: text})
+    registry = FenceRegistry([FenceKind("note", formatter="tabel")], {"table": lambda text, _: text})
     with pytest.raises(BadPolicy, match=r"fences\.note\.formatter.*Did you mean `table`"):
         registry.fence("note", "x", call=1, turn=1)
     assert registry.fence("note", " ", call=1, turn=1).text == " "
@@ -284,24 +294,24 @@ def test_a_function_that_nobody_gave_is_told_when_it_is_needed():
 
 def test_content_cannot_use_the_template():
     """Braces in the content stay braces."""
-    registry = Registry([FenceKind("note", formatter="{text} ({source})")])
+    registry = FenceRegistry([FenceKind("note", formatter="{text} ({source})")])
     made = registry.fence("note", "{source} {0.__class__}", {"source": "s"}, call=1, turn=1)
     assert made.text == "{source} {0.__class__} (s)"
 
 
 def test_an_unknown_kind_names_the_nearest():
     """A misspelt kind is the caller's mistake, found at once."""
-    registry = Registry([FenceKind("documents")])
-    for act in (lambda: registry.kind("document"), lambda: live([fence("document")], registry, call=1, turn=1)):
+    registry = FenceRegistry([FenceKind("documents")])
+    for act in (lambda: registry.kind("document"), lambda: live_fences([fence("document")], registry, call=1, turn=1)):
         with pytest.raises(BadInput, match="Did you mean `documents`"):
             act()
 
 
 def test_a_kind_may_be_registered_again_and_not_changed():
     """Two modules may both bring a kind, as long as they mean the same."""
-    assert Registry([FenceKind("note"), FenceKind("note")]).kind("note") == FenceKind("note")
+    assert FenceRegistry([FenceKind("note"), FenceKind("note")]).kind("note") == FenceKind("note")
     with pytest.raises(BadPolicy, match="is there already"):
-        Registry([FenceKind("note"), FenceKind("note", share=0.5)])
+        FenceRegistry([FenceKind("note"), FenceKind("note", share=0.5)])
 
 
 @pytest.mark.parametrize(
@@ -338,12 +348,12 @@ def test_turns_are_a_positive_number():
 def test_attribute_names_are_plain(name):
     """An attribute cannot end the tag that it stands in."""
     with pytest.raises(BadInput, match="attribute"):
-        Registry([FenceKind("note")]).fence("note", "x", {name: "y"}, call=1, turn=1)
+        FenceRegistry([FenceKind("note")]).fence("note", "x", {name: "y"}, call=1, turn=1)
 
 
 def test_a_formatter_says_which_attribute_is_missing():
     """The kind, its formatter and the nearest name are in the error."""
-    registry = Registry([FenceKind("note", formatter="{source}: {text}")])
+    registry = FenceRegistry([FenceKind("note", formatter="{source}: {text}")])
     with pytest.raises(BadInput, match=r"fence note: nothing was given for \{source\}.*sources"):
         registry.fence("note", "x", {"sources": "y"}, call=1, turn=1)
 

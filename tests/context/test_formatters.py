@@ -35,7 +35,7 @@ def opened(dialect: str = "openai_chat", *, store: Any = None, new_ids: str = "f
         model=MODELS[dialect],
         dialect=dialect,
         policy=Policy(max_context_tokens=20_000, fences=(DOCS,)),
-        surroundings=Environment(formatters=formatters) if formatters else None,
+        environment=Environment(formatters=formatters) if formatters else None,
         new_id=counted_ids(new_ids),
         clock_ms=count().__next__,
     )

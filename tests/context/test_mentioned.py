@@ -42,7 +42,7 @@ def opened(around: Environment | None = None, *, store: Any = None, new_ids: str
         "s",
         model="gpt-5",
         policy=Policy(max_context_tokens=20_000, remind=True),
-        surroundings=around,
+        environment=around,
         new_id=counted_ids(new_ids),
         clock_ms=count().__next__,
         **options,
@@ -150,7 +150,7 @@ def test_a_tool_that_a_child_may_not_have_is_unknown_to_it(around: Environment) 
     """It is neither offered nor named in a reminder: for the child there is none."""
     parent = opened(around)
     parent.append(user("Go."))
-    child = parent.child("scout", "Use @plot and @pdf.", tools=["pdf"], surroundings=Environment(toolbox=BOX))
+    child = parent.child("scout", "Use @plot and @pdf.", tools=["pdf"], environment=Environment(toolbox=BOX))
     assert child.mentioned == Mentioned(tools=("pdf",), unknown=(Unknown("@plot"),))
     said = texts(child.prompt())
     assert "mentioned these tools: pdf." in said
@@ -162,7 +162,7 @@ def test_asyncio_programs_are_told_as_well() -> None:
 
     async def work() -> Mentioned:
         around = Environment(agents=frozenset({"reviewer"}))
-        async with await AsyncSession.open(MemoryStore(), "a", model="gpt-5", surroundings=around) as session:
+        async with await AsyncSession.open(MemoryStore(), "a", model="gpt-5", environment=around) as session:
             await session.append(user("Ask @reviewer and @nobody."))
             return await session.mentioned()
 

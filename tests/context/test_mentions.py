@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.context.mentions import Ambiguous, Mentioned, Registries, Unknown, classify, find, mentioned
+from foveal.context.mentions import Ambiguous, KnownNames, Mentioned, Unknown, classify, find, mentioned
 
-KNOWN = Registries(
+KNOWN = KnownNames(
     tools=frozenset({"search", "run_bash", "both"}),
     skills=frozenset({"pdf", "both", "résumé", "搜索"}),
     agents=frozenset({"reviewer", "name with space"}),

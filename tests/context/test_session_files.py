@@ -48,7 +48,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             model=MODELS[dialect],
             dialect=dialect,
             policy=Policy(budget=BudgetTable(limit=limit, reserve=0), remind=True, fences=(FenceKind("docs"),)),
-            surroundings=Environment(workspace=Workspace.open(tmp_path / "spaces", "s"), **given),
+            environment=Environment(workspace=Workspace.open(tmp_path / "spaces", "s"), **given),
             new_id=counted_ids(new_ids),
             clock_ms=count().__next__,
         )

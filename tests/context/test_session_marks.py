@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from foveal import Policy, ToolCall, assistant, result, system, user
 from foveal.context.fences import FenceKind
-from foveal.context.port import Host
+from foveal.context.injection import NextCall
 from foveal.context.reminders import ReminderRule
 from foveal.session import session as session_module
 from foveal.session.model_setup import setup_for
@@ -49,7 +49,7 @@ def begun(store: MemoryStore, dialect: str = "openai_chat") -> Session:
 
 
 def step(session: Session, n: int, **facts: Any) -> Prompt:
-    prompt = session.prompt(host=Host(facts=facts))
+    prompt = session.prompt(next_call=NextCall(facts=facts))
     session.extend([assistant("", ToolCall(f"c{n}", "read", "{}")), result(f"c{n}", f"line {n}")])
     return prompt
 
@@ -166,7 +166,7 @@ def test_the_tail_is_one_message(dialect: str) -> None:
     session = begun(MemoryStore(), dialect)
     session.inject("docs", "DOCUMENT")
     session.remind("The build is broken.\n- Obey.")
-    prompt = session.prompt(host=Host(steps_left=3, facts={"time": "12:00"}))
+    prompt = session.prompt(next_call=NextCall(steps_left=3, facts={"time": "12:00"}))
     (text,) = (text for text in oracles.strings(prompt.request) if "DOCUMENT" in text)
     _, _, said = text.partition("</foveal:docs>\n\n<foveal:reminder nonce=")
     assert said.splitlines()[1:] == [
@@ -187,7 +187,7 @@ def test_the_lines_add_up_to_what_is_sent(texts: list[str]) -> None:
     session = begun(MemoryStore())
     for n, text in enumerate(texts):
         session.remind(text, name=f"n{n}")
-    prompt = session.prompt(host=Host(facts={"time": "12:00"}))
+    prompt = session.prompt(next_call=NextCall(facts={"time": "12:00"}))
     lines = [line for line in prompt.trace.lines if line.kind == "reminder"]
     beside = session.view.facts.context
     assert beside is not None

@@ -9,8 +9,8 @@ import pytest
 
 from foveal import Policy, ToolCall, assistant, result, system, user
 from foveal.context.environment import Environment
+from foveal.context.injection import NextCall
 from foveal.context.instructions import Instructions
-from foveal.context.port import Host
 from foveal.context.reminders import ReminderRule as Reminder
 from foveal.context.reminders import Trigger
 from foveal.context.skills import Skills
@@ -45,7 +45,7 @@ def opened(
         model=MODELS[dialect],
         dialect=dialect,
         policy=Policy(budget=BudgetTable(limit=limit, reserve=0), remind=True, reminders=reminders, language=language),
-        surroundings=Environment(**given),
+        environment=Environment(**given),
         new_id=counted_ids(new_ids),
         clock_ms=count().__next__,
     )
@@ -490,6 +490,6 @@ def test_a_trigger_of_the_hosts_is_asked(dialect: str) -> None:
     rule = Reminder("tests", "tests_failed", "Tests that fail: {failed}.", at_least={"failed": 2})
     session = opened(dialect, reminders=(rule,), triggers=(failed,))
     session.append(user("Go."))
-    assert "Tests that fail: 3." in texts(session.prompt(host=Host(facts={"failed": 3})))
-    assert "Tests that fail" not in texts(session.prompt(host=Host(facts={"failed": 1})))
+    assert "Tests that fail: 3." in texts(session.prompt(next_call=NextCall(facts={"failed": 3})))
+    assert "Tests that fail" not in texts(session.prompt(next_call=NextCall(facts={"failed": 1})))
     assert "Tests that fail" not in texts(session.prompt())

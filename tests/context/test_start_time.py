@@ -13,7 +13,7 @@ from foveal.context.environment import Environment
 from foveal.context.fences import FenceKind
 from foveal.context.instructions import Instructions
 from foveal.context.skills import Skills
-from foveal.context.start_time import started, zone_of
+from foveal.context.start_time import start_line, zone_of
 from foveal.session import session as session_module
 from foveal.session.policy import policy_from
 from foveal.session.session import Session
@@ -77,13 +77,13 @@ def around(tmp_path: Path) -> Environment:
 )
 def test_the_zone_is_said_with_the_time(zone: str, said: str) -> None:
     """The day is that of the zone."""
-    assert started(NINE_FIFTEEN, zone) == said
+    assert start_line(NINE_FIFTEEN, zone) == said
 
 
 @given(st.integers(-(10**12), 10**14))
 def test_what_is_said_is_the_minute_and_no_more(time_ms: int) -> None:
     """All moments of one minute give the same words."""
-    assert started(time_ms, "UTC") == started(time_ms // 60_000 * 60_000, "UTC")
+    assert start_line(time_ms, "UTC") == start_line(time_ms // 60_000 * 60_000, "UTC")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_policy_file_can_switch_it_on() -> None:
 @EVERY
 def test_the_time_is_the_last_of_what_stays(around: Environment, dialect: str) -> None:
     """After instructions, skills and what the host keeps there; also when they change."""
-    session = opened(dialect, surroundings=around)
+    session = opened(dialect, environment=around)
     session.extend([system("SYSTEM"), user("REQUEST")])
     session.inject("rules", "RULES", key="")
     prompt = session.prompt([READ_TOOL])

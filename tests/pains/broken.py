@@ -38,7 +38,7 @@ from foveal.values.errors import OverBudget
 from foveal.values.pins import Pins
 from foveal.values.shown import Size
 from foveal.writers import summary_writer as scribe
-from foveal.writers.worker import Errand
+from foveal.writers.worker import WorkerCall
 
 Broken = Callable[[], AbstractContextManager[Any]]
 
@@ -252,7 +252,7 @@ def cuts_nothing_twice() -> AbstractContextManager[Any]:
 
 def waits_for_ever() -> AbstractContextManager[Any]:
     """For three seconds, which in a test is the same."""
-    return patch.object(Errand, "wait", lambda self, _timeout_s: self._over.wait(3.0))
+    return patch.object(WorkerCall, "wait", lambda self, _timeout_s: self._over.wait(3.0))
 
 
 def accepts_anything() -> AbstractContextManager[Any]:

@@ -11,8 +11,8 @@ import pytest
 from foveal import AsyncSession, Policy, ToolCall, assistant, result, system, user
 from foveal.context.environment import Environment
 from foveal.context.fences import FenceKind
+from foveal.context.injection import NextCall
 from foveal.context.instructions import Instructions
-from foveal.context.port import Host
 from foveal.context.toolbox import toolbox
 from foveal.context.workspace import Workspace
 from foveal.recall.search import search
@@ -106,7 +106,7 @@ def test_fences_of_a_child_begin_their_life_with_it(store: MemoryStore) -> None:
 def test_a_child_keeps_the_instructions_that_it_was_given(store: MemoryStore, tmp_path: Path) -> None:
     """Its parent's files are not read again for it; without the allow-list it does not see them."""
     (tmp_path / "AGENTS.md").write_text("Always run make test.")
-    parent = parent_of(store, surroundings=Environment(instructions=Instructions.load(tmp_path)))
+    parent = parent_of(store, environment=Environment(instructions=Instructions.load(tmp_path)))
     given = parent.child("given", "TASK", fences=["instructions"])
     for _ in range(2):
         assert "Always run make test." in texts(given.prompt())
@@ -116,9 +116,7 @@ def test_a_child_keeps_the_instructions_that_it_was_given(store: MemoryStore, tm
 def test_a_toolbox_of_a_child_is_held_to_the_list(store: MemoryStore) -> None:
     """What it finds or mentions beyond that is not offered."""
     box = toolbox(core=[WRITE_TOOL], on_demand=[{"name": "send_mail"}, {"name": "send_fax"}])
-    child = parent_of(store).child(
-        "scout", "Use @send_mail.", tools=["send_fax"], surroundings=Environment(toolbox=box)
-    )
+    child = parent_of(store).child("scout", "Use @send_mail.", tools=["send_fax"], environment=Environment(toolbox=box))
     assert offered(child.prompt()) == ["foveal_tools"]
     child.append(assistant("", ToolCall("t1", "foveal_tools", '{"query": "send"}')))
     assert child.serve() == []
@@ -227,13 +225,13 @@ def test_asyncio_programs_have_the_same(store: MemoryStore, tmp_path: Path) -> N
     async def work() -> str:
         options = Policy(fences=KINDS, remind=True)
         around = Environment(workspace=Workspace.open(tmp_path / "spaces", "a"))
-        async with await AsyncSession.open(store, "a", model="gpt-5", policy=options, surroundings=around) as session:
+        async with await AsyncSession.open(store, "a", model="gpt-5", policy=options, environment=around) as session:
             await session.append(user("Go."))
             await session.inject("rules", "RULES", key="")
             await session.remind("Look here.")
             (tmp_path / "a.txt").write_text("hello")
             await session.attach(tmp_path / "a.txt")
-            said = texts(await session.prompt(host=Host(steps_left=2)))
+            said = texts(await session.prompt(next_call=NextCall(steps_left=2)))
             async with await session.child("scout", "TASK", fences=["rules"]) as child:
                 return said + texts(await child.prompt())
 

@@ -6,7 +6,7 @@ import pytest
 
 from foveal import Policy, result, system, user
 from foveal.context.fences import PLACEMENTS, FenceKind
-from foveal.context.port import Host
+from foveal.context.injection import NextCall
 from foveal.context.reminders import ReminderRule as Reminder
 from foveal.session.session import Session
 from foveal.stores import Store
@@ -39,7 +39,7 @@ def policy(*kinds: FenceKind, limit: int = 9_000) -> Policy:
 
 def send(provider: "Provider", line: Line, session: Session, n: int) -> Any:
     """One call, as `Line.send` makes it, with what the host knows of it."""
-    prompt = session.prompt(TOOLS, host=Host(steps_left=9 - n, facts={"time": f"12:0{n}"}))
+    prompt = session.prompt(TOOLS, next_call=NextCall(steps_left=9 - n, facts={"time": f"12:0{n}"}))
     provider.counted = prompt.tokens
     reply = line.ask(**(prompt.request | line.thinks))
     assert provider.last == on_the_wire(prompt.request) | line.thinks

@@ -1,6 +1,7 @@
 """The breaker: three failures in a row, a rest, one attempt."""
 
-from foveal.writers import AcceptedSummary, Breaker, FailedSummary, SummaryOutcome
+from foveal.writers.breaker import Breaker
+from foveal.writers.call import AcceptedSummary, FailedSummary, SummaryOutcome
 
 BAD, GOOD, STOPPED = FailedSummary("empty", "x"), AcceptedSummary("text"), FailedSummary("cancelled", "x")
 
@@ -8,7 +9,7 @@ BAD, GOOD, STOPPED = FailedSummary("empty", "x"), AcceptedSummary("text"), Faile
 def after(*outcomes: SummaryOutcome, breaker: Breaker | None = None) -> Breaker:
     breaker = breaker or Breaker(after=3, rest=2)
     for outcome in outcomes:
-        breaker = breaker.heard(outcome)
+        breaker = breaker.after_outcome(outcome)
     return breaker
 
 
@@ -30,10 +31,10 @@ def test_what_the_caller_cancelled_does_not_count():
 
 def test_it_lets_one_attempt_through_after_its_rest():
     """And is open again at once if that fails."""
-    rested = after(BAD, BAD, BAD).skipped().skipped()
+    rested = after(BAD, BAD, BAD).after_skip().after_skip()
     assert not rested.is_open
-    assert rested.heard(BAD).is_open
-    assert not rested.heard(GOOD).is_open
+    assert rested.after_outcome(BAD).is_open
+    assert not rested.after_outcome(GOOD).is_open
 
 
 def test_a_success_by_hand_closes_it():

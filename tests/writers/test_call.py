@@ -11,17 +11,8 @@ from foveal.summary.accept import Accepted, Refused, accept
 from foveal.summary.question import Question
 from foveal.values.entry import Usage
 from foveal.values.errors import BadInput
-from foveal.writers import (
-    AcceptedSummary,
-    Cancel,
-    FailedSummary,
-    Reply,
-    Spent,
-    Summariser,
-    SummaryOutcome,
-    Unanswered,
-    ask,
-)
+from foveal.writers.call import AcceptedSummary, Cancel, FailedSummary, Spent, SummaryOutcome, ask
+from foveal.writers.port import Reply, Summariser, Unanswered
 from foveal.writers.worker import THREAD_NAME
 
 GOOD = "\n".join(
@@ -313,7 +304,7 @@ def test_an_exception_that_cannot_be_printed_is_named_by_its_type():
 def test_an_interrupted_wait_shuts_the_door(monkeypatch, release):
     """Ctrl-C while waiting goes through, and the answer that comes later finds nobody."""
     monkeypatch.setattr(
-        "foveal.writers.worker.Errand.wait", lambda self, timeout_s: raising(KeyboardInterrupt())(QUESTION)
+        "foveal.writers.worker.WorkerCall.wait", lambda self, timeout_s: raising(KeyboardInterrupt())(QUESTION)
     )
     with pytest.raises(KeyboardInterrupt):
         put(hanging(release))

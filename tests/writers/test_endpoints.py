@@ -10,8 +10,9 @@ import pytest
 from foveal.summary.accept import accept
 from foveal.summary.question import Question, appended_instruction, messages_of
 from foveal.values.errors import MissingExtra
-from foveal.writers import AcceptedSummary, FailedSummary, SummaryOutcome, anthropic, ask, openai_chat
+from foveal.writers import endpoint as sdk_endpoint
 from foveal.writers.anthropic import AnthropicSummariser
+from foveal.writers.call import AcceptedSummary, FailedSummary, SummaryOutcome, ask
 from foveal.writers.openai_chat import OpenAISummariser
 from foveal.writers.worker import THREAD_NAME
 
@@ -255,12 +256,9 @@ def test_a_password_in_an_address_is_not_shown(endpoint):
     assert repr(OpenAISummariser("m", base_url="https://me:hunter2@host/v1")) == "OpenAIChat('m', https://***@host/v1)"
 
 
-@pytest.mark.parametrize(
-    ("module", "make", "extra"),
-    [(openai_chat, OpenAISummariser, "openai"), (anthropic, AnthropicSummariser, "anthropic")],
-)
-def test_without_the_sdk_the_command_is_told(monkeypatch, module, make, extra):
+@pytest.mark.parametrize(("make", "extra"), [(OpenAISummariser, "openai"), (AnthropicSummariser, "anthropic")])
+def test_without_the_sdk_the_command_is_told(monkeypatch, make, extra):
     """The error is the line to type, when the summariser is made and not when it is needed."""
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr(sdk_endpoint, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=rf"pip install 'foveal\[{extra}\]'"):
         make("m")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from foveal.writers.faults import fault_of, hushed, told
+from foveal.writers.faults import describe, fault_of, without_secrets
 from foveal.writers.port import Unanswered
 
 
@@ -48,14 +48,14 @@ def test_the_kind_of_failure_is_found(error, fault):
 def test_no_secret_is_told(secret):
     """Whether the provider, a proxy or an address put it there."""
     text = f"401: wrong key {secret}, Authorization: Bearer {secret}, at https://me:{secret}@host/v1"
-    shown = told(Said(text.replace(f"key {secret}", "key") if secret == "hunter2pass" else text))
+    shown = describe(Said(text.replace(f"key {secret}", "key") if secret == "hunter2pass" else text))
     assert secret not in shown
     assert "***" in shown
 
 
 def test_what_is_told_is_one_short_line():
     """A page of HTML from a proxy does not fill the log."""
-    shown = hushed("a\n\n  b " + "x y " * 100_000)
+    shown = without_secrets("a\n\n  b " + "x y " * 100_000)
     assert shown.startswith("a b x y")
     assert len(shown) <= 300
     assert "\n" not in shown

@@ -9,8 +9,10 @@ import pytest
 from foveal.summary.accept import accept
 from foveal.summary.question import SECTIONS, Question
 from foveal.values.errors import MissingExtra
-from foveal.writers import AcceptedSummary, FailedSummary, Unanswered, ask, local
+from foveal.writers import local
+from foveal.writers.call import AcceptedSummary, FailedSummary, ask
 from foveal.writers.local import LocalModel, sections_from
+from foveal.writers.port import Unanswered
 
 QUESTION = Question(
     "[1 e1] user: Make the import fast, never touch invoices. " + "More words follow here. " * 30, tokens=150

@@ -7,7 +7,8 @@ import pytest
 
 from foveal.summary.accept import Accepted, Refused
 from foveal.summary.question import Question
-from foveal.writers import AcceptedSummary, FailedSummary, Speculation
+from foveal.writers.call import AcceptedSummary, FailedSummary
+from foveal.writers.prefetch import Prefetch
 from foveal.writers.worker import THREAD_NAME
 
 ONE, TWO = Question("one", 100), Question("two", 100)
@@ -33,12 +34,12 @@ def go() -> Iterator[threading.Event]:
 
 
 @pytest.fixture
-def ahead(go: threading.Event) -> Speculation:
+def ahead(go: threading.Event) -> Prefetch:
     def summarise(question: Question) -> str:
         go.wait(60)
         return f"about {question.transcript}"
 
-    return Speculation(summarise, deadline_s=60)
+    return Prefetch(summarise, deadline_s=60)
 
 
 def test_an_answer_is_taken_once(ahead, go):
@@ -98,7 +99,7 @@ def test_after_a_drop_it_starts_anew_when_the_old_one_has_ended(ahead, go):
 def test_a_failure_is_an_outcome_too(go):
     """What could not be written ahead is known ahead."""
     go.set()
-    ahead = Speculation(lambda q: "", deadline_s=60)
+    ahead = Prefetch(lambda q: "", deadline_s=60)
     ahead.start(ONE, judge)
     outcome = ahead.take(ONE, wait_s=10)
     assert isinstance(outcome, FailedSummary)

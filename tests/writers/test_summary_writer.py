@@ -88,7 +88,7 @@ def scribe(heard: list[Event]) -> Callable[..., SummaryWriter]:
 
 
 def write(scribe: SummaryWriter, fold: Fold = FOLD, steps: Sequence[LedgerStep] = STEPS, **options: object) -> Fold:
-    return scribe.write(fold, steps, count=count, shown=lambda: (), **options)  # type: ignore[arg-type]
+    return scribe.write(fold, steps, count=count, **options)  # type: ignore[arg-type]
 
 
 def prose(fold: Fold) -> tuple[str, str]:

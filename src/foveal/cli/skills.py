@@ -99,7 +99,7 @@ def _show(skills: "Skills", name: str, out: Output) -> int:
 
 
 def _install(args: Namespace, name: str, out: Output) -> int:
-    from foveal.context.skills import install, install_plan  # noqa: PLC0415 - loaded by whoever installs
+    from foveal.agent.skill_install import install, install_plan  # noqa: PLC0415 - loaded by whoever installs
 
     if not args.workspace:
         raise BadInput("say where: `foveal skills install NAME --workspace W` makes an environment below W")

@@ -5,20 +5,25 @@ They are pinned and never summarised, so each is read whole or not at all, and r
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
 
-from foveal.context.skills.safe_paths import parts_of, read_file, shown, text_of
+from foveal.context.safe_paths import parts_of, read_file, shown, text_of
+from foveal.context.source import ContextSource, SourceFence
+from foveal.project.view import View
 from foveal.values.errors import BadInput
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 MOST_BYTES = 128 << 10
 """Of one file: it is sent with every call."""
 MOST_DEPTH = 64
+FENCE = "instructions"
+"""The built-in kind of their fence."""
 Stamp: TypeAlias = tuple[int, int, int, int]
 """Device-wide number, size and the two times of a file: where they are the same, nobody has written to it."""
 
@@ -76,6 +81,31 @@ class Instructions(msgspec.Struct, frozen=True):
     def render(self) -> str:
         """All of them as one text, each under the name of its file; empty if there are none."""
         return "\n\n".join(f"Instructions from {file.name}:\n\n{file.text.strip()}" for file in self.files)
+
+    def source(self) -> "InstructionSource":
+        """Return the state of these instructions for one session."""
+        return InstructionSource(self)
+
+
+class InstructionSource(ContextSource):
+    """Instructions in one session, read again before each prompt."""
+
+    def __init__(self, instructions: Instructions) -> None:
+        self._instructions = instructions
+
+    def news(self, view: View) -> Mapping[str, tuple[str, ...]]:
+        """Read changed files; return the names of those that are new since the session was last shown them."""
+        try:
+            self._instructions = self._instructions.changed() or self._instructions
+        except BadInput as error:  # half saved, or gone for a moment: the texts read before still hold
+            warnings.warn(f"instructions were not read again: {error}", UserWarning, stacklevel=2)
+        told = next((fence.text for fence in view.facts.fences if fence.kind == FENCE), "")
+        files = self._instructions.files if told else ()
+        names = tuple(file.name for file in files if file.text.strip() not in told)
+        return {"new_instructions": names} if names else {}
+
+    def fences(self, view: View) -> Iterator[SourceFence]:
+        yield SourceFence(FENCE, self._instructions.render())
 
 
 def _project(directory: Path) -> Path:

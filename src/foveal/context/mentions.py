@@ -9,6 +9,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -19,26 +20,15 @@ MentionKind: TypeAlias = Literal["tool", "skill", "agent", "file"]
 MOST_NAME = 200
 """Characters of a name: no tool's or skill's is longer than 64, and a longer path can be written as its last part."""
 MOST_REPORTED = 20
-"""Unknown names that are looked at for near ones: a text with more of them is not talking about our registries."""
+"""Unknown names that are looked at for near ones: a text with more of them is not talking about our known_names."""
 MOST_NEAREST = 3
 _NEAR = 0.5
 """The share of letters and pairs in common from which two names look alike: `serach` and `search` have 0.6."""
 
 _ENDS = r"""\s\x00-\x1f\x7f@#<>()\[\]{}"'`,;!?|*=&%$^。，！？、；：（）「」『』【】《》〈〉“”‘’«»…—"""
-_MENTION = re.compile(
-    r"(?P<sigil>[@#])(?:"
-    rf"\{{(?P<braced>[^{{}}\r\n]{{1,{MOST_NAME}}})\}}"
-    rf'|"(?P<quoted>[^"\r\n]{{1,{MOST_NAME}}})"'
-    rf"|“(?P<curly>[^“”\r\n]{{1,{MOST_NAME}}})”"
-    rf"|(?P<bare>[^{_ENDS}]{{1,{MOST_NAME}}}))"
-)
 _BARE = re.compile(rf"[^{_ENDS}]")
 _OPENING = frozenset("([{“‘«,;:|，。；：！？、（「『【《〈…—")
 _QUOTES = frozenset("\"'")
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
-    "\U00020000-\U0003ffff]"
-)
 _DOMAIN = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 _NUMBER_OR_COLOUR = re.compile(r"[0-9]+|(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})")
 _KINDS: tuple[MentionKind, ...] = ("tool", "skill", "agent")
@@ -53,6 +43,27 @@ _URL = re.compile(r"(?<![A-Za-z0-9+.-])(?:[A-Za-z][A-Za-z0-9+.-]{0,20}://|www\.)
 CharSpan: TypeAlias = tuple[int, int]
 
 
+@cache
+def _mention_pattern() -> re.Pattern[str]:
+    """Return the pattern of a sign with a name, compiled by the first text that has a sign: it takes milliseconds."""
+    return re.compile(
+        r"(?P<sigil>[@#])(?:"
+        rf"\{{(?P<braced>[^{{}}\r\n]{{1,{MOST_NAME}}})\}}"
+        rf'|"(?P<quoted>[^"\r\n]{{1,{MOST_NAME}}})"'
+        rf"|“(?P<curly>[^“”\r\n]{{1,{MOST_NAME}}})”"
+        rf"|(?P<bare>[^{_ENDS}]{{1,{MOST_NAME}}}))"
+    )
+
+
+@cache
+def _unspaced() -> re.Pattern[str]:
+    """Return the pattern of a character of a script without spaces between words, compiled on first use."""
+    return re.compile(
+        "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
+        "\U00020000-\U0003ffff]"
+    )
+
+
 class Mention(msgspec.Struct, frozen=True):
     """Somebody named in a text; `text[start:end]` is how it was written."""
 
@@ -62,13 +73,21 @@ class Mention(msgspec.Struct, frozen=True):
     end: int
 
 
-class Registries(msgspec.Struct, frozen=True):
+class KnownNames(msgspec.Struct, frozen=True):
     """The names that can be mentioned. Files are paths, with `/` between their parts."""
 
     tools: frozenset[str] = frozenset()
     skills: frozenset[str] = frozenset()
     agents: frozenset[str] = frozenset()
     files: frozenset[str] = frozenset()
+
+    def __or__(self, other: "KnownNames") -> "KnownNames":
+        return KnownNames(
+            self.tools | other.tools,
+            self.skills | other.skills,
+            self.agents | other.agents,
+            self.files | other.files,
+        )
 
 
 class Unknown(msgspec.Struct, frozen=True):
@@ -96,9 +115,9 @@ class Mentioned(msgspec.Struct, frozen=True):
     ambiguous: tuple[Ambiguous, ...] = ()
 
 
-def mentioned(text: str, registries: Registries) -> Mentioned:
+def mentioned(text: str, known_names: KnownNames) -> Mentioned:
     """Who a user's text mentions."""
-    return classify(find(text, known=registries.files), registries)
+    return classify(find(text, known=known_names.files), known_names)
 
 
 def find(text: str, *, known: Collection[str] = frozenset()) -> tuple[Mention, ...]:
@@ -111,7 +130,7 @@ def find(text: str, *, known: Collection[str] = frozenset()) -> tuple[Mention, .
 def _found(text: str, known: Collection[str]) -> Iterator[Mention]:
     spans = iter(_foreign(text))
     span = next(spans, None)
-    for match in _MENTION.finditer(text):
+    for match in _mention_pattern().finditer(text):
         while span and span[1] <= match.start():
             span = next(spans, None)
         if span and span[0] <= match.start():
@@ -137,7 +156,7 @@ def _mention(text: str, match: re.Match[str]) -> Mention | None:
     end -= len(bare) - len(name)
     if not name or not (name[0].isalnum() or (sigil == "#" and name[0] in "._~/") or name[0] == "_"):
         return None
-    if sigil == "@" and start and _UNSPACED.match(text, start - 1) and _DOMAIN.fullmatch(name):
+    if sigil == "@" and start and _unspaced().match(text, start - 1) and _DOMAIN.fullmatch(name):
         return None  # an e-mail address behind a name in such a script
     return Mention(sigil, name, start, end)
 
@@ -151,7 +170,7 @@ def _may_begin(text: str, start: int) -> bool:
         return start == 1 or text[start - 2].isspace() or text[start - 2] in _OPENING
     if before == "(":
         return start == 1 or text[start - 2] != "]"  # [text](#section)
-    return before.isspace() or before in _OPENING or bool(_UNSPACED.match(before))
+    return before.isspace() or before in _OPENING or bool(_unspaced().match(before))
 
 
 def _foreign(text: str) -> list[CharSpan]:
@@ -237,12 +256,12 @@ def _inline_code(text: str, start: int, end: int) -> Iterator[CharSpan]:
             yield first, done
 
 
-def classify(mentions: Iterable[Mention], registries: Registries) -> Mentioned:
+def classify(mentions: Iterable[Mention], known_names: KnownNames) -> Mentioned:
     """Who is meant. A name that nobody has is reported, and never taken for an agent or anything else."""
     by_name = {mention.sigil + mention.name: mention for mention in mentions}
     if not by_name:
         return Mentioned()
-    index = _Index(registries)
+    index = _Index(known_names)
     meant: dict[MentionKind, dict[str, None]] = {"tool": {}, "skill": {}, "agent": {}, "file": {}}
     unknown: list[Unknown] = []
     ambiguous: list[Ambiguous] = []
@@ -268,21 +287,21 @@ Candidates: TypeAlias = list[tuple[MentionKind, str]]
 
 
 class _Index:
-    """The registries by how their names may be written: composed, in any case, and files by their last part."""
+    """The known_names by how their names may be written: composed, in any case, and files by their last part."""
 
-    def __init__(self, registries: Registries) -> None:
+    def __init__(self, known_names: KnownNames) -> None:
         self._exact: dict[str, Candidates] = {}
         self._folded: dict[str, Candidates] = {}
         self._files: dict[str, Candidates] = {}
         self._shapes: dict[Sigil, dict[str, frozenset[str]]] = {}
-        self._registries = registries
+        self._known_names = known_names
         self._lengths: set[int] = set()
         """Of the names: no other beginning of a longer word can be one."""
-        for kind, names in zip(_KINDS, (registries.tools, registries.skills, registries.agents), strict=True):
+        for kind, names in zip(_KINDS, (known_names.tools, known_names.skills, known_names.agents), strict=True):
             for name in sorted(names):
                 self._add("@", kind, name)
                 self._exact.setdefault(f"@{kind}:{_composed(name)}", []).append((kind, name))
-        for name in sorted(registries.files):
+        for name in sorted(known_names.files):
             self._add("#", "file", name)
             self._files.setdefault(_folded(name).rpartition("/")[2], []).append(("file", name))
 
@@ -299,7 +318,7 @@ class _Index:
         name = _composed(mention.name)
         if whole := self._named(mention.sigil, name):
             return whole
-        for end in reversed([match.start() for match in _UNSPACED.finditer(name)]):
+        for end in reversed([match.start() for match in _unspaced().finditer(name)]):
             if end in self._lengths and (found := self._named(mention.sigil, name[:end])):
                 return found
         return []
@@ -325,7 +344,7 @@ class _Index:
         return tuple(mention.sigil + name for _, name in near[:MOST_NEAREST])
 
     def _names(self, sigil: Sigil) -> Sequence[str]:
-        known = self._registries
+        known = self._known_names
         return sorted(known.files if sigil == "#" else known.tools | known.skills | known.agents)
 
 

@@ -1,15 +1,17 @@
-"""Which side context a session has: the part of a policy that `foveal.context` reads."""
+"""The options of a policy that concern side context."""
 
 import msgspec
 
 from foveal.context.fences import FenceKind
-from foveal.context.reminders.rule import ReminderRule as Reminder
+from foveal.context.reminders import ReminderRule
 
 
 class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The kinds of fences, the reminders and the clock of a session."""
+
     fences: tuple[FenceKind, ...] = ()
     remind: bool = False
-    reminders: tuple[Reminder, ...] = ()
+    reminders: tuple[ReminderRule, ...] = ()
     clock: str | None = None
     language: str = "en"
     catalogues: dict[str, dict[str, str]] = {}

@@ -1,72 +1,83 @@
-"""Fences, reminders and surroundings of one session, as one: what the model is shown beside the conversation."""
+"""The side context of one session: content that is in its prompts and not in its conversation."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from os import PathLike
+from typing import TYPE_CHECKING
 
-from foveal.context.environment import NOWHERE, STARTED, Environment, EnvironmentState
+import msgspec
+
+from foveal.context import files
+from foveal.context.fences import FenceKind
 from foveal.context.injector import Injector
 from foveal.context.mentions import Mentioned
-from foveal.context.options import ContextOptions
-from foveal.context.port import Host, Injection, Tools
-from foveal.context.start_time import started, zone_of
+from foveal.models.counters import ModelCounter
 from foveal.project.view import View
-from foveal.values.entry import ATTACHED, Entry, Fence, Message, ToolCall
-from foveal.values.events import Pressure
+from foveal.stores.port import Store
+from foveal.stores.rows import checked_message
+from foveal.values.entry import ATTACHED, Body, Entry
+from foveal.values.errors import BadInput
+from foveal.values.shown import short_ref
+
+if TYPE_CHECKING:
+    from foveal.context.files.attachment import Attachment
+    from foveal.context.workspace import Workspace
+
+
+class SessionAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a session that its side context reads, and the function by which it appends."""
+
+    store: Store
+    counter: ModelCounter
+    guard: bool
+    """Whether the content of files is neutralised."""
+    workspace: "Workspace | None"
+    view: Callable[[], View]
+    new_id: Callable[[], str]
+    append: Callable[[Body, str, str | None], Entry]
+    """Appends an entry of this body, id and author; without an author it is the session's own."""
 
 
 class SideContext:
-    """A conversation with something beside it."""
+    """Puts content next to the conversation of one session: fences, reminders, files."""
 
-    def __init__(
-        self,
-        options: ContextOptions,
-        surroundings: Environment | None,
-        count: Callable[[str], int],
-        *,
-        allowed: frozenset[str] | None,
-        began_ms: Callable[[], int],
-    ) -> None:
-        given = surroundings or NOWHERE
-        self.injector = Injector(options, count, given.triggers, formatters=given.formatters)
-        self.around = EnvironmentState(given, count, allowed)
-        self._clock, self._began_ms = options.clock, began_ms
-        if self._clock is not None:
-            zone_of(self._clock)  # an unknown one is told now, and not by the first prompt
+    def __init__(self, injector: Injector, session: SessionAccess) -> None:
+        self._injector, self._session = injector, session
 
-    def follow(self, view: View) -> None:
-        self.injector.follow(view)
-        self._hear(self.around.follow(view))
+    def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
+        """Put content beside the conversation, in a fence of a kind that the policy names. Blank text removes it."""
+        fence = self._injector.fences.fence(self._session.view(), kind, text, key=key, attributes=attributes)
+        return self._session.append(fence, self._session.new_id(), None)
 
-    def heard(self, seq: int, entry: Entry) -> None:
-        if isinstance(entry.body, Message):
-            self.injector.heard(seq, entry.body)
-            if entry.author != ATTACHED:  # a file can mention whatever it likes
-                self._hear(self.around.heard(entry.body))
+    def remind(self, text: str, name: str = "host") -> None:
+        """Show this text in the next call only. Needs `remind` in the policy."""
+        if self._injector.reminders is None:
+            raise BadInput("reminders are off, so that nobody would read this; set remind = true in the policy")
+        self._injector.reminders.remind(name, text)
 
-    def tools(self, given: Tools, limit: int) -> Tools:
-        return self.around.tools(given, limit)
+    def attach(self, path: str | PathLike[str], *, name: str | None = None) -> "Attachment":
+        """Give a file to the model: small text whole, larger ones by an outline that can be recalled, images scaled."""
+        session = self._session
+        if session.workspace is None:
+            raise BadInput("this session has no workspace to keep files in; give it Environment(workspace=…)")
+        entry_id, counter = session.new_id(), session.counter
+        ref, count, family = short_ref(entry_id), counter.counter.count, counter.family
+        file = files.attach(session.workspace, path, provider_family=family, count=count, ref=ref, name=name)
+        message = files.message_of(file, session.store, guard=session.guard)
+        session.append(checked_message(message), entry_id, ATTACHED)
+        reminders = self._injector.reminders
+        if reminders:
+            reminders.add_upload(file.name, file.kind, file.size_bytes, ref)
+        for source in self._injector.sources:
+            news = source.attached(file.name, file.media_type)
+            if reminders:
+                reminders.add_news(news)
+        return file
 
-    def due(self, view: View) -> Iterator[Fence]:
-        if news := self.around.news(view):
-            self.injector.tell("new_instructions", *news)
-        for kind, text in self.around.put(view):
-            yield self.injector.fence(view, kind, text, key="", attributes={})
-        facts = view.facts
-        if self._clock is not None and facts.first and not any(fence.kind == STARTED.name for fence in facts.fences):
-            began = started(self._began_ms(), self._clock)
-            yield self.injector.fence(view, STARTED.name, began, key="", attributes={})
+    @property
+    def mentioned(self) -> Mentioned:
+        """Tools, skills, agents and files that the newest request mentions, and names that are unknown or ambiguous."""
+        return self._injector.mentioned(self._session.view())
 
-    def beside(self, view: View, pressure: Pressure, host: Host, offered: frozenset[str], *, room: float) -> Injection:
-        self.injector.active_skill = self.around.active_skill
-        return self.injector.beside(view, pressure, host, offered, room=room)
-
-    def answer(self, call: ToolCall) -> Message | None:
-        return self.around.answer(call)
-
-    def sent(self) -> None:
-        self.injector.sent()
-
-    def _hear(self, said: Mentioned | None) -> None:
-        """What the user mentions is told to the next call."""
-        for field in ("tools", "skills", "agents") if said else ():
-            if names := getattr(said, field):
-                self.injector.tell(f"mentioned_{field}", *names)
+    def fence_kind(self, name: str) -> FenceKind:
+        """Return the kind of fence of this name; `BadInput` if there is none."""
+        return self._injector.fences.registry.kind(name)

@@ -1,7 +1,6 @@
 """When a session began, in words for the model: to the minute, in a time zone that is named, and the same for good."""
 
 from datetime import UTC, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo
 
 from foveal.values.errors import BadPolicy
 
@@ -14,6 +13,8 @@ def zone_of(name: str) -> tzinfo:
     """The time zone of this name; `BadPolicy` if this machine knows none."""
     if name == "UTC":  # known everywhere, also where no table of zones is installed
         return UTC
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - its table is an optional package, and it is slow to load
+
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError):
@@ -23,7 +24,7 @@ def zone_of(name: str) -> tzinfo:
         raise BadPolicy(f"clock: no time zone {name!r:.80} is known here; {advice}") from None
 
 
-def started(time_ms: int, name: str) -> str:
+def start_line(time_ms: int, name: str) -> str:
     """What the model is told of a session that began then."""
     began = (_EPOCH + timedelta(milliseconds=time_ms)).astimezone(zone_of(name))
     offset = f"{began:%z}"

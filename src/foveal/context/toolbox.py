@@ -19,11 +19,14 @@ from typing import Any
 
 import msgspec
 
+from foveal.context.mentions import KnownNames, Mentioned
+from foveal.context.source import ContextSource
 from foveal.context.tool_retention import split_retention
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.tools import chat_form, read_tools, tools_json
+from foveal.project.view import View
 from foveal.recall.search.words import indexed
-from foveal.values.entry import ToolCall
+from foveal.values.entry import Message, Text, ToolCall, ToolResult, result
 from foveal.values.errors import BadInput, OverBudget
 from foveal.values.retention import RetentionRule
 
@@ -31,6 +34,8 @@ SEARCH = "foveal_tools"
 MOST_FOUND = 20
 """Tools of one answer: more are a catalogue and not an answer."""
 MOST_QUERY = 1_000
+TOOLS_SHARE = 0.25
+"""Share of the token limit that the tools of a toolbox may take before the rest is left to the search tool."""
 _SHOWN_CHARACTERS = 200
 _NAME_WEIGHT = 3
 """A word in a tool's name says more than one in its description."""
@@ -68,6 +73,10 @@ class Toolbox(msgspec.Struct, frozen=True):
     def names(self) -> frozenset[str]:
         """All that can be mentioned."""
         return frozenset(spec.name for spec in (*self.core, *self.enabled, *self.on_demand))
+
+    def source(self, count: Callable[[str], int], allowed: frozenset[str] | None = None) -> "ToolboxSource":
+        """Return the state of this toolbox for one session; a child session is offered the tools that are `allowed`."""
+        return ToolboxSource(self, count, allowed)
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -198,3 +207,48 @@ def _one_line(text: str) -> str:
     """A description on a line of its own: it comes from whoever wrote the tool, and may not add a line to the answer."""
     plain = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * _SHOWN_CHARACTERS]).split())
     return plain if len(plain) <= _SHOWN_CHARACTERS else plain[: _SHOWN_CHARACTERS - 1] + "…"
+
+
+class ToolboxSource(ContextSource):
+    """A toolbox in one session: the tools that its search has found so far."""
+
+    def __init__(self, box: Toolbox, count: Callable[[str], int], allowed: frozenset[str] | None) -> None:
+        self._box, self._count, self._allowed = box, count, allowed
+        self._found: tuple[str, ...] = ()
+        self._searches: set[str] = set()
+        """Ids of calls to the search tool."""
+
+    def follow(self, view: View, mentioned: Mentioned) -> None:
+        self._found = ()
+        for atom in view.atoms:
+            for item in atom.items:
+                self.observe(Message(item.role, tuple(one.part for one in item.shown if one.part is not None)))
+        if view.facts.setup:
+            findable = {spec.name for spec in (*self._box.enabled, *self._box.on_demand)}.difference(mentioned.tools)
+            offered = msgspec.json.decode(view.facts.setup.tools, type=list[dict[str, Any]])
+            names = (tool.get("function", tool).get("name") for tool in offered)
+            self._found = tuple(dict.fromkeys((*(name for name in names if name in findable), *self._found)))
+
+    def observe(self, message: Message) -> None:
+        for part in message.parts:
+            if isinstance(part, ToolCall) and part.name == SEARCH:
+                self._searches.add(part.id)
+            elif isinstance(part, ToolResult) and part.call in self._searches:
+                text = "\n".join(item.text for item in part.content if isinstance(item, Text))
+                self._found = tuple(dict.fromkeys((*self._found, *found_in(text))))
+
+    @property
+    def names(self) -> KnownNames:
+        return KnownNames(tools=self._box.names if self._allowed is None else self._box.names & self._allowed)
+
+    def tools(self, limit: int, mentioned: Mentioned) -> Sequence[Mapping[str, Any]]:
+        share = int(limit * TOOLS_SHARE)
+        tools = visible(self._box, mentioned=mentioned.tools, found=self._found, tokens=share, count=self._count)
+        return [tool for tool in tools if self._may_offer(tool["function"]["name"])]
+
+    def answer(self, call: ToolCall) -> Message | None:
+        return result(call.id, answer(call, self._box)) if call.name == SEARCH else None
+
+    def _may_offer(self, name: str) -> bool:
+        """Return whether the session may be offered a tool: one that is allowed, or the tool that searches this box."""
+        return self._allowed is None or name in self._allowed or name == SEARCH

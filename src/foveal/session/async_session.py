@@ -6,7 +6,8 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from foveal.context.port import Host
+from foveal.context.injection import NextCall
+from foveal.context.mentions import Mentioned
 from foveal.session.policy import Policy
 from foveal.session.session import Session
 from foveal.stores.port import Store
@@ -16,8 +17,7 @@ from foveal.values.prompt import Prompt
 from foveal.values.trace import Trace
 
 if TYPE_CHECKING:
-    from foveal.context.files import Attachment
-    from foveal.context.mentions import Mentioned
+    from foveal.context.files.attachment import Attachment
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,8 +43,8 @@ class AsyncSession:
     async def extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
         return await self._run(self._session.extend, items)
 
-    async def prompt(self, tools: Sequence[Mapping[str, Any]] = (), *, host: Host = Host()) -> Prompt:  # noqa: B008 - a frozen value
-        return await self._run(self._session.prompt, tools, host=host)
+    async def prompt(self, tools: Sequence[Mapping[str, Any]] = (), *, next_call: NextCall = NextCall()) -> Prompt:  # noqa: B008 - a frozen value
+        return await self._run(self._session.prompt, tools, next_call=next_call)
 
     async def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
         return await self._run(self._session.inject, kind, text, key=key, **attributes)
@@ -69,7 +69,7 @@ class AsyncSession:
         """A method here and not a property: it waits for its turn."""
         return await self._run(lambda: self._session.pressure)
 
-    async def mentioned(self) -> "Mentioned":
+    async def mentioned(self) -> Mentioned:
         """A method here and not a property: it waits for its turn."""
         return await self._run(lambda: self._session.mentioned)
 

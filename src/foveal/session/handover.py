@@ -1,9 +1,8 @@
-"""What a child is given of its parent's log: some references, and what stands behind them.
+"""Hand references of a session over to a child session.
 
-Nothing of one session can be read from another, so what is given is put into the child's own log: the original as an artifact,
-shown by one line, under an id that says which reference of the parent's it answers. From then on it is the child's: its recall
-answers it, its search finds it, it is there when the child is opened again, and no other reference of the parent's means
-anything to the child.
+Nothing of one session can be read from another, so the originals are copied into the child's own log: each as an artifact, shown
+by one line, under an id that names the parent's reference. From then on they are the child's: its recall answers them, its search
+finds them, they are there when the child is opened again, and no other reference of the parent means anything to the child.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,11 +11,13 @@ from typing import NamedTuple
 import msgspec
 
 from foveal.recall import GIVEN, blocks, describe, given_id
+from foveal.session.journal import Journal, NewBody
+from foveal.stores import rows as log
 from foveal.stores.large_results import keep_stream
 from foveal.stores.port import Store
 from foveal.text.guard import safe_name
 from foveal.values.codec import sendable
-from foveal.values.entry import Message
+from foveal.values.entry import Fence, Message, Pin, user
 from foveal.values.errors import BadInput
 
 MOST_GIVEN = 200
@@ -28,14 +29,14 @@ _GIVEN, _UNDER = "given: ", " tokens under ref "
 
 
 class Handover(NamedTuple):
-    """The id of what is given, and the message by which the child is shown it."""
+    """An original on its way to a child: its entry id there, and the message that shows it."""
 
     id: str
     message: Message
 
 
-def gifts(store: Store, session: str, refs: Iterable[str], *, count: Callable[[str], int]) -> list[Handover]:
-    """What stands behind these references of a session, ready to be given. `NotFound` for one that is none of its own."""
+def hand_over(store: Store, session: str, refs: Iterable[str], *, count: Callable[[str], int]) -> list[Handover]:
+    """Return the originals of these references, ready for a child. Raise `NotFound` for one that the session does not have."""
     if isinstance(refs, str):  # each of its letters may well be the beginning of an id
         raise BadInput(f"refs is the text {refs!r:.80}; give a list of references")
     named = {given_id(ref): ref for ref in (ref.strip().removeprefix("ref ") for ref in refs)}
@@ -43,12 +44,12 @@ def gifts(store: Store, session: str, refs: Iterable[str], *, count: Callable[[s
         raise BadInput(
             f"{len(named):,} references cannot be given, {MOST_GIVEN} are the most; give a range (FIRST..LAST)"
         )
-    told = {ref: describe(store, session, ref) for ref in named.values()}  # all are looked up before any is copied
-    return [Handover(given, _shown(store, session, ref, what=told[ref], count=count)) for given, ref in named.items()]
+    described = {ref: describe(store, session, ref) for ref in named.values()}  # all are looked up before any is copied
+    return [Handover(given, _shown(store, session, ref, what=described[ref], count=count)) for given, ref in named.items()]
 
 
 def _shown(store: Store, session: str, ref: str, *, what: str, count: Callable[[str], int]) -> Message:
-    """The message that stands for an original. `what` was made for one line by whoever looked it up."""
+    """Return the message that shows an original by one line. `what` is its description, made for one line."""
     tokens = 0
 
     def chunks() -> Iterator[bytes]:
@@ -60,6 +61,22 @@ def _shown(store: Store, session: str, ref: str, *, what: str, count: Callable[[
     stored = keep_stream(store, chunks())
     if what.startswith(_GIVEN):  # by a grandparent: the line of the parent's line would tell its tokens twice
         what = what.removeprefix(_GIVEN).partition(_UNDER)[0].rpartition(": ")[0]
-    # Not as our stand-ins put it: it stands in the user's place, where a line of theirs is broken.
+    # Not in the form of our stand-ins: the message has the role of the user, where the guard breaks such a line.
     line = f"[{_GIVEN}{safe_name(what, _WHAT_CHARS)}: {tokens:,}{_UNDER}{given_id(ref).removeprefix(GIVEN)}]"
     return Message("user", (msgspec.structs.replace(stored, shown=line),))
+
+
+def begin_child(child: Journal, fences: list[Fence], given: list[Handover], task: str) -> None:
+    """Write everything that a parent gives, all of it or none. A child that was begun before gets only references new to it."""
+    is_new = child.view.facts.head is None
+    given = [one for one in given if is_new or not child.has(one.id)]
+    new_id = child.clock.new_id
+    new: list[tuple[str, NewBody]] = [(one.id, log.checked_message(one.message)) for one in given]
+    if is_new:
+        copied = [(new_id(), fence) for fence in fences]
+        new = [*copied, *new, *((new_id(), body) for body in child.bodies_of(user(task)))]
+    # The line that names a reference stays over every fold.
+    new += ((new_id(), Pin(one.id, "given by the parent")) for one in given)
+    if new:
+        ids = [entry_id for entry_id, _ in new]
+        child.keep([body for _, body in new], ids, attached={one.id for one in given})

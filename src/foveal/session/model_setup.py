@@ -18,6 +18,7 @@ from foveal.project.measure import Measure
 from foveal.project.projection import Projection
 from foveal.project.retention_layers import Layers
 from foveal.project.view import PROJECTION, View
+from foveal.session.options import Model
 from foveal.session.policy import Policy
 from foveal.text import guard as frame
 from foveal.text.repair import sendable_part
@@ -137,10 +138,8 @@ def _guarded(part: Part) -> Part:
 
 
 def setup_for(
-    model: str,
+    model: Model,
     policy: Policy,
-    dialect: str | None = None,
-    counter: counters.ModelCounter | None = None,
     *,
     declared: Mapping[str, RetentionRule] | None = None,
     layers: Layers | None = None,
@@ -148,24 +147,23 @@ def setup_for(
 ) -> ModelSetup:
     """Look up everything that follows from a model and a policy. Warns where the model is not known.
 
-    `counter` counts in place of the model's own, for budgets that are given in other tokens than the model's. `declared` is
-    the retention that tools were defined with; `layers` is all of retention, for a prompt of the past.
+    `declared` is the retention that tools were defined with; `layers` is all of retention, for a prompt of the past.
     """
-    facts = prices.find(model, policy.models)
+    facts = prices.find(model.id, policy.models)
     if not facts.known:
-        warnings.warn(f"{model}: {' '.join(facts.notes)}", UnknownModelWarning, stacklevel=3)
-    spoken = find_dialect(dialect or facts.dialect)
-    counting = counter or counters.counter_for(model)
+        warnings.warn(f"{model.id}: {' '.join(facts.notes)}", UnknownModelWarning, stacklevel=3)
+    dialect = find_dialect(model.dialect or facts.dialect)
+    counter = model.counter or counters.counter_for(model.id)
     budget = policy.budget_for(facts.window)
     if facts.known:  # some models take less than their window, however little the reply needs
         budget = budget.below(min(facts.max_input, facts.window) + budget.reserve)
     known = _layers(policy, declared or {}, budget) if layers is None else layers
-    return ModelSetup(model, spoken, counting, budget, policy, facts, known, renderers)
+    return ModelSetup(model.id, dialect, counter, budget, policy, facts, known, renderers)
 
 
-def with_retention(optics: ModelSetup, declared: Mapping[str, RetentionRule]) -> ModelSetup:
-    """The same, with the retention that tools were defined with."""
-    return msgspec.structs.replace(optics, layers=_layers(optics.policy, declared, optics.budget))
+def with_retention(setup: ModelSetup, declared: Mapping[str, RetentionRule]) -> ModelSetup:
+    """Return the setup with the retention that tools were defined with."""
+    return msgspec.structs.replace(setup, layers=_layers(setup.policy, declared, setup.budget))
 
 
 def _layers(policy: Policy, declared: Mapping[str, RetentionRule], budget: Budget) -> Layers:

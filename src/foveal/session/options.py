@@ -1,4 +1,4 @@
-"""Values that say how a session is opened: the model, what the host brings, and the sources of time and ids."""
+"""Values that say how a session is opened: the model, the parts that the host brings, the sources of time and ids."""
 
 import time
 from base64 import b32encode
@@ -14,17 +14,15 @@ from foveal.values.events import Listener, ignore
 from foveal.values.retention import RetentionRule
 from foveal.writers.port import Summariser
 
-NO_RETENTION: Mapping[str, RetentionRule] = {}
-
 
 class Model(msgspec.Struct, frozen=True):
-    """A model by name, with the dialect to speak and the counter to count with where the catalogue's are not wanted."""
+    """A model by name, with a dialect and a counter where the catalogue's are not wanted."""
 
     id: str
     dialect: str | None = None
     """`openai_chat`, `openai_responses`, `anthropic` or `gemini`; by default the one of the model's provider."""
     counter: ModelCounter | None = None
-    """Counts in place of the model's own, for budgets that are given in other tokens."""
+    """Counts in place of the model's own counter, for budgets that are given in other tokens."""
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,9 +33,10 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     on_event: Listener = ignore
     """Called with each event of the session."""
     environment: Environment | None = None
-    """Workspace, skills, instructions and tools on demand that the session shows beside the conversation."""
-    retention: Mapping[str, RetentionRule] = NO_RETENTION
-    """Rules that tools were declared with, by tool name; `foveal.rules_of` collects them."""
+    """Workspace, skills, instructions and tools on demand, shown beside the conversation."""
+    retention: Mapping[str, RetentionRule] | None = None
+    """Rules that tools were declared with, by tool name; `foveal.rules_of` collects them. Without any, those that the log
+    has of earlier prompts hold."""
     renderers: Renderers = NO_RENDERERS
     """Functions that shorten the results of a tool in the host's own way, by tool name."""
     allowed_tools: frozenset[str] | None = None
@@ -55,7 +54,7 @@ def _random_id() -> str:
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """Sources of time and of entry ids. Replays and tests give their own, so that the same run gives the same bytes."""
+    """Sources of entry ids and of time. Replays and tests give their own, so that the same run gives the same bytes."""
 
     new_id: Callable[[], str] = _random_id
     now_ms: Callable[[], int] = _now_ms

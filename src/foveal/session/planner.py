@@ -50,8 +50,8 @@ class Offer(NamedTuple):
 class Planner:
     """Plans the prompts of one session. Reads the log; writes nothing."""
 
-    def __init__(self, store: Store, session: str, optics: ModelSetup) -> None:
-        self.optics = optics
+    def __init__(self, store: Store, session: str, model_setup: ModelSetup) -> None:
+        self.model_setup = model_setup
         self._store, self._session = store, session
         self._offers: tuple[bytes | None, dict[frozenset[str], Offer]] = None, {}
 
@@ -69,7 +69,7 @@ class Planner:
         fold = None if is_due else self._fold(view, offer.setup, limits, is_cold)
         if not (is_due or fold):
             return offer, None
-        own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.optics.policy.recall else ()))
+        own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.model_setup.policy.recall else ()))
         wider = self._offer(tools, own)
         left = self._limits(view, wider.setup, taken)
         if (
@@ -85,7 +85,7 @@ class Planner:
         if fold is None:
             return self._early(view, setup, limits, is_cold)
         kind = "checkpoint" if view.size.within(limits.due) else "budget"
-        return msgspec.structs.replace(fold, stake=stake_of(kind, view, limits, optics=self.optics))
+        return msgspec.structs.replace(fold, stake=stake_of(kind, view, limits, model_setup=self.model_setup))
 
     def _early(self, view: View, setup: Setup, limits: MessageLimits, is_cold: bool) -> Fold | None:
         """What is stale, folded before the budget forces it, where that is free or pays for itself."""
@@ -96,7 +96,7 @@ class Planner:
         kind: FoldKind = "cold" if is_cold else "moved" if is_moved else "early"
         if kind == "early" and view.facts.calls % LOOK_EVERY != LOOK_EVERY - 1:
             return None
-        fold = stale_fold(view, limits, self.optics, kind=kind, originals=self._originals)
+        fold = stale_fold(view, limits, self.model_setup, kind=kind, originals=self._originals)
         if fold is None or fold.stake is None:
             return None
         if kind == "early":
@@ -116,14 +116,14 @@ class Planner:
         half = msgspec.structs.replace(view.size, tokens=min(view.size.tokens // 2, max(1, limits.aim.tokens)))
         most = msgspec.structs.replace(limits.most, tokens=min(view.size.tokens, limits.most.tokens))
         fold = self._fit(view, setup, MessageLimits(most, Size(), half))
-        stake = stake_of("hand", view, limits, optics=self.optics)
+        stake = stake_of("hand", view, limits, model_setup=self.model_setup)
         return fold and msgspec.structs.replace(fold, reason=BY_HAND, stake=stake)
 
     def pressure(self, view: View, taken: int = 0) -> Pressure:
         setup = view.facts.setup or self._offer((), ()).setup
         fixed = setup.tools_tokens + PROMPT_TOKENS + taken
         due = self._limits(view, setup, taken).due.tokens + fixed
-        return Pressure(view.size.tokens + fixed, due, self.optics.policy.pressure)
+        return Pressure(view.size.tokens + fixed, due, self.model_setup.policy.pressure)
 
     def steps(self, view: View, fold: Fold) -> "list[LedgerStep]":
         """The messages that the summary of this fold covers and no summary before it did, as they were recorded."""
@@ -142,7 +142,7 @@ class Planner:
         self._offers = None, {}
 
     def _limits(self, view: View, setup: Setup, taken: int) -> MessageLimits:
-        return self.optics.limits(view, setup).beside(taken)
+        return self.model_setup.limits(view, setup).beside(taken)
 
     def _fit(self, view: View, setup: Setup, limits: MessageLimits) -> Fold | None:
         if view.facts.checkpoint:  # the agent has finished a part and said so: as good a moment as there will be
@@ -154,12 +154,12 @@ class Planner:
             view,
             limits.most,
             limits.aim,
-            self.optics.policy.stages,
+            self.model_setup.policy.stages,
             trigger=limits.due,
             tools_tokens=setup.tools_tokens + PROMPT_TOKENS,
             wanted=self._wanted(view),
             fetched=fetched_often(self._store, self._session, view),
-            prices=self.optics.prices,
+            prices=self.model_setup.prices,
         )
         return run_fit(steps, self._originals)
 
@@ -183,7 +183,7 @@ class Planner:
         from foveal.text.guard import neutralise  # noqa: PLC0415 - loaded where something is shown again
 
         text = sendable(self._recall(ref))
-        return neutralise(text) if self.optics.policy.guard else text
+        return neutralise(text) if self.model_setup.policy.guard else text
 
     def _recall(self, ref: str) -> str:
         from foveal.recall import read  # noqa: PLC0415 - loaded by the first call
@@ -192,7 +192,7 @@ class Planner:
 
     def _checkpoint(self, view: View) -> tuple[dict[str, Any], ...]:
         """Once offered it stays: another list of tools moves the whole prefix."""
-        if not self.optics.policy.compact.checkpoint:
+        if not self.model_setup.policy.compact.checkpoint:
             return ()
         offered = view.facts.setup is not None and f'"{CHECKPOINT_TOOL}"' in view.facts.setup.tools
         return (checkpoint_tool.TOOL,) if offered or self.pressure(view).level in ("warning", "critical") else ()
@@ -209,27 +209,27 @@ class Planner:
             theirs = {spec.name for spec in specs}  # a host that has a tool of the same name keeps it
             ours = read_tools(tool for tool in own if tool["function"]["name"] not in theirs)
             specs = tuple(sorted((*specs, *ours), key=lambda spec: spec.name)) if ours else specs
-            offers[named] = Offer(specs, self.optics.setup(specs))
+            offers[named] = Offer(specs, self.model_setup.setup(specs))
         return offers[named]
 
 
-def stake_of(kind: FoldKind, view: View, limits: MessageLimits, *, optics: ModelSetup) -> FoldEconomics:
+def stake_of(kind: FoldKind, view: View, limits: MessageLimits, *, model_setup: ModelSetup) -> FoldEconomics:
     """What a fold of this view is decided on."""
-    room, prices = limits.due.tokens - view.size.tokens, optics.prices
+    room, prices = limits.due.tokens - view.size.tokens, model_setup.prices
     return FoldEconomics(kind, view.facts.calls, room, round(view.growth, 1), prices.read, prices.write)
 
 
 def stale_fold(
-    view: View, limits: MessageLimits, optics: ModelSetup, *, kind: FoldKind, originals: Originals
+    view: View, limits: MessageLimits, model_setup: ModelSetup, *, kind: FoldKind, originals: Originals
 ) -> Fold | None:
     """What is stale, folded, whether or not that pays; None where it is too little to speak of."""
-    stages = [stage for stage in optics.policy.stages if getattr(stage, "finds_stale", False)]
+    stages = [stage for stage in model_setup.policy.stages if getattr(stage, "finds_stale", False)]
     fold = run_fit(fit(view, limits.most, Size(), stages, trigger=Size()), originals) if stages else None
     if fold is None or fold.saved < LEAST_SAVED:
         return None
-    if optics.policy.recall and not view.facts.is_reduced:  # the recall tools come with it, and stand before everything
+    if model_setup.policy.recall and not view.facts.is_reduced:  # the recall tools come with it, and stand before everything
         fold = msgspec.structs.replace(fold, rebilled=fold.after)
-    stake = stake_of(kind, view, limits, optics=optics)
+    stake = stake_of(kind, view, limits, model_setup=model_setup)
     return msgspec.structs.replace(fold, reason=stake.explain(fold.saved, fold.rebilled), stake=stake)
 
 

@@ -8,8 +8,7 @@ import msgspec
 
 from foveal.context.fences import FenceKind, Turns
 from foveal.context.options import ContextOptions
-from foveal.context.reminders.rule import ReminderRule as Reminder
-from foveal.context.reminders.rule import Thresholds
+from foveal.context.reminders import ReminderRule
 from foveal.fit.stages.clear import Clear
 from foveal.fit.stages.compact import Compact
 from foveal.fit.stages.expired import Expired
@@ -24,6 +23,7 @@ from foveal.project.retention_layers import Layer, Layers, Scenario, Toolkit, la
 from foveal.summary.relevance.weights import Weights
 from foveal.values.budget import Budget, one_knob, sent_limit
 from foveal.values.errors import BadPolicy
+from foveal.values.events import Thresholds
 from foveal.values.retention import RetentionRule
 
 BuiltIn: TypeAlias = Superseded | Expired | ThinkingWindow | Images | History | Shorten | Outline | Clear | Summarise
@@ -85,7 +85,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Kinds of content that the host may put beside the conversation."""
     remind: bool = False
     """Whether reminders are evaluated for each call: the built-in ones, with `reminders` laid over them."""
-    reminders: tuple[Reminder, ...] = ()
+    reminders: tuple[ReminderRule, ...] = ()
     clock: str | None = None
     """The time zone in which the model is told when the session began, such as `UTC` or `Europe/Berlin`; without one it is not
     told. It is said once, after everything else that stays, and never changes."""
@@ -209,7 +209,7 @@ def _hint(message: str) -> str:
     if "unknown field" not in message:
         return ""
     tables: tuple[type[msgspec.Struct], ...] = (Policy, BudgetTable, Compact, Toolkit, Scenario)
-    inside: tuple[type[msgspec.Struct], ...] = (FenceKind, Turns, Reminder, Thresholds, *get_args(BuiltIn))
+    inside: tuple[type[msgspec.Struct], ...] = (FenceKind, Turns, ReminderRule, Thresholds, *get_args(BuiltIn))
     known = {field for kind in (*tables, *inside) for field in kind.__struct_fields__}
     wrong = message.split("`")[1]
     near = get_close_matches(wrong, known, n=1)

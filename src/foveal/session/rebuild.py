@@ -37,53 +37,53 @@ def read_declared_retention(store: Store, name: str, snapshot: ViewSnapshot | No
     return declared_in(setup.retention) if isinstance(setup, Setup) else {}
 
 
-def open_view(store: Store, name: str, optics: ModelSetup, snapshot: ViewSnapshot | None) -> View:
+def open_view(store: Store, name: str, model_setup: ModelSetup, snapshot: ViewSnapshot | None) -> View:
     """Return the view of a stored session: from its snapshot and the entries since, or else from the whole log."""
-    projection = optics.projection(snapshot.pins if snapshot else NO_PINS)
+    projection = model_setup.projection(snapshot.pins if snapshot else NO_PINS)
     view = snapshot.restore(projection, lambda seqs: entries_at(store, name, seqs)) if snapshot else None
     if view:
         rows = store.rows(name, after=view.facts.seq)
         if not any(view.feed(row.seq, log.to_entry(row, name)) for row in rows):
             return view
-    return view_of(log.branch(store.rows(name)), name, optics)
+    return view_of(log.branch(store.rows(name)), name, model_setup)
 
 
-def view_of(rows: Iterable[Row], name: str, optics: ModelSetup) -> View:
+def view_of(rows: Iterable[Row], name: str, model_setup: ModelSetup) -> View:
     """Return the view of these rows, which are one branch."""
     pairs = [(row.seq, log.to_entry(row, name)) for row in rows]
-    view = View(optics.projection(collect_pins(entry for _, entry in pairs)))
+    view = View(model_setup.projection(collect_pins(entry for _, entry in pairs)))
     for seq, entry in pairs:
         view.feed(seq, entry)  # with the pins of the whole branch, no pin makes it stale
     return view
 
 
-def build(name: str, view: View, optics: ModelSetup, specs: tuple[ToolSpec, ...], renderer: Renderer) -> Prompt:
+def build(name: str, view: View, model_setup: ModelSetup, specs: tuple[ToolSpec, ...], renderer: Renderer) -> Prompt:
     """The prompt of a view that fits, without lines for what stands beside it. Validated before anybody sees it."""
-    setup = view.facts.setup or optics.setup(specs)
+    setup = view.facts.setup or model_setup.setup(specs)
     blocks = view.facts.context.blocks if view.facts.context else ()
     lead, wires, tail, since = renderer.render(view, blocks)
     if not wires and not lead:
         raise BadInput(f"session {name!r} has nothing to send yet; append a message first")
-    request = optics.dialect.request(optics.ask(specs, name[:64]), lead, wires, tail)
-    if problems := optics.dialect.problems(request, since):
+    request = model_setup.dialect.request(model_setup.ask(specs, name[:64]), lead, wires, tail)
+    if problems := model_setup.dialect.problems(request, since):
         renderer.forget()  # else the next prompt would be checked from here on only
-        raise InvalidPrompt(optics.dialect.name, problems)
+        raise InvalidPrompt(model_setup.dialect.name, problems)
     tokens = view.size.tokens + setup.tools_tokens + PROMPT_TOKENS + sum(block.tokens for block in blocks)
     return Prompt(
         name, view.facts.calls + 1, request, wires, tokens, None, setup, tuple(view.atoms), decided=view.facts.decided
     )
 
 
-def prompt_at(store: Store, name: str, optics: ModelSetup, call: int | None, now: View | None = None) -> Prompt:
+def prompt_at(store: Store, name: str, model_setup: ModelSetup, call: int | None, now: View | None = None) -> Prompt:
     """The prompt of a call: of the next one, or of a past one as it was sent, built again from the log."""
     view = now
     if call is not None or view is None:
         rows = log.branch(store.rows(name))
         if call is not None:
             rows = rows[: _place_of_call(rows, name, call)]
-        view = view_of(rows, name, optics)
+        view = view_of(rows, name, model_setup)
     specs = read_tools(msgspec.json.decode(view.facts.setup.tools)) if view.facts.setup else ()
-    prompt = build(name, view, optics, specs, Renderer(optics.dialect))
+    prompt = build(name, view, model_setup, specs, Renderer(model_setup.dialect))
     lines = block_lines(view.facts.context.blocks if view.facts.context else ())
     return msgspec.structs.replace(prompt, beside=tuple(lines))
 

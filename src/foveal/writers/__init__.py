@@ -3,28 +3,31 @@
     find("openai:gpt-5-mini")     a summariser by the name that a policy gives
     ask(summariser, question, …)  its accepted answer, or a typed reason why there is none
 
-The state of a session is carried by code, and the deterministic summary needs nothing of this package.
+Code carries the state of a session, and the deterministic summary needs nothing of this package.
 """
 
-from foveal.writers.breaker import Breaker
-from foveal.writers.call import AcceptedSummary, Cancel, FailedSummary, Judge, Spent, SummaryOutcome, ask
-from foveal.writers.port import Reply, Summariser, Unanswered
-from foveal.writers.prefetch import Speculation
-from foveal.writers.registry import find, register
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AcceptedSummary",
-    "Breaker",
-    "Cancel",
-    "FailedSummary",
-    "Judge",
-    "Reply",
-    "Speculation",
-    "Spent",
-    "Summariser",
-    "SummaryOutcome",
-    "Unanswered",
-    "ask",
-    "find",
-    "register",
-]
+from foveal.values.lazy import later
+
+if TYPE_CHECKING:
+    from foveal.writers.call import ask
+    from foveal.writers.port import Reply, Summariser, Unanswered
+    from foveal.writers.registry import find, register
+    from foveal.writers.summary_writer import SummaryWriter
+
+# A session without a summariser needs the checkpoint tool of this package and nothing else of it before its first fold.
+__getattr__ = later(
+    __name__,
+    {
+        "Reply": "port",
+        "Summariser": "port",
+        "SummaryWriter": "summary_writer",
+        "Unanswered": "port",
+        "ask": "call",
+        "find": "registry",
+        "register": "registry",
+    },
+)
+
+__all__ = ["Reply", "Summariser", "SummaryWriter", "Unanswered", "ask", "find", "register"]

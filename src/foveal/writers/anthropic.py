@@ -1,13 +1,11 @@
 """A summariser at Anthropic's endpoint, or one that speaks its format, through Anthropic's own SDK."""
 
-from collections.abc import Callable, Mapping
-from importlib.util import find_spec
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 from foveal.dialects import find_dialect
 from foveal.summary.question import Question, appended_instruction, messages_of
-from foveal.values.errors import MissingExtra
-from foveal.writers.endpoint import CUT_OFF, Endpoint, text_reply
+from foveal.writers.endpoint import CUT_OFF, Endpoint, require, text_reply
 from foveal.writers.port import Reply, Unanswered
 
 _SAME_PREFIX = ("system", "tools", "thinking", "tool_choice")
@@ -27,8 +25,7 @@ class AnthropicSummariser:
         timeout_s: float = 120.0,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        if find_spec("anthropic") is None:
-            raise MissingExtra("A summariser at Anthropic's endpoint", "anthropic")
+        require("anthropic", "A summariser at Anthropic's endpoint")
         self.model = model
         self._endpoint = Endpoint(base_url, api_key, timeout_s)
         self._options = dict(options or {})
@@ -39,14 +36,8 @@ class AnthropicSummariser:
     def __call__(self, question: Question) -> Reply:
         import anthropic  # noqa: PLC0415 - an extra, and slow to load
 
-        settings = self._endpoint.settings()
-        try:
-            with anthropic.Anthropic(**settings) as client:
-                call = cast("Callable[..., Any]", client.messages.create)  # its overloads are by literal arguments
-                body = call(**self._request(question)).to_dict()
-        except anthropic.AnthropicError as error:
-            raise self._endpoint.unanswered(error) from None
-        return _reply(body)
+        request = self._request(question)
+        return _reply(self._endpoint.post(anthropic.Anthropic, anthropic.AnthropicError, "messages.create", request))
 
     def _request(self, question: Question) -> dict[str, Any]:
         body: dict[str, Any] = {"model": self.model, "max_tokens": question.tokens} | self._options

@@ -24,7 +24,7 @@ class Breaker(msgspec.Struct, frozen=True):
         """Whether the summariser is not to be asked now."""
         return self.failures >= self.after and self.rested < self.rest
 
-    def heard(self, outcome: SummaryOutcome) -> "Breaker":
+    def after_outcome(self, outcome: SummaryOutcome) -> "Breaker":
         """After an outcome. What the caller cancelled says nothing about the summariser."""
         match outcome:
             case AcceptedSummary():
@@ -34,6 +34,6 @@ class Breaker(msgspec.Struct, frozen=True):
             case FailedSummary():
                 return msgspec.structs.replace(self, failures=self.failures + 1, rested=0)
 
-    def skipped(self) -> "Breaker":
+    def after_skip(self) -> "Breaker":
         """After a compaction that did not ask because it was open."""
         return msgspec.structs.replace(self, rested=self.rested + 1)

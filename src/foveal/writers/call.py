@@ -20,9 +20,9 @@ from foveal.summary.accept import Accepted, RefusalReason, Refused
 from foveal.summary.question import Question, again
 from foveal.values.entry import Usage
 from foveal.values.errors import BadInput
-from foveal.writers.faults import fault_of, hushed, told
+from foveal.writers.faults import describe, fault_of, without_secrets
 from foveal.writers.port import Fault, Reply, Summariser, Unanswered
-from foveal.writers.worker import Errand
+from foveal.writers.worker import WorkerCall
 
 SummaryFailure: TypeAlias = Fault | RefusalReason | Literal["deadline", "cancelled"]
 Judge: TypeAlias = Callable[[str, Question], Accepted | Refused]
@@ -67,7 +67,7 @@ class Cancel:
     """A button: whoever holds it can end an `ask` that is under way in another thread. It stays pressed."""
 
     def __init__(self) -> None:
-        self._errand: Errand | None = None
+        self._errand: WorkerCall | None = None
         self.pressed = False
 
     @property
@@ -80,7 +80,7 @@ class Cancel:
         if self._errand is not None:
             self._errand.give_up()
 
-    def watch(self, errand: Errand) -> None:
+    def watch(self, errand: WorkerCall) -> None:
         """From here on the button ends this errand. It may have been pressed while the errand was started."""
         self._errand = errand
         if self.pressed:
@@ -123,7 +123,7 @@ def ask(
 def _attempt(
     summariser: Summariser, question: Question, left_s: float, judge: Judge, cancel: Cancel
 ) -> tuple[Accepted | FailedSummary, Reply | None]:
-    errand = Errand(summariser, question)
+    errand = WorkerCall(summariser, question)
     cancel.watch(errand)
     try:
         in_time = errand.wait(left_s)
@@ -146,7 +146,7 @@ def _judged(result: object, question: Question, judge: Judge) -> tuple[Accepted 
         case Reply(str()):
             reply = result
         case _:
-            what = hushed(f"The summariser returned {type(result).__name__}, not text.")
+            what = without_secrets(f"The summariser returned {type(result).__name__}, not text.")
             return FailedSummary("not_text", what), None
     verdict = judge(reply.text, question)
     match verdict:
@@ -162,7 +162,7 @@ def _failure(error: BaseException) -> FailedSummary:
     """Cancellation has two classes of its own, one of which may not be loaded."""
     if type(error).__name__ == "CancelledError":
         return FailedSummary("cancelled", "The summariser was cancelled.")
-    return FailedSummary(fault_of(error), told(error))
+    return FailedSummary(fault_of(error), describe(error))
 
 
 def _sum(spent: Spent, reply: Reply | None, attempts: int, duration_s: float) -> Spent:

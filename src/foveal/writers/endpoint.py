@@ -1,11 +1,14 @@
 """What summarisers at an endpoint share: where the client is pointed to, what is never shown of it, what a text reply is."""
 
+from importlib.util import find_spec
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from foveal.values.entry import Message, Text, ToolCall, Usage
-from foveal.writers.faults import fault_of, hushed, told
+from foveal.values.errors import MissingExtra
+from foveal.writers.faults import describe, fault_of, without_secrets
 from foveal.writers.port import Reply, Unanswered
 
 CUT_OFF = "The answer was cut off at its limit of tokens; write a shorter one."
@@ -19,7 +22,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     timeout_s: float
 
     def __repr__(self) -> str:
-        return hushed(self.base_url) if self.base_url else "the provider's own endpoint"
+        return without_secrets(self.base_url) if self.base_url else "the provider's own endpoint"
 
     def settings(self) -> dict[str, Any]:
         """Arguments for the client.
@@ -34,10 +37,24 @@ class Endpoint(msgspec.Struct, frozen=True):
             settings["api_key"] = self.api_key
         return settings
 
+    def post(self, client: type[Any], errors: type[Exception], method: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Call a method of an SDK's client, named by its path, with this request; return the body of the response."""
+        try:
+            with client(**self.settings()) as opened:
+                return attrgetter(method)(opened)(**request).to_dict()
+        except errors as error:
+            raise self.unanswered(error) from None
+
     def unanswered(self, error: Exception) -> Unanswered:
         """The SDK's exception as ours, without the key, whoever put it there, and without its traceback's values."""
-        text = told(error)
+        text = describe(error)
         return Unanswered(fault_of(error), text.replace(self.api_key, "***") if self.api_key else text)
+
+
+def require(package: str, what: str) -> None:
+    """Raise `MissingExtra` if an SDK is not installed. The extra has the name of the package."""
+    if find_spec(package) is None:
+        raise MissingExtra(what, package)
 
 
 def text_reply(message: Message, usage: Usage | None) -> Reply:

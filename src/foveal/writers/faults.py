@@ -39,16 +39,16 @@ def fault_of(error: BaseException) -> Fault:
     return "rejected" if status in _REJECTED else "raised"
 
 
-def told(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """One line of what happened, short, and without keys."""
     text = _text(error)
     line = (
         text if isinstance(error, Unanswered) else f"{type(error).__name__}: {text}" if text else type(error).__name__
     )
-    return hushed(line)
+    return without_secrets(line)
 
 
-def hushed(text: str) -> str:
+def without_secrets(text: str) -> str:
     """The text in one line of bounded length, with what looks like a key or a password made unreadable."""
     line = _SECRET.sub("***", " ".join(text[: 8 * _MOST_CHARS].split()))
     return line if len(line) <= _MOST_CHARS else f"{line[: _MOST_CHARS - 1]}…"

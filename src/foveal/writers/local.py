@@ -17,7 +17,7 @@ import msgspec
 from foveal.summary.question import SECTIONS, Question, messages_of
 from foveal.values.entry import Usage
 from foveal.values.errors import BadInput, MissingExtra
-from foveal.writers.faults import fault_of, told
+from foveal.writers.faults import describe, fault_of
 from foveal.writers.openai_chat import chat_reply
 from foveal.writers.port import Reply, Unanswered
 
@@ -63,7 +63,7 @@ class LocalModel:
                 body: dict[str, Any] = self._server.handle_chat_completions(asked)
             except RuntimeError as error:  # the runtime cannot read its own JSON where it was cut off
                 fault = "cut_off" if "does not match" in str(error) else fault_of(error)
-                raise Unanswered(fault, f"The local model gave no answer: {told(error)}") from None
+                raise Unanswered(fault, f"The local model gave no answer: {describe(error)}") from None
         return _reply(body, self.path.stem)
 
     def _loaded(self) -> Any:
@@ -91,7 +91,7 @@ def _reply(body: dict[str, Any], model: str) -> Reply:
     """The runtime answers in OpenAI's chat format, or with an error object."""
     if "choices" not in body:
         error = RuntimeError(str(body.get("error") or body))
-        raise Unanswered(fault_of(error), f"The local model gave no answer: {told(error)}")
+        raise Unanswered(fault_of(error), f"The local model gave no answer: {describe(error)}")
     reply = chat_reply(body)
     usage = msgspec.structs.replace(reply.usage, model=model) if reply.usage else None
     return Reply(sections_from(reply.text, usage), usage, cost_usd=0.0)

@@ -1,13 +1,11 @@
 """A summariser at any endpoint that speaks OpenAI's chat format, through OpenAI's own SDK."""
 
-from collections.abc import Callable, Mapping
-from importlib.util import find_spec
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 from foveal.dialects import find_dialect
 from foveal.summary.question import Question, appended_instruction, messages_of
-from foveal.values.errors import MissingExtra
-from foveal.writers.endpoint import CUT_OFF, Endpoint, text_reply
+from foveal.writers.endpoint import CUT_OFF, Endpoint, require, text_reply
 from foveal.writers.port import Reply, Unanswered
 
 
@@ -27,8 +25,7 @@ class OpenAISummariser:
         thinking_tokens: int = 4_096,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        if find_spec("openai") is None:
-            raise MissingExtra("A summariser at an OpenAI-compatible endpoint", "openai")
+        require("openai", "A summariser at an OpenAI-compatible endpoint")
         self.model = model
         self._endpoint = Endpoint(base_url, api_key, timeout_s)
         self._thinking_tokens = thinking_tokens
@@ -40,16 +37,8 @@ class OpenAISummariser:
     def __call__(self, question: Question) -> Reply:
         import openai  # noqa: PLC0415 - an extra, and slow to load
 
-        settings = self._endpoint.settings()
-        try:
-            with openai.OpenAI(**settings) as client:
-                call = cast(
-                    "Callable[..., Any]", client.chat.completions.create
-                )  # its overloads are by literal arguments
-                body = call(**self._request(question)).to_dict()
-        except openai.OpenAIError as error:
-            raise self._endpoint.unanswered(error) from None
-        return chat_reply(body)
+        request = self._request(question)
+        return chat_reply(self._endpoint.post(openai.OpenAI, openai.OpenAIError, "chat.completions.create", request))
 
     def _request(self, question: Question) -> dict[str, Any]:
         # Compatible servers know the old name of the limit; OpenAI's newer models know the new one only.

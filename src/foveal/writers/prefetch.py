@@ -10,7 +10,7 @@ from foveal.writers.port import Summariser
 from foveal.writers.worker import THREAD_NAME
 
 
-class Speculation:
+class Prefetch:
     """At most one question under way, in daemon threads. An answer to a question that is no longer asked is dropped.
 
     The holder decides what still matches: it compares `question` with what it would ask now, and takes or drops.

@@ -4,29 +4,22 @@ from collections.abc import Callable
 from difflib import get_close_matches
 
 from foveal.values.errors import BadPolicy
+from foveal.writers.anthropic import AnthropicSummariser
+from foveal.writers.local import LocalModel
+from foveal.writers.openai_chat import OpenAISummariser
 from foveal.writers.port import Summariser
 
 
 def _openai(rest: str) -> Summariser:
-    from foveal.writers.openai_chat import OpenAISummariser  # noqa: PLC0415 - loaded when it is named
-
     model, at, base_url = rest.partition("@")
     return OpenAISummariser(model, base_url=base_url if at else None)
 
 
-def _anthropic(rest: str) -> Summariser:
-    from foveal.writers.anthropic import AnthropicSummariser  # noqa: PLC0415 - loaded when it is named
-
-    return AnthropicSummariser(rest)
-
-
-def _local(rest: str) -> Summariser:
-    from foveal.writers.local import LocalModel  # noqa: PLC0415 - loaded when it is named
-
-    return LocalModel(rest)
-
-
-_KINDS: dict[str, Callable[[str], Summariser]] = {"openai": _openai, "anthropic": _anthropic, "local": _local}
+_KINDS: dict[str, Callable[[str], Summariser]] = {
+    "openai": _openai,
+    "anthropic": AnthropicSummariser,
+    "local": LocalModel,
+}
 _registered: dict[str, Summariser] = {}
 
 

@@ -7,11 +7,11 @@ knows the rest.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
-from foveal import writers as summarisers
 from foveal.fit.stages.compact import Compact
 from foveal.fit.stages.summarise import Summarise
 from foveal.summary.accept import Accepted, Refused, accept
@@ -22,10 +22,15 @@ from foveal.summary.written import AnsweredRequest, Count, question_for, summary
 from foveal.values.entry import Fold, RangeFold
 from foveal.values.errors import SummaryFailed
 from foveal.values.events import CompactionEnded, CompactionStarted, Listener, SummaryRefused, tell
-from foveal.writers import AcceptedSummary, Breaker, FailedSummary, Judge, Speculation, Summariser, SummaryOutcome
+from foveal.writers.breaker import Breaker
+from foveal.writers.call import AcceptedSummary, FailedSummary, Judge, SummaryOutcome, ask
+from foveal.writers.port import Summariser
+from foveal.writers.prefetch import Prefetch
+from foveal.writers.registry import find
 
 CODE = "code"
 AGENT = "agent"
+NOTHING_FETCHED: Mapping[str, str] = MappingProxyType({})
 
 
 class SummaryWriter:
@@ -41,12 +46,12 @@ class SummaryWriter:
         stage: Summarise = Summarise(),  # noqa: B008 - frozen
     ) -> None:
         self._session, self._compact, self._listener = session, compact, listener
-        self._summariser = summariser or (summarisers.find(compact.summariser) if compact.summariser else None)
+        self._summariser = summariser or (find(compact.summariser) if compact.summariser else None)
         self._author = compact.summariser or getattr(summariser, "__name__", type(summariser).__name__)
         self._with_prose = partial(with_prose, standard=Standard(stage.score, stage.weights))
         self._breaker = Breaker()
         self._sent: AnsweredRequest | None = None
-        self._ahead = self._speculation()
+        self._ahead = self._new_prefetch()
         self._asked: tuple[int, ...] = ()
         """Places of the messages that the question under way is about."""
 
@@ -75,8 +80,8 @@ class SummaryWriter:
         steps: Sequence[FoldedMessage],
         *,
         count: Count,
-        shown: Callable[[], Iterable[str]],
-        fetched: Callable[[], Mapping[str, str]] = dict,
+        shown: Sequence[str] = (),
+        fetched: Mapping[str, str] = NOTHING_FETCHED,
         instructions: str = "",
         by_hand: bool = False,
         checkpoint: str = "",
@@ -91,14 +96,14 @@ class SummaryWriter:
         author, cost_usd = CODE, None
         item = summary_in(fold)
         if item and checkpoint:
-            fold = self._with_prose(fold, checkpoint, AGENT, count=count, shown=shown(), fetched=fetched())
+            fold = self._with_prose(fold, checkpoint, AGENT, count=count, shown=shown, fetched=fetched)
             author = AGENT
         elif item and steps and may_ask and self._summariser is not None:
             question = question_for(item, steps, count, instructions=instructions, sent=self._sent)
             outcome = self._outcome(question, steps, _judge(count, item), by_hand=by_hand)
             if isinstance(outcome, AcceptedSummary):
                 author, cost_usd = self._author, outcome.spent.cost_usd
-                fold = self._with_prose(fold, outcome.text, author, count=count, shown=shown(), fetched=fetched())
+                fold = self._with_prose(fold, outcome.text, author, count=count, shown=shown, fetched=fetched)
             elif outcome is not None:
                 self._refuse(outcome)
         took_ms = int((time.monotonic() - start) * 1_000)
@@ -117,20 +122,20 @@ class SummaryWriter:
         """What was answered ahead if it is about the same messages, else what is answered now; None while it rests."""
         outcome = None if by_hand else self._taken(steps)
         if outcome is not None:
-            self._breaker = self._breaker.heard(outcome)
+            self._breaker = self._breaker.after_outcome(outcome)
             if isinstance(outcome, AcceptedSummary):
                 return outcome
         if self._summariser is None or (self._breaker.is_open and not by_hand):
-            self._breaker = self._breaker.skipped()
+            self._breaker = self._breaker.after_skip()
             return outcome
-        outcome = summarisers.ask(
+        outcome = ask(
             self._summariser,
             question,
             deadline_s=self._compact.deadline_s,
             retries=self._compact.retries,
             judge=judge,
         )
-        self._breaker = self._breaker.heard(outcome)
+        self._breaker = self._breaker.after_outcome(outcome)
         return outcome
 
     def _taken(self, steps: Sequence[FoldedMessage]) -> SummaryOutcome | None:
@@ -149,10 +154,10 @@ class SummaryWriter:
         if self._compact.on_failure == "raise":
             raise SummaryFailed(self._author, failed.reason, failed.detail)
 
-    def _speculation(self) -> Speculation | None:
+    def _new_prefetch(self) -> Prefetch | None:
         if self._summariser is None:
             return None
-        return Speculation(self._summariser, deadline_s=self._compact.deadline_s, retries=self._compact.retries)
+        return Prefetch(self._summariser, deadline_s=self._compact.deadline_s, retries=self._compact.retries)
 
 
 def _judge(count: Count, item: RangeFold) -> Judge:

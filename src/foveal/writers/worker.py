@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 THREAD_NAME = "foveal-summariser"
 
 
-class Errand:
+class WorkerCall:
     """Started when it is made. `wait` tells whether it is over; `result` is then what came of it."""
 
     def __init__(self, summariser: Summariser, question: Question) -> None:

@@ -4,7 +4,9 @@ import io
 
 import pytest
 
-from foveal.context.files import FileReading, ReadLimits, documents, pictures, read_file
+from foveal.context.files import documents, pictures
+from foveal.context.files.attachment import read_file
+from foveal.context.files.read_options import ReadLimits, ReadOptions
 
 
 def words(text):
@@ -14,13 +16,13 @@ def words(text):
 
 @pytest.fixture
 def reading():
-    return FileReading(words, "k3v9x2m1qa", "claude")
+    return ReadOptions(words, "k3v9x2m1qa", "claude")
 
 
 @pytest.fixture
 def read():
     def read_bytes(name, data, *, family="claude", limits=None, **options):
-        reading = FileReading(words, "k3v9x2m1qa", family, limits=limits or ReadLimits(), **options)
+        reading = ReadOptions(words, "k3v9x2m1qa", family, limits=limits or ReadLimits(), **options)
         return read_file(io.BytesIO(data), name, reading)
 
     return read_bytes

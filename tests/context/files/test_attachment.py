@@ -8,8 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foveal import BadInput, Image, MissingExtra, Text
-from foveal.context.files import FileReading, ReadLimits, attach, read_file
+from foveal.context.files.attachment import attach, message_of, read_file
+from foveal.context.files.read_options import ReadLimits, ReadOptions
 from foveal.context.workspace import Workspace
+from foveal.stores.memory import MemoryStore
 
 from .conftest import words
 from .made import png, tarred, zipped
@@ -161,8 +163,9 @@ def test_an_attachment_is_a_message_of_the_user(space, tmp_path):
     path = tmp_path / "a.png"
     path.write_bytes(png(20, 10))
     found = attached(space, path, name="chart.png")
-    assert found.message.role == "user"
-    assert found.parts == (Text(found.shown), found.image)
+    message = message_of(found, MemoryStore(), guard=False)
+    assert message.role == "user"
+    assert message.parts == (Text(found.shown), found.image)
     assert isinstance(found.image, Image)
     assert found.name == "chart.png"
 
@@ -203,7 +206,7 @@ def test_a_path_can_be_read_without_a_workspace(tmp_path, reading):
 )
 def test_any_bytes_under_any_name_can_be_attached(name, start, rest):
     """The bytes are weighed exactly, and reading them again gives the same; nothing is raised but what to install."""
-    reading = FileReading(words, "k3v9x2m1qa", "claude")
+    reading = ReadOptions(words, "k3v9x2m1qa", "claude")
     try:
         first = read_file(io.BytesIO(start + rest), name, reading)
     except MissingExtra:

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from foveal.context.files import ReadLimits
+from foveal.context.files.read_options import ReadLimits
 
 from .made import docx, pdf, xlsx, zipped
 

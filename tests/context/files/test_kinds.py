@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.context.files import classify
+from foveal.context.files.kinds import classify
 
 from .made import docx, pdf, png, tarred, xlsx, zipped
 

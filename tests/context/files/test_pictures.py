@@ -5,8 +5,8 @@ import io
 import pytest
 
 from foveal import MissingExtra
-from foveal.context.files import ReadLimits
 from foveal.context.files.pictures import bounds_of
+from foveal.context.files.read_options import ReadLimits
 from foveal.models.counters import image_size, image_tokens
 
 from .made import png

@@ -5,8 +5,9 @@ import random
 
 import pytest
 
-from foveal.context.mentions import Registries, mentioned
-from foveal.context.skills import Skills, install_plan
+from foveal.agent.skill_install import install_plan
+from foveal.context.mentions import KnownNames, mentioned
+from foveal.context.skills import Skills
 from foveal.values.errors import BadInput
 
 PIECES = (
@@ -137,7 +138,7 @@ def test_no_hostile_name_opens_anything(tmp_path):
                 skills.resource("pdf", name)
             assert str(caught.value).isprintable()
         skills.suggest([name])
-        assert mentioned(f"@{name} @{{{name}}}", Registries(skills=skills.names)).skills in ((), ("pdf",))
+        assert mentioned(f"@{name} @{{{name}}}", KnownNames(skills=skills.names)).skills in ((), ("pdf",))
     assert everything(tmp_path) == before
 
 

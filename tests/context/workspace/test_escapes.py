@@ -6,7 +6,8 @@ import re
 import pytest
 
 from foveal import BadInput, FovealError, NotFound, StoreCorrupt
-from foveal.context.workspace import Workspace, descriptors
+from foveal.context import safe_paths
+from foveal.context.workspace import Workspace
 
 from .hostile import names
 
@@ -101,7 +102,7 @@ def test_a_swap_before_any_step_leads_nowhere(space, outside, monkeypatch):
             return real(path, flags, *rest, dir_fd=dir_fd)
 
         with monkeypatch.context() as patch:
-            patch.setattr(descriptors.os, "open", swapping)
+            patch.setattr(safe_paths.os, "open", swapping)
             try:
                 space.put(b"x", "x.txt")
             except BadInput:

@@ -8,19 +8,13 @@ an image scaled to what the provider takes. What cannot be read is shown by one 
 process of their own, with limits on pages, time and memory: a broken one costs a note, not the host.
 """
 
-from foveal.context.files.attachment import TRUST, Attachment, attach, read_file
-from foveal.context.files.kinds import Classified, classify
-from foveal.context.files.names import safe_name
-from foveal.context.files.reading import FileReading, ReadLimits
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "TRUST",
-    "Attachment",
-    "Classified",
-    "FileReading",
-    "ReadLimits",
-    "attach",
-    "classify",
-    "read_file",
-    "safe_name",
-]
+from foveal.values.lazy import later
+
+if TYPE_CHECKING:
+    from foveal.context.files.attachment import attach, message_of
+
+__getattr__ = later(__name__, {"attach": "attachment", "message_of": "attachment"})
+
+__all__ = ["attach", "message_of"]

@@ -8,18 +8,22 @@ from typing import BinaryIO
 
 import msgspec
 
+from foveal.context.file_names import FileKind, safe_name
 from foveal.context.files.archives import Listing, listing
-from foveal.context.files.decoding import decode
 from foveal.context.files.documents import read_document
+from foveal.context.files.encodings import decode
+from foveal.context.files.excerpts import FileBody, archive_body, table_body, text_body
 from foveal.context.files.kinds import HEAD_BYTES, Classified, classify
-from foveal.context.files.names import safe_name
 from foveal.context.files.pictures import fit_image
-from foveal.context.files.reading import FileReading, ReadLimits, many
-from foveal.context.files.showing import FileBody, archive_body, table_body, text_body
-from foveal.context.workspace import FileKind, Workspace
+from foveal.context.files.read_options import ReadLimits, ReadOptions, many
+from foveal.context.workspace import Workspace
 from foveal.context.workspace.space import open_source
 from foveal.models.counters import image_tokens
-from foveal.values.entry import Image, Message, Text, user
+from foveal.stores.large_results import keep_stream
+from foveal.stores.port import Store
+from foveal.text.guard import neutralise
+from foveal.values.codec import sendable
+from foveal.values.entry import Image, Message, Stored, Text
 
 TRUST = "file"
 """Whose word the text of an attachment is: nobody's but the file's."""
@@ -52,14 +56,6 @@ class Attachment(msgspec.Struct, frozen=True):
     file_id: str = ""
     """Under which the workspace keeps it; empty if it does not."""
 
-    @property
-    def parts(self) -> tuple[Text | Image, ...]:
-        return (Text(self.shown), self.image) if self.image else (Text(self.shown),)
-
-    @property
-    def message(self) -> Message:
-        return user(*self.parts)
-
 
 class _Given(msgspec.Struct, frozen=True):
     """What is known of a file before it is read."""
@@ -67,7 +63,7 @@ class _Given(msgspec.Struct, frozen=True):
     name: str
     kind: FileKind
     media_type: str
-    reading: FileReading
+    reading: ReadOptions
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -98,13 +94,24 @@ def attach(
     """
     given = Path(path).name if name is None else name
     stored = workspace.put(path, given)
-    reading = FileReading(count, ref, provider_family, limits=limits or ReadLimits())
+    reading = ReadOptions(count, ref, provider_family, limits=limits or ReadLimits())
     with workspace.stream(stored.id) as stream:
         return read_file(stream, given, reading, file_id=stored.id, place=stored.place)
 
 
+def message_of(file: Attachment, store: Store, *, guard: bool) -> Message:
+    """Return the message that shows a file. A text that is not shown whole is kept in the store, behind the entry's reference."""
+    first: Text | Stored = Text(file.shown)
+    if file.text is not None and not file.is_whole:
+        stored = keep_stream(store, [file.text.encode("utf-8", "surrogatepass")])
+        # Later steps do not neutralise the excerpt of a stored text, so it is neutralised here.
+        shown = sendable(file.shown)
+        first = msgspec.structs.replace(stored, shown=neutralise(shown) if guard else shown)
+    return Message("user", (first, file.image) if file.image else (first,))
+
+
 def read_file(
-    source: str | os.PathLike[str] | BinaryIO, name: str, reading: FileReading, *, file_id: str = "", place: str = ""
+    source: str | os.PathLike[str] | BinaryIO, name: str, reading: ReadOptions, *, file_id: str = "", place: str = ""
 ) -> Attachment:
     """Read a file, given by its path or open. `place` is where tools of the session find it.
 

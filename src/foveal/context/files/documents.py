@@ -14,7 +14,7 @@ from typing import BinaryIO
 import msgspec
 
 from foveal.context.files.archives import listing
-from foveal.context.files.reading import ReadLimits
+from foveal.context.files.read_options import ReadLimits
 from foveal.values.errors import MissingExtra
 
 _READER = Path(__file__).with_name("extract.py")

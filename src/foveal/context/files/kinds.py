@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from foveal.context.files.decoding import decode
-from foveal.context.workspace.types import UNKNOWN, FileKind, FileType, type_by_name
+from foveal.context.file_names import UNKNOWN, FileKind, FileType, type_by_name
+from foveal.context.files.encodings import decode
 
 HEAD_BYTES = 65_536
 _TAR_MAGIC = 257

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from foveal.context.files.reading import FileReading
+from foveal.context.files.read_options import ReadOptions
 from foveal.models.counters import image_size
 from foveal.values.entry import Image
 from foveal.values.errors import MissingExtra
@@ -61,7 +61,7 @@ def bounds_of(family: str) -> Bounds:
     return _BOUNDS.get(family, _STRICTEST)
 
 
-def fit_image(data: bytes, media_type: str, reading: FileReading) -> Picture:
+def fit_image(data: bytes, media_type: str, reading: ReadOptions) -> Picture:
     """The image within the bounds of its provider. `MissingExtra` if it has to be changed for that and Pillow is not there."""
     bounds, size = bounds_of(reading.family), image_size(data)
     if size and size[0] * size[1] > reading.limits.megapixels * 1_000_000:
@@ -94,7 +94,7 @@ def _is_whole(data: bytes, media_type: str) -> bool:
             return len(data) >= 8 + int.from_bytes(data[4:8], "little")
 
 
-def _decoded(data: bytes, media_type: str, reading: FileReading) -> Picture:
+def _decoded(data: bytes, media_type: str, reading: ReadOptions) -> Picture:
     pil: Any = import_module("PIL.Image")
     bounds = bounds_of(reading.family)
     try:

@@ -6,7 +6,7 @@ from io import StringIO
 import msgspec
 
 from foveal.context.files.kinds import separator
-from foveal.context.files.reading import many
+from foveal.context.files.read_options import many
 from foveal.text.shorten.cut import clip
 
 FIRST_ROWS = 10

@@ -1,14 +1,9 @@
-"""What a policy says of reminders: rules, and when a prompt counts as full. Apart from all that evaluates them."""
-
-from typing import Literal, TypeAlias
+"""A reminder rule as a policy file holds it."""
 
 import msgspec
 
-from foveal.context.reminders.templates import is_name
+from foveal.context.templates import is_name
 from foveal.values.errors import BadPolicy
-from foveal.values.events import Thresholds
-
-ReminderLevel: TypeAlias = Literal["info", "warning", "critical"]
 
 
 class ReminderRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -39,6 +34,3 @@ class ReminderRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
             raise BadPolicy(f"reminders.{self.id}.every is {self.every}; it is a positive number of calls")
         if self.once and self.every is not None:
             raise BadPolicy(f"reminders.{self.id} has both once and every; keep one of them")
-
-
-__all__ = ["ReminderLevel", "ReminderRule", "Thresholds"]

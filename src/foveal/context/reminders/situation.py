@@ -1,17 +1,16 @@
 """What reminders are about: one frozen value for each call. The session fills in what it knows and leaves out the rest."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from foveal.context.reminders.loops import Repeated
-from foveal.context.reminders.rule import ReminderLevel, Thresholds
-from foveal.context.reminders.templates import Value
+from foveal.context.templates import Value
 
 if TYPE_CHECKING:
     from foveal.summary.ledger.items import Todo
 
-
+ReminderLevel: TypeAlias = Literal["info", "warning", "critical"]
 CLOSED = frozenset(("completed", "done", "cancelled"))
 """What a todo's status says when nothing is left to do. Whatever else a model writes there is open."""
 
@@ -62,6 +61,3 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     one_shots: tuple[OneShot, ...] = ()
     facts: dict[str, Value] = {}
     """What the host knows; `fact:NAME` is the trigger of each."""
-
-
-__all__ = ["CLOSED", "OneShot", "ReminderLevel", "Situation", "Thresholds", "Upload"]

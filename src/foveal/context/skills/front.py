@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
-from foveal.context.skills.safe_paths import shown, text_of
+from foveal.context.safe_paths import shown, text_of
 from foveal.text.plain_yaml import plain_yaml
 from foveal.values.errors import BadInput, BadPolicy
 

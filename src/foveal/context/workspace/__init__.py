@@ -7,22 +7,19 @@
         outputs/  temp/  skills/
 
 No name that somebody else chose is ever a name on disk. Every folder is opened by its parent's descriptor without following
-links, so that what stands outside the root cannot be reached by any name, link or race.
+links, so that what lies outside the root cannot be reached by any name, link or race.
 """
 
 from foveal.context.workspace.cleaning import Cleaned, CleaningPlan, SessionFolder, clean, folders
 from foveal.context.workspace.skills import LinkedSkill
 from foveal.context.workspace.space import FOLDERS, MOST_BYTES, Folder, Workspace
 from foveal.context.workspace.stored import StoredFile
-from foveal.context.workspace.types import FileKind, FileType, type_by_name
 
 __all__ = [
     "FOLDERS",
     "MOST_BYTES",
     "Cleaned",
     "CleaningPlan",
-    "FileKind",
-    "FileType",
     "Folder",
     "LinkedSkill",
     "SessionFolder",
@@ -30,5 +27,4 @@ __all__ = [
     "Workspace",
     "clean",
     "folders",
-    "type_by_name",
 ]

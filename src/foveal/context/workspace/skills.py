@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.context.workspace.descriptors import (
+from foveal.context.safe_paths import (
     REMOVING,
     entries,
     inside,

@@ -1,15 +1,18 @@
 """One session's workspace: putting files in, listing them, reading them again."""
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias, get_args
 
 import msgspec
 
-from foveal.context.workspace.descriptors import (
+from foveal.context.file_names import disk_suffix, safe_name, type_by_name
+from foveal.context.mentions import KnownNames
+from foveal.context.safe_paths import (
     entries,
     inside,
     new_file,
@@ -18,6 +21,7 @@ from foveal.context.workspace.descriptors import (
     root_folder,
     write_all,
 )
+from foveal.context.source import ContextSource
 from foveal.context.workspace.skills import LinkedSkill, copy_skill
 from foveal.context.workspace.stored import (
     META,
@@ -30,8 +34,7 @@ from foveal.context.workspace.stored import (
     to_json,
     to_note,
 )
-from foveal.context.workspace.types import disk_suffix, type_by_name
-from foveal.values.errors import BadInput, NotFound, StoreCorrupt
+from foveal.values.errors import BadInput, FovealError, NotFound, StoreCorrupt
 
 Folder: TypeAlias = Literal["uploads", "outputs", "temp", "skills"]
 FileSource: TypeAlias = str | os.PathLike[str] | bytes | BinaryIO
@@ -131,6 +134,10 @@ class Workspace(msgspec.Struct, frozen=True):
     def path(self) -> Path:
         return self.root / folder_name(self.session)
 
+    def source(self) -> "UploadSource":
+        """Return the uploads of this workspace as a source of names for one session."""
+        return UploadSource(self)
+
     @contextmanager
     def _opened(self, folder: str) -> Generator[int]:
         if folder not in FOLDERS:
@@ -150,6 +157,29 @@ class Workspace(msgspec.Struct, frozen=True):
         if stored.folder != folder or stored.id + META != name or stored.file != stored.id + disk_suffix(stored.name):
             raise StoreCorrupt(f"{self.path}/{folder}/{name}", "the note of a stored file names another file")
         return stored
+
+
+class UploadSource(ContextSource):
+    """The names of attached files, which a user can mention."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    @property
+    def names(self) -> KnownNames:
+        return KnownNames(files=frozenset(self._files))
+
+    def attached(self, name: str, media_type: str) -> Mapping[str, tuple[str, ...]]:
+        self._files.add(name)
+        return {}
+
+    @cached_property
+    def _files(self) -> set[str]:
+        """Names of the files attached so far, also before the session was opened again."""
+        try:
+            return {safe_name(file.name) for file in self._workspace.list()}
+        except FovealError:  # cleaned, or damaged: `attach` says so
+            return set()
 
 
 def _write_card(folder: int, session: str) -> None:

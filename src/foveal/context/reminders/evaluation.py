@@ -21,10 +21,10 @@ from typing import NamedTuple
 import msgspec
 
 from foveal.context.reminders.rule import ReminderRule
-from foveal.context.reminders.rules import Ready, Rulebook
+from foveal.context.reminders.rulebook import Ready, Rulebook
 from foveal.context.reminders.situation import Situation
-from foveal.context.reminders.templates import VALUE_CHARS, Value, one_line
-from foveal.text.guard.neutral import neutralise_joined
+from foveal.context.templates import VALUE_CHARS, Value, one_line
+from foveal.text import guard
 from foveal.values.codec import sendable
 from foveal.values.entry import ONCE
 from foveal.values.trace import TraceLine
@@ -115,7 +115,7 @@ def _served(
 ) -> tuple[list[Reminder], dict[str, Suppressed]]:
     """All that is due with its size, and what of it has no room behind what comes before it."""
     said, over, left = list[Reminder](), dict[str, Suppressed](), most_tokens
-    for one, text in zip(due, neutralise_joined(tuple([one.item for one in due])), strict=True):
+    for one, text in zip(due, guard.neutralise_joined(tuple([one.item for one in due])), strict=True):
         tokens = count(f"{text}\n") + (0 if said else frame.tokens)
         if tokens > left:
             because = f"{tokens:,} tokens, and {left:,} of {most_tokens:,} are left"

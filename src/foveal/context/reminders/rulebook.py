@@ -11,8 +11,8 @@ import msgspec
 
 from foveal.context.reminders.catalogues import CATALOGUES
 from foveal.context.reminders.rule import ReminderRule
-from foveal.context.reminders.templates import Template, Value, checked, nearest
 from foveal.context.reminders.triggers import Trigger, TriggerCheck, find_trigger, known_triggers
+from foveal.context.templates import Template, Value, checked, nearest
 from foveal.values.errors import BadPolicy
 
 Catalogues: TypeAlias = Mapping[str, Mapping[str, str]]

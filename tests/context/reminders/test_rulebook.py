@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal import BadInput, BadPolicy
-from foveal.context.reminders import BUILT_IN, ReminderRule, Thresholds, Trigger, rulebook
+from foveal.context.reminders import ReminderRule, Trigger
 from foveal.context.reminders.catalogues import CATALOGUES, CHINESE, ENGLISH
-from foveal.context.reminders.templates import compiled, one_line
+from foveal.context.reminders.rulebook import BUILT_IN, rulebook
+from foveal.context.templates import compiled, one_line
+from foveal.values.events import Thresholds
 
 
 def test_every_built_in_rule_speaks_both_languages():

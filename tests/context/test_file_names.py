@@ -5,8 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.context.files import safe_name
-from foveal.context.files.names import MOST_CHARACTERS
+from foveal.context.file_names import MOST_CHARACTERS, safe_name
 
 
 def is_safe(name):

@@ -8,14 +8,15 @@ process, which hold keys. A list without hashes can bring another package tomorr
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from foveal.context.safe_paths import listed, opened_folder, read_file, shown, text_of
 from foveal.context.skills.front import Skill
-from foveal.context.skills.safe_paths import listed, opened_folder, read_file, shown, text_of
 from foveal.values.errors import BadInput
 
 REQUIREMENTS = "requirements.txt"
@@ -132,8 +133,6 @@ def _hooks(place: Path) -> dict[str, bytes]:
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> tuple[int, str]:
-    import subprocess  # noqa: PLC0415 - loaded by whoever installs
-
     try:
         done = subprocess.run(  # noqa: S603 - a list, no shell; names and versions are checked and come from a file
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT_S, check=False

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.context.reminders import FRESH, Repeated, Trail, found, repetition, update
+from foveal.context.reminders.loops import FRESH, Repeated, Trail, found, repetition, update
 from foveal.values.entry import Image, Message, Stored, Text, ToolCall, ToolResult, assistant, result, user
 
 

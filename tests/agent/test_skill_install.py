@@ -5,7 +5,8 @@ from hashlib import sha256
 
 import pytest
 
-from foveal.context.skills import Skills, install, install_plan
+from foveal.agent.skill_install import install, install_plan
+from foveal.context.skills import Skills
 from foveal.values.errors import BadInput
 
 HASH = "--hash=sha256:" + "0" * 64

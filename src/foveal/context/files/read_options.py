@@ -24,7 +24,7 @@ class ReadLimits(msgspec.Struct, frozen=True):
     megapixels: int = 80
 
 
-class FileReading(msgspec.Struct, frozen=True):
+class ReadOptions(msgspec.Struct, frozen=True):
     count: Callable[[str], int]
     ref: str
     """The reference under which the whole text will be kept."""

@@ -5,20 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal import BadInput
-from foveal.context.reminders import (
-    Frame,
-    OneShot,
-    ReminderRule,
-    Repeated,
-    Situation,
-    Thresholds,
-    Trigger,
-    Upload,
-    evaluate,
-    rulebook,
-)
+from foveal.context.reminders import ReminderRule, Trigger
+from foveal.context.reminders.evaluation import Frame, evaluate
+from foveal.context.reminders.loops import Repeated
+from foveal.context.reminders.rulebook import rulebook
+from foveal.context.reminders.situation import OneShot, Situation, Upload
 from foveal.summary.ledger.items import Todo
 from foveal.text.guard import tags
+from foveal.values.events import Thresholds
 
 
 def count(text):

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from foveal.context.file_names import one_line
 from foveal.context.files.archives import Listing
-from foveal.context.files.names import one_line
-from foveal.context.files.reading import FileReading, many
+from foveal.context.files.read_options import ReadOptions, many
 from foveal.context.files.tables import table_of
 from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.choose import kind_of, trim
+from foveal.text.shorten.outline import outline
 from foveal.text.shorten.reference import reference
 
 _OUTLINE_TOKENS = 200
@@ -25,12 +27,9 @@ class FileBody(msgspec.Struct, frozen=True):
     is_whole: bool
 
 
-def text_body(text: str, name: str, reading: FileReading) -> FileBody:
+def text_body(text: str, name: str, reading: ReadOptions) -> FileBody:
     if _is_small(text, reading):
         return FileBody(text, "", is_whole=True)
-    from foveal.text.shorten.choose import kind_of, trim  # noqa: PLC0415 - its patterns are compiled when first needed
-    from foveal.text.shorten.outline import outline  # noqa: PLC0415
-
     hint = f"file {name[-200:]}"
     few = outline(text, hint, kind_of(text, hint), _room(reading, _OUTLINE_TOKENS)) or ""
     is_long = text.count("\n") > _MOST_LINES
@@ -39,7 +38,7 @@ def text_body(text: str, name: str, reading: FileReading) -> FileBody:
     return FileBody(shown, few, is_whole=False)
 
 
-def table_body(text: str, media_type: str, reading: FileReading) -> FileBody | None:
+def table_body(text: str, media_type: str, reading: ReadOptions) -> FileBody | None:
     """A table by its shape and first rows; None if it is none after all."""
     table = table_of(text, media_type)
     if table is None:
@@ -51,7 +50,7 @@ def table_body(text: str, media_type: str, reading: FileReading) -> FileBody | N
     return FileBody(_fitted(table.first, reading, first=table.shape, last=rest), outline, is_whole=False)
 
 
-def archive_body(held: Listing, reading: FileReading) -> tuple[str, FileBody]:
+def archive_body(held: Listing, reading: ReadOptions) -> tuple[str, FileBody]:
     """The listing as a text, and what is shown of it."""
     lines = [f"{member.size_bytes:>12,}  {one_line(member.name)}" for member in held.members]
     shape = f"[archive: {many(held.count, 'member')}, {held.unpacked_bytes:,} bytes as it says; not unpacked]"
@@ -64,17 +63,17 @@ def archive_body(held: Listing, reading: FileReading) -> tuple[str, FileBody]:
     return text, FileBody(_fitted(lines, reading, first=shape, last=rest), shape, is_whole=False)
 
 
-def _is_small(text: str, reading: FileReading) -> bool:
+def _is_small(text: str, reading: ReadOptions) -> bool:
     if len(text) > reading.whole_bytes:
         return False
     return len(text.encode("utf-8", "surrogatepass")) <= reading.whole_bytes
 
 
-def _room(reading: FileReading, tokens: int) -> Room:
+def _room(reading: ReadOptions, tokens: int) -> Room:
     return Room(tokens, reading.count, reading.ref)
 
 
-def _fitted(lines: Sequence[str], reading: FileReading, *, first: str, last: str) -> str:
+def _fitted(lines: Sequence[str], reading: ReadOptions, *, first: str, last: str) -> str:
     """As many of the lines, from the first on, as there is room for."""
     most = len(lines)
     for _ in range(_ATTEMPTS):

@@ -1,0 +1,395 @@
+"""Which fences a prompt shows, where, and at what size.
+
+Theory of operation. For each call, `live_fences` leaves out expired fences, and `Placer` makes blocks of the rest:
+
+    injected ──► replaced by a newer one of its key, or empty          no block, no tags
+             ──► must be kept: whole, or the prompt is refused          `Placed.over`
+             ──► others: whole, cut to the share of their kind, or left out
+
+Fences that live as long as the session are served first, oldest first, so that a new one never changes bytes that were cached.
+Among the others, the newest is served first. Each decision is a `FenceOutcome`, and becomes a line of the trace.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from foveal.context.fences import (
+    BUILT_IN_KINDS,
+    STARTED,
+    FenceKind,
+    FenceRegistry,
+    Formatters,
+    Lifetime,
+    Turns,
+)
+from foveal.context.frame import tag_attributes, tag_name
+from foveal.project.view import View
+from foveal.text import guard
+from foveal.text.shorten.cut import boundary
+from foveal.values.codec import sendable
+from foveal.values.entry import Block, Fence
+from foveal.values.errors import BadInput, BadPolicy, OverBudget
+from foveal.values.events import Pressure
+from foveal.values.shown import JOINT, MESSAGE_TOKENS
+from foveal.values.trace import TraceLine
+
+Wrap: TypeAlias = Callable[[str, str, Mapping[str, str]], str]
+"""Puts the frame of a kind around a text with these attributes, and neutralises tags in the text."""
+FenceStatus: TypeAlias = Literal["shown", "cut", "left_out", "replaced", "expired", "empty"]
+
+_MOVES = "moves the prefix when it comes and goes"
+_LEAST_CHARS = 40
+"""Fewer characters of a cut text tell nothing."""
+_ATTEMPTS = 6
+_REMEMBERED = 1_024
+
+
+class FenceOutcome(msgspec.Struct, frozen=True):
+    """The decision on one fence in one call."""
+
+    fence: str
+    outcome: FenceStatus
+    because: str = ""
+    tokens: int = 0
+    """Tokens of the block that is sent."""
+    raw_tokens: int = 0
+    """Tokens of the whole fence."""
+
+    def line(self) -> TraceLine:
+        """Return the line of the trace for this outcome."""
+        shown = {"shown": "full", "cut": "trimmed"}.get(self.outcome, "hidden")
+        return TraceLine(self.fence, "fence", shown, "fence", self.because, self.tokens, self.raw_tokens)
+
+
+class FenceOverflow(msgspec.Struct, frozen=True):
+    """Mandatory fences that do not fit."""
+
+    limit: int
+    parts: dict[str, int]
+
+    def error(self) -> OverBudget:
+        advice = "Raise the limit or the share of these fences, shorten them, or let them be cut (must_keep = false)."
+        return OverBudget(self.limit, self.parts, advice=advice)
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """The fences of one call, in the order of the prompt."""
+
+    blocks: tuple[Block, ...]
+    outcomes: tuple[FenceOutcome, ...]
+    over: FenceOverflow | None = None
+
+
+class ShownFences(NamedTuple):
+    """The fences of one call as blocks, each counted as a message of its own, with their lines of the trace."""
+
+    blocks: tuple[Block, ...] = ()
+    lines: tuple[TraceLine, ...] = ()
+    tokens: int = 0
+    mandatory: int = 0
+    """Tokens of the blocks that may not be cut."""
+    expired: tuple[Fence, ...] = ()
+    """Fences whose time has passed; their lines say so, and the view need not keep them."""
+
+
+class PromptFences:
+    """The fences of one session as its prompts show them."""
+
+    def __init__(
+        self, kinds: Iterable[FenceKind], formatters: Formatters, *, count: Callable[[str], int], wrap: Wrap
+    ) -> None:
+        for kind in kinds:
+            _check(kind)
+        known = (*BUILT_IN_KINDS, *kinds, STARTED)
+        self.registry = FenceRegistry(known, formatters)
+        self._described = {kind.name: _describe(kind) for kind in known}
+        self._mandatory = frozenset(kind.name for kind in known if kind.must_keep)
+        self._lasting = frozenset(kind.name for kind in known if kind.lifetime == "session")
+        self._placer = Placer(self.registry, count=count, wrap=wrap)
+        self._last: tuple[Placed | None, ShownFences] = None, ShownFences()
+
+    def fence(self, view: View, kind: str, text: str, *, key: str | None, attributes: Mapping[str, str]) -> Fence:
+        """Return a fence of a kind for the next call. Raise an error now if no tag can hold its attributes."""
+        guard.wrap("fence", ".", nonce="", attributes=tag_attributes(attributes))
+        return self.registry.fence(kind, text, attributes, call=view.facts.calls + 1, turn=next_turn(view), key=key)
+
+    def shown(self, view: View, pressure: Pressure, share: float) -> ShownFences:
+        """Return the fences of the next call. Optional fences take at most this share of the room."""
+        passing = [fence for fence in view.facts.fences if fence.kind not in self._lasting]
+        alive, lines, expired = self._alive(view) if passing else (view.facts.fences, list[TraceLine](), ())
+        if not alive:
+            return ShownFences(lines=tuple(lines), expired=expired)
+        placed = self._placer.place(alive, budget_tokens=pressure.limit)
+        if placed.over:
+            raise placed.over.error()
+        if share < 1:
+            least = sum(block.tokens for block in placed.blocks if self._is_mandatory(block))
+            budget = least + int((pressure.limit - least) * share)
+            placed = self._placer.place(alive, budget_tokens=budget)
+        if self._last[0] is not placed:
+            self._last = placed, self._as_messages(placed)
+        fences = _with_places(view, self._last[1])
+        return fences._replace(lines=(*fences.lines, *lines), expired=expired)
+
+    def _alive(self, view: View) -> tuple[tuple[Fence, ...], list[TraceLine], tuple[Fence, ...]]:
+        """Return the live fences, lines for the others, and those of the others that have expired."""
+        known = tuple(fence for fence in view.facts.fences if fence.kind in self._described)
+        alive, gone = live_fences(known, self.registry, call=view.facts.calls + 1, turn=next_turn(view))
+        lines = [outcome.line() for outcome in gone]
+        if len(known) < len(view.facts.fences):
+            strange = (fence for fence in view.facts.fences if fence.kind not in self._described)
+            lines += (FenceOutcome(fence.name, "left_out", "the policy has no such kind").line() for fence in strange)
+        return alive, lines, tuple(set(known).difference(alive)) if gone else ()
+
+    def _is_mandatory(self, block: Block) -> bool:
+        return block.name.partition(":")[0] in self._mandatory
+
+    def _as_messages(self, placed: Placed) -> ShownFences:
+        """Return the blocks, each counted as a message of its own: some formats join them, others do not."""
+        outcomes = {(outcome.fence, outcome.tokens): outcome for outcome in placed.outcomes if outcome.tokens}
+        lines = [self._line(outcomes[one.name, one.tokens]) for one in placed.blocks]
+        blocks = tuple(
+            msgspec.structs.replace(one, tokens=line.tokens, because=line.because, raw_tokens=line.raw_tokens)
+            for one, line in zip(placed.blocks, lines, strict=True)
+        )
+        hidden = [outcome.line() for outcome in placed.outcomes if not outcome.tokens]
+        mandatory = sum(block.tokens for block in blocks if self._is_mandatory(block))
+        return ShownFences(blocks, (*lines, *hidden), sum(block.tokens for block in blocks), mandatory)
+
+    def _line(self, outcome: FenceOutcome) -> TraceLine:
+        line, described = outcome.line(), self._described[outcome.fence.partition(":")[0]]
+        return msgspec.structs.replace(
+            line,
+            because=f"{described}; {line.because}" if line.because else described,
+            tokens=line.tokens + MESSAGE_TOKENS,
+            raw_tokens=line.raw_tokens + MESSAGE_TOKENS,
+        )
+
+
+def next_turn(view: View) -> int:
+    """Return the number of the turn the next call belongs to.
+
+    A new turn starts if the last one was answered and no user message followed.
+    """
+    request = view.place(view.facts.last_user)
+    for at in range(len(view.atoms) - 1, -1, -1):
+        if at == request:
+            return view.facts.turns
+        if view.atoms[at].kind != "user":  # a file, or a result that came late, is no request
+            return view.facts.turns + (view.atoms[at].kind in ("assistant", "system"))
+    return view.facts.turns + 1
+
+
+def live_fences(
+    fences: Iterable[Fence], registry: FenceRegistry, *, call: int, turn: int
+) -> tuple[tuple[Fence, ...], tuple[FenceOutcome, ...]]:
+    """Return the fences that are still live, and the outcomes of those that have expired."""
+    alive, gone = list[Fence](), list[FenceOutcome]()
+    for fence in fences:
+        if because := _expired(fence, registry.kind(fence.kind).lifetime, call, turn):
+            gone.append(FenceOutcome(fence.name, "expired", because))
+        else:
+            alive.append(fence)
+    return tuple(alive), tuple(gone)
+
+
+def _expired(fence: Fence, lifetime: Lifetime, call: int, turn: int) -> str:
+    match lifetime:
+        case "session":
+            return ""
+        case "call":
+            return f"for call {fence.call} only" if call > fence.call else ""
+        case "turn":
+            return f"for turn {fence.turn} only" if turn > fence.turn else ""
+        case Turns(turns):
+            return f"for {turns:,} turns from turn {fence.turn}" if turn - fence.turn >= turns else ""
+
+
+class _Framed(NamedTuple):
+    """A text in its frame, as it is sent."""
+
+    text: str
+    tokens: int
+
+
+_F = TypeVar("_F", _Framed, _Framed | None)
+
+
+class _Case(NamedTuple):
+    """One fence that may be shown: its place in the order of injection, its kind, and its whole text in the frame."""
+
+    at: int
+    fence: Fence
+    kind: FenceKind
+    whole: _Framed
+
+
+class Placer:
+    """Makes blocks of fences, and remembers them: a fence that stays is framed and counted once."""
+
+    def __init__(self, registry: FenceRegistry, *, count: Callable[[str], int], wrap: Wrap) -> None:
+        self._registry, self._count, self._wrap = registry, count, wrap
+        self._known: dict[tuple[Fence, int | None], _Framed | None] = {}
+        self._last: tuple[tuple[Fence, ...], int, Placed] = (), 0, Placed((), ())
+
+    def place(self, fences: Sequence[Fence], *, budget_tokens: int) -> Placed:
+        """Return blocks for these fences, which are given in the order in which they were injected."""
+        # Within a turn, most calls have the fences of the call before.
+        if self._last[:2] != (given := (tuple(fences), budget_tokens)):
+            self._last = *given, self._place(*given)
+        return self._last[2]
+
+    def _place(self, fences: tuple[Fence, ...], budget_tokens: int) -> Placed:
+        kept, outcomes = dict[int, tuple[_Case, _Framed]](), dict[int, FenceOutcome]()
+        shown = [(i, fence, self._registry.kind(fence.kind)) for i, fence in _newest(fences, outcomes)]
+        cases = [_Case(i, fence, kind, self._whole(fence)) for i, fence, kind in shown]
+        mandatory = [case for case in cases if case.kind.must_keep]
+        for case in mandatory:
+            kept[case.at] = case, case.whole
+            outcomes[case.at] = _outcome(case, case.whole, "must be kept")
+        self._serve([case for case in cases if not case.kind.must_keep], budget_tokens, kept, outcomes)
+        order = sorted(kept.values(), key=lambda pair: (*self._registry.place_of(pair[0].kind), pair[0].at))
+        blocks = tuple(
+            Block(case.fence.name, "fence", case.kind.role, case.kind.placement, framed.text, framed.tokens)
+            for case, framed in order
+        )
+        return Placed(blocks, tuple(outcomes[i] for i in sorted(outcomes)), _overflow(mandatory, budget_tokens))
+
+    def _serve(
+        self,
+        cases: list[_Case],
+        budget: int,
+        kept: dict[int, tuple[_Case, _Framed]],
+        outcomes: dict[int, FenceOutcome],
+    ) -> None:
+        """Give the room that mandatory fences leave to the others, to no kind more than its share."""
+        left = budget - sum(framed.tokens for _, framed in kept.values())
+        taken = dict[str, int]()
+        for case in sorted(cases, key=_priority):
+            own = int(case.kind.share * budget) - taken.get(case.kind.name, 0)
+            room, whose = (own, f"the share of {case.kind.name}") if own <= left else (left, "the budget")
+            framed = case.whole if case.whole.tokens <= room else self._cut(case, room)
+            because = "" if framed is case.whole else f"{whose} leaves {max(0, room):,} tokens"
+            outcomes[case.at] = _outcome(case, framed, because)
+            if framed:
+                kept[case.at] = case, framed
+                left -= framed.tokens
+                taken[case.kind.name] = taken.get(case.kind.name, 0) + framed.tokens
+
+    def _whole(self, fence: Fence) -> _Framed:
+        known = self._known.get((fence, None))
+        return known or self._remember((fence, None), self._framed(fence, fence.text))
+
+    def _cut(self, case: _Case, room: int) -> _Framed | None:
+        key = case.fence, room
+        return self._known[key] if key in self._known else self._remember(key, self._beginning(case, room))
+
+    def _beginning(self, case: _Case, room: int) -> _Framed | None:
+        """Return as much of the text as there is room for, in a whole frame, with a note of how much is missing."""
+        text = case.fence.text
+        chars = len(text) * max(0, room) // case.whole.tokens
+        for _ in range(_ATTEMPTS):
+            at = boundary(text, chars)
+            if at < _LEAST_CHARS:
+                return None
+            note = f"[… {len(text) - at:,} of {len(text):,} characters left out]"
+            framed = self._framed(case.fence, f"{text[:at].rstrip()}\n{note}")
+            if framed.tokens <= room:
+                return framed
+            chars = int(chars * room / framed.tokens * 0.95) - 8
+        return None
+
+    def _framed(self, fence: Fence, text: str) -> _Framed:
+        sent = sendable(self._wrap(fence.kind, text, dict(fence.attributes)))
+        return _Framed(sent, self._count(sent) + JOINT.tokens)
+
+    def _remember(self, key: tuple[Fence, int | None], framed: _F) -> _F:
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[key] = framed
+        return framed
+
+
+def _newest(fences: Sequence[Fence], outcomes: dict[int, FenceOutcome]) -> Iterator[tuple[int, Fence]]:
+    """Yield the fences that have something to show, with their places. Outcomes of the others are added to `outcomes`."""
+    identities = [fence.identity for fence in fences]
+    last = {identity: i for i, identity in enumerate(identities)}
+    for i, (fence, identity) in enumerate(zip(fences, identities, strict=True)):
+        if last[identity] != i:
+            outcomes[i] = FenceOutcome(fence.name, "replaced", "a newer one took its place")
+        elif not fence.text.strip():
+            outcomes[i] = FenceOutcome(fence.name, "empty", "it has no text")
+        else:
+            yield i, fence
+
+
+def _outcome(case: _Case, framed: _Framed | None, because: str) -> FenceOutcome:
+    raw = case.whole.tokens
+    moves = _MOVES if framed and case.kind.moves_prefix else ""
+    because = "; ".join(filter(None, (because, case.fence.note, moves)))
+    if framed is None:
+        return FenceOutcome(case.fence.name, "left_out", because, 0, raw)
+    return FenceOutcome(case.fence.name, "shown" if framed is case.whole else "cut", because, framed.tokens, raw)
+
+
+def _overflow(mandatory: Sequence[_Case], budget: int) -> FenceOverflow | None:
+    """Return the mandatory fences that exceed the budget, or else the share of their kind."""
+    sizes = dict[FenceKind, int]()
+    for case in mandatory:
+        sizes[case.kind] = sizes.get(case.kind, 0) + case.whole.tokens
+    if sum(sizes.values()) > budget:
+        return FenceOverflow(budget, {f"fences {kind.name}": tokens for kind, tokens in sizes.items()})
+    for kind, tokens in sizes.items():
+        if tokens > (most := int(kind.share * budget)):
+            return FenceOverflow(most, {f"fences {kind.name}": tokens})
+    return None
+
+
+def _priority(case: _Case) -> tuple[bool, int]:
+    """Return the sort key of a fence in the order of service."""
+    lasts = case.kind.lifetime == "session"
+    return not lasts, case.at if lasts else -case.at
+
+
+def _with_places(view: View, fences: ShownFences) -> ShownFences:
+    """Return the fences with blocks moved to the tail whose placement has no request or result in the view."""
+    if view.facts.last_user:
+        return fences
+    absent = {"before_request", "after_request"}
+    if not any(atom.kind == "tools" for atom in view.atoms):
+        absent.add("after_result")
+    if not any(block.placement in absent for block in fences.blocks):
+        return fences
+    blocks = (
+        msgspec.structs.replace(block, placement="tail") if block.placement in absent else block
+        for block in fences.blocks
+    )
+    return fences._replace(blocks=tuple(blocks))
+
+
+def _check(kind: FenceKind) -> None:
+    """Raise `BadPolicy` if no tag or no prompt can hold fences of this kind."""
+    try:
+        guard.fence_kind(tag_name(kind.name))
+    except BadInput as error:
+        raise BadPolicy(f"fences.{kind.name}: {error}") from None
+    if kind.placement == "after_system" and kind.role != "system":
+        raise BadPolicy(
+            f"fences.{kind.name} stands after the system prompt, which is the host's own word; "
+            'say role = "system" if its content may be that, or place it elsewhere'
+        )
+
+
+def _describe(kind: FenceKind) -> str:
+    """Return the reason that the trace gives for every fence of a kind."""
+    match kind.lifetime:
+        case Turns(turns):
+            lasts = f"{turns:,} turns"
+        case "session":
+            lasts = "the session"
+        case passing:
+            lasts = f"this {passing}"
+    share = f", at most {kind.share:.0%} of the budget" if kind.share < 1 else ""
+    return f"{kind.placement}, as {kind.role}, for {lasts}{share}"

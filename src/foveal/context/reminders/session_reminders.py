@@ -1,0 +1,147 @@
+"""The reminders of one session: the state that its rules look at, followed message by message."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+
+from foveal.context.frame import SessionFrame
+from foveal.context.injection import NextCall
+from foveal.context.options import ContextOptions
+from foveal.context.reminders.evaluation import MOST_TOKENS, Frame, Reminded, evaluate
+from foveal.context.reminders.loops import FRESH, found, update
+from foveal.context.reminders.rulebook import rulebook
+from foveal.context.reminders.situation import OneShot, Situation, Upload
+from foveal.context.reminders.triggers import Trigger
+from foveal.fit.stages.superseded import POLLING
+from foveal.project.view import View
+from foveal.summary.ledger import EMPTY, LedgerStep
+from foveal.summary.ledger import update as update_ledger
+from foveal.summary.ledger.extractors import todos
+from foveal.summary.state import decode
+from foveal.values.entry import Block, Message, ReminderLine, ToolCall
+from foveal.values.events import Pressure
+from foveal.values.shown import JOINT, MESSAGE_TOKENS
+from foveal.values.trace import TraceLine, block_lines
+
+
+class ShownReminders(NamedTuple):
+    """The reminders of one call as at most one block, with their lines of the trace."""
+
+    blocks: tuple[Block, ...]
+    lines: tuple[TraceLine, ...]
+    tokens: int
+
+
+class SessionReminders:
+    """Follows one session and evaluates its rules for each call."""
+
+    def __init__(
+        self, options: ContextOptions, triggers: Iterable[Trigger], frame: SessionFrame, count: Callable[[str], int]
+    ) -> None:
+        self._book = rulebook(
+            options.reminders, language=options.language, catalogues=options.catalogues, triggers=triggers
+        )
+        self._session_frame, self._count = frame, count
+        self._trail, self._streak, self._ledger = FRESH, 0, EMPTY
+        self._news: dict[str, tuple[object, ...]] = {}
+        """News since the last prompt, by the field of a situation."""
+        self._delivered: dict[str, tuple[object, ...]] = {}
+        """News in the prompt that is not answered yet: a prompt that is asked for again repeats them."""
+
+    def follow(self, view: View) -> None:
+        """Begin anew with the state of a session that exists already."""
+        self._trail, self._streak = FRESH, 0
+        self._ledger = msgspec.structs.replace(EMPTY, todos=decode(view.facts.summary.state).ledger.todos)
+        for atom in view.atoms:
+            for item in atom.items:
+                parts = tuple(shown.part for shown in item.shown if shown.part is not None)
+                self.observe(item.seq, Message(item.role, parts, item.model))
+
+    def observe(self, place: int, message: Message) -> None:
+        """Take a message into account."""
+        if message.role == "assistant":
+            self._delivered = {}
+        self._trail = update(self._trail, message, polling=POLLING)
+        calls = sum(isinstance(part, ToolCall) for part in message.parts)
+        self._streak = 0 if message.role == "user" else self._streak + calls
+        self._ledger = update_ledger(self._ledger, (LedgerStep("", message, place),), (todos,))
+
+    def remind(self, name: str, text: str) -> None:
+        """Show a text of the host in the next call only."""
+        one = OneShot(name, text)
+        taken = {once.id for once in self._all_news().get("one_shots", ()) if isinstance(once, OneShot) and once != one}
+        number = next(n for n in range(1, len(taken) + 2) if _numbered(name, n) not in taken)
+        self.add_news({"one_shots": (OneShot(_numbered(name, number), text),)})
+
+    def add_news(self, news: Mapping[str, tuple[object, ...]]) -> None:
+        """Add values to fields of the next call's situation: `uploads`, `mentioned_tools`, `new_instructions`, …"""
+        for field, values in news.items():
+            self._news[field] = (*self._news.get(field, ()), *values)
+
+    def add_upload(self, name: str, kind: str, size_bytes: int, ref: str) -> None:
+        """Add an attached file to the next call's situation."""
+        self.add_news({"uploads": (Upload(name, kind, size_bytes, ref),)})
+
+    def shown(
+        self,
+        view: View,
+        *,
+        pressure: Pressure,
+        next_call: NextCall,
+        turn: int,
+        offered: frozenset[str],
+        known: Mapping[str, str],
+        has_room: bool,
+    ) -> ShownReminders:
+        """Return the reminders of the next call. `known` are fields of the situation that others know."""
+        level = pressure.level
+        situation = Situation(
+            call=view.facts.calls + 1,
+            turn=turn,
+            steps_left=next_call.steps_left,
+            used_tokens=pressure.tokens,
+            limit_tokens=pressure.limit,
+            pressure=None if level == "none" else level,
+            todos=self._ledger.todos,
+            repeated=found(self._trail),
+            streak=self._streak,
+            offered_tools=offered,
+            facts=next_call.facts,
+        )
+        situation = msgspec.structs.replace(situation, **known, **self._all_news())
+        count, most = view.projection.measure.count, MOST_TOKENS if has_room else 0
+        said = evaluate(self._book, situation, view.facts.reminded, count=count, frame=self._frame, most_tokens=most)
+        blocks = _block(said)
+        lines = (*block_lines(blocks), *[one.line() for one in said.suppressed])
+        return ShownReminders(blocks, lines, said.tokens)
+
+    def sent(self) -> None:
+        """Note that a prompt was built. Its news stay in the following prompts until the model answers."""
+        self._delivered, self._news = self._all_news(), {}
+
+    @cached_property
+    def _frame(self) -> Frame:
+        """The frame of all reminders, counted as a message of its own: some formats join it to another, others do not."""
+        opening, closing = self._session_frame.tags("reminder")
+        return Frame(opening, closing, self._count(opening) + self._count(closing) + JOINT.tokens + MESSAGE_TOKENS)
+
+    def _all_news(self) -> dict[str, tuple[object, ...]]:
+        fields = (*self._delivered, *self._news)
+        return {
+            field: tuple(dict.fromkeys((*self._delivered.get(field, ()), *self._news.get(field, ()))))
+            for field in fields
+        }
+
+
+def _block(said: Reminded) -> tuple[Block, ...]:
+    """Return all reminders of a call as one block; none if there are no reminders."""
+    if not said.reminders:
+        return ()
+    parts = tuple([ReminderLine(one.id, one.tokens, one.because) for one in said.reminders])
+    return (Block("reminders", "reminder", "user", "tail", said.text, said.tokens, said=parts),)
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}-{number}"
