@@ -67,7 +67,7 @@ def _append(store: Store, name: str, mark: Pin | Unpin) -> None:
     if isinstance(mark, Pin) and mark.text and mark.text not in recall.read(store, name, f"{mark.entry}..{mark.entry}"):
         raise BadEntry(f"the passage to pin, {mark.text[:40]!r}, does not stand in entry {mark.entry}")
     try:
-        writer = store.hold(name)
+        writer = store.acquire(name)
     except SessionHeld as error:
         what = str(error).partition(". ")[0]
         raise SessionHeld(f"{what}; nothing was written. Close it there, or pin from there") from None

@@ -103,7 +103,7 @@ class Session:
         self._planner = Planner(store, name, self._optics)
         self._allowed, self._surroundings = None if tools is None else frozenset(tools), surroundings
         self._company: Company = Alone()
-        self._writer = store.hold(name, takeover=takeover)
+        self._writer = store.acquire(name, takeover=takeover)
         try:
             self._view = open_view(store, name, self._optics)
             if surroundings or policy.fences or policy.remind or policy.clock is not None or self._view.fences:
