@@ -46,6 +46,7 @@ _CLASSES = {"d": r"\p{Nd}", "D": r"\P{Nd}", "w": r"\p{L}\p{N}_", "s": _SPACES}
 """The escapes for classes, as they are written between brackets. `\\W` and `\\S` have no such form: see `_outside`."""
 _NEGATED = {"W": "w", "S": "s"}
 _SEAMS = {"b": r"\b", "B": r"\B", "A": "^", "Z": "$", "z": "$"}
+_BOUNDARIES = (r"\b", r"\B")
 _CONTROLS = frozenset("trfv")
 _LINE_BREAK = "it is matched line by line, and no line holds a line break"
 _REASONS = {
@@ -78,26 +79,20 @@ class LinePattern:
             raise BadInput(f"the pattern has {len(text):,} characters; {MOST_PATTERN_CHARACTERS} is the most")
         flags, body = ("i", text[4:]) if text.startswith("(?i)") else ("", text)
         tokens = list(_tokens(text, body))
-        self._plain = _compiled(text, f"(?m{flags}:{''.join(token for token, _ in tokens)})")
+        self._plain = self._loose = _compiled(text, f"(?m{flags}:{''.join(token for token, _ in tokens)})")
         self._flagged = None
-        if any(token in (r"\b", r"\B") for token, _ in tokens):
+        if any(token in _BOUNDARIES for token, _ in tokens):
+            loose = ("(?:)" if token in _BOUNDARIES else token for token, _ in tokens)
+            self._loose = _compiled(text, f"(?m{flags}:{''.join(loose)})")
             atoms = (f"(?:(?s:.){token}(?s:.))" if is_atom else token for token, is_atom in tokens)
             self._flagged = _compiled(text, rf"\A(?s:...)*?(?{flags}:{''.join(atoms)})")
 
     def lines_in(self, text: str) -> set[int]:
         """Return the numbers, from 0, of the lines of the text that match."""
-        if self._flagged and not text.isascii():
-            return {number for number, line in enumerate(text.split("\n")) if self.end_in(line) is not None}
-        data, found = _encoded(text), set[int]()
-        number = at = 0
-        while match := self._plain.search(data, at):
-            number += data.count(b"\n", at, match.start())
-            found.add(number)
-            at = data.find(b"\n", match.end()) + 1
-            number += 1
-            if not at:
-                break
-        return found
+        if not self._flagged or text.isascii():
+            return set(_lines(self._plain, text))
+        lines = text.split("\n")  # flagging is slow: only lines that match without their boundaries are looked at
+        return {number for number in _lines(self._loose, text) if self.end_in(lines[number]) is not None}
 
     def end_in(self, line: str) -> int | None:
         """Return how many characters of the line there are up to the end of its first match; None if it does not match."""
@@ -196,6 +191,18 @@ def _compiled(text: str, pattern: str) -> _Compiled:
         reason, _, piece = error.args[0].decode("utf-8", "replace").partition(": ")
         known = next((words for start, words in _REASONS.items() if reason.startswith(start)), reason)
         _refuse(text, known.format(piece.removesuffix("?") if len(piece) > 1 else piece))
+
+
+def _lines(pattern: _Compiled, text: str) -> Iterator[int]:
+    data = _encoded(text)
+    number = at = 0
+    while match := pattern.search(data, at):
+        number += data.count(b"\n", at, match.start())
+        yield number
+        at = data.find(b"\n", match.end()) + 1
+        number += 1
+        if not at:
+            return
 
 
 def _refuse(text: str, reason: str) -> NoReturn:
