@@ -35,7 +35,7 @@ from foveal.session.planner import Offer, Planner, fetched_often
 from foveal.session.policy import Policy
 from foveal.session.rebuild import build, open_view, prompt_at, told_retention, view_of
 from foveal.stores import rows as log
-from foveal.stores.port import Store
+from foveal.stores.port import Draft, Store
 from foveal.values.entry import Body, Entry, Fence, Fold, Pin, Rewind, Setup, ToolCall, user
 from foveal.values.errors import BadEntry, BadInput, ContextOverflow, NotFound, OverBudget
 from foveal.values.events import Listener, Pressure, ignore
@@ -273,8 +273,9 @@ class Session:
         found = self._store.find(self.name, entry_id)
         if len(found) != 1:
             raise NotFound(f"session {self.name!r} has no entry {entry_id!r} to rewind to")
-        entry = Entry(self._new_id(), found[0].id, self._clock_ms(), self.author, Rewind(reason))
-        (seq,) = self._writer.append([log.to_draft(entry)])
+        body, payload = log.encoded(Rewind(reason))
+        entry = Entry(self._new_id(), found[0].id, self._clock_ms(), self.author, body)
+        (seq,) = self._writer.append([log.to_draft(entry, payload)])
         self._take(seq, entry)
         return entry
 
@@ -318,7 +319,9 @@ class Session:
         """Take what a parent gives, all of it or none; where it was begun before, the references that are new to it."""
         is_new = self._view.head is None
         given = [gift for gift in given if is_new or not self._has(gift.id)]
-        bodies: list[tuple[str, Body]] = [(gift.id, log.checked_message(gift.message)) for gift in given]
+        bodies: list[tuple[str, Body | log.EncodedBody]] = [
+            (gift.id, log.checked_message(gift.message)) for gift in given
+        ]
         if is_new:
             beside = [(self._new_id(), fence) for fence in fences]
             bodies = [*beside, *bodies, *((self._new_id(), body) for body in self._bodies(user(task)))]
@@ -401,37 +404,45 @@ class Session:
         self._keep([fold], [self._new_id()], with_snapshot=False)
         self._snapshot_due = 0  # the view is at its smallest now: write it with the next append
 
-    def _known(self, bodies: list[Body], ids: list[str]) -> Entry | None:
+    def _known(self, bodies: list[log.EncodedBody], ids: list[str]) -> Entry | None:
         """The entry of an append that was made before: a retry comes from further on in the log than the first attempt."""
         row = next((row for row in self._store.find(self.name, ids[0]) if row.id == ids[0]), None)
         if row is None:
             return None
         entry = log.to_entry(row, self.name)
-        if entry.body != bodies[0]:
+        if entry.body != bodies[0].body:
             raise BadEntry(
                 f"entry id {ids[0]} is already in the log at place {row.seq} with other content; nothing was written. "
                 "Give every new entry an id of its own."
             )
         return entry
 
-    def _bodies(self, item: object) -> list[Body]:
+    def _bodies(self, item: object) -> list[log.EncodedBody]:
         optics = self._optics
         spoken = Spoken(optics.dialect, optics.model, optics.facts.window)
         return bodies(item, self._store, self.name, spoken, estimated=self._estimated)
 
     def _keep(
-        self, bodies: Sequence[Body], ids: Sequence[str], *, attached: Collection[str] = (), with_snapshot: bool = True
+        self,
+        bodies: Sequence[Body | log.EncodedBody],
+        ids: Sequence[str],
+        *,
+        attached: Collection[str] = (),
+        with_snapshot: bool = True,
     ) -> list[Entry]:
         """Write entries, all of them or none. Those whose ids are in `attached` are put there rather than said by anybody."""
         entries: list[Entry] = []
+        drafts: list[Draft] = []
         parent = self._view.head
-        for body, entry_id in zip(bodies, ids, strict=True):
+        for item, entry_id in zip(bodies, ids, strict=True):
             author = ATTACHED if entry_id in attached else self.author
+            body, payload = log.encoded(item)
             entries.append(Entry(entry_id, parent, self._clock_ms(), author, body))
+            drafts.append(log.to_draft(entries[-1], payload))
             parent = entry_id
         due = with_snapshot and self._view.seq >= self._snapshot_due
         frozen = snapshot.dump(self._view) if due else None
-        seqs = self._writer.append([log.to_draft(entry) for entry in entries], snapshot=frozen)
+        seqs = self._writer.append(drafts, snapshot=frozen)
         if due:
             self._snapshot_due = self._view.seq + max(SNAPSHOT_EVERY, len(self._view.atoms))
         for seq, entry in zip(seqs, entries, strict=True):
