@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from foveal.stores.doctor import STRAY, examine
+from foveal.stores.sqlite.doctor import STRAY, examine
 from foveal.stores.port import Draft, Store, Writer
 from foveal.stores.sqlite import SqliteStore
 from foveal.values.codec import decode, encode
@@ -91,7 +91,7 @@ def write_session(store: Store, session: str, pipe: int, run: int, is_sabotaged:
 
 
 def write_for_ever(store: Store, session: str, pipe: int, run: int, is_sabotaged: bool) -> None:
-    writer = store.hold(session)
+    writer = store.acquire(session)
     rng = random.Random(f"{run} {session}")
     for number in itertools.count():
         size = rng.choice((1, 1, 1, 2, 3, 5))

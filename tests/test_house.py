@@ -14,9 +14,9 @@ import foveal
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-FILE_LINES = 500
+FILE_LINES = 600
 FUNCTION_LINES = 60
-PUBLIC_METHODS = 7
+PUBLIC_METHODS = 8
 BANNED_NAMES = re.compile(r"Manager|Handler|Helper|Util|Base|Impl|Info")
 REGISTRIES = re.compile(
     "|".join(("pypi" + r"\.org", "files.python" + "hosted", "registry.npm" + "js", "deb." + "debian"))

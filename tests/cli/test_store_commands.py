@@ -7,9 +7,9 @@ import apsw
 import pytest
 
 from foveal import open_store, user
-from foveal.recall.search.index_files import index_file
 from foveal.session.session import Session
 from foveal.stores.artifacts import artifacts_folder
+from foveal.stores.sqlite.index import index_file
 
 HEADINGS = ["model", "window", "output", "input", "$", "output", "$", "cache", "read", "$", "write", "$"]
 

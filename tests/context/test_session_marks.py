@@ -140,7 +140,7 @@ def test_a_lost_mark_is_seen_and_mended() -> None:
         step(session, n, time=f"12:{n:02}")
     session.close()
     salvaged, lost = MemoryStore(), 0
-    with_hole = salvaged.hold("s")
+    with_hole = salvaged.acquire("s")
     for row in store.rows("s"):
         is_mark = isinstance(to_entry(row, "s").body, PromptContext)
         lost += is_mark

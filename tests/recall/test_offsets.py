@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import foveal
-from foveal.recall import Fetch, decoding, fetch, offsets, read
+from foveal.recall import Fetch, fetch, offsets, read, text_blocks
 from foveal.recall.search import search
 from foveal.stores.artifacts import FileArtifacts
 from foveal.stores.sqlite import SqliteStore
@@ -24,7 +24,7 @@ BLOCK = 64
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks so small that every text has many."""
-    monkeypatch.setattr(decoding, "BLOCK_BYTES", BLOCK)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", BLOCK)
     monkeypatch.setattr(offsets, "BLOCK_BYTES", BLOCK)
     monkeypatch.setattr(offsets, "LEAST_BYTES", 1)
 

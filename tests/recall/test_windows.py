@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foveal.recall.decoding import BLOCK_BYTES, decoded
+from foveal.recall.text_blocks import BLOCK_BYTES, decoded
 from foveal.recall.windows import TextWindow, character_window, line_window
 
 BREAKS = st.text(alphabet="ab\n\r\f\u0085\u2028\0é\ud800", max_size=60)

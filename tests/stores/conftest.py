@@ -76,7 +76,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("template") / "store.db"
     store = SqliteStore(path)
     for number in range(3):
-        writer = store.hold(f"s{number}")
+        writer = store.acquire(f"s{number}")
         parent = None
         for i in range(30):
             name = f"s{number}-{i:03}"

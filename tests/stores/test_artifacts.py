@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from foveal.stores.artifact_card import EDGE_BYTES, CardBuilder
 from foveal.stores.artifacts import FileArtifacts
-from foveal.values.errors import BadInput, StoreCorrupt, StoreFailed, StoreFull
+from foveal.values.errors import BadInput, NotFound, StoreCorrupt, StoreFailed, StoreFull
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def test_nothing_outside_the_folder_can_be_named(folder: Path, name: str) -> Non
     acts = (
         lambda: artifacts.read(name),
         lambda: artifacts.span(name, 0, 1),
-        lambda: artifacts.beside(name),
-        lambda: artifacts.keep_beside(name, b"x"),
+        lambda: artifacts.sidecar(name),
+        lambda: artifacts.write_sidecar(name, b"x"),
     )
     for act in acts:
         with pytest.raises(BadInput, match="is not an artifact"):
@@ -61,10 +61,10 @@ def test_what_lies_beside_an_artifact_can_be_replaced(folder: Path) -> None:
     """It is no artifact itself, and leaves nothing else behind."""
     artifacts = FileArtifacts(folder)
     name = artifacts.put([b"content"]).sha256
-    assert artifacts.beside(name) is None
+    assert artifacts.sidecar(name) is None
     for data in (b"one", b"two"):
-        artifacts.keep_beside(name, data)
-    assert artifacts.beside(name) == b"two"
+        artifacts.write_sidecar(name, data)
+    assert artifacts.sidecar(name) == b"two"
     assert files(folder) == [f"{name[:2]}/{name}", f"{name[:2]}/{name}.offsets"]
     assert b"".join(artifacts.read(name)) == b"content"
 
@@ -75,7 +75,7 @@ def test_a_span_is_what_lies_there(folder: Path) -> None:
     name = artifacts.put([b"0123456789"]).sha256
     assert [artifacts.span(name, start, 4) for start in (0, 3, 8, 20)] == [b"0123", b"3456", b"89", b""]
     (folder / name[:2] / name).unlink()
-    with pytest.raises(StoreFailed):
+    with pytest.raises(NotFound):
         artifacts.span(name, 0, 1)
 
 

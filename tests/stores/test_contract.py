@@ -1,12 +1,14 @@
 """Our stores keep the promises of the port."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+import apsw
 import pytest
 
-from foveal.stores.memory import MemoryStore
-from foveal.stores.port import Store
-from foveal.stores.sqlite import SqliteStore
+from foveal.stores.memory import MemoryArtifacts, MemoryStore
+from foveal.stores.port import SearchIndex, Store
+from foveal.stores.sqlite import MemoryIndex, SqliteStore
 from foveal.testing.store_contract import StoreContract
 
 
@@ -26,3 +28,82 @@ class TestSqliteStore(StoreContract):
     def reopen(self, store: Store) -> Store:
         store.close()
         return SqliteStore(self.path)
+
+
+class _LongSpan(MemoryArtifacts):
+    def span(self, sha256: str, start: int, size: int) -> bytes:
+        return super().span(sha256, start, size + 1)
+
+
+class _LateSpan(MemoryArtifacts):
+    def span(self, sha256: str, start: int, size: int) -> bytes:
+        return super().span(sha256, start + 1, size)
+
+
+class _NoSidecar(MemoryArtifacts):
+    def write_sidecar(self, sha256: str, data: bytes) -> None:
+        pass
+
+
+class _OneSidecar(MemoryArtifacts):
+    def write_sidecar(self, sha256: str, data: bytes) -> None:
+        for name in self._kept:
+            super().write_sidecar(name, data)
+
+
+class _SidecarInPlace(MemoryArtifacts):
+    def write_sidecar(self, sha256: str, data: bytes) -> None:
+        self._kept[sha256] = data
+        super().write_sidecar(sha256, data)
+
+
+class _NewIndexes(MemoryStore):
+    def index(self, session: str) -> SearchIndex:
+        return MemoryIndex()
+
+
+class _OneIndex(MemoryStore):
+    def index(self, session: str) -> SearchIndex:
+        return super().index("the same for all")
+
+
+class _StubbornIndex(MemoryIndex):
+    def clear(self) -> None:
+        pass
+
+
+class _UnclearedIndexes(MemoryStore):
+    def index(self, session: str) -> SearchIndex:
+        if session not in self._indexes:
+            self._indexes[session] = _StubbornIndex()
+        return super().index(session)
+
+
+def with_artifacts(artifacts: MemoryArtifacts) -> MemoryStore:
+    store = MemoryStore()
+    store._artifacts = artifacts
+    return store
+
+
+@pytest.mark.parametrize(
+    ("make", "test"),
+    [
+        (lambda: with_artifacts(_LongSpan()), "test_a_span_is_read_alone"),
+        (lambda: with_artifacts(_LateSpan()), "test_a_span_is_read_alone"),
+        (lambda: with_artifacts(_NoSidecar()), "test_a_sidecar_belongs_to_one_artifact"),
+        (lambda: with_artifacts(_OneSidecar()), "test_a_sidecar_belongs_to_one_artifact"),
+        (lambda: with_artifacts(_SidecarInPlace()), "test_a_sidecar_belongs_to_one_artifact"),
+        (_NewIndexes, "test_an_index_keeps_its_tables_from_one_opening_to_the_next"),
+        (_OneIndex, "test_an_index_keeps_its_tables_from_one_opening_to_the_next"),
+        (_UnclearedIndexes, "test_a_cleared_index_is_empty_and_of_use"),
+    ],
+)
+def test_a_store_that_breaks_a_promise_fails_the_contract(make: Callable[[], Store], test: str) -> None:
+    """Each planted fault in spans, sidecars or indexes is found by the contract test of that capability."""
+
+    class Contract(StoreContract):
+        def make_store(self) -> Store:
+            return make()
+
+    with pytest.raises((AssertionError, apsw.SQLError)):
+        getattr(Contract(), test)()

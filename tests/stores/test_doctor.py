@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from foveal.stores.artifacts import artifacts_folder
-from foveal.stores.doctor import STRAY, examine, salvage, sweep
 from foveal.stores.port import Draft, Row
 from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite.doctor import STRAY, examine, salvage, sweep
 from foveal.values.codec import decode, encode
 from foveal.values.entry import Note, user
 from foveal.values.errors import BadInput, SchemaTooNew, StoreError
@@ -56,7 +56,7 @@ def test_an_empty_store_has_no_damage(path: Path) -> None:
 def test_a_store_in_use_can_be_examined(filled: Path) -> None:
     """What another handle has committed but not yet checkpointed is seen."""
     store = SqliteStore(filled)
-    store.hold("new").append([Draft("a", None, 1, "me", encode(user("hello")))])
+    store.acquire("new").append([Draft("a", None, 1, "me", encode(user("hello")))])
     assert examine(filled).entries == 91
     store.close()
 
@@ -89,7 +89,7 @@ def test_every_damaged_row_is_listed(filled: Path) -> None:
 def test_a_payload_that_is_no_entry_is_listed(path: Path) -> None:
     """A row can be whole and yet not be something that Foveal wrote."""
     store = SqliteStore(path)
-    store.hold("s").append([Draft("a", None, 1, "me", b"not an entry")])
+    store.acquire("s").append([Draft("a", None, 1, "me", b"not an entry")])
     store.close()
     assert places(path) == ["session s, entry 1"]
 
@@ -256,7 +256,7 @@ def test_a_log_of_another_history_is_listed(filled: Path, tmp_path: Path) -> Non
     """A last row that is consistent in itself, but is not the one that the session's record was sealed with, is damage."""
     other = tmp_path / "other.db"
     store = SqliteStore(other)
-    writer = store.hold("s1")
+    writer = store.acquire("s1")
     writer.append(
         [Draft(row.id, row.parent, row.time_ms, row.author, row.payload) for row in rows_of(filled, "s1")[:29]]
     )

@@ -7,16 +7,16 @@ import sys
 import msgspec
 import pytest
 
-from foveal.stores.lease import Lease, myself, pack, unpack
+from foveal.stores.lease import Lease, pack, this_process, unpack
 
 
 def altered(**changes: object) -> Lease:
-    return msgspec.structs.replace(myself(0), **changes)
+    return msgspec.structs.replace(this_process(0), **changes)
 
 
 def test_this_process_lives() -> None:
     """The holder that was just written down is alive, and survives being written down."""
-    holder = myself(1_700_000_000_000)
+    holder = this_process(1_700_000_000_000)
     assert holder.lives()
     assert unpack(pack(holder)) == holder
     assert f"pid {os.getpid()}" in str(holder)
@@ -25,7 +25,7 @@ def test_this_process_lives() -> None:
 
 def test_two_holders_of_one_process_differ() -> None:
     """Each hold has a token of its own."""
-    assert myself(0) != myself(0)
+    assert this_process(0) != this_process(0)
 
 
 def test_a_process_on_another_host_counts_as_alive() -> None:

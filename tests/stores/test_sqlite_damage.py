@@ -8,9 +8,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from foveal.stores.doctor import examine
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite.doctor import examine
 from foveal.values.errors import StoreCorrupt, StoreError
 
 FLIPS = 400
@@ -151,15 +151,15 @@ def test_every_field_of_a_row_is_covered(filled: Path, change: str) -> None:
 def test_a_log_that_lost_its_end_is_noticed(filled: Path) -> None:
     """Rows missing at the end are noticed by holding, appending and reading."""
     store = SqliteStore(filled)
-    writer = store.hold("s1")
+    writer = store.acquire("s1")
     tampered(filled, "DELETE FROM entries WHERE id = 's1-029'")
     with pytest.raises(StoreCorrupt, match="ends at entry 29, its record says 30"):
         writer.append([Draft("new", None, 1, "me", b"x")])
     with pytest.raises(StoreCorrupt, match="session s1"):
-        store.hold("s1", takeover=True)
+        store.acquire("s1", takeover=True)
     with pytest.raises(StoreCorrupt, match="entry 30: it is missing"):
         list(store.rows("s1"))
-    assert store.hold("s2").append([Draft("new", None, 1, "me", b"x")]) == [31]
+    assert store.acquire("s2").append([Draft("new", None, 1, "me", b"x")]) == [31]
     store.close()
 
 
@@ -181,7 +181,7 @@ def test_a_changed_session_record_is_noticed(filled: Path, change: str) -> None:
     with pytest.raises(StoreCorrupt, match="session s1"):
         store.rows("s1")
     with pytest.raises(StoreCorrupt, match="session s1"):
-        store.hold("s1")
+        store.acquire("s1")
     assert len(list(store.rows("s0"))) == 30
     store.close()
 
@@ -201,7 +201,7 @@ def test_a_damaged_snapshot_is_ignored(filled: Path, change: str) -> None:
     store = SqliteStore(filled)
     assert store.snapshot("s1") is None
     assert store.snapshot("s2") is not None
-    store.hold("s1").append([], snapshot=b"fresh")
+    store.acquire("s1").append([], snapshot=b"fresh")
     snapshot = store.snapshot("s1")
     assert snapshot is not None
     assert (snapshot.seq, snapshot.payload) == (30, b"fresh")
@@ -221,7 +221,7 @@ def test_a_wal_of_another_store_is_reported_or_ignored(filled: Path, tmp_path: P
     """A swapped -wal file never gives other rows silently."""
     other = tmp_path / "other.db"
     stranger = SqliteStore(other)
-    stranger.hold("s1").append([Draft("x", None, 1, "me", b"y" * 9000)])
+    stranger.acquire("s1").append([Draft("x", None, 1, "me", b"y" * 9000)])
     shutil.copy(f"{other}-wal", f"{filled}-wal")
     stranger.close()
     try:

@@ -7,9 +7,9 @@ from typing import Any
 import apsw
 import pytest
 
-from foveal.stores.doctor import examine
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite.doctor import examine
 from foveal.values.errors import StoreCorrupt, StoreFailed, StoreFull
 
 FULL = """
@@ -18,7 +18,7 @@ from foveal.values.errors import StoreFull
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 store = SqliteStore(sys.argv[1])
-writers = [store.hold("a"), store.hold("b")]
+writers = [store.acquire("a"), store.acquire("b")]
 _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, most))
 acknowledged, refused = [], 0
@@ -87,19 +87,19 @@ def failing(store: SqliteStore, statement: str, error: Exception, code: int = 0)
 def test_an_io_error_poisons_the_handle(path: Path, statement: str) -> None:
     """After one I/O error every later write fails, although the disk would take it; a new handle works."""
     store = SqliteStore(path)
-    writer = store.hold("s")
+    writer = store.acquire("s")
     writer.append([Draft("a", None, 1, "me", b"x")])
     failing(store, statement, apsw.IOError("disk I/O error"), apsw.SQLITE_IOERR_FSYNC)
     for name in ("b", "c", "d"):
         with pytest.raises(StoreFailed, match="open the store again"):
             writer.append([Draft(name, None, 1, "me", b"x")])
     with pytest.raises(StoreFailed):
-        store.hold("t")
+        store.acquire("t")
     assert [row.id for row in store.rows("s")] == ["a"]
     writer.release()
     store.close()
     again = SqliteStore(path)
-    assert again.hold("s", takeover=True).append([Draft("b", None, 1, "me", b"x")]) == [2]
+    assert again.acquire("s", takeover=True).append([Draft("b", None, 1, "me", b"x")]) == [2]
     again.close()
 
 
@@ -107,7 +107,7 @@ def test_an_io_error_poisons_the_handle(path: Path, statement: str) -> None:
 def test_a_full_disk_in_any_step_leaves_nothing_behind(path: Path, statement: str) -> None:
     """Whichever statement runs out of space, the append is wholly undone and its retry is written once."""
     store = SqliteStore(path)
-    writer = store.hold("s")
+    writer = store.acquire("s")
     failing(store, statement, apsw.FullError("database or disk is full"))
     given = [Draft(name, None, 1, "me", b"x") for name in "ab"]
     with pytest.raises(StoreFull):
@@ -121,7 +121,7 @@ def test_a_full_disk_in_any_step_leaves_nothing_behind(path: Path, statement: st
 def test_damage_met_while_writing_is_named(path: Path) -> None:
     """SQLite's own finding of damage becomes StoreCorrupt, and does not poison the handle for other sessions."""
     store = SqliteStore(path)
-    writer = store.hold("s")
+    writer = store.acquire("s")
     failing(store, "INSERT INTO entries", apsw.CorruptError("database disk image is malformed"))
     with pytest.raises(StoreCorrupt, match="malformed"):
         writer.append([Draft("a", None, 1, "me", b"x")])
@@ -131,9 +131,9 @@ def test_damage_met_while_writing_is_named(path: Path) -> None:
 
 def test_a_failed_checkpoint_poisons_the_handle(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sync that fails while the WAL is carried over is not tried again: the second would seem to succeed."""
-    monkeypatch.setattr("foveal.stores.group_commit.CHECKPOINT_PAGES", 1)
+    monkeypatch.setattr("foveal.stores.sqlite.group_commit.CHECKPOINT_PAGES", 1)
     store = SqliteStore(path)
-    writer = store.hold("s")
+    writer = store.acquire("s")
 
     def checkpoint(**_: object) -> None:
         raise apsw.IOError("disk I/O error")

@@ -11,8 +11,8 @@ from typing import Any
 import apsw
 import pytest
 
-from foveal.stores.schema import APPLICATION_ID, SCHEMA_VERSION, require_sqlite
 from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION, require_sqlite
 from foveal.values.errors import SchemaTooNew, StoreCorrupt, StoreError
 
 
@@ -141,7 +141,7 @@ def test_many_processes_may_make_the_same_store(path: Path, child: Callable[...,
     """Whoever comes first makes the tables; nobody fails."""
     code = (
         "import sys; from foveal.stores.sqlite import SqliteStore; sys.stdin.readline();"
-        "SqliteStore(sys.argv[1]).hold(sys.argv[2]).release(); print('made')"
+        "SqliteStore(sys.argv[1]).acquire(sys.argv[2]).release(); print('made')"
     )
     makers = [child(code, path, f"s{number}") for number in range(4)]
     for maker in makers:

@@ -21,7 +21,7 @@ from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 store = SqliteStore(sys.argv[1])
 try:
-    writer = store.hold("s")
+    writer = store.acquire("s")
 except SessionHeld as error:
     print("SessionHeld", error, flush=True)
     sys.exit()
@@ -57,10 +57,10 @@ def test_a_dead_holder_is_succeeded_silently(path: Path, child: Callable[..., An
     assert holder.hear() == "held"
     store = SqliteStore(path)
     with pytest.raises(SessionHeld):
-        store.hold("s")
+        store.acquire("s")
     holder.process.kill()
     holder.process.wait()
-    assert store.hold("s").epoch == 2
+    assert store.acquire("s").epoch == 2
     store.close()
 
 
@@ -71,7 +71,7 @@ def test_a_killed_process_that_nobody_waited_for_is_dead(path: Path, child: Call
     holder.process.kill()
     os.waitid(os.P_PID, holder.process.pid, os.WEXITED | os.WNOWAIT)
     store = SqliteStore(path)
-    assert store.hold("s").epoch == 2
+    assert store.acquire("s").epoch == 2
     store.close()
 
 
@@ -86,8 +86,8 @@ def test_a_stopped_writer_is_fenced_when_it_wakes_up(path: Path, child: Callable
     zombie.tell("while-stopped")
     store = SqliteStore(path)
     with pytest.raises(SessionHeld):  # stopped is not dead
-        store.hold("s")
-    assert store.hold("s", takeover=True).append([entry("after")]) == [2]
+        store.acquire("s")
+    assert store.acquire("s", takeover=True).append([entry("after")]) == [2]
     os.kill(zombie.process.pid, signal.SIGCONT)
     said = zombie.hear()
     assert said.startswith("LeaseLost")
@@ -99,11 +99,11 @@ def test_a_stopped_writer_is_fenced_when_it_wakes_up(path: Path, child: Callable
 def test_another_handle_of_this_process_is_refused(path: Path) -> None:
     """The process that holds the session is alive, even if it is this one."""
     one, two = SqliteStore(path), SqliteStore(path)
-    writer = one.hold("s")
+    writer = one.acquire("s")
     with pytest.raises(SessionHeld, match=f"pid {os.getpid()}"):
-        two.hold("s")
+        two.acquire("s")
     writer.release()
-    assert two.hold("s").append([entry("a")]) == [1]
+    assert two.acquire("s").append([entry("a")]) == [1]
     one.close()
     two.close()
 
@@ -111,8 +111,8 @@ def test_another_handle_of_this_process_is_refused(path: Path) -> None:
 def test_closing_releases_what_was_held(path: Path) -> None:
     """A closed handle leaves no holder behind."""
     one, two = SqliteStore(path), SqliteStore(path)
-    one.hold("a")
-    one.hold("b")
+    one.acquire("a")
+    one.acquire("b")
     one.close()
     assert [card.holder for card in two.cards()] == [None, None]
     two.close()
@@ -125,13 +125,13 @@ from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 store = SqliteStore(sys.argv[1])
 if sys.argv[2] == "held":
-    writer = store.hold("s")
+    writer = store.acquire("s")
     writer.append([Draft("a", None, 1, "me", b"x")])
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # newer Pythons warn of forking with threads, which is what is tested
     pid = os.fork()
 if pid == 0:
-    uses = [lambda: store.cards(), lambda: store.hold("t"), lambda: store.rows("s")]
+    uses = [lambda: store.cards(), lambda: store.acquire("t"), lambda: store.rows("s")]
     if sys.argv[2] == "held":
         uses.append(lambda: writer.append([Draft("b", None, 1, "me", b"x")]))
     for use in uses:
@@ -143,7 +143,7 @@ if pid == 0:
     store.close()
     os._exit(0)
 os.waitpid(pid, 0)
-print("parent", *(writer if sys.argv[2] == "held" else store.hold("s")).append([Draft("c", None, 1, "me", b"x")]))
+print("parent", *(writer if sys.argv[2] == "held" else store.acquire("s")).append([Draft("c", None, 1, "me", b"x")]))
 store.close()
 """
 
@@ -160,7 +160,7 @@ def test_a_forked_child_is_told_to_open_the_store_again(
 def test_appends_that_wait_are_committed_together(path: Path) -> None:
     """Sixteen threads share transactions: fewer commits than appends, and each append is whole when it returns."""
     store = SqliteStore(path)
-    writers = [store.hold(f"s{number}") for number in range(16)]
+    writers = [store.acquire(f"s{number}") for number in range(16)]
     commits: list[int] = []
     hook = store._commits._note_wal
     store._commits._db.set_wal_hook(lambda db, name, pages: commits.append(pages) or hook(db, name, pages))
@@ -185,7 +185,7 @@ def test_appends_that_wait_are_committed_together(path: Path) -> None:
 def test_a_refused_job_in_a_group_fails_alone(path: Path) -> None:
     """A conflict and a damaged session are undone by savepoint while their neighbours in the transaction are kept."""
     store = SqliteStore(path)
-    good, bad = store.hold("good"), store.hold("bad")
+    good, bad = store.acquire("good"), store.acquire("bad")
     bad.append([entry("a", b"1")])
     outcomes: dict[str, object] = {}
     entered, leave = threading.Event(), threading.Event()
@@ -224,7 +224,7 @@ def test_a_refused_job_in_a_group_fails_alone(path: Path) -> None:
 def test_a_store_that_stays_locked_is_busy(path: Path) -> None:
     """The wait is bounded, the error says how long it was, reading goes on, and the next try works."""
     store = SqliteStore(path, busy_timeout_s=0.05)
-    writer = store.hold("s")
+    writer = store.acquire("s")
     other = apsw.Connection(str(path))
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusy, match=r"longer than 0\.\d s"):
@@ -238,6 +238,6 @@ def test_a_store_that_stays_locked_is_busy(path: Path) -> None:
 
 def test_a_writer_keeps_its_store_alive(path: Path) -> None:
     """Somebody who keeps only the writer can still write."""
-    writer = SqliteStore(path).hold("s")
+    writer = SqliteStore(path).acquire("s")
     assert writer.append([entry("a")]) == [1]
     writer.release()

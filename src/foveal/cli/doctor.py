@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from foveal.cli.output import Output, add_json
-from foveal.recall.search.index_files import Indexes, indexes
-from foveal.stores.doctor import Report, examine, salvage, sweep
+from foveal.stores.sqlite.doctor import Report, examine, salvage, sweep
+from foveal.stores.sqlite.index import IndexFiles, index_files
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -24,11 +24,11 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace, out: Output) -> int:
     found = examine(args.file)
-    shelf = indexes(Path(found.path), found.names)
+    shelf = index_files(Path(found.path), found.names)
     swept = None
     if args.sweep:
         swept = sweep(args.file) + _remove(shelf)
-        found, shelf = examine(args.file), indexes(Path(found.path), found.names)
+        found, shelf = examine(args.file), index_files(Path(found.path), found.names)
     kept = salvage(args.file, args.salvage) if args.salvage else None
     if out.is_json:
         salvaged = None if kept is None else _plain(kept)
@@ -39,7 +39,7 @@ def run(args: Namespace, out: Output) -> int:
     return 1 if found.damage else 0
 
 
-def _remove(shelf: Indexes) -> int:
+def _remove(shelf: IndexFiles) -> int:
     for orphan in shelf.orphans:
         Path(orphan).unlink(missing_ok=True)
     return len(shelf.orphans)
@@ -60,7 +60,7 @@ def _print(found: Report, kept: Report | None, out: Output) -> None:
         out.line(f"Save what is whole with: {shlex.join(['foveal', 'doctor', found.path, '--salvage', 'NEW.db'])}")
 
 
-def _print_indexes(found: Report, shelf: Indexes, swept: int | None, *, out: Output) -> None:
+def _print_indexes(found: Report, shelf: IndexFiles, swept: int | None, *, out: Output) -> None:
     if shelf.files:
         out.line(f"search indexes: {shelf.files:,} files, {shelf.size_bytes:,} bytes; made again when they are gone")
     if shelf.orphans:

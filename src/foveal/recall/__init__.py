@@ -1,9 +1,40 @@
-"""The way back: what is not shown, and what is too large for the log, read again from where it is kept."""
+"""Recall: reading the originals of everything that a prompt does not show in full, or that is too large for the log.
 
-from foveal.recall.describing import describe
-from foveal.recall.fetching import MOST_CHARACTERS, Fetch, Fetched, fetch
-from foveal.recall.originals import GIVEN, blocks, given_id, read
-from foveal.recall.pages import Page, page, preview
+    read       the whole original of a reference
+    fetch      an excerpt of it: some lines, some characters, or the lines that match a pattern
+    describe   its name in a few words
+    page       an excerpt as an application shows it to people
+
+The modules are loaded when one of these names is first used, not when Foveal is imported.
+"""
+
+from typing import TYPE_CHECKING
+
+from foveal.values.lazy import later
+
+if TYPE_CHECKING:
+    from foveal.recall.description import describe
+    from foveal.recall.excerpts import MOST_CHARACTERS, Fetch, Fetched, fetch
+    from foveal.recall.originals import GIVEN, blocks, given_id, read
+    from foveal.recall.pages import Page, page, preview
+
+__getattr__ = later(
+    __name__,
+    {
+        "GIVEN": "originals",
+        "MOST_CHARACTERS": "excerpts",
+        "Fetch": "excerpts",
+        "Fetched": "excerpts",
+        "Page": "pages",
+        "blocks": "originals",
+        "describe": "description",
+        "fetch": "excerpts",
+        "given_id": "originals",
+        "page": "pages",
+        "preview": "pages",
+        "read": "originals",
+    },
+)
 
 __all__ = [
     "GIVEN",

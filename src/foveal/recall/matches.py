@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from foveal.recall.automaton import Automaton, State
-from foveal.recall.windows import line_count
+from foveal.recall.pattern import LinePattern
+from foveal.recall.spooled_text import SpooledText
+from foveal.recall.windows import character_window, line_count
 
 LINE_CHARACTERS = 2_000
 """Shown of one line: five hundred tokens, of which ten still fit into one fetch."""
@@ -43,7 +44,7 @@ class MatchQuery(msgspec.Struct, frozen=True):
 
 
 def matching_lines(blocks: Iterable[str], pattern: str, wanted: MatchQuery) -> Matches:
-    scan = _Scan(Automaton(pattern), wanted)
+    scan = _Scan(LinePattern(pattern), wanted)
     for text, is_whole in _line_runs(blocks):
         scan.take(text, is_whole=is_whole)
     return scan.end()
@@ -66,8 +67,8 @@ def _line_runs(blocks: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 
 class _Scan:
-    def __init__(self, automaton: Automaton, wanted: MatchQuery) -> None:
-        self._automaton, self._wanted = automaton, wanted
+    def __init__(self, pattern: LinePattern, wanted: MatchQuery) -> None:
+        self._pattern, self._wanted = pattern, wanted
         self._page = _Page(wanted)
         self._line = self._seen = self._matches = 0
         self._after = 0
@@ -77,7 +78,7 @@ class _Scan:
 
     def take(self, text: str, *, is_whole: bool) -> None:
         if not is_whole:
-            self._long = self._long or _LongLine(self._automaton, self._seen)
+            self._long = self._long or _LongLine(self._pattern, self._seen)
             self._long.add(text)
             return
         if self._long:
@@ -86,9 +87,11 @@ class _Scan:
             self._end_long(self._long)
         if not text:
             return
-        if self._after or self._automaton.may_match(text):
-            for line in text.removesuffix("\n").split("\n"):
-                self._take_line(line)
+        lines = text.removesuffix("\n")
+        matching = self._pattern.lines_in(lines)
+        if matching or self._after:
+            for number, line in enumerate(lines.split("\n")):
+                self._take_line(line, is_match=number in matching)
         else:
             self._skip(text)
 
@@ -98,14 +101,13 @@ class _Scan:
         page = self._page
         return Matches(page.text, self._line, self._matches, page.first, page.last, page.missed)
 
-    def _take_line(self, line: str) -> None:
-        is_match = self._automaton.matches(line)
+    def _take_line(self, line: str, *, is_match: bool) -> None:
         if not is_match and not self._after:
             self._pass(line)
         elif len(line) <= LINE_CHARACTERS:
             self._show(line, is_match=is_match)
         else:
-            at = self._automaton.end_of_match(self._automaton.start, line) if is_match else 0
+            at = (self._pattern.end_in(line) if is_match else None) or 0
             self._show(cropped(line, at, self._seen), is_match=is_match)
         self._seen += len(line) + 1
 
@@ -148,41 +150,25 @@ class _Scan:
 
 
 class _LongLine:
-    """A line that is not held in memory: its beginning, and the surroundings of its first match."""
+    """A line that is not held in memory: its beginning, and the text around its first match."""
 
-    def __init__(self, automaton: Automaton, start: int) -> None:
+    def __init__(self, pattern: LinePattern, start: int) -> None:
         self.length = 0
-        self._automaton, self._state = automaton, automaton.start
-        self._start = start
-        self._near = ""
-        """The end of what was read; the surroundings of the match, once there is one."""
-        self._head = ""
-        self._found_at: int | None = None
+        self._pattern, self._start = pattern, start
+        self._text = SpooledText()
 
     def add(self, piece: str) -> None:
-        if not self.length:
-            self._head = piece[: LINE_CHARACTERS + 1]
-        if self._found_at is None:
-            self._look(self._state, piece)
+        self._text.add(piece)
         self.length += len(piece)
 
     def end(self) -> tuple[bool, str]:
-        is_match = self._state["\n"] is self._automaton.matched
-        if not is_match:
-            return False, cropped(self._head, 0, self._start)
-        at = self.length - len(self._near) if self._found_at is None else self._found_at
-        return True, _marked(self._near, self._start + at, is_whole_end=self._found_at is None)
-
-    def _look(self, before: State, piece: str) -> None:
-        self._state = self._automaton.run(before, piece)
-        near = self._near + piece
-        if self._state is self._automaton.matched:
-            at = len(self._near) + self._automaton.end_of_match(before, piece)
-            first = max(0, min(at - LINE_CHARACTERS // 2, len(near) - LINE_CHARACTERS))
-            self._found_at = self.length - len(self._near) + first
-            self._near = near[first : first + LINE_CHARACTERS]
-        else:
-            self._near = near[-LINE_CHARACTERS:]
+        """Return whether the line matches, and the piece of it to be shown."""
+        with self._text as text:
+            found = self._pattern.end_in_long(text)
+            first = _window_start(found or 0, self.length)
+            window = character_window(text.texts(), first, LINE_CHARACTERS).text
+        is_whole_end = first + LINE_CHARACTERS >= self.length
+        return found is not None, _marked(window, self._start + first, is_whole_end=is_whole_end)
 
 
 class _Page:
@@ -218,9 +204,14 @@ def cropped(line: str, at: int, start: int) -> str:
     """A long line around this place in it; the line begins at `start` in the text."""
     if len(line) <= LINE_CHARACTERS:
         return line
-    first = max(0, min(at - LINE_CHARACTERS // 2, len(line) - LINE_CHARACTERS))
+    first = _window_start(at, len(line))
     end = first + LINE_CHARACTERS
     return _marked(line[first:end], start + first, is_whole_end=end >= len(line))
+
+
+def _window_start(at: int, length: int) -> int:
+    """Return where to begin, so that `at` is in the middle of the characters shown of a line of this length."""
+    return max(0, min(at - LINE_CHARACTERS // 2, length - LINE_CHARACTERS))
 
 
 def _marked(window: str, offset: int, *, is_whole_end: bool) -> str:

@@ -12,10 +12,9 @@ from hashlib import sha256
 
 import msgspec
 
-from foveal.recall.decoding import BLOCK_BYTES, blocks_of, whole_text
+from foveal.recall.text_blocks import BLOCK_BYTES, blocks_of, whole_text
 from foveal.recall.windows import TextWindow, character_window, line_window
-from foveal.stores.artifacts import FileArtifacts
-from foveal.stores.port import Store
+from foveal.stores.port import Artifacts, Store
 from foveal.values.entry import Part, Stored, ToolResult
 from foveal.values.errors import BadInput, StoreError
 
@@ -79,7 +78,7 @@ def character_range(store: Store, part: Part, offset: int, *, limit: int) -> Tex
 def noting(store: Store, item: Stored, chunks: Iterable[bytes]) -> Iterator[str]:
     """The text of an artifact that is being read whole; its offsets are kept once its hash is proven."""
     artifacts = store.artifacts
-    if not isinstance(artifacts, FileArtifacts) or item.size_bytes < LEAST_BYTES or _known(artifacts, item):
+    if item.size_bytes < LEAST_BYTES or _known(artifacts, item):
         yield from (block.text for block in blocks_of(chunks))
         return
     characters, breaks, carried, checks = [0], [0], bytearray(), list[bytes]()
@@ -93,14 +92,14 @@ def noting(store: Store, item: Stored, chunks: Iterable[bytes]) -> Iterator[str]
         yield block.text
     made = Offsets(item.sha256, tuple(characters), tuple(breaks), last != "\n", bytes(carried), tuple(checks))
     data = msgspec.msgpack.encode(made)
-    artifacts.keep_beside(item.sha256, _check(data) + data)
+    artifacts.write_sidecar(item.sha256, _check(data) + data)
 
 
 def _ranged(
     store: Store, part: Part, window: Callable[[Offsets, Callable[[int, int], Iterator[str]]], TextWindow]
 ) -> TextWindow | None:
     item, artifacts = _sole(part), store.artifacts
-    if item is None or item.size_bytes < LEAST_BYTES or not isinstance(artifacts, FileArtifacts):
+    if item is None or item.size_bytes < LEAST_BYTES:
         return None
     try:
         offsets = _known(artifacts, item)
@@ -115,7 +114,7 @@ def _sole(part: Part) -> Stored | None:
     return content[0] if len(content) == 1 and isinstance(content[0], Stored) else None
 
 
-def _texts(artifacts: FileArtifacts, offsets: Offsets, first: int, end: int) -> Iterator[str]:
+def _texts(artifacts: Artifacts, offsets: Offsets, first: int, end: int) -> Iterator[str]:
     count = len(offsets.checks)
     for number in range(first, min(end, count)):
         carried = offsets.carried[number]
@@ -125,8 +124,8 @@ def _texts(artifacts: FileArtifacts, offsets: Offsets, first: int, end: int) -> 
         yield whole_text(data, is_last=number == count - 1)
 
 
-def _known(artifacts: FileArtifacts, item: Stored) -> Offsets | None:
-    kept = artifacts.beside(item.sha256)
+def _known(artifacts: Artifacts, item: Stored) -> Offsets | None:
+    kept = artifacts.sidecar(item.sha256)
     if kept is None or _check(kept[CHECK_BYTES:]) != kept[:CHECK_BYTES]:
         return None
     try:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from foveal.recall.fetching import Fetch, fetch
+from foveal.recall.excerpts import Fetch, fetch
 from foveal.stores.port import Store
 from foveal.values.errors import BadInput
 

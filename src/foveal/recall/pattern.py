@@ -1,281 +1,218 @@
-"""Regular expressions that cannot hang: the part of the usual syntax that a machine without memory can run.
+"""Regular expressions that cannot hang, matched line by line.
 
-Python's own engine tries alternatives one after the other, and `(a+)+$` takes it years on one line of forty letters. Here a
-pattern becomes a graph whose paths are all walked at once (`automaton`), so that time grows with the text and nothing else.
+Python's own engine tries alternatives one after the other, and `(a+)+$` takes it years on one line of forty letters. RE2 walks
+all alternatives at once, so that time grows with the text alone and memory is bounded.
 
 Understood: literal text, `.`, classes `[a-z_]` and `[^…]`, `\\d \\w \\s` and their capitals, `\\t`, `|`, groups `(…)` and
-`(?:…)`, `* + ? {2} {2,} {2,5}` (a `?` after them changes nothing: what matters is whether a line matches), `^ $ \\b \\B`,
-and `(?i)` at the beginning. Refused: backreferences, looking around, and what else needs memory.
+`(?:…)`, `* + ? {2} {2,} {2,5}` (a `?` after them changes nothing: only whether a line matches is asked), `^ $ \\b \\B`,
+and `(?i)` at the beginning. Refused: backreferences, looking around, and everything else that needs memory.
+
+Letters, digits, spaces and word boundaries are those of Unicode, as in Python. RE2 knows only those of ASCII, so a pattern is
+translated before RE2 compiles it: `\\w` becomes `[\\p{L}\\p{N}_]`. For `\\b` and `\\B` there is no such class. Where the text is
+not ASCII, such a pattern is matched against a *flagged* text: each character between two copies of a flag, `a` if it belongs to
+a word and a space if not. RE2's own `\\b` between two flags is then Unicode's between the two characters.
 """
 
-from collections.abc import Callable
-from typing import Literal, NoReturn, TypeAlias
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from mmap import mmap
+from typing import NoReturn, Protocol
 
-import msgspec
+import re2
 
+from foveal.recall.spooled_text import SpooledText
 from foveal.values.errors import BadInput
 
 MOST_PATTERN_CHARACTERS = 200
 """A pattern that somebody wrote is shorter; generated ones are better given as several."""
 MOST_REPEATS = 1_000
+"""RE2's own limit, for the product of repeats within repeats as well."""
+MOST_MEMORY_BYTES = 64 << 20
+"""Memory that RE2 may use for one pattern; `\\w` a thousand times takes a third of it. Beyond it RE2 gets slower, not wrong."""
 
-
-class Chars(msgspec.Struct, frozen=True):
-    """One character out of a set."""
-
-    singles: str = ""
-    ranges: tuple[tuple[str, str], ...] = ()
-    classes: str = ""
-    """Letters of the escapes in it, as in `\\d`."""
-    negated: bool = False
-
-    def has(self, char: str) -> bool:
-        found = (
-            char in self.singles
-            or any(first <= char <= last for first, last in self.ranges)
-            or any(_CLASSES[letter](char) for letter in self.classes)
-        )
-        return found is not self.negated
-
-    @property
-    def literal(self) -> str:
-        """The character, if it can be no other."""
-        return self.singles if len(self.singles) == 1 and not (self.ranges or self.classes or self.negated) else ""
-
-
-class Seam(msgspec.Struct, frozen=True):
-    """Something that must be so between two characters."""
-
-    kind: Literal["^", "$", "b", "B"]
-
-
-class Repeat(msgspec.Struct, frozen=True):
-    item: "Node"
-    least: int
-    most: int | None
-
-
-class Chain(msgspec.Struct, frozen=True):
-    items: tuple["Node", ...]
-
-
-class Choice(msgspec.Struct, frozen=True):
-    items: tuple["Node", ...]
-
-
-Node: TypeAlias = Chars | Seam | Repeat | Chain | Choice
-
-
-class Pattern(msgspec.Struct, frozen=True):
-    root: Node
-    ignores_case: bool = False
-
-
-def is_word(char: str) -> bool:
-    return char.isalnum() or char == "_"
-
-
-_CLASSES: dict[str, Callable[[str], bool]] = {
-    "d": str.isdecimal,
-    "D": lambda char: not char.isdecimal(),
-    "w": is_word,
-    "W": lambda char: not is_word(char),
-    "s": str.isspace,
-    "S": lambda char: not char.isspace(),
+_TOKEN = re.compile(
+    r"""\\(?P<escape>.?)
+      | (?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])
+      | (?P<group>\(\?:?)
+      | (?P<repeat>[*+?]|\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\})\??
+      | (?P<structure>[()|^$])
+      | .""",
+    re.VERBOSE | re.DOTALL,
+)
+_SPACES = r"\t-\r\x1c-\x20\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
+_CLASSES = {"d": r"\p{Nd}", "D": r"\P{Nd}", "w": r"\p{L}\p{N}_", "s": _SPACES}
+"""The escapes for classes, as they are written between brackets. `\\W` and `\\S` have no such form: see `_outside`."""
+_NEGATED = {"W": "w", "S": "s"}
+_SEAMS = {"b": r"\b", "B": r"\B", "A": "^", "Z": "$", "z": "$"}
+_BOUNDARIES = (r"\b", r"\B")
+_CONTROLS = frozenset("trfv")
+_LINE_BREAK = "it is matched line by line, and no line holds a line break"
+_REASONS = {
+    "missing )": "a `(` is never closed",
+    "unexpected )": "a `)` closes nothing",
+    "missing ]": "a `[` is never closed",
+    "invalid character class range": "a range in a `[…]` goes from a lower to a higher character",
+    "no argument for repetition operator": "`{}` repeats nothing",
+    "bad repetition operator": "a repeat is repeated; put it into a group",
+    "invalid repetition size": f"`{{}}` is no count; {MOST_REPEATS:,} is the most, repeats within repeats multiplied",
+    "pattern too large": "it is too large; make it shorter, or its repeats smaller",
 }
-_CONTROLS = {"t": "\t", "r": "\r", "f": "\f", "v": "\v"}
-_SEAMS: dict[str, Seam] = {"b": Seam("b"), "B": Seam("B"), "A": Seam("^"), "Z": Seam("$"), "z": Seam("$")}
-_ANY = Chars(negated=True)
+"""RE2's errors in Foveal's words; `{}` is the piece of the pattern that RE2 names."""
 
 
-def parse(text: str) -> Pattern:
-    """The pattern that the text says; `BadInput` names the place that is not understood."""
-    if len(text) > MOST_PATTERN_CHARACTERS:
-        raise BadInput(f"the pattern has {len(text):,} characters; {MOST_PATTERN_CHARACTERS} is the most")
-    ignores_case = text.startswith("(?i)")
-    parser = _Parser(text, 4 if ignores_case else 0)
-    root = parser.choice()
-    if parser.char:
-        parser.refuse("a `)` closes nothing")
-    return Pattern(root, ignores_case)
+class _Match(Protocol):
+    def start(self) -> int: ...
+    def end(self) -> int: ...
 
 
-class _Parser:
-    def __init__(self, text: str, at: int) -> None:
-        self._text, self._at = text, at
+class _Compiled(Protocol):
+    def search(self, text: bytes | mmap, pos: int | None = None) -> _Match | None: ...
 
-    @property
-    def char(self) -> str:
-        return self._text[self._at : self._at + 1]
 
-    def refuse(self, what: str) -> NoReturn:
-        raise BadInput(f"the pattern {self._text!r} cannot be used: {what} (at character {self._at + 1})")
+class LinePattern:
+    """A pattern that is looked for in lines. `BadInput` says which piece of it is not understood."""
 
-    def choice(self) -> Node:
-        items = [self._chain()]
-        while self._took("|"):
-            items.append(self._chain())
-        return items[0] if len(items) == 1 else Choice(tuple(items))
+    def __init__(self, text: str) -> None:
+        if len(text) > MOST_PATTERN_CHARACTERS:
+            raise BadInput(f"the pattern has {len(text):,} characters; {MOST_PATTERN_CHARACTERS} is the most")
+        flags, body = ("i", text[4:]) if text.startswith("(?i)") else ("", text)
+        tokens = list(_tokens(text, body))
+        self._plain = self._loose = _compiled(text, f"(?m{flags}:{''.join(token for token, _ in tokens)})")
+        self._flagged = None
+        if any(token in _BOUNDARIES for token, _ in tokens):
+            loose = ("(?:)" if token in _BOUNDARIES else token for token, _ in tokens)
+            self._loose = _compiled(text, f"(?m{flags}:{''.join(loose)})")
+            atoms = (f"(?:(?s:.){token}(?s:.))" if is_atom else token for token, is_atom in tokens)
+            self._flagged = _compiled(text, rf"\A(?s:...)*?(?{flags}:{''.join(atoms)})")
 
-    def _chain(self) -> Node:
-        items: list[Node] = []
-        while self.char and self.char not in "|)":
-            items.append(self._repeated(self._item()))
-        return items[0] if len(items) == 1 else Chain(tuple(items))
+    def lines_in(self, text: str) -> set[int]:
+        """Return the numbers, from 0, of the lines of the text that match."""
+        if not self._flagged or text.isascii():
+            return set(_lines(self._plain, text))
+        lines = text.split("\n")  # flagging is slow: only lines that match without their boundaries are looked at
+        return {number for number in _lines(self._loose, text) if self.end_in(lines[number]) is not None}
 
-    def _item(self) -> Node:
-        char = self._next()
-        match char:
-            case "(":
-                return self._group()
-            case "[":
-                return self._class()
-            case "\\":
-                return self._escape()
-            case ".":
-                return _ANY
-            case "^" | "$":
-                return Seam(char)
+    def end_in(self, line: str) -> int | None:
+        """Return how many characters of the line there are up to the end of its first match; None if it does not match."""
+        if self._flagged and not line.isascii():
+            data = _encoded(_flag(line))
+            match = self._flagged.search(data)
+            return None if match is None else len(data[: match.end()].decode("utf-8", "surrogatepass")) // 3
+        data = _encoded(line)
+        match = self._plain.search(data)
+        return None if match is None else len(data[: match.end()].decode("utf-8", "surrogatepass"))
+
+    def end_in_long(self, line: SpooledText) -> int | None:
+        """Return the same as `end_in` for a line that is not in memory."""
+        if not self._flagged or line.is_ascii:
+            with line.buffer() as data:
+                match = self._plain.search(data)
+            return None if match is None else line.characters_before(match.end())
+        with SpooledText() as flagged:
+            for text in line.texts():
+                flagged.add(_flag(text))
+            with flagged.buffer() as data:
+                match = self._flagged.search(data)
+            return None if match is None else flagged.characters_before(match.end()) // 3
+
+
+def _tokens(text: str, body: str) -> Iterator[tuple[str, bool]]:
+    """Yield the pieces of the pattern in RE2's syntax, and whether each of them is one character of the line."""
+    for token in _TOKEN.finditer(body):
+        match token.lastgroup:
+            case "escape":
+                letter = token["escape"]
+                yield (_SEAMS[letter], False) if letter in _SEAMS else (_escape(text, letter), True)
+            case "class":
+                inner = re.sub(r"\\(.)", lambda escape: _in_class(text, escape[1]), token["class"], flags=re.DOTALL)
+                yield _without_breaks(text, inner), True
+            case "group":
+                if token["group"] == "(?":
+                    _refuse(
+                        text,
+                        "of the groups that begin with `(?`, only `(?:…)` is known, and `(?i)` at the very beginning",
+                    )
+                yield "(?:", False
+            case "repeat":
+                # Lazy, so that the first match ends early: it is shown in the middle of a long line.
+                yield token["repeat"].replace("{,", "{0,") + "?", False
+            case "structure":
+                yield token[0], False
             case _:
-                return Chars(self._plain(char))
-
-    def _plain(self, char: str) -> str:
-        if char in "*+?":
-            self.refuse(f"`{char}` repeats nothing")
-        if char == "\n":
-            self.refuse("it is matched line by line, and no line holds a line break")
-        return char
-
-    def _group(self) -> Node:
-        if self._took("?") and not self._took(":"):
-            self.refuse("of the groups that begin with `(?`, only `(?:…)` is known, and `(?i)` at the very beginning")
-        inner = self.choice()
-        if not self._took(")"):
-            self.refuse("a `(` is never closed")
-        return inner
-
-    def _escape(self) -> Node:
-        char = self._next()
-        if char in _SEAMS:
-            return _SEAMS[char]
-        if char in _CLASSES:
-            return Chars(classes=char)
-        return Chars(self._escaped(char))
-
-    def _escaped(self, char: str) -> str:
-        if char in _CONTROLS:
-            return _CONTROLS[char]
-        if not char:
-            self.refuse("it ends with a backslash")
-        if char == "n":
-            self.refuse("it is matched line by line, and no line holds a line break")
-        if char.isascii() and char.isalnum():
-            self.refuse(f"the escape `\\{char}` is not known; backreferences cannot be used")
-        return char
-
-    def _class(self) -> Node:
-        negated = self._took("^")
-        singles, classes, ranges = "", "", list[tuple[str, str]]()
-        is_first = True
-        while is_first or self.char != "]":
-            char = self._class_char()
-            is_first = False
-            if len(char) == 2:
-                classes += char[1]
-            elif self.char == "-" and self._text[self._at + 1 : self._at + 2] not in ("]", ""):
-                self._next()
-                last = self._class_char()
-                if len(last) == 2 or last < char:
-                    self.refuse("a range in a `[…]` goes from a lower to a higher character")
-                ranges.append((char, last))
-            else:
-                singles += char
-        self._next()
-        return Chars(singles, tuple(ranges), classes, negated)
-
-    def _class_char(self) -> str:
-        """The character, or the two of an escape that stands for a class."""
-        char = self._next()
-        if not char:
-            self.refuse("a `[` is never closed")
-        if char != "\\":
-            return char
-        letter = self._next()
-        return f"\\{letter}" if letter in _CLASSES else self._escaped(letter)
-
-    def _repeated(self, item: Node) -> Node:
-        counts = self._counts()
-        if counts is None:
-            return item
-        self._took("?")
-        if isinstance(item, Seam):
-            self.refuse("a repeat of nothing")
-        if self._counts() is not None:
-            self.refuse("a repeat is repeated; put it into a group")
-        return Repeat(item, *counts)
-
-    def _counts(self) -> tuple[int, int | None] | None:
-        for char, counts in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
-            if self._took(char):
-                return counts
-        end = self._text.find("}", self._at)
-        inside = self._text[self._at + 1 : end] if self.char == "{" else ""
-        low, comma, high = inside.partition(",")
-        # A brace is a character like others unless it holds counts, as in every other engine.
-        if not (low or high) or not all(word.isascii() and word.isdecimal() for word in (low, high) if word):
-            return None
-        least, most = int(low or 0), int(high or low) if high or not comma else None
-        if max(least, most or 0) > MOST_REPEATS or (most is not None and most < least):
-            self.refuse(f"`{{{inside}}}` is no count; {MOST_REPEATS:,} is the most")
-        self._at = end + 1
-        return least, most
-
-    def _next(self) -> str:
-        char = self.char
-        self._at += 1
-        return char
-
-    def _took(self, char: str) -> bool:
-        if self.char != char:
-            return False
-        self._at += 1
-        return True
+                yield _without_breaks(text, token[0]), True
 
 
-def literals(pattern: Pattern) -> frozenset[str] | None:
-    """Texts of which every match holds at least one; None if there are none to tell by."""
-    found = _literals(pattern.root)
-    if found is None or (pattern.ignores_case and not all(text.isascii() for text in found)):
-        return None
-    return frozenset(text.lower() for text in found) if pattern.ignores_case else found
+def _escape(text: str, letter: str) -> str:
+    if letter in _NEGATED:
+        return f"[^{_CLASSES[_NEGATED[letter]]}]"
+    return f"[{_in_class(text, letter)}]" if letter in _CLASSES else _in_class(text, letter)
 
 
-def _literals(node: Node) -> frozenset[str] | None:
-    match node:
-        case Chars():
-            return frozenset({node.literal}) if node.literal else None
-        case Repeat(item, least):
-            return _literals(item) if least else None
-        case Choice(items):
-            sets = [_literals(item) for item in items]
-            texts = frozenset(text for found in sets for text in found or ())
-            return texts if all(sets) and len(texts) <= 16 else None  # more than that are no quicker to look for
-        case Chain(items):
-            return max(_chain_literals(items), key=lambda found: min(map(len, found)), default=None)
-        case Seam():
-            return None
+def _in_class(text: str, letter: str) -> str:
+    """Return an escape as it is written between brackets."""
+    if letter in _CLASSES:
+        return _CLASSES[letter]
+    if letter in _NEGATED:
+        return _outside(letter)
+    if not letter:
+        _refuse(text, "it ends with a backslash")
+    if letter == "n":
+        _refuse(text, _LINE_BREAK)
+    if letter.isascii() and letter.isalnum() and letter not in _CONTROLS:
+        _refuse(text, f"the escape `\\{letter}` is not known; backreferences cannot be used")
+    return f"\\{letter}" if letter.isascii() else letter
 
 
-def _chain_literals(items: tuple[Node, ...]) -> list[frozenset[str]]:
-    found: list[frozenset[str]] = []
-    run = ""
-    for item in (*items, Seam("^")):
-        if isinstance(item, Chars) and item.literal:
-            run += item.literal
-            continue
-        if run:
-            found.append(frozenset({run}))
-        run = ""
-        if inner := _literals(item):
-            found.append(inner)
-    return found
+@cache
+def _outside(letter: str) -> str:
+    """Return the ranges of `\\W` or `\\S`: between brackets, RE2 has no other way to exclude characters."""
+    every = "".join(map(chr, range(sys.maxunicode + 1)))
+    runs = (run[0] for run in re.finditer(rf"\{letter}+", every))
+    return "".join(rf"\x{{{ord(run[0]):x}}}-\x{{{ord(run[-1]):x}}}" for run in runs)
+
+
+def _without_breaks(text: str, token: str) -> str:
+    if "\n" in token:
+        _refuse(text, _LINE_BREAK)
+    return token
+
+
+def _compiled(text: str, pattern: str) -> _Compiled:
+    options = re2.Options()
+    options.log_errors = False  # RE2 would write them to the standard error output
+    options.max_mem = MOST_MEMORY_BYTES
+    options.never_capture = True
+    options.never_nl = True  # no class holds a line break, so that no match reaches into the next line
+    try:
+        return re2.compile(_encoded(pattern), options)
+    except re2.error as error:
+        reason, _, piece = error.args[0].decode("utf-8", "replace").partition(": ")
+        known = next((words for start, words in _REASONS.items() if reason.startswith(start)), reason)
+        _refuse(text, known.format(piece.removesuffix("?") if len(piece) > 1 else piece))
+
+
+def _lines(pattern: _Compiled, text: str) -> Iterator[int]:
+    data = _encoded(text)
+    number = at = 0
+    while match := pattern.search(data, at):
+        number += data.count(b"\n", at, match.start())
+        yield number
+        at = data.find(b"\n", match.end()) + 1
+        number += 1
+        if not at:
+            return
+
+
+def _refuse(text: str, reason: str) -> NoReturn:
+    raise BadInput(f"the pattern {text!r} cannot be used: {reason}")
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _flag(text: str) -> str:
+    """Put each character between two flags: `a` if it belongs to a word, a space if not."""
+    return "".join(f"a{char}a" if char.isalnum() or char == "_" else f" {char} " for char in text)

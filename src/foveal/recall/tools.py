@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from foveal import recall
+from foveal.recall import search
 from foveal.stores.port import Store
 from foveal.text import guard as frame
 from foveal.values.entry import Message, ToolCall, result
@@ -82,11 +84,9 @@ def answer(store: Store, session: str, call: ToolCall) -> Message:
 
 
 def _recall(store: Store, session: str, call: ToolCall) -> str:
-    from foveal.recall import Fetch, fetch  # noqa: PLC0415 - loaded by the first call
-
     asked = msgspec.json.decode(frame.restore(call.arguments), type=_Recall)
-    wanted = Fetch(asked.ref.removeprefix("ref "), asked.offset, asked.limit, asked.unit, asked.pattern)
-    found = fetch(store, session, wanted, most=MOST_CHARACTERS)
+    wanted = recall.Fetch(asked.ref.removeprefix("ref "), asked.offset, asked.limit, asked.unit, asked.pattern)
+    found = recall.fetch(store, session, wanted, most=MOST_CHARACTERS)
     matches = f", {found.matches} matching" if found.matches is not None else ""
     more = f"; go on with offset {found.next.offset}, unit {found.next.unit}" if found.next else ""
     ref = frame.safe_name(asked.ref, _NAME_CHARS)
@@ -94,10 +94,8 @@ def _recall(store: Store, session: str, call: ToolCall) -> str:
 
 
 def _search(store: Store, session: str, call: ToolCall) -> str:
-    from foveal.recall.search import search  # noqa: PLC0415 - loaded by the first call
-
     asked = msgspec.json.decode(frame.restore(call.arguments), type=_Search)
-    hits = search(store, session, asked.query, limit=asked.limit, without=NAMES)
+    hits = search.search(store, session, asked.query, limit=asked.limit, without=NAMES)
     if not hits:
         return "[nothing found]"
     named = ((frame.safe_name(hit.ref, _NAME_CHARS), frame.safe_name(hit.kind, _NAME_CHARS), hit) for hit in hits)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from foveal import recall
 from foveal.dialects.port import Dialect
 from foveal.record.overflow import silent
 from foveal.stores import rows as log
@@ -22,10 +23,10 @@ class Spoken(NamedTuple):
     window: int
 
 
-def bodies(item: object, store: Store, session: str, spoken: Spoken, *, estimated: int | None) -> list[Body]:
+def bodies(item: object, store: Store, session: str, spoken: Spoken, *, estimated: int | None) -> list[log.EncodedBody]:
     """What this item is in a log. `estimated` is what we counted for the prompt that it may be the reply to."""
     if isinstance(item, Message):
-        return [offload(store, log.checked_message(item))]
+        return [log.checked_message(offload(store, item))]
     if isinstance(item, Pin):
         _check_pin(item, store, session)
     if isinstance(item, Body.__args__):
@@ -37,13 +38,11 @@ def _check_pin(pin: Pin, store: Store, session: str) -> None:
     """A pin names something, and a pinned passage is one."""
     if bool(pin.entry) == bool(pin.tool):
         raise BadEntry("a pin names an entry or a tool, one of the two")
-    from foveal.recall import read  # noqa: PLC0415 - loaded by the first call
-
-    if pin.text and pin.text not in read(store, session, f"{pin.entry}..{pin.entry}"):
+    if pin.text and pin.text not in recall.read(store, session, f"{pin.entry}..{pin.entry}"):
         raise BadEntry(f"the passage to pin, {pin.text[:40]!r}, does not stand in entry {pin.entry}")
 
 
-def _parse(reply: object, spoken: Spoken, estimated: int | None) -> list[Body]:
+def _parse(reply: object, spoken: Spoken, estimated: int | None) -> list[log.EncodedBody]:
     """A provider's reply: the message, and what it cost."""
     plain = _plain(reply)
     if plain is None:
@@ -55,12 +54,12 @@ def _parse(reply: object, spoken: Spoken, estimated: int | None) -> list[Body]:
         raise BadInput(f"{what}; was it made with another model's SDK?") from error
     # Providers answer with a dated name; what counts for signatures is the model that was asked.
     message = msgspec.structs.replace(message, model=spoken.model)
-    message = log.checked_message(message)
+    kept = log.checked_message(message)
     if usage is None:
-        return [message]
+        return [kept]
     usage = msgspec.structs.replace(usage, model=spoken.model, estimated=estimated)
     cut = silent(usage, spoken.window)
-    return [message, usage, *((cut,) if cut else ())]
+    return [kept, log.encoded(usage), *((log.encoded(cut),) if cut else ())]
 
 
 def _plain(reply: object) -> Mapping[str, Any] | None:

@@ -1,14 +1,13 @@
 """Artifacts as files: each under the hash of its bytes, never changed once it is there.
 
-An artifact is written to a temporary file, synced, and renamed to its place; then the folders are synced. Whoever is told
-that it is kept may name it in a log. The rename also replaces an artifact of the same hash: that one has the same bytes, or
-is damaged, or was renamed by a writer whose sync failed, and in each case the new file is the safe one.
+An artifact is written to a temporary file, synced, and renamed to its place; then the folders are synced. Only then does `put`
+return, and a log may name it. The rename also replaces an artifact of the same hash: that one has the same bytes, or is damaged,
+or was renamed by a writer whose sync failed, and in each case the new file is the safe one.
 
-A writer locks its temporary file while it lives, so that what a dead one left behind can be told from work in progress.
+A writer locks its temporary file while it lives, so that the leftovers of a dead writer can be told from work in progress.
 """
 
 import os
-import re
 import secrets
 import sys
 from collections.abc import Generator, Iterable, Iterator
@@ -18,19 +17,19 @@ from io import FileIO
 from pathlib import Path
 
 from foveal.stores.artifact_card import CardBuilder, checked
-from foveal.stores.durable import NO_SPACE, sync_folder
+from foveal.stores.checks import check_artifact
+from foveal.stores.disk import NO_SPACE, sync_folder
 from foveal.stores.port import ArtifactCard
-from foveal.values.errors import BadInput, NotFound, StoreCorrupt, StoreError, StoreFailed, StoreFull
+from foveal.values.errors import NotFound, StoreCorrupt, StoreError, StoreFailed, StoreFull
 
 SUFFIX = ".artifacts"
-BESIDE = ".offsets"
+SIDECAR = ".offsets"
 READ_BYTES = 1 << 18
 TEMPORARY = "tmp-"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def artifacts_folder(path: Path) -> Path:
-    """Where the artifacts of the store at `path` are kept."""
+    """Return the folder for the artifacts of the store at `path`."""
     return path.with_name(path.name + SUFFIX)
 
 
@@ -64,27 +63,22 @@ class FileArtifacts:
         return card
 
     def read(self, sha256: str) -> Iterator[bytes]:
-        place = self._place(sha256)
-        if not place.is_file():
-            raise NotFound(f"there is no artifact {sha256} in {self._folder}")
-        return self._stream(place, sha256)
+        return self._stream(self._existing(sha256), sha256)
 
     def span(self, sha256: str, start: int, size: int) -> bytes:
-        """Some of the bytes as they lie there, fewer at the end. Nothing proves them: that is for whoever asks."""
-        with self._plain_errors(), self._place(sha256).open("rb", buffering=0) as file:
+        place = self._existing(sha256)
+        with self._plain_errors(), place.open("rb", buffering=0) as file:
             file.seek(start)
             return file.read(size) or b""
 
-    def beside(self, sha256: str) -> bytes | None:
-        """What was kept beside an artifact; None if there is nothing that can be read."""
+    def sidecar(self, sha256: str) -> bytes | None:
         try:
-            return self._beside(sha256).read_bytes()
+            return self._sidecar(sha256).read_bytes()
         except OSError:
             return None
 
-    def keep_beside(self, sha256: str, data: bytes) -> None:
-        """Keep what can be made again at will beside an artifact. Where that fails, nothing is lost."""
-        place = self._beside(sha256)
+    def write_sidecar(self, sha256: str, data: bytes) -> None:
+        place = self._sidecar(sha256)
         with suppress(OSError):
             handle, temporary = self._new_temporary()
             try:
@@ -96,23 +90,28 @@ class FileArtifacts:
                 raise
 
     def strays(self) -> list[Path]:
-        """Temporary files that no living writer holds."""
+        """Return the temporary files that no living writer has locked."""
         return [path for path in self._temporaries() if _is_abandoned(path)]
 
     def sweep(self) -> int:
-        """Remove what dead writers left behind, and say how many files that were."""
+        """Remove the files that dead writers left behind, and return how many there were."""
         strays = self.strays()
         for stray in strays:
             stray.unlink(missing_ok=True)
         return len(strays)
 
     def _place(self, sha256: str) -> Path:
-        if not _SHA256.fullmatch(sha256):
-            raise BadInput(f"{sha256!r:.80} is not an artifact: its name is 64 hexadecimal digits in lower case")
+        check_artifact(sha256)
         return self._folder / sha256[:2] / sha256
 
-    def _beside(self, sha256: str) -> Path:
-        return self._place(sha256).with_suffix(BESIDE)
+    def _existing(self, sha256: str) -> Path:
+        place = self._place(sha256)
+        if not place.is_file():
+            raise NotFound(f"there is no artifact {sha256} in {self._folder}")
+        return place
+
+    def _sidecar(self, sha256: str) -> Path:
+        return self._place(sha256).with_suffix(SIDECAR)
 
     def _make(self, folder: Path) -> None:
         if folder not in self._durable:
@@ -131,7 +130,7 @@ class FileArtifacts:
 
     def _write(self, handle: int, chunks: Iterable[bytes]) -> ArtifactCard:
         tally = CardBuilder()
-        for chunk in checked(chunks):  # what this raises is not ours to translate
+        for chunk in checked(chunks):  # an error of the caller's own iterator passes untranslated
             tally.add(chunk)
             with self._plain_errors():
                 rest = memoryview(chunk)

@@ -1,4 +1,4 @@
-"""What a store accepts, the same for every store, checked before anything is written."""
+"""The checks of names and drafts that every store makes before it writes."""
 
 import re
 from collections.abc import Sequence
@@ -11,17 +11,24 @@ NAME_BYTES = 512
 
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _INT64 = 1 << 63
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def check_session(session: str) -> None:
-    """`BadInput` unless this can name a session."""
+    """Raise `BadInput` unless this can name a session."""
     problem = _problem(session)
     if problem:
         raise BadInput(f"the session name {session!r:.80} {problem}")
 
 
+def check_artifact(sha256: str) -> None:
+    """Raise `BadInput` unless this is the name of an artifact: nothing else is ever looked up."""
+    if not _SHA256.fullmatch(sha256):
+        raise BadInput(f"{sha256!r:.80} is not an artifact: its name is 64 hexadecimal digits in lower case")
+
+
 def check_drafts(drafts: Sequence[Draft]) -> None:
-    """`BadEntry` unless every draft can stand in a log."""
+    """Raise `BadEntry` unless every draft can be a row of a log."""
     for draft in drafts:
         problem = _problem(draft.id)
         if problem:
@@ -37,7 +44,7 @@ def check_drafts(drafts: Sequence[Draft]) -> None:
 
 
 def check_repeat(known: Row, draft: Draft) -> None:
-    """`BadEntry` unless the draft says the same once more. A retry may come later, from another head."""
+    """Raise `BadEntry` unless the draft has the payload of the known row. A retry may come later, from another head."""
     if known.payload != draft.payload:
         raise BadEntry(
             f"entry id {draft.id} is already in the log at place {known.seq} with other content; "

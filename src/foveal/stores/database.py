@@ -1,16 +1,14 @@
-"""The part of an SQLite connection that stores use, with types.
+"""The types of the part of an SQLite connection that Foveal uses.
 
 apsw's own annotations name a type that Python 3.11 does not have, which leaves half of them unknown to a type checker.
+`foveal.stores.sqlite.connection` makes such connections.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, Protocol, TypeAlias, cast
-
-import apsw
+from typing import Any, Protocol, TypeAlias
 
 Raw: TypeAlias = tuple[Any, ...]
-"""A row as SQLite gave it. Damage can give a column any type, so that nothing is taken for granted here."""
+"""A row as SQLite returned it. Damage can give a column any type, so a reader must check each value."""
 
 
 class Cursor(Protocol):
@@ -35,12 +33,3 @@ class Database(Protocol):
     def wal_autocheckpoint(self, n: int) -> None: ...
     def wal_checkpoint(self, dbname: str | None = None, mode: int = ...) -> tuple[int, int]: ...
     def close(self, force: bool = False) -> None: ...
-
-
-def connect(path: Path, *, flags: int) -> Database:
-    return cast("Database", apsw.Connection(str(path), flags=flags))
-
-
-def extended_code(error: apsw.Error) -> int:
-    """The detailed result code, for example which kind of I/O failed."""
-    return int(getattr(error, "extendedresult", 0))

@@ -1,4 +1,4 @@
-"""What is too large for the log goes to an artifact, and the log keeps its reference."""
+"""Large results: they are kept as artifacts, and the log keeps references to them."""
 
 from collections.abc import Iterable
 
@@ -14,8 +14,15 @@ _CHUNK = 1 << 20
 
 
 def offload(store: Store, message: Message) -> Message:
-    """The message with its large result texts replaced by artifacts."""
-    if message.role != "tool" or not any(_is_large(c) for part in message.parts for c in _content(part)):
+    """Return the message with its large result texts replaced by artifacts.
+
+    This comes before any check, so that a large text is encoded once. A malformed message is returned unchanged, for the
+    check to refuse.
+    """
+    try:
+        if message.role != "tool" or not any(_is_large(c) for part in message.parts for c in _content(part)):
+            return message
+    except (AttributeError, TypeError):
         return message
     parts = tuple(
         msgspec.structs.replace(part, content=tuple(_offloaded(store, c) for c in part.content))
@@ -27,7 +34,7 @@ def offload(store: Store, message: Message) -> Message:
 
 
 def keep_stream(store: Store, chunks: Iterable[bytes]) -> Stored:
-    """A result of any length, kept as an artifact while holding one chunk at a time."""
+    """Keep a result of any length as an artifact, holding one chunk at a time in memory."""
     card = store.artifacts.put(chunks)
     return Stored(card.sha256, card.size_bytes, card.lines, card.head, card.tail)
 
@@ -37,12 +44,13 @@ def _content(part: Part) -> tuple[Content, ...]:
 
 
 def _is_large(item: Content) -> bool:
-    # A character takes at least one byte, so most texts need no encoding to be told small.
-    return isinstance(item, Text) and len(item.text) > ARTIFACT_BYTES // 4 and _size(item.text) > ARTIFACT_BYTES
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+    if not isinstance(item, Text) or type(item.text) is not str:
+        return False
+    # A character takes one to four bytes, so nearly every text is seen to be small or large without encoding it.
+    length = len(item.text)
+    if length <= ARTIFACT_BYTES // 4 or length > ARTIFACT_BYTES:
+        return length > ARTIFACT_BYTES
+    return len(item.text.encode("utf-8", "surrogatepass")) > ARTIFACT_BYTES
 
 
 def _offloaded(store: Store, item: Content) -> Content:

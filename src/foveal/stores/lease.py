@@ -40,7 +40,7 @@ class Lease(msgspec.Struct, frozen=True):
         return _is_alive(self.pid, self.started)
 
 
-def myself(since_ms: int) -> Lease:
+def this_process(since_ms: int) -> Lease:
     """This process, as the holder of one session."""
     pid = os.getpid()
     program = Path(sys.argv[0]).name.encode("ascii", "replace").decode() if sys.argv else ""

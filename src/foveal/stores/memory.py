@@ -1,14 +1,15 @@
-"""A store in RAM, with the promises of the others except that it ends with its process."""
+"""The store in RAM: it keeps the promises of the others, and ends with its process."""
 
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
+from foveal.stores import sqlite
 from foveal.stores.artifact_card import CardBuilder, checked
-from foveal.stores.checks import check_drafts, check_repeat, check_session
-from foveal.stores.lease import Lease, myself
-from foveal.stores.port import ArtifactCard, Draft, Row, SessionCard, Snapshot
-from foveal.values.errors import BadInput, LeaseLost, NotFound, SessionHeld, StoreError
+from foveal.stores.checks import check_artifact, check_drafts, check_repeat, check_session
+from foveal.stores.lease import Lease, this_process
+from foveal.stores.port import ArtifactCard, Draft, Row, SearchIndex, SessionCard, Snapshot
+from foveal.values.errors import LeaseLost, NotFound, SessionHeld, StoreError
 
 
 class _Log:
@@ -29,7 +30,7 @@ class _Log:
         return SessionCard(self.id, self.created_ms, self.updated_ms, len(self.rows), head, holder)
 
     def add(self, drafts: Sequence[Draft]) -> list[int]:
-        """All of the drafts, or none if one of them is refused."""
+        """Add all of the drafts, or none if one of them is refused; return their places."""
         rows, known, seqs = self.rows, self.seqs, list[int]()
         new: dict[str, Row] = {}
         for draft in drafts:
@@ -51,6 +52,7 @@ class _Log:
 class MemoryArtifacts:
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
+        self._sidecars: dict[str, bytes] = {}
 
     def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
         tally, parts = CardBuilder(), list[bytes]()
@@ -62,12 +64,25 @@ class MemoryArtifacts:
         return card
 
     def read(self, sha256: str) -> Iterator[bytes]:
-        if len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
-            raise BadInput(f"{sha256!r:.80} is not an artifact: its name is 64 hexadecimal digits in lower case")
+        data = self._data(sha256)
+        return iter([data] if data else [])
+
+    def span(self, sha256: str, start: int, size: int) -> bytes:
+        return self._data(sha256)[start : start + size]
+
+    def sidecar(self, sha256: str) -> bytes | None:
+        check_artifact(sha256)
+        return self._sidecars.get(sha256)
+
+    def write_sidecar(self, sha256: str, data: bytes) -> None:
+        check_artifact(sha256)
+        self._sidecars[sha256] = data
+
+    def _data(self, sha256: str) -> bytes:
+        check_artifact(sha256)
         if sha256 not in self._kept:
             raise NotFound(f"there is no artifact {sha256}")
-        data = self._kept[sha256]
-        return iter([data] if data else [])
+        return self._kept[sha256]
 
 
 class MemoryStore:
@@ -77,14 +92,15 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._logs: dict[str, _Log] = {}
         self._artifacts = MemoryArtifacts()
+        self._indexes: dict[str, SearchIndex] = {}
         self._is_closed = False
 
     @property
     def artifacts(self) -> MemoryArtifacts:
         return self._artifacts
 
-    def hold(self, session: str, *, takeover: bool = False) -> "MemoryWriter":
-        """Become the session's writer. Whoever holds it lives in this process, so that only `takeover` succeeds it."""
+    def acquire(self, session: str, *, takeover: bool = False) -> "MemoryWriter":
+        """Become the session's writer. An earlier writer lives in this process, so only `takeover` succeeds it."""
         check_session(session)
         with self._lock:
             self._check_usable()
@@ -97,7 +113,7 @@ class MemoryStore:
                     "that writer's next append is then refused."
                 )
             log.epoch += 1
-            log.holder = myself(_now_ms())
+            log.holder = this_process(_now_ms())
             return MemoryWriter(log, log.epoch, self._lock)
 
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
@@ -128,8 +144,15 @@ class MemoryStore:
             newest_last = sorted(self._logs.values(), key=lambda log: log.updated_ms)
             return [log.card() for log in reversed(newest_last)]
 
+    def index(self, session: str) -> SearchIndex:
+        with self._lock:
+            self._check_usable()
+            if session not in self._indexes:
+                self._indexes[session] = sqlite.MemoryIndex()
+            return self._indexes[session]
+
     def close(self) -> None:
-        """Refuse everything from now on; the logs are gone when nobody refers to the store any more."""
+        """Refuse every call from now on; the logs are gone with the last reference to the store."""
         with self._lock:
             self._is_closed = True
             for log in self._logs.values():

@@ -1,24 +1,30 @@
-"""What a store must do. Any object with these methods is one; `foveal.testing.store_contract` proves it.
+"""The store port: the methods of a store, and what each of them promises.
 
-A store keeps logs and does not understand them: it is given entries as bytes and returns them as they were. What it promises:
+Any object with these methods is a store; `foveal.testing.store_contract` proves it. A store keeps logs and does not understand
+them: it is given entries as bytes and returns them unchanged. The promises:
 
-- `append` has returned: the entries survive power loss, in order, all of them or none.
-- An entry id that is already in the log with the same payload is acknowledged with its place and not written twice, even if it
-  is stamped anew or comes from another head; with another payload it is refused (`BadEntry`), and with it the whole append.
-- Only the newest holder of a session may append (`LeaseLost` for the others); a second holder is refused while the first lives
-  (`SessionHeld`).
-- Any changed bit of any row is found when the row is read (`StoreCorrupt`); the rows before it are given first, and those
-  after it can still be read.
-- Payloads are bytes and come back as they were. Session names, entry ids, parents and authors are texts of 1 to 512 bytes in
-  UTF-8 without control characters and lone surrogates (`BadInput` or `BadEntry`).
-- Reading a session that does not exist is `NotFound`; a closed store raises `StoreError`. All methods may be called from many
-  threads.
+ 1. Once `append` has returned, the entries survive power loss, in order, all of them or none.
+ 2. An entry id that is already in the log with the same payload is acknowledged with its place and not written twice, even if
+    it is stamped anew or comes from another head; with another payload it is refused (`BadEntry`), and with it the whole append.
+ 3. Only the newest writer of a session may append (`LeaseLost` for the others); a second writer is refused while the first
+    lives (`SessionHeld`).
+ 4. Any changed bit of any row is found when the row is read (`StoreCorrupt`); the rows before it are given first, and those
+    after it can still be read.
+ 5. Payloads are bytes and come back unchanged. Session names, entry ids, parents and authors are texts of 1 to 512 bytes in
+    UTF-8 without control characters and lone surrogates (`BadInput` or `BadEntry`).
+ 6. Reading a session that does not exist is `NotFound`; a closed store raises `StoreError`. All methods may be called from
+    many threads.
+ 7. Derived data (the sidecar of an artifact, the search index of a session) may be lost at any time and is rebuilt by its
+    reader; while it is there, it comes back unchanged and never mixed with that of another artifact or session.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import msgspec
+
+from foveal.stores.database import Database
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -43,7 +49,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class SessionCard(msgspec.Struct, frozen=True):
-    """What is known of a session without reading its log."""
+    """The facts about a session that are known without reading its log."""
 
     id: str
     created_ms: int
@@ -52,7 +58,7 @@ class SessionCard(msgspec.Struct, frozen=True):
     head: str | None
     """The id of the last entry."""
     holder: str | None
-    """Who may append now, as a person would name it; None if nobody holds it."""
+    """The process that may append now, named for people; None if the session has no writer."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -64,7 +70,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class ArtifactCard(msgspec.Struct, frozen=True):
-    """What is known of an artifact. Text that fits is wholly in `head`; otherwise head and tail hold about 8 KiB of each end,
+    """The facts about an artifact. Text that fits is wholly in `head`; otherwise head and tail hold about 8 KiB of each end,
     cut between characters, with U+FFFD for bytes that are not UTF-8."""
 
     sha256: str
@@ -80,11 +86,11 @@ class Writer(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Grows with every writer that the session has had."""
+        """A number that grows with every writer that the session has had."""
         ...
 
     def append(self, drafts: Sequence[Draft], *, snapshot: bytes | None = None) -> list[int]:
-        """Keep the drafts, durably and together, and return their places.
+        """Write the drafts, durably and together, and return their places.
 
         The snapshot is of the view after them and is kept in the same step; it is left out if this is a retry and the log
         has grown since. No drafts and a snapshot: it is of the view after the last entry.
@@ -97,45 +103,87 @@ class Writer(Protocol):
 
 
 class Artifacts(Protocol):
+    """Large contents, each under the SHA-256 of its bytes. A name that is no such hash is `BadInput` in every method."""
+
     def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
         """Keep the bytes under their hash, durably, holding only a chunk at a time in memory."""
         ...
 
     def read(self, sha256: str) -> Iterator[bytes]:
-        """The bytes again; the last chunk is given only if all of them match the hash (`StoreCorrupt`). `NotFound` if
+        """Yield the bytes in chunks; the last chunk only if all of them match the hash (`StoreCorrupt`). `NotFound` if
         absent."""
+        ...
+
+    def span(self, sha256: str, start: int, size: int) -> bytes:
+        """Return `size` bytes from `start` on, fewer at the end, without reading the rest. They are not checked against the
+        hash: the caller proves them. `NotFound` if absent."""
+        ...
+
+    def sidecar(self, sha256: str) -> bytes | None:
+        """Return the derived data that was last written beside an artifact; None if there is none that can be read."""
+        ...
+
+    def write_sidecar(self, sha256: str, data: bytes) -> None:
+        """Replace the derived data beside an artifact. It can be made again at will, so a failure to write is not raised."""
+        ...
+
+
+class SearchIndex(Protocol):
+    """The place of one session's search index: an SQLite database, in a file or in memory, that holds derived data alone."""
+
+    @property
+    def place(self) -> str:
+        """The place, named for people, for error messages."""
+        ...
+
+    def opened(self) -> AbstractContextManager[Database]:
+        """Open the database for one job and close it afterwards; an empty one is made if there is none.
+
+        SQLite's own errors pass through, so that the caller can tell damage from a full disk. Threads and processes that
+        have it open at the same time are kept apart by SQLite's locks, or by waiting.
+        """
+        ...
+
+    def clear(self) -> None:
+        """Make the database empty again, whatever its state."""
         ...
 
 
 class Store(Protocol):
     @property
-    def artifacts(self) -> Artifacts: ...
+    def artifacts(self) -> Artifacts:
+        """The artifacts that the logs of this store refer to."""
+        ...
 
-    def hold(self, session: str, *, takeover: bool = False) -> Writer:
+    def acquire(self, session: str, *, takeover: bool = False) -> Writer:
         """Become the session's writer, making the session if it is new. `SessionHeld` if a live writer has it."""
         ...
 
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
-        """The rows with after < seq <= upto, in order. `NotFound` if there is no such session."""
+        """Yield the rows with after < seq <= upto, in order. `NotFound` if there is no such session."""
         ...
 
     def rows_at(self, session: str, seqs: Iterable[int]) -> dict[int, Row]:
-        """The rows at these places, in one go; places that do not exist are absent."""
+        """Return the rows at these places, in one go; places that do not exist are absent."""
         ...
 
     def find(self, session: str, prefix: str) -> list[Row]:
-        """The row whose id is `prefix` or, if there is none, those that start with it (at most two: enough to see that
-        it is ambiguous)."""
+        """Return the row whose id is `prefix` or, if there is none, those whose id starts with it (at most two: enough to
+        see that it is ambiguous)."""
         ...
 
     def snapshot(self, session: str) -> Snapshot | None:
-        """The newest snapshot, if there is one that is whole and belongs to this log."""
+        """Return the newest snapshot, if there is one that is whole and belongs to this log."""
         ...
 
     def cards(self, session: str | None = None) -> list[SessionCard]:
-        """All sessions, most recently used first; or just this one, if it is there."""
+        """Return the cards of all sessions, most recently used first; or of just this one, if it is there."""
+        ...
+
+    def index(self, session: str) -> SearchIndex:
+        """Return the place of the session's search index. Nothing is made until it is opened."""
         ...
 
     def close(self) -> None:
-        """Wait for what is under way and let go of everything, held sessions included. Closing twice does nothing."""
+        """Finish the work under way and release everything, acquired sessions included. Closing twice does nothing."""
         ...

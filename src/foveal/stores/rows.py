@@ -1,8 +1,8 @@
-"""Between a store's rows and the core's entries."""
+"""Entries as the rows of a store, and rows as entries: each body is encoded once on its way into a log."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import cast
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,12 +12,25 @@ from foveal.values.entry import Body, Entry, File, Fold, Image, Message, RangeFo
 from foveal.values.errors import BadEntry, NotFound, StoreCorrupt
 
 
-def to_draft(entry: Entry) -> Draft:
-    return Draft(entry.id, entry.parent, entry.time_ms, entry.author, codec.encode(_lean(entry.body)))
+class EncodedBody(NamedTuple):
+    """A body, and the bytes that a log keeps of it."""
+
+    body: Body
+    payload: bytes
+
+
+def encoded(body: Body | EncodedBody) -> EncodedBody:
+    """Return a body with its bytes. The bytes of a checked body are there already; a body of Foveal's own needs no check."""
+    return body if isinstance(body, EncodedBody) else EncodedBody(body, codec.encode(_lean(body)))
+
+
+def to_draft(entry: Entry, payload: bytes) -> Draft:
+    """Return the draft of an entry whose body was encoded as `payload`."""
+    return Draft(entry.id, entry.parent, entry.time_ms, entry.author, payload)
 
 
 def _lean(body: Body) -> Body:
-    """The body without what can be made again from the log."""
+    """Return the body without the state of its summaries, which can be made again from the log."""
     if not isinstance(body, Fold) or not any(isinstance(item, RangeFold) and item.state for item in body.items):
         return body
     items = (msgspec.structs.replace(item, state="") if isinstance(item, RangeFold) else item for item in body.items)
@@ -25,6 +38,7 @@ def _lean(body: Body) -> Body:
 
 
 def to_entry(row: Row, session: str) -> Entry:
+    """Return the entry of a row; `StoreCorrupt` if its payload is not a body."""
     try:
         return Entry(row.id, row.parent, row.time_ms, row.author, codec.decode(row.payload))
     except BadEntry as error:
@@ -32,7 +46,7 @@ def to_entry(row: Row, session: str) -> Entry:
 
 
 def branch(rows: Iterable[Row], head: str | None = None) -> list[Row]:
-    """The rows from the first to `head` (the last row, if not given) along the parents."""
+    """Return the rows from the first to `head` (the last row, if not given) along the parents."""
     listed = list(rows)
     straight = all(after.parent == before.id for before, after in pairwise(listed))
     if not listed or (straight and head in (None, listed[-1].id)):
@@ -52,7 +66,7 @@ def branch(rows: Iterable[Row], head: str | None = None) -> list[Row]:
 
 
 def heads(store: Store, session: str) -> list[str]:
-    """The ids at which branches end, the current one last."""
+    """Return the ids at which branches end, the current one last."""
     rows = list(store.rows(session))
     parents = {row.parent for row in rows}
     return [row.id for row in rows if row.id not in parents]
@@ -66,18 +80,22 @@ _PARTS_OF_ROLE: dict[Role, str] = {
 }
 
 
-def checked(body: Body) -> Body:
-    """The body as the log will give it back; `BadEntry` if it holds what no log can."""
+def checked(body: Body) -> EncodedBody:
+    """Return the body as the log will return it, with its bytes; `BadEntry` if it holds a value that no log can."""
     try:
-        return codec.decode(codec.encode(body))
+        payload = codec.encode(body)
+        kept = codec.decode(payload)
     except BadEntry as error:
         raise BadEntry(f"this {type(body).__name__} cannot be kept: {error}") from None
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadEntry(f"this {type(body).__name__} cannot be kept: {error}") from error
+    # Equal bodies have equal bytes: a body that was built of other types, and a fold with its state, is written anew.
+    return EncodedBody(kept, payload) if kept == body and not isinstance(kept, Fold) else encoded(kept)
 
 
-def checked_message(message: Message) -> Message:
-    """Refuse what no provider could have said: better here than in a prompt that cannot be built."""
+def checked_message(message: Message) -> EncodedBody:
+    """Check a message like any body, and refuse parts that its role cannot have: better here than in a prompt that cannot
+    be built."""
     allowed = _PARTS_OF_ROLE.get(message.role)
     if allowed is None:
         raise BadEntry(f"the role {message.role!r} is not one of {', '.join(_PARTS_OF_ROLE)}")
@@ -86,7 +104,7 @@ def checked_message(message: Message) -> Message:
             raise BadEntry(
                 f"a message of role {message.role!r} cannot hold a {type(part).__name__}; it can hold {allowed}"
             )
-    kept = cast("Message", checked(message))
+    kept = checked(message)
     for item in _media(message):
         if isinstance(item.data, str):  # the log would take it for base64
             raise BadEntry(f"the data of a {type(item).__name__} is {type(item.data).__name__} where bytes belong")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 
+from foveal.stores.database import Database, Raw
 from foveal.stores.port import Draft, Row, Snapshot, Store, Writer
 from foveal.values.errors import BadEntry, BadInput, LeaseLost, NotFound, SessionHeld, StoreError
 
@@ -60,7 +61,7 @@ class StoreContract:
         """What was appended is read back with places counted from 1, whatever the batches."""
         given = drafts(7)
         with self._opened() as store:
-            writer = store.hold("s")
+            writer = store.acquire("s")
             assert writer.append(given[:3]) == [1, 2, 3]
             assert writer.append(given[3:4]) == [4]
             assert writer.append(given[4:]) == [5, 6, 7]
@@ -70,14 +71,14 @@ class StoreContract:
         """Reading does not stop at whatever the store reads at a time."""
         given = drafts(1500)
         with self._opened() as store:
-            store.hold("s").append(given)
+            store.acquire("s").append(given)
             assert list(store.rows("s")) == _rows(given)
 
     def test_a_range_of_rows_is_after_exclusive_and_upto_inclusive(self) -> None:
         """`after` and `upto` cut the log exactly, and values beyond its ends are no error."""
         given = drafts(9)
         with self._opened() as store:
-            store.hold("s").append(given)
+            store.acquire("s").append(given)
             for after, upto in ((0, None), (3, None), (3, 5), (0, 0), (8, 9), (9, None), (50, 60), (-4, 2), (5, 3)):
                 expected = [row for row in _rows(given) if after < row.seq and (upto is None or row.seq <= upto)]
                 assert list(store.rows("s", after=after, upto=upto)) == expected
@@ -85,13 +86,13 @@ class StoreContract:
     def test_an_append_of_nothing_writes_nothing(self) -> None:
         """No drafts: no places."""
         with self._opened() as store:
-            assert store.hold("s").append([]) == []
+            assert store.acquire("s").append([]) == []
             assert list(store.rows("s")) == []
 
     def test_reading_while_appending_sees_a_prefix(self) -> None:
         """An iteration that was begun goes on undisturbed when the log grows."""
         with self._opened() as store:
-            writer = store.hold("s")
+            writer = store.acquire("s")
             writer.append(drafts(4))
             reading = store.rows("s")
             first = next(reading)
@@ -101,7 +102,7 @@ class StoreContract:
     def test_sessions_do_not_see_each_other(self) -> None:
         """The same ids in two sessions are two logs."""
         with self._opened() as store:
-            one, two = store.hold("one"), store.hold("two")
+            one, two = store.acquire("one"), store.acquire("two")
             one.append([draft("a", b"1")])
             two.append([draft("a", b"2"), draft("b", b"3")])
             assert [row.payload for row in store.rows("one")] == [b"1"]
@@ -112,21 +113,21 @@ class StoreContract:
         """NULs, invalid UTF-8, nothing at all and a megabyte come back as they were."""
         payloads = [b"", b"\0", b"\xed\xa0\x80", bytes(range(256)), b"\n\r\0'\";--", b"x" * (1 << 20)]
         with self._opened() as store:
-            store.hold("s").append([draft(f"e{i}", payload) for i, payload in enumerate(payloads)])
+            store.acquire("s").append([draft(f"e{i}", payload) for i, payload in enumerate(payloads)])
             assert [row.payload for row in store.rows("s")] == payloads
 
     def test_extreme_times_come_back(self) -> None:
         """The time is the caller's: before 1970, beyond 2038 and at the ends of 64 bits."""
         times = [0, -1, 1 << 41, (1 << 63) - 1, -(1 << 63)]
         with self._opened() as store:
-            store.hold("s").append([draft(f"e{i}", time_ms=time_ms) for i, time_ms in enumerate(times)])
+            store.acquire("s").append([draft(f"e{i}", time_ms=time_ms) for i, time_ms in enumerate(times)])
             assert [row.time_ms for row in store.rows("s")] == times
 
     def test_names_may_be_in_any_script(self) -> None:
         """Ids, authors and session names are texts, not ASCII."""
         entry = Draft("é-😀", "ゼロ", 1, "نام\u200c", b"x")
         with self._opened() as store:
-            store.hold("sitzung-ß").append([entry])
+            store.acquire("sitzung-ß").append([entry])
             assert list(store.rows("sitzung-ß")) == _rows([entry])
             assert store.find("sitzung-ß", "é") == _rows([entry])
 
@@ -134,7 +135,7 @@ class StoreContract:
         """Places in any order, repeated or absent, in one go."""
         rows = _rows(drafts(40))
         with self._opened() as store:
-            store.hold("s").append(drafts(40))
+            store.acquire("s").append(drafts(40))
             wanted = [40, 3, 3, 17, 0, 41, -2, 1 << 40]
             assert store.rows_at("s", wanted) == {3: rows[2], 17: rows[16], 40: rows[39]}
             assert store.rows_at("s", []) == {}
@@ -142,13 +143,13 @@ class StoreContract:
     def test_find_prefers_the_exact_id(self) -> None:
         """An id that is also the beginning of others is found alone."""
         with self._opened() as store:
-            store.hold("s").append([draft("abc"), draft("ab"), draft("abd"), draft("b")])
+            store.acquire("s").append([draft("abc"), draft("ab"), draft("abd"), draft("b")])
             assert [row.id for row in store.find("s", "ab")] == ["ab"]
 
     def test_find_gives_two_rows_for_an_ambiguous_prefix_and_none_for_an_unknown_one(self) -> None:
         """At most two are needed to see that a prefix is ambiguous."""
         with self._opened() as store:
-            store.hold("s").append([draft(name) for name in ("abc", "abd", "abe", "x%_y")])
+            store.acquire("s").append([draft(name) for name in ("abc", "abd", "abe", "x%_y")])
             assert [row.id for row in store.find("s", "ab")] == ["abc", "abd"]
             assert [row.id for row in store.find("s", "abe")] == ["abe"]
             assert store.find("s", "zz") == store.find("s", "a%") == store.find("s", "\ud800") == []
@@ -173,7 +174,7 @@ class StoreContract:
         """The same id with the same payload is not written twice, even if it comes later and from another head."""
         given = drafts(3)
         with self._opened() as store:
-            writer = store.hold("s")
+            writer = store.acquire("s")
             writer.append(given)
             assert writer.append(given[1:2]) == [2]
             assert writer.append([Draft(d.id, "later", 99, "other", d.payload) for d in given]) == [1, 2, 3]
@@ -183,7 +184,7 @@ class StoreContract:
         """Known and new drafts in one append: the new ones are written, all get their place."""
         given = drafts(5)
         with self._opened() as store:
-            writer = store.hold("s")
+            writer = store.acquire("s")
             writer.append(given[:3])
             assert writer.append(given[1:]) == [2, 3, 4, 5]
             assert writer.append([draft("twice"), draft("twice")]) == [6, 6]
@@ -192,7 +193,7 @@ class StoreContract:
     def test_a_known_id_with_another_payload_refuses_the_whole_append(self) -> None:
         """A conflict is the caller's mistake, and half of an append would be a worse one."""
         with self._opened() as store:
-            writer = store.hold("s")
+            writer = store.acquire("s")
             writer.append([draft("a", b"1")])
             with refused(BadEntry, "entry id a"):
                 writer.append([draft("new"), draft("a", b"2"), draft("newer")], snapshot=b"never")
@@ -213,7 +214,7 @@ class StoreContract:
             *(Draft("e", None, 1, "me", data) for data in ("text", None, bytearray(b"x"))),  # pyright: ignore[reportArgumentType]
         ]
         with self._opened() as store:
-            writer = store.hold("s")
+            writer = store.acquire("s")
             for item in bad:
                 with refused(BadEntry):
                     writer.append([draft("good"), item])
@@ -224,7 +225,7 @@ class StoreContract:
         with self._opened() as store:
             for name in ("", "\ud800", "a\0b", "x" * 513):
                 with refused(BadInput):
-                    store.hold(name)
+                    store.acquire(name)
             assert store.cards() == []
 
     # Holding
@@ -232,29 +233,29 @@ class StoreContract:
     def test_a_second_holder_is_refused_while_the_first_lives(self) -> None:
         """The error names the holder and the remedy."""
         with self._opened() as store:
-            first = store.hold("s")
+            first = store.acquire("s")
             with refused(SessionHeld, "s", "pid", "since", "takeover=True"):
-                store.hold("s")
+                store.acquire("s")
             assert first.append([draft("a")]) == [1]
 
     def test_a_released_session_can_be_held_again(self) -> None:
         """Each holder has a higher epoch than the one before; the released one is fenced."""
         with self._opened() as store:
-            first = store.hold("s")
+            first = store.acquire("s")
             first.append([draft("a")])
             first.release()
             with refused(LeaseLost):
                 first.append([draft("b")])
-            second = store.hold("s")
+            second = store.acquire("s")
             assert second.epoch > first.epoch
             assert second.append([draft("b")]) == [2]
 
     def test_a_writer_that_lost_its_session_is_fenced(self) -> None:
         """After a takeover the old writer cannot append, not even what is there already, and the new one can."""
         with self._opened() as store:
-            old = store.hold("s")
+            old = store.acquire("s")
             old.append([draft("a")])
-            new = store.hold("s", takeover=True)
+            new = store.acquire("s", takeover=True)
             for attempt in ([draft("b")], [draft("a")], []):
                 with refused(LeaseLost, "s"):
                     old.append(attempt, snapshot=b"old")
@@ -265,12 +266,12 @@ class StoreContract:
     def test_releasing_twice_or_after_a_takeover_does_nothing(self) -> None:
         """A late release does not take the session from its new holder."""
         with self._opened() as store:
-            old = store.hold("s")
-            new = store.hold("s", takeover=True)
+            old = store.acquire("s")
+            new = store.acquire("s", takeover=True)
             old.release()
             old.release()
             with refused(SessionHeld):
-                store.hold("s")
+                store.acquire("s")
             assert new.append([draft("a")]) == [1]
             new.release()
             new.release()
@@ -280,7 +281,7 @@ class StoreContract:
     def test_the_newest_snapshot_is_kept_with_the_place_it_was_taken_after(self) -> None:
         """A snapshot belongs to the last entry of the append that it came with."""
         with self._opened() as store:
-            writer = store.hold("s")
+            writer = store.acquire("s")
             assert store.snapshot("s") is None
             writer.append(drafts(3), snapshot=b"one")
             assert store.snapshot("s") == Snapshot(3, b"one")
@@ -294,7 +295,7 @@ class StoreContract:
     def test_a_retry_does_not_bring_an_old_snapshot_back(self) -> None:
         """The view that comes with a retry is older than the log."""
         with self._opened() as store:
-            writer = store.hold("s")
+            writer = store.acquire("s")
             writer.append([draft("a")], snapshot=b"old")
             writer.append([draft("b")], snapshot=b"new")
             writer.append([draft("a")], snapshot=b"old")
@@ -303,14 +304,14 @@ class StoreContract:
     def test_a_snapshot_of_an_empty_log_is_kept(self) -> None:
         """The view of nothing is a view."""
         with self._opened() as store:
-            store.hold("s").append([], snapshot=b"empty")
+            store.acquire("s").append([], snapshot=b"empty")
             assert store.snapshot("s") == Snapshot(0, b"empty")
 
     def test_cards_tell_what_is_in_a_session(self) -> None:
         """Entries, head and holder are known without reading the log."""
         with self._opened() as store:
             before = time.time_ns() // 1_000_000
-            writer = store.hold("s")
+            writer = store.acquire("s")
             (card,) = store.cards("s")
             assert (card.id, card.entries, card.head) == ("s", 0, None)
             assert card.holder is not None
@@ -323,7 +324,7 @@ class StoreContract:
     def test_cards_are_listed_with_the_most_recently_used_first(self) -> None:
         """Appending moves a session to the front."""
         with self._opened() as store:
-            writers = {name: store.hold(name) for name in "abc"}
+            writers = {name: store.acquire(name) for name in "abc"}
             for name in "cab":
                 _wait_for_the_next_millisecond()
                 writers[name].append([draft("x")])
@@ -375,19 +376,106 @@ class StoreContract:
                 with refused(BadInput):
                     store.artifacts.put(chunks)  # pyright: ignore[reportArgumentType]
 
+    def test_a_span_is_read_alone(self) -> None:
+        """Any bytes of an artifact, fewer at its end and none beyond it; an unknown one is not found."""
+        data = bytes(range(256)) * 300
+        with self._opened() as store:
+            name = store.artifacts.put([data]).sha256
+            for start, size in ((0, 0), (0, 1), (0, len(data)), (70_000, 1000), (76_799, 5), (76_800, 5), (90_000, 1)):
+                assert store.artifacts.span(name, start, size) == data[start : start + size]
+            with refused(NotFound):
+                store.artifacts.span("0" * 64, 0, 1)
+            with refused(BadInput):
+                store.artifacts.span("../" + "0" * 61, 0, 1)
+
+    def test_a_sidecar_belongs_to_one_artifact(self) -> None:
+        """The last data written beside an artifact comes back; the artifact itself and other artifacts are not touched."""
+        with self._opened() as store:
+            one, two = (store.artifacts.put([data]).sha256 for data in (b"one", b"two"))
+            assert store.artifacts.sidecar(one) is None
+            for data in (b"first", b"", b"last\0\xff"):
+                store.artifacts.write_sidecar(one, data)
+                assert store.artifacts.sidecar(one) == data
+            assert store.artifacts.sidecar(two) is None
+            assert store.artifacts.sidecar("0" * 64) is None
+            assert b"".join(store.artifacts.read(one)) == b"one"
+            with refused(NotFound):
+                store.artifacts.read(sha256(b"last\0\xff").hexdigest())
+            for use in (lambda: store.artifacts.sidecar("x"), lambda: store.artifacts.write_sidecar("x", b"")):
+                with refused(BadInput):
+                    use()
+
+    # Search indexes
+
+    def test_an_index_keeps_its_tables_from_one_opening_to_the_next(self) -> None:
+        """A table that one job made is there for the next, and for each session there is a database of its own."""
+        with self._opened() as store:
+            with store.index("one").opened() as db:
+                db.execute("CREATE TABLE t (x)")
+                db.execute("INSERT INTO t VALUES (7)")
+            with store.index("one").opened() as db:
+                assert db.execute("SELECT x FROM t").fetchall() == [(7,)]
+            with store.index("two").opened() as db:
+                assert _tables_in(db) == []
+
+    def test_an_index_can_search_text(self) -> None:
+        """The database has SQLite's full-text search."""
+        with self._opened() as store, store.index("s").opened() as db:
+            db.execute("CREATE VIRTUAL TABLE words USING fts5(body, tokenize='porter unicode61')")
+            db.execute("INSERT INTO words VALUES ('the build failed')")
+            assert len(db.execute("SELECT * FROM words WHERE words MATCH 'fail'").fetchall()) == 1
+
+    def test_a_cleared_index_is_empty_and_of_use(self) -> None:
+        """Clearing takes every table of this session's index and of no other; clearing an empty one does nothing."""
+        with self._opened() as store:
+            for name in ("one", "two"):
+                with store.index(name).opened() as db:
+                    db.execute("CREATE TABLE t (x)")
+            store.index("one").clear()
+            store.index("one").clear()
+            for name, tables in (("one", []), ("two", [("t",)])):
+                with store.index(name).opened() as db:
+                    assert _tables_in(db) == tables
+                    db.execute("CREATE TABLE later (x)")
+
+    def test_an_index_survives_a_job_that_fails(self) -> None:
+        """The next job can open it, whatever the last one raised; its place can be named in a message."""
+        with self._opened() as store:
+            with refused(ZeroDivisionError), store.index("s").opened() as db:
+                db.execute("CREATE TABLE t (x)")
+                raise ZeroDivisionError
+            with store.index("s").opened() as db:
+                assert _tables_in(db) == [("t",)]
+            assert store.index("s").place
+
+    def test_many_threads_use_one_index(self) -> None:
+        """Jobs on one index wait for each other, and none is lost."""
+        with self._opened() as store:
+            with store.index("s").opened() as db:
+                db.execute("CREATE TABLE t (x)")
+
+            def work(name: str) -> None:
+                for _ in range(5):
+                    with store.index("s").opened() as db:
+                        db.execute("INSERT INTO t VALUES (?)", (name,))
+
+            _in_threads(4, work)
+            with store.index("s").opened() as db:
+                assert db.execute("SELECT count(*) FROM t").fetchall() == [(20,)]
+
     # Threads and closing
 
     def test_many_threads_append_to_their_own_sessions(self) -> None:
         """Every append of every thread is kept once, in that thread's order."""
         with self._opened() as store:
-            _in_threads(8, lambda name: _append_one_by_one(store.hold(name), drafts(25, prefix=name)))
+            _in_threads(8, lambda name: _append_one_by_one(store.acquire(name), drafts(25, prefix=name)))
             for number in range(8):
                 assert list(store.rows(f"t{number}")) == _rows(drafts(25, prefix=f"t{number}"))
 
     def test_many_threads_append_to_one_session(self) -> None:
         """A writer may be shared: no place is given twice and none is left out."""
         with self._opened() as store:
-            writer = store.hold("s")
+            writer = store.acquire("s")
             _in_threads(8, lambda name: _append_one_by_one(writer, drafts(25, prefix=name)))
             rows = list(store.rows("s"))
             assert [row.seq for row in rows] == list(range(1, 201))
@@ -398,7 +486,7 @@ class StoreContract:
     def test_one_refused_append_does_not_harm_its_neighbours(self) -> None:
         """Appends that conflict fail alone, however they are grouped with others."""
         with self._opened() as store:
-            sessions = {f"t{number}": store.hold(f"t{number}") for number in range(8)}
+            sessions = {f"t{number}": store.acquire(f"t{number}") for number in range(8)}
             conflicts: list[str] = []
 
             def work(name: str) -> None:
@@ -417,18 +505,25 @@ class StoreContract:
     def test_a_closed_store_refuses_everything(self) -> None:
         """Closing twice does nothing; using it afterwards is an error and not a loss."""
         store = self.make_store()
-        writer = store.hold("s")
+        writer = store.acquire("s")
         store.close()
         store.close()
         writer.release()
-        for use in (lambda: store.hold("s"), lambda: store.rows("s"), store.cards, lambda: writer.append([draft("a")])):
+        uses: list[Callable[[], object]] = [
+            lambda: store.acquire("s"),
+            lambda: store.rows("s"),
+            store.cards,
+            lambda: writer.append([draft("a")]),
+            lambda: store.index("s"),
+        ]
+        for use in uses:
             with refused(StoreError):
                 use()
 
     def test_everything_is_there_after_opening_again(self) -> None:
         """Rows, snapshots and artifacts outlive the handle, and closing released the session."""
         store = self.make_store()
-        writer = store.hold("s")
+        writer = store.acquire("s")
         writer.append(drafts(5), snapshot=b"view")
         artifact = store.artifacts.put([b"large"])
         again = self.reopen(store)
@@ -439,7 +534,7 @@ class StoreContract:
             assert list(again.rows("s")) == _rows(drafts(5))
             assert again.snapshot("s") == Snapshot(5, b"view")
             assert b"".join(again.artifacts.read(artifact.sha256)) == b"large"
-            assert again.hold("s").append([draft("x")]) == [6]
+            assert again.acquire("s").append([draft("x")]) == [6]
         finally:
             again.close()
 
@@ -454,6 +549,10 @@ class StoreContract:
 
 def _rows(given: Sequence[Draft]) -> list[Row]:
     return [Row(i, d.id, d.parent, d.time_ms, d.author, d.payload) for i, d in enumerate(given, start=1)]
+
+
+def _tables_in(db: Database) -> list[Raw]:
+    return db.execute("SELECT name FROM sqlite_schema ORDER BY name").fetchall()
 
 
 def _append_one_by_one(writer: Writer, given: Sequence[Draft]) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 import foveal
 from foveal.recall.search import index, search
-from foveal.recall.search import index_files as shelf
 from foveal.stores.port import Row, Store
 from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite import index as shelf
 from foveal.values.entry import ToolCall
 from foveal.values.errors import StoreBusy
 
@@ -246,7 +246,7 @@ import sys
 from pathlib import Path
 from foveal.recall.search import search
 from foveal.recall.search import index
-from foveal.recall.search import index_files as shelf
+from foveal.stores.sqlite import index as shelf
 from foveal.stores.sqlite import SqliteStore
 index.BATCH_CHARACTERS = 2_000
 shelf.BUSY_S = 60.0

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 import foveal
 from foveal.recall import Fetch, fetch
 from foveal.recall.search import Embedder, local_embedder, search
-from foveal.recall.search import index_files as shelf
 from foveal.recall.search.embedding import points
 from foveal.recall.search.vectors import PIECE_CHARACTERS
 from foveal.stores.port import Store
 from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite import index as shelf
 from foveal.values.entry import ToolCall
 from foveal.values.errors import BadInput, MissingExtra
 

@@ -102,7 +102,7 @@ def copy_session(source: Store, target: Store, name: str) -> None:
         if b'"stored"' in row.payload:
             for sha256 in _artifacts(log.to_entry(row, name).body):
                 target.artifacts.put(source.artifacts.read(sha256))
-    writer = target.hold(name)
+    writer = target.acquire(name)
     try:
         writer.append(drafts)
     finally:

@@ -5,9 +5,11 @@ of its own, so that neither the words of other sessions nor how often they occur
 its session holds and not what the store holds.
 """
 
+import time
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from typing import TypeVar
 
 import apsw
 import msgspec
@@ -17,16 +19,22 @@ from foveal.recall.search.passages import Passage, passages
 from foveal.recall.search.words import indexed
 from foveal.stores import rows as log
 from foveal.stores.database import Database
-from foveal.stores.port import Row, Store
+from foveal.stores.port import Row, SearchIndex, Store
+from foveal.stores.sqlite.errors import translated
+from foveal.stores.sqlite.index import UNREADABLE
 from foveal.values.codec import sendable
 from foveal.values.entry import Message, ToolCall
-from foveal.values.errors import NotFound
+from foveal.values.errors import NotFound, StoreCorrupt, StoreFailed
+
+T = TypeVar("T")
 
 APPLICATION_ID = 0x464F5658  # "FOVX"
 VERSION = 1
 """Of the tables and of how words are made: an index of another version is made anew."""
 BATCH_CHARACTERS = 8 << 20
 """Indexed in one transaction, about a second's work: what was done is kept, and other processes get their turn."""
+ATTEMPTS = 3
+"""One for an index that is sound, one for a damaged one, one more if another process mended it at the same moment."""
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 PIECE_WEIGHT = 0.5
 """A part of a camelCase name counts half of a word that stands alone."""
@@ -52,6 +60,41 @@ _TABLES = (
 
 class Stale(Exception):
     """The index does not belong to this log: it is damaged, of another version, or the store is another one."""
+
+
+DAMAGE = (Stale, *UNREADABLE)
+"""How an index that is not what was written shows itself."""
+
+
+def with_index(store: Store, session: str, job: Callable[[Database], T]) -> T:
+    """Do the job on the session's index and return its result. A damaged index is emptied and the job done once more."""
+    index = store.index(session)
+    with _plain_errors(index):
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return _attempt(index, job)
+            except DAMAGE:
+                index.clear()
+        return _attempt(index, job)
+
+
+def _attempt(index: SearchIndex, job: Callable[[Database], T]) -> T:
+    with index.opened() as db:
+        make(db)
+        return job(db)
+
+
+@contextmanager
+def _plain_errors(index: SearchIndex) -> Generator[None]:
+    started, place = time.monotonic(), index.place
+    try:
+        yield
+    except apsw.Error as error:
+        raise translated(error, None, place, waited_s=time.monotonic() - started) from error
+    except DAMAGE as error:
+        raise StoreCorrupt(place, f"the index was made anew and is damaged again ({error})", place) from error
+    except OSError as error:
+        raise StoreFailed(f"{place}: the index could not be made ({error}).") from error
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -219,15 +262,3 @@ def _mark(row: Row) -> bytes:
     """Tells one row from every other."""
     head = f"{row.seq}\0{row.id}\0{row.parent}\0{row.time_ms}\0".encode("utf-8", "surrogatepass")
     return sha256(head + row.payload).digest()[:16]
-
-
-DAMAGE = (
-    Stale,
-    apsw.CorruptError,
-    apsw.NotADBError,
-    apsw.SQLError,
-    apsw.ConstraintError,
-    UnicodeDecodeError,
-    TypeError,
-)
-"""How an index that is not what was written shows itself. Damage can give a column any type, so that even comparing fails."""

@@ -22,7 +22,7 @@ from typing import TypeVar, cast
 import apsw
 
 from foveal.stores.database import Database
-from foveal.stores.sqlite_errors import is_full, translated, unreadable_text
+from foveal.stores.sqlite.errors import is_full, translated, unreadable_text
 from foveal.values.errors import StoreError, StoreFailed
 
 T = TypeVar("T")

@@ -16,13 +16,14 @@ import apsw
 
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
 from foveal.stores.checks import check_drafts, check_session
-from foveal.stores.database import Database, Raw, connect
+from foveal.stores.database import Database, Raw
 from foveal.stores.port import Draft
-from foveal.stores.reading import LogReader
-from foveal.stores.row_checks import BROKEN, RowCheck, SessionCheck, judge, suspects
-from foveal.stores.schema import APPLICATION_ID, TABLES, check_version, identity, settled
 from foveal.stores.sqlite import SqliteStore
-from foveal.stores.sqlite_errors import translated
+from foveal.stores.sqlite.connection import connect_memory
+from foveal.stores.sqlite.errors import translated
+from foveal.stores.sqlite.row_checks import BROKEN, RowCheck, SessionCheck, judge, suspects
+from foveal.stores.sqlite.schema import APPLICATION_ID, TABLES, check_version, identity, settled
+from foveal.stores.sqlite.tables import EntryTable
 from foveal.values.codec import decode, encode
 from foveal.values.entry import Body, Message, Note, Stored, ToolResult
 from foveal.values.errors import BadEntry, BadInput, NotFound, StoreCorrupt, StoreError
@@ -171,7 +172,7 @@ def _schema(db: Database) -> list[Raw]:
 
 
 def _expected_schema() -> list[Raw]:
-    db = connect(Path(":memory:"), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+    db = connect_memory()
     for statement in TABLES:
         db.execute(statement)
     try:
@@ -194,7 +195,7 @@ def _examine_rows(db: Database, suspect: SessionCheck, findings: _Findings) -> N
 def _examine_end(db: Database, path: Path, suspect: SessionCheck, findings: _Findings) -> None:
     """A log can be sound in itself and yet not be the one that its record was written for."""
     try:
-        LogReader(db, path).check_end(suspect.record)
+        EntryTable(db, path).check_end(suspect.record)
     except StoreCorrupt as error:
         findings.say(error.place, error.what)
     except BROKEN as error:
@@ -224,7 +225,7 @@ def _judged(db: Database, suspect: SessionCheck) -> Iterator[tuple[RowCheck, Bod
 def _examine_snapshot(db: Database, path: Path, suspect: SessionCheck, findings: _Findings) -> None:
     try:
         kept = db.execute("SELECT 1 FROM snapshots WHERE session = ?", (suspect.record.key,)).fetchone()
-        is_bad = kept is not None and LogReader(db, path).snapshot(suspect.record) is None
+        is_bad = kept is not None and EntryTable(db, path).snapshot(suspect.record) is None
     except BROKEN:
         is_bad = True
     if is_bad:
@@ -247,7 +248,7 @@ def _salvage_session(db: Database, store: SqliteStore, suspect: SessionCheck, fi
     session = _usable_name(suspect, store)
     for what in suspect.problems:
         findings.say(f"session {session}", what)
-    writer = store.hold(session)
+    writer = store.acquire(session)
     findings.sessions += 1
     findings.names.append(session)
     relinked = _Relinked(session)

@@ -17,16 +17,17 @@ from typing import TypeVar
 
 import apsw
 
-from foveal.stores import writing
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
 from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.database import Database
-from foveal.stores.group_commit import GroupCommit
-from foveal.stores.lease import myself
+from foveal.stores.lease import this_process
 from foveal.stores.port import Draft, Row, SessionCard, Snapshot
-from foveal.stores.reading import LogReader, Record, card
-from foveal.stores.schema import open_reader, open_store
-from foveal.stores.sqlite_errors import translated, unreadable_text
+from foveal.stores.sqlite import transactions
+from foveal.stores.sqlite.errors import translated, unreadable_text
+from foveal.stores.sqlite.group_commit import GroupCommit
+from foveal.stores.sqlite.index import FileIndex, index_file
+from foveal.stores.sqlite.schema import open_reader, open_store
+from foveal.stores.sqlite.tables import Record, Tables, card, tables
 from foveal.values.errors import LeaseLost, StoreError
 
 T = TypeVar("T")
@@ -58,47 +59,51 @@ class SqliteStore:
     def artifacts(self) -> FileArtifacts:
         return self._artifacts
 
-    def hold(self, session: str, *, takeover: bool = False) -> "SqliteWriter":
+    def acquire(self, session: str, *, takeover: bool = False) -> "SqliteWriter":
         """Become the session's writer. A dead process on this host is succeeded silently; `takeover` succeeds a live one."""
         check_session(session)
-        holder = myself(_now_ms())
-        held = self._run(lambda db: writing.take(db, self._path, session, holder, takeover=takeover))
+        lease = this_process(_now_ms())
+        held = self._run(lambda db: transactions.acquire(db, self._path, session, lease, takeover=takeover))
         self._held[held.id, held.epoch] = held
         return SqliteWriter(held, append=self._append, release=self._release)
 
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
         """The rows after < seq <= upto, each verified. Those before a damaged one are given before it raises."""
-        with self._reading() as reading:
-            record = reading.known_record(session)
+        with self._tables() as (sessions, _):
+            record = sessions.known_record(session)
         last = record.entries if upto is None else min(upto, record.entries)
         return self._walk(record, max(after, 0), last)
 
     def rows_at(self, session: str, seqs: Iterable[int]) -> dict[int, Row]:
-        with self._reading() as reading:
-            return reading.rows_at(reading.known_record(session), seqs)
+        with self._tables() as (sessions, entries):
+            return entries.rows_at(sessions.known_record(session), seqs)
 
     def find(self, session: str, prefix: str) -> list[Row]:
-        with self._reading() as reading:
-            return reading.find(reading.known_record(session), prefix)
+        with self._tables() as (sessions, entries):
+            return entries.find(sessions.known_record(session), prefix)
 
     def snapshot(self, session: str) -> Snapshot | None:
-        with self._reading() as reading:
-            return reading.snapshot(reading.known_record(session))
+        with self._tables() as (sessions, entries):
+            return entries.snapshot(sessions.known_record(session))
 
     def cards(self, session: str | None = None) -> list[SessionCard]:
-        with self._reading() as reading:
+        with self._tables() as (sessions, _):
             if session is None:
-                return [card(record) for record in reading.records()]
-            record = reading.record(session)
+                return [card(record) for record in sessions.records()]
+            record = sessions.record(session)
             return [] if record is None else [card(record)]
 
+    def index(self, session: str) -> FileIndex:
+        self._check_usable()
+        return FileIndex(index_file(self._path, session))
+
     def close(self) -> None:
-        """Release every session held through this handle, finish what is under way and let go of the file."""
+        """Release every session acquired through this handle, finish the work under way and close the file."""
         if self._is_closed or os.getpid() != self._pid:
             return
         self._is_closed = True
         for held in tuple(self._held.values()):
-            with suppress(StoreError):  # whoever comes next finds this process dead, or takes over
+            with suppress(StoreError):  # the next writer finds this process dead, or takes over
                 self._release(held)
         self._commits.close()
         while self._readers:
@@ -110,31 +115,31 @@ class SqliteStore:
 
     def _append(self, held: Record, drafts: Sequence[Draft], snapshot: bytes | None) -> list[int]:
         check_drafts(drafts)
-        batch = writing.Batch(drafts, snapshot, _now_ms())
-        return self._run(lambda db: writing.add(db, self._path, held, batch))
+        batch = transactions.Batch(drafts, snapshot, _now_ms())
+        return self._run(lambda db: transactions.append(db, self._path, held, batch))
 
     def _release(self, held: Record) -> None:
         if os.getpid() == self._pid and not self._commits.is_over:
-            self._commits.run(lambda db: writing.let_go(db, self._path, held))
+            self._commits.run(lambda db: transactions.release(db, self._path, held))
             self._held.pop((held.id, held.epoch), None)
 
     def _walk(self, record: Record, after: int, last: int) -> Iterator[Row]:
         while after < last:
             # A batch is read whole, so that a slow consumer does not keep the WAL from being checkpointed.
-            with self._reading() as reading:
-                raws = reading.batch(record, after, last)
-            for row in reading.verified(record, raws, after, last):
+            with self._tables() as (_, entries):
+                raws = entries.batch(record, after, last)
+            for row in entries.verified(record, raws, after, last):
                 yield row
                 after = row.seq
 
     @contextmanager
-    def _reading(self) -> Generator[LogReader]:
+    def _tables(self) -> Generator[Tables]:
         self._check_usable()
         started = time.monotonic()
         db = None
         try:
             db = self._take_reader()
-            yield LogReader(db, self._path)
+            yield tables(db, self._path)
         except apsw.Error as error:
             problem = translated(error, db, self._path, waited_s=time.monotonic() - started)
             if db is not None:

@@ -13,8 +13,8 @@ import apsw
 from foveal.stores.chain import link, seed
 from foveal.stores.database import Database, Raw
 from foveal.stores.port import Row
-from foveal.stores.reading import Record
-from foveal.stores.schema import SEQ_BITS
+from foveal.stores.sqlite.schema import SEQ_BITS
+from foveal.stores.sqlite.tables import RECORD_COLUMNS, Record
 
 BROKEN = (apsw.Error, UnicodeDecodeError)
 """What reading a damaged file raises."""
@@ -112,7 +112,7 @@ def _suspect(db: Database, key: int) -> SessionCheck:
     last = seqs[-1] if seqs else 0
     raw = _first(
         db,
-        "SELECT key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal FROM sessions WHERE key = ?",
+        f"{RECORD_COLUMNS} WHERE key = ?",
         (key,),
     )
     if raw is None:

@@ -1,4 +1,4 @@
-"""What is done inside a write transaction. Each function is one job: it either raises, or all it did is to be kept."""
+"""The write transactions of a store file. Each public function is one: it raises, or everything it did is committed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,25 +10,25 @@ from foveal.stores.checks import check_repeat
 from foveal.stores.database import Database
 from foveal.stores.lease import Lease, pack, unpack
 from foveal.stores.port import Draft, Row
-from foveal.stores.reading import LogReader, Record
+from foveal.stores.sqlite.tables import EntryTable, Record, SessionTable, tables
 from foveal.values.errors import LeaseLost, SessionHeld, StoreCorrupt
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What one append brings."""
+    """The contents of one append."""
 
     drafts: Sequence[Draft]
     snapshot: bytes | None
     now_ms: int
 
 
-def take(db: Database, path: Path, session: str, holder: Lease, *, takeover: bool) -> Record:
-    """Make `holder` the writer of the session, which is made if it is new."""
-    reading = LogReader(db, path)
-    record = reading.record(session)
+def acquire(db: Database, path: Path, session: str, lease: Lease, *, takeover: bool) -> Record:
+    """Make the process of `lease` the writer of the session, which is made if it is new."""
+    sessions, entries = tables(db, path)
+    record = sessions.record(session)
     if record is None:
-        return _insert(db, session, holder)
-    reading.check_end(record)
+        return _insert(db, session, lease)
+    entries.check_end(record)
     if record.holder is not None and not takeover:
         present = unpack(record.holder)
         if present.lives():
@@ -36,15 +36,15 @@ def take(db: Database, path: Path, session: str, holder: Lease, *, takeover: boo
                 f"session {session} is held by {present}. Close it there, or take it over with takeover=True: "
                 "that writer's next append is then refused."
             )
-    taken = msgspec.structs.replace(record, epoch=record.epoch + 1, holder=pack(holder))
-    _update(db, taken)
-    return taken
+    acquired = msgspec.structs.replace(record, epoch=record.epoch + 1, holder=pack(lease))
+    _update(db, acquired)
+    return acquired
 
 
-def add(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
-    """Append to the session as it was `held`, if that is still the newest holder."""
-    reading = LogReader(db, path)
-    record = reading.record(held.id)
+def append(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
+    """Append to the session, if `held` (its record when it was acquired) still names its newest writer."""
+    sessions, entries = tables(db, path)
+    record = sessions.record(held.id)
     if record is None:
         raise StoreCorrupt(f"session {held.id}", "it is gone from the store", str(path))
     if record.epoch != held.epoch or record.holder is None:
@@ -53,8 +53,8 @@ def add(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
             f"session {held.id} was taken over: it is now held by {new_holder} (epoch {record.epoch}, this writer has "
             f"{held.epoch}). Nothing of this append was written; hold the session again to go on."
         )
-    reading.check_end(record)
-    seqs, record = _append(db, reading, record, batch.drafts)
+    entries.check_end(record)
+    seqs, record = _insert_drafts(db, entries, record, batch.drafts)
     if seqs or batch.snapshot is not None:
         _update(db, msgspec.structs.replace(record, updated_ms=max(batch.now_ms, record.created_ms)))
     # A retry of an earlier append comes with a view that the log has outgrown.
@@ -63,18 +63,21 @@ def add(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
     return seqs
 
 
-def let_go(db: Database, path: Path, held: Record) -> None:
-    """Leave the session without a holder, unless it has a newer one already."""
-    record = LogReader(db, path).record(held.id)
+def release(db: Database, path: Path, held: Record) -> None:
+    """Leave the session without a writer, unless it has a newer one already."""
+    record = SessionTable(db, path).record(held.id)
     if record is not None and record.epoch == held.epoch and record.holder is not None:
         _update(db, msgspec.structs.replace(record, holder=None))
 
 
-def _append(db: Database, reading: LogReader, record: Record, drafts: Sequence[Draft]) -> tuple[list[int], Record]:
+def _insert_drafts(
+    db: Database, table: EntryTable, record: Record, drafts: Sequence[Draft]
+) -> tuple[list[int], Record]:
+    """Insert the drafts that are new; return the places of all of them, and the record after them."""
     seqs: list[int] = []
     entries, head, chain = record.entries, record.head, record.chain
     for draft in drafts:
-        known = _known(db, reading, record, draft.id)
+        known = table.with_id(record, draft.id)
         if known is not None:
             check_repeat(known, draft)
             seqs.append(known.seq)
@@ -90,20 +93,10 @@ def _append(db: Database, reading: LogReader, record: Record, drafts: Sequence[D
     return seqs, msgspec.structs.replace(record, entries=entries, head=head, chain=chain)
 
 
-def _known(db: Database, reading: LogReader, record: Record, entry: str) -> Row | None:
-    raw = db.execute(
-        "SELECT e.place, e.id, e.parent, e.time_ms, e.author, e.hash, e.payload,"
-        " (SELECT p.hash FROM entries AS p WHERE p.place = e.place - 1)"
-        " FROM entries AS e WHERE e.session = ? AND e.id = ?",
-        (record.key, entry),
-    ).fetchone()
-    return None if raw is None else reading.row(record, raw)
-
-
-def _insert(db: Database, session: str, holder: Lease) -> Record:
+def _insert(db: Database, session: str, lease: Lease) -> Record:
     newest = db.execute("SELECT coalesce(max(key), 0) FROM sessions").fetchall()[0][0]
-    now = holder.since_ms
-    record = Record(newest + 1, session, now, now, 0, None, seed(session), 1, pack(holder))
+    now = lease.since_ms
+    record = Record(newest + 1, session, now, now, 0, None, seed(session), 1, pack(lease))
     db.execute(
         "INSERT INTO sessions (key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

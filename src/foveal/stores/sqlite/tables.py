@@ -1,4 +1,4 @@
-"""Reading a store file: SQL in, verified values out. Nothing that is returned from here has an unchecked hash.
+"""The tables of a store file as verified values: every value returned from here has a checked hash.
 
 Damage can give a column any type and any value, so rows come from SQLite as plain tuples and become values only once their
 hash has been compared.
@@ -6,6 +6,7 @@ hash has been compared.
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 import msgspec
@@ -14,12 +15,20 @@ from foveal.stores.chain import link, seal, seed, snapshot_seal
 from foveal.stores.database import Database, Raw
 from foveal.stores.lease import unpack
 from foveal.stores.port import Row, SessionCard, Snapshot
-from foveal.stores.schema import SEQ_BITS
+from foveal.stores.sqlite.schema import SEQ_BITS
 from foveal.values.errors import NotFound, StoreCorrupt
 
 BATCH_ROWS = 256
 BATCH_BYTES = 4 << 20
 """Payload that one batch may hold, so that a log of large rows is not read into memory at once."""
+
+RECORD_COLUMNS = "SELECT key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal FROM sessions"
+"""The beginning of every query for records; `SessionTable` reads the columns in this order."""
+_ENTRY_COLUMNS = (
+    "SELECT e.place, e.id, e.parent, e.time_ms, e.author, e.hash, e.payload,"
+    " (SELECT p.hash FROM entries AS p WHERE p.place = e.place - 1)"
+)
+"""The beginning of every query for rows: the columns of one entry, and the hash of the entry before it."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -55,33 +64,50 @@ class Record(msgspec.Struct, frozen=True):
         )
 
 
-class Records:
+class SessionTable:
     """The table of sessions, over an open connection to the store at `path`."""
 
     def __init__(self, db: Database, path: Path) -> None:
         self._db = db
-        self._path = str(path)
+        self._path = path
 
     def record(self, session: str) -> Record | None:
-        """The session's record, if there is such a session."""
+        """Return the session's record, if there is such a session."""
         try:
             session.encode()
         except UnicodeEncodeError:
             return None  # no session can have such a name
-        found = self._db.execute(
-            "SELECT key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal FROM sessions WHERE id = ?",
-            (session,),
-        ).fetchone()
+        found = self._db.execute(f"{RECORD_COLUMNS} WHERE id = ?", (session,)).fetchone()
         return None if found is None else self._checked_record(found)
 
     def known_record(self, session: str) -> Record:
+        """Return the session's record; `NotFound` if there is no such session."""
         record = self.record(session)
         if record is None:
             raise NotFound(f"there is no session {session!r} in {self._path}")
         return record
 
+    def records(self) -> list[Record]:
+        """Return the records of all sessions, most recently used first."""
+        found = self._db.execute(f"{RECORD_COLUMNS} ORDER BY updated_ms DESC, key DESC")
+        return [self._checked_record(raw) for raw in found]
+
+    def _checked_record(self, raw: Raw) -> Record:
+        record = Record(*raw[:9])
+        if record.seal() != raw[9]:
+            raise StoreCorrupt(f"session {record.id}", "its record does not match its seal", str(self._path))
+        return record
+
+
+class EntryTable:
+    """The logs and snapshots of the sessions, over an open connection to the store at `path`."""
+
+    def __init__(self, db: Database, path: Path) -> None:
+        self._db = db
+        self._path = path
+
     def check_end(self, record: Record) -> None:
-        """`StoreCorrupt` unless the log ends where its record says."""
+        """Raise `StoreCorrupt` unless the log ends at the entry that its record names."""
         last = self._db.execute(
             "SELECT place, hash FROM entries WHERE place > ? AND place <= ? ORDER BY place DESC LIMIT 1",
             (record.base, record.base + (1 << SEQ_BITS) - 1),
@@ -89,39 +115,16 @@ class Records:
         place, end = (record.base, seed(record.id)) if last is None else last
         if place != record.base + record.entries:
             what = f"the log ends at entry {place - record.base}, its record says {record.entries}"
-            raise StoreCorrupt(f"session {record.id}", what, self._path)
+            raise StoreCorrupt(f"session {record.id}", what, str(self._path))
         if end != record.chain:
-            raise self.damage(record, record.entries, "it is not the entry that its session's record ends with")
-
-    def records(self) -> list[Record]:
-        """All sessions, most recently used first."""
-        found = self._db.execute(
-            "SELECT key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal FROM sessions"
-            " ORDER BY updated_ms DESC, key DESC"
-        )
-        return [self._checked_record(raw) for raw in found]
-
-    def damage(self, record: Record, seq: int, what: str) -> StoreCorrupt:
-        return StoreCorrupt(f"session {record.id}, entry {seq}", what, self._path)
-
-    def _checked_record(self, raw: Raw) -> Record:
-        record = Record(*raw[:9])
-        if record.seal() != raw[9]:
-            raise StoreCorrupt(f"session {record.id}", "its record does not match its seal", self._path)
-        return record
-
-
-class LogReader(Records):
-    """The logs of the sessions as well."""
+            raise self._damage(record, record.entries, "it is not the entry that its session's record ends with")
 
     def batch(self, record: Record, after: int, upto: int) -> list[Raw]:
-        """Some of the rows after < seq <= upto, in order, still unverified; at least one if there is one."""
+        """Return the first of the rows after < seq <= upto, in order, still unverified; at least one if there is one."""
         found: list[Raw] = []
         size = 0
         cursor = self._db.execute(
-            "SELECT e.place, e.id, e.parent, e.time_ms, e.author, e.hash, e.payload,"
-            " (SELECT p.hash FROM entries AS p WHERE p.place = e.place - 1)"
-            " FROM entries AS e WHERE e.place > ? AND e.place <= ? ORDER BY e.place LIMIT ?",
+            f"{_ENTRY_COLUMNS} FROM entries AS e WHERE e.place > ? AND e.place <= ? ORDER BY e.place LIMIT ?",
             (record.base + after, record.base + upto, BATCH_ROWS),
         )
         try:
@@ -138,49 +141,47 @@ class LogReader(Records):
         return found
 
     def verified(self, record: Record, raws: Iterable[Raw], after: int, upto: int) -> Iterator[Row]:
-        """The rows as values, one by one; `StoreCorrupt` at the first that is changed or missing."""
+        """Yield the rows as values; `StoreCorrupt` at the first that is changed or missing."""
         seq = after
         for raw in raws:
             seq += 1
             if raw[0] != record.base + seq:
-                raise self.damage(record, seq, "it is missing")
-            yield self.row(record, raw)
+                raise self._damage(record, seq, "it is missing")
+            yield self._row(record, raw)
             if seq == record.entries and raw[5] != record.chain:
-                raise self.damage(record, seq, "it is not the entry that its session's record ends with")
+                raise self._damage(record, seq, "it is not the entry that its session's record ends with")
         if seq == after and after < upto:
-            raise self.damage(record, seq + 1, "it is missing")
+            raise self._damage(record, seq + 1, "it is missing")
 
     def rows_at(self, record: Record, seqs: Iterable[int]) -> dict[int, Row]:
+        """Return the rows at these places; `StoreCorrupt` if one that the record promises is missing."""
         wanted = sorted({seq for seq in seqs if 1 <= seq <= record.entries})
         raws = self._db.execute(
-            "SELECT e.place, e.id, e.parent, e.time_ms, e.author, e.hash, e.payload,"
-            " (SELECT p.hash FROM entries AS p WHERE p.place = e.place - 1)"
-            " FROM json_each(?) AS wanted CROSS JOIN entries AS e WHERE e.place = ? + wanted.value",
+            f"{_ENTRY_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN entries AS e WHERE e.place = ? + wanted.value",
             (msgspec.json.encode(wanted).decode(), record.base),
         )
-        found = {raw[0] - record.base: self.row(record, raw) for raw in raws}
+        found = {raw[0] - record.base: self._row(record, raw) for raw in raws}
         for seq in wanted:
             if seq not in found:
-                raise self.damage(record, seq, "it is missing")
+                raise self._damage(record, seq, "it is missing")
         return found
 
     def find(self, record: Record, prefix: str) -> list[Row]:
+        """Return the row with this id, or up to two rows whose id starts with it."""
         try:
             prefix.encode()
         except UnicodeEncodeError:
             return []  # no id can start with it
         # Ids that start with the prefix are neighbours in the index, and the prefix itself would be the first of them.
         raws = self._db.execute(
-            "SELECT e.place, e.id, e.parent, e.time_ms, e.author, e.hash, e.payload,"
-            " (SELECT p.hash FROM entries AS p WHERE p.place = e.place - 1)"
-            " FROM entries AS e WHERE e.session = ? AND e.id >= ? ORDER BY e.id LIMIT 2",
+            f"{_ENTRY_COLUMNS} FROM entries AS e WHERE e.session = ? AND e.id >= ? ORDER BY e.id LIMIT 2",
             (record.key, prefix),
         ).fetchall()
-        rows = [self.row(record, raw) for raw in raws if str(raw[1]).startswith(prefix)]
+        rows = [self._row(record, raw) for raw in raws if str(raw[1]).startswith(prefix)]
         return rows[:1] if rows and rows[0].id == prefix else rows
 
     def snapshot(self, record: Record) -> Snapshot | None:
-        """The snapshot if it is whole and belongs to this log; it is a shortcut, so that a bad one is as good as none."""
+        """Return the snapshot if it is whole and belongs to this log; it is a shortcut, so a bad one counts as none."""
         try:
             found = self._db.execute(
                 "SELECT s.seq, s.seal, s.payload, (SELECT hash FROM entries WHERE place = ? + s.seq)"
@@ -199,22 +200,42 @@ class LogReader(Records):
             return None
         return Snapshot(seq, payload)
 
-    def row(self, record: Record, raw: Raw) -> Row:
-        """The value of place, id, parent, time_ms, author, hash, payload and the hash of the row before."""
+    def with_id(self, record: Record, entry: str) -> Row | None:
+        """Return the row with this id, if the log has it."""
+        sql = f"{_ENTRY_COLUMNS} FROM entries AS e WHERE e.session = ? AND e.id = ?"
+        raw = self._db.execute(sql, (record.key, entry)).fetchone()
+        return None if raw is None else self._row(record, raw)
+
+    def _row(self, record: Record, raw: Raw) -> Row:
+        """Return the row of the columns that `_ENTRY_COLUMNS` names, its hash compared."""
         place, entry, parent, time_ms, author, stored, payload, before = raw
         seq = place - record.base
         row = Row(seq, entry, parent, time_ms, author, payload)
         if seq == 1:
             before = seed(record.id)
         if before is None:
-            raise self.damage(record, seq - 1, "it is missing")
+            raise self._damage(record, seq - 1, "it is missing")
         try:
             expected = link(before, row)
         except TypeError:
             expected = None  # a column of the wrong type
         if expected != stored:
-            raise self.damage(record, seq, "its bytes do not match its hash, or the hash of the entry before it")
+            raise self._damage(record, seq, "its bytes do not match its hash, or the hash of the entry before it")
         return row
+
+    def _damage(self, record: Record, seq: int, what: str) -> StoreCorrupt:
+        return StoreCorrupt(f"session {record.id}, entry {seq}", what, str(self._path))
+
+
+class Tables(NamedTuple):
+    """Both tables over one connection."""
+
+    sessions: SessionTable
+    entries: EntryTable
+
+
+def tables(db: Database, path: Path) -> Tables:
+    return Tables(SessionTable(db, path), EntryTable(db, path))
 
 
 def card(record: Record) -> SessionCard:

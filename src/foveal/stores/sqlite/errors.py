@@ -4,14 +4,15 @@ from pathlib import Path
 
 import apsw
 
-from foveal.stores.database import Database, extended_code
-from foveal.stores.durable import NO_SPACE
+from foveal.stores.database import Database
+from foveal.stores.disk import NO_SPACE
+from foveal.stores.sqlite.connection import extended_code
 from foveal.values.errors import StoreBusy, StoreCorrupt, StoreError, StoreFailed, StoreFull
 
 _SYNCS = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
 
 
-def translated(error: apsw.Error, db: Database | None, path: Path, *, waited_s: float = 0.0) -> StoreError:
+def translated(error: apsw.Error, db: Database | None, path: Path | str, *, waited_s: float = 0.0) -> StoreError:
     """The error that says what happened to the store at `path`, and what to do."""
     if is_full(error, db):
         return StoreFull(f"{path}: no space is left; nothing that was acknowledged is lost. Free space and try again.")

@@ -1,4 +1,4 @@
-"""Answering a question from the index and the log: the index says where, the log says what."""
+"""The hits of a search: the index knows the places, and the log has their text."""
 
 from collections.abc import Collection, Iterator
 
@@ -6,23 +6,24 @@ import msgspec
 
 from foveal.recall.originals import place_of
 from foveal.recall.search.embedding import Embedder, points
-from foveal.recall.search.hit import Hit
-from foveal.recall.search.index import TOKENIZER, Place, Stale, catch_up, known_entries, places
-from foveal.recall.search.index_files import in_memory, with_index
+from foveal.recall.search.index import TOKENIZER, Place, Stale, catch_up, known_entries, places, with_index
 from foveal.recall.search.passages import cuts, passage_text
 from foveal.recall.search.vectors import embed_new, nearest
-from foveal.recall.search.words import indexed
+from foveal.recall.search.words import MOST_QUERY_CHARACTERS, indexed, query
 from foveal.stores import rows as log
 from foveal.stores.database import Database
 from foveal.stores.port import Row, Store
+from foveal.stores.sqlite.connection import connect_memory
 from foveal.values.entry import Message
-from foveal.values.errors import StoreCorrupt
+from foveal.values.errors import BadInput, StoreCorrupt
 from foveal.values.shown import short_ref
 
 SNIPPET_CHARACTERS = 240
 """About sixty tokens: ten hits are read at a glance, and the reference gives the rest."""
 
 
+MOST_HITS = 100
+"""Hits of one search: more are not read by anybody."""
 FUSED = 100
 """Of each of the two rankings, so many parts are put together."""
 FUSED_RANK = 5
@@ -30,19 +31,50 @@ FUSED_RANK = 5
 prose was found as well with each."""
 
 
-def find(
+class Hit(msgspec.Struct, frozen=True):
+    """One part of the log that answers a question. `Fetch(hit.ref, offset=hit.line - 1)` reads on from there."""
+
+    ref: str
+    kind: str
+    """The role of who said it, or `thinking`, or the name of the tool that was called or answered."""
+    seq: int
+    """The place of its entry in the log."""
+    line: int
+    """The number of the snippet's first line in the part, from 1."""
+    score: float
+    """Higher is better; it compares hits of one search and nothing else."""
+    snippet: str
+    """The line that answers best, verbatim, and the next one if they are short."""
+    characters: int
+    """Length of the whole part."""
+
+
+def search(
     store: Store,
     session: str,
-    question: str,
+    words: str,
     *,
-    limit: int,
-    without: Collection[str],
-    like: tuple[Embedder, str] | None,
+    limit: int = 10,
+    without: Collection[str] = (),
+    embedder: Embedder | None = None,
 ) -> list[Hit]:
-    """The best hits, one for each part of the log; `question` is in the index's own syntax (empty: no answer).
+    """Return the parts of the session that hold the words, best first (BM25); any of them will do, and rare ones count more.
 
-    `like` is an embedder and what was asked, to find what is near in meaning as well.
+    The words are data: quotes, operators and wildcards in them mean nothing. `without` names kinds that are left out, such
+    as the tool that searches. The index is brought up to date first.
+
+    With an embedder (`local_embedder()`, or one of your own), parts near in meaning are found as well, and both rankings are
+    put together.
     """
+    if not words.strip():
+        raise BadInput("there is nothing to search for: the query is empty")
+    if len(words) > MOST_QUERY_CHARACTERS:
+        raise BadInput(
+            f"the query has {len(words):,} characters; {MOST_QUERY_CHARACTERS:,} is the most. Search for a few words."
+        )
+    if type(limit) is not int or not 1 <= limit <= MOST_HITS:
+        raise BadInput(f"the limit {limit!r} cannot be used; it is a whole number from 1 to {MOST_HITS}")
+    question, like = query(words), (embedder, words) if embedder else None
     known_entries(store, session)  # so that no index is made for a session that is not there
     if not question:
         return []
@@ -117,7 +149,7 @@ def _text(store: Store, session: str, row: Row | None, place: Place) -> str:
 def _best_spans(question: str, texts: list[str]) -> list[tuple[int, int]]:
     """In each text the line that answers best, by the same words and the same ranking, and the next one if there is room."""
     spans = [list(_pieces(text)) for text in texts]
-    db = in_memory()
+    db = connect_memory()
     try:
         db.execute(f"CREATE VIRTUAL TABLE words USING fts5(body, pieces, number UNINDEXED, tokenize='{TOKENIZER}')")
         for number, (text, pieces) in enumerate(zip(texts, spans, strict=True)):

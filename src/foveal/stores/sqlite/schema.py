@@ -13,9 +13,10 @@ from pathlib import Path
 import apsw
 
 from foveal.stores.artifacts import artifacts_folder
-from foveal.stores.database import Database, connect
-from foveal.stores.durable import sync_folder
-from foveal.stores.sqlite_errors import translated
+from foveal.stores.database import Database
+from foveal.stores.disk import sync_folder
+from foveal.stores.sqlite.connection import CREATE, connect
+from foveal.stores.sqlite.errors import translated
 from foveal.values.errors import SchemaTooNew, StoreBusy, StoreCorrupt, StoreError, StoreFailed
 
 APPLICATION_ID = 0x464F5645  # "FOVE"
@@ -138,7 +139,7 @@ def _open_once(path: Path, busy_timeout_s: float) -> Database:
     started = time.monotonic()
     db = None
     try:
-        db = settled(path, busy_timeout_s, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+        db = settled(path, busy_timeout_s, flags=CREATE)
         if db.readonly("main"):
             raise StoreError(f"{path} cannot be written. Check the permissions of the file and of its folder.")
         _make_or_check(db, path)

@@ -1,0 +1,129 @@
+"""The places of search indexes: for an SQLite store a file a session, beside the store's file; for others in memory.
+
+Several processes may use one index file. SQLite's locks let one of them write at a time; a process that waits too long gets
+SQLite's busy error.
+"""
+
+import re
+import threading
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from foveal.stores.database import Database
+from foveal.stores.sqlite.connection import connect, connect_memory
+
+SUFFIX = ".index"
+BUSY_S = 10.0
+"""Longest wait for another process: a batch takes a second, so a longer wait is for a process that is stuck."""
+
+UNREADABLE = (
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.SQLError,
+    apsw.ConstraintError,
+    UnicodeDecodeError,
+    TypeError,
+)
+"""Errors of reading a database that is not what was written. Damage can give a column any type, so even comparing fails."""
+
+_FILE = re.compile(r"[0-9a-f]{32}\.db(-journal|-wal|-shm)?")
+
+
+def index_file(path: Path, session: str) -> Path:
+    """Return the index file of a session of the store at `path`: named by a hash, since session names may hold anything."""
+    name = sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return path.with_name(path.name + SUFFIX) / f"{name}.db"
+
+
+class IndexFiles(msgspec.Struct, frozen=True):
+    """The contents of a store's folder of indexes."""
+
+    files: int = 0
+    size_bytes: int = 0
+    orphans: tuple[str, ...] = ()
+    """Files of sessions that are not in the store."""
+    orphan_bytes: int = 0
+
+
+def index_files(path: Path, sessions: Iterable[str]) -> IndexFiles:
+    """Return the index files of the store at `path`, which has these sessions. Other files are ignored."""
+    folder = path.with_name(path.name + SUFFIX)
+    known = {index_file(path, session).name for session in sessions}
+    found = [file for file in sorted(folder.glob("*.db*")) if _FILE.fullmatch(file.name)] if folder.is_dir() else []
+    sizes = {file: file.stat().st_size for file in found}
+    orphans = [file for file in found if file.name.partition("-")[0] not in known]
+    return IndexFiles(
+        len(found), sum(sizes.values()), tuple(map(str, orphans)), sum(sizes[orphan] for orphan in orphans)
+    )
+
+
+class FileIndex:
+    """The index in one file, which is made with its folder when it is first opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def place(self) -> str:
+        return str(self._path)
+
+    @contextmanager
+    def opened(self) -> Generator[Database]:
+        self._path.parent.mkdir(exist_ok=True)
+        with self._connected() as db:
+            # A killed process leaves a sound file, and so does a power cut with nearly every disk; damage is found and mended.
+            for setting in (
+                "synchronous = NORMAL",
+                "trusted_schema = OFF",
+                "cell_size_check = ON",
+                "cache_size = -32000",
+            ):
+                db.execute("PRAGMA " + setting)
+            yield db
+
+    def clear(self) -> None:
+        """Reset the file in SQLite's own way, under its own locks, so that other processes may have it open."""
+        with self._connected() as db:
+            if not _is_empty(db):  # else another process has just done it
+                db.config(apsw.SQLITE_DBCONFIG_RESET_DATABASE, 1)
+                db.execute("VACUUM")
+
+    @contextmanager
+    def _connected(self) -> Generator[Database]:
+        db = connect(self._path)
+        try:
+            db.set_busy_timeout(round(BUSY_S * 1000))
+            yield db
+        finally:
+            db.close(True)
+
+
+class MemoryIndex:
+    """An index in memory. One job uses it at a time."""
+
+    place = "an index in memory"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._db = connect_memory()
+
+    @contextmanager
+    def opened(self) -> Generator[Database]:
+        with self._lock:
+            yield self._db
+
+    def clear(self) -> None:
+        with self._lock:
+            self._db = connect_memory()
+
+
+def _is_empty(db: Database) -> bool:
+    try:
+        return db.execute("SELECT count(*) FROM sqlite_schema").fetchall() == [(0,)] and not db.pragma("application_id")
+    except UNREADABLE:
+        return False
