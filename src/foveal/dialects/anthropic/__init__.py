@@ -1,0 +1,5 @@
+"""Anthropic Messages."""
+
+from foveal.dialects.anthropic.write import Anthropic
+
+__all__ = ["Anthropic"]

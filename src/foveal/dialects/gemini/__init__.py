@@ -1,0 +1,5 @@
+"""Gemini."""
+
+from foveal.dialects.gemini.write import Gemini
+
+__all__ = ["Gemini"]

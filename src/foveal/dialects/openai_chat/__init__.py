@@ -1,0 +1,5 @@
+"""OpenAI Chat Completions."""
+
+from foveal.dialects.openai_chat.write import OpenAIChat
+
+__all__ = ["OpenAIChat"]

@@ -1,0 +1,5 @@
+"""OpenAI Responses."""
+
+from foveal.dialects.openai_responses.write import OpenAIResponses
+
+__all__ = ["OpenAIResponses"]
