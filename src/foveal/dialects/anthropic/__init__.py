@@ -1,5 +1,8 @@
 """Anthropic Messages."""
 
 from foveal.dialects.anthropic.write import Anthropic
+from foveal.dialects.port import Dialect
 
-__all__ = ["Anthropic"]
+DIALECT: Dialect = Anthropic()
+
+__all__ = ["DIALECT", "Anthropic"]

@@ -1,5 +1,8 @@
 """Gemini."""
 
 from foveal.dialects.gemini.write import Gemini
+from foveal.dialects.port import Dialect
 
-__all__ = ["Gemini"]
+DIALECT: Dialect = Gemini()
+
+__all__ = ["DIALECT", "Gemini"]

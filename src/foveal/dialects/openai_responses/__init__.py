@@ -1,5 +1,8 @@
 """OpenAI Responses."""
 
 from foveal.dialects.openai_responses.write import OpenAIResponses
+from foveal.dialects.port import Dialect
 
-__all__ = ["OpenAIResponses"]
+DIALECT: Dialect = OpenAIResponses()
+
+__all__ = ["DIALECT", "OpenAIResponses"]
