@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveal.dialects import anthropic_rules, gemini_rules, openai_chat_rules, openai_responses_rules
+from foveal.dialects.anthropic import rules as anthropic_rules
+from foveal.dialects.gemini import rules as gemini_rules
+from foveal.dialects.openai_chat import rules as openai_chat_rules
+from foveal.dialects.openai_responses import rules as openai_responses_rules
 from foveal.dialects.rules import RULES, RequestProblem
 
 TEXT = st.sampled_from(["hi", "", " ", "bye ", "\ud800"])

@@ -140,7 +140,7 @@ def test_pain_16_wrong_window() -> None:
             "cache_creation_input_tokens": 900,
         },
     }
-    _, usage = setup_for("claude-sonnet-4-5", Policy()).dialect.parse(reply)
+    _, usage = setup_for("claude-sonnet-4-5", Policy()).dialect.reader.reply(reply)
     assert usage
     assert usage.input_tokens == 10_000, "what was read from the cache counts once"
 

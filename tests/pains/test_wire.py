@@ -2,7 +2,7 @@
 
 from itertools import count, pairwise
 
-from foveal.dialects import anthropic_rules
+from foveal.dialects.anthropic import rules as anthropic_rules
 from foveal.session.policy import Compact
 from foveal.stores.memory import MemoryStore
 from foveal.summary.compose import compose

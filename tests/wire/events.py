@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 Spoken = Iterator[tuple[str, dict[str, Any] | str]]
@@ -15,6 +16,8 @@ def chat(reply: dict[str, Any]) -> Spoken:
         return "", head | {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
     yield chunk({"role": "assistant", "content": ""})
+    for half in _halves(message.get("reasoning_content") or ""):
+        yield chunk({"reasoning_content": half})
     for letter in message["content"] or "":
         yield chunk({"content": letter})
     for i, call in enumerate(message.get("tool_calls", ())):
@@ -30,8 +33,43 @@ def chat(reply: dict[str, Any]) -> Spoken:
 
 
 def responses(reply: dict[str, Any]) -> Spoken:
-    for i, (event, shown) in enumerate((("response.created", reply | {"output": []}), ("response.completed", reply))):
-        yield event, {"type": event, "sequence_number": i, "response": shown}
+    numbers = count()
+
+    def event(kind: str, **fields: Any) -> tuple[str, dict[str, Any]]:
+        return kind, {"type": kind, "sequence_number": next(numbers), **fields}
+
+    yield event("response.created", response=reply | {"output": [], "status": "in_progress", "usage": None})
+    for i, item in enumerate(reply["output"]):
+        begun, deltas = _item_pieces(item)
+        place = {"output_index": i, "item_id": item["id"]}
+        yield event("response.output_item.added", output_index=i, item=begun)
+        for kind, fields in deltas:
+            yield event(kind, **place, **fields)
+        yield event("response.output_item.done", output_index=i, item=item)
+    yield event("response.completed", response=reply)
+
+
+def _item_pieces(item: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
+    match item["type"]:
+        case "message":
+            part = {"content_index": 0}
+            empty = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+            begun = ("response.content_part.added", part | {"part": empty})
+            letters = item["content"][0]["text"]
+            deltas = [("response.output_text.delta", part | {"delta": one, "logprobs": []}) for one in letters]
+            return item | {"content": [], "status": "in_progress"}, [begun, *deltas]
+        case "function_call":
+            text = item["arguments"]
+            pieces = [("response.function_call_arguments.delta", {"delta": half}) for half in (text[:5], text[5:])]
+            return item | {"arguments": "", "status": "in_progress"}, pieces
+        case "reasoning":
+            part = {"summary_index": 0}
+            begun = ("response.reasoning_summary_part.added", part | {"part": {"type": "summary_text", "text": ""}})
+            words = item["summary"][0]["text"]
+            told = ("response.reasoning_summary_text.delta", part | {"delta": words})
+            return item | {"summary": [], "encrypted_content": ""}, [begun, told]
+        case _:
+            return item, []
 
 
 def anthropic(reply: dict[str, Any]) -> Spoken:
@@ -45,6 +83,10 @@ def anthropic(reply: dict[str, Any]) -> Spoken:
     delta = {"stop_reason": reply["stop_reason"], "stop_sequence": None}
     yield "message_delta", {"type": "message_delta", "delta": delta, "usage": reply["usage"]}
     yield "message_stop", {"type": "message_stop"}
+
+
+def _halves(text: str) -> list[str]:
+    return [half for half in (text[:1], text[1:]) if half]
 
 
 def _pieces(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -63,8 +105,23 @@ def _pieces(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]
             return block, []
 
 
+def gemini(reply: dict[str, Any]) -> Spoken:
+    """One event a letter of text that is not signed, one event for any other part; the reason is in the last."""
+    candidate = reply["candidates"][0]
+    pieces: list[dict[str, Any]] = []
+    for part in candidate["content"]["parts"]:
+        whole = "text" not in part or "thoughtSignature" in part
+        pieces.extend([part] if whole else [part | {"text": letter} for letter in part["text"]])
+    frame = {key: reply[key] for key in ("modelVersion", "responseId")}
+    for piece in pieces:
+        yield "", frame | {"candidates": [{"content": {"role": "model", "parts": [piece]}, "index": 0}]}
+    last = {"content": {"role": "model", "parts": []}, "finishReason": candidate["finishReason"], "index": 0}
+    yield "", frame | {"candidates": [last], "usageMetadata": reply["usageMetadata"]}
+
+
 SPOKEN: dict[str, Callable[[dict[str, Any]], Spoken]] = {
     "openai_chat": chat,
     "openai_responses": responses,
     "anthropic": anthropic,
+    "gemini": gemini,
 }

@@ -4,7 +4,10 @@ from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from foveal.dialects import anthropic_rules, gemini_rules, openai_chat_rules, openai_responses_rules
+from foveal.dialects.anthropic import rules as anthropic_rules
+from foveal.dialects.gemini import rules as gemini_rules
+from foveal.dialects.openai_chat import rules as openai_chat_rules
+from foveal.dialects.openai_responses import rules as openai_responses_rules
 from foveal.dialects.rules import RequestProblem
 
 _GEMINI_KEYS = {

@@ -1,28 +1,50 @@
-"""Images and files as the providers' formats spell them."""
+"""Images and files, read and written: data URLs, base64, media types."""
 
-from base64 import b64encode
-from collections.abc import Sequence
+import binascii
+import re
+from base64 import b64decode, b64encode
 
 from foveal.dialects.port import CannotSay
-from foveal.values.entry import File, Image, Part, Text
+from foveal.values.entry import File, Image
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
+_DATA_URL = re.compile(r"data:(?P<type>[^;,]*)(;[^;,]*)*;base64,", re.IGNORECASE)
 
-def base64_of(item: Image | File) -> str:
+_TYPES = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "pdf": "application/pdf",
+    "txt": "text/plain",
+    "md": "text/markdown",
+    "csv": "text/csv",
+    "json": "application/json",
+    "html": "text/html",
+}
+
+
+# Writing
+
+
+def base64_text(item: Image | File) -> str:
+    """Return the bytes of an image or file as base64 text."""
     return b64encode(item.data or b"").decode("ascii")
 
 
-def data_url(item: Image | File) -> str:
-    """The item's own address, or its bytes as an address."""
+def write_data_url(item: Image | File) -> str:
+    """Return the address of an image or file, or a data URL of its bytes."""
     if item.data:
-        return f"data:{item.media_type};base64,{base64_of(item)}"
+        return f"data:{item.media_type};base64,{base64_text(item)}"
     if item.url:
         return item.url
     raise CannotSay(f"the {item.media_type} has neither bytes nor an address")
 
 
 def check_image(image: Image, *, schemes: tuple[str, ...] = ("http://", "https://")) -> None:
+    """Raise `CannotSay` for an image that no provider takes."""
     if image.media_type not in IMAGE_TYPES:
         raise CannotSay(f"images of type {image.media_type} are not accepted; convert it to PNG or JPEG")
     if not image.data and not image.url:
@@ -31,7 +53,32 @@ def check_image(image: Image, *, schemes: tuple[str, ...] = ("http://", "https:/
         raise CannotSay(f"the image's address {image.url!r:.60} is not one of {', '.join(schemes)}; append its bytes")
 
 
-def labelled(parts: Sequence[Part]) -> list[Part]:
-    """A system message among the others, for formats in which only the user can speak there."""
-    first = parts[0]
-    return [Text(f"[system] {first.text}") if isinstance(first, Text) else first, *parts[1:]]
+# Reading
+
+
+def base64_bytes(text: str) -> bytes | None:
+    """Return the bytes of base64 text, or None where a placeholder was recorded instead."""
+    try:
+        return b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def read_data_url(url: str) -> tuple[str, bytes] | None:
+    """Return media type and bytes of a `data:…;base64,` URL, None for every other URL."""
+    match = _DATA_URL.match(url)
+    data = base64_bytes(url[match.end() :]) if match else None
+    return (match["type"], data) if match and data is not None else None
+
+
+def image_of_url(url: str) -> Image:
+    """Return the image of a data URL by its bytes, any other by its address."""
+    found = read_data_url(url)
+    if found:
+        return Image(found[0] or "image/*", data=found[1])
+    return Image(guess_type(url) if not url.startswith("data:") else "image/*", url=url)
+
+
+def guess_type(name: str, otherwise: str = "image/*") -> str:
+    """Return the media type by the suffix. (`mimetypes` asks the machine, so that a result differs between machines.)"""
+    return _TYPES.get(name.partition("?")[0].rpartition(".")[2].lower(), otherwise)

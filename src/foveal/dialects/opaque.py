@@ -1,24 +1,34 @@
-"""What a provider sends that we do not model: kept as it came, sent back as it came."""
+"""Parts that only their provider understands: kept as JSON text, sent back as they came."""
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from foveal.dialects.json_values import JsonObject
 from foveal.values.entry import Opaque
 
+KeepVerbatim: TypeAlias = Callable[[JsonObject], str]
+"""Returns the JSON text under which a block is kept: of a reply without unset fields, of a recording byte for byte."""
 
-def opaque(provider: str, said: Mapping[str, Any]) -> Opaque:
-    """The provider's own part. SDKs dump fields that were never sent as None; a provider would refuse those."""
-    return Opaque(provider, msgspec.json.encode(sent(said)).decode())
+
+def opaque(provider: str, value: JsonObject) -> Opaque:
+    """Return the part that keeps a value of a provider's reply."""
+    return Opaque(provider, sent_json(value))
 
 
 def verbatim(part: Opaque) -> dict[str, Any]:
+    """Return the provider's own value."""
     return msgspec.json.decode(part.json, type=dict[str, Any])
 
 
+def sent_json(value: JsonObject) -> str:
+    """Return the JSON text of the fields that a provider sent. SDKs dump the others as None, and a provider refuses None."""
+    return msgspec.json.encode(sent(value)).decode()
+
+
 def sent(value: Any) -> Any:
-    """The value without the fields that the provider did not send."""
+    """Return the value without its None fields, at any depth."""
     match value:
         case Mapping():
             items = cast("Mapping[str, Any]", value).items()

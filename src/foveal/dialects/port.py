@@ -1,17 +1,21 @@
-"""What a dialect must do: turn settled messages into one provider's wire format and replies back into messages.
+"""The port of a dialect: messages to one provider's wire format, and its replies, requests and streams back to messages.
 
-Rendering is done atom by atom so that it costs what is new: `chunk` renders one atom alone, `join` appends a chunk to the
-wire messages so far. `join` may replace the last wire message by a longer one but never changes a dict that was handed out:
-earlier prompts hold on to them.
+Rendering is done atom by atom so that its cost is that of the new messages: `chunk` renders one atom alone, `join` appends a
+chunk to the wire messages so far. `join` may replace the last wire message by a longer one but never changes a dict that was
+handed out: earlier prompts hold on to them.
+
+Reading is the other direction. A block that no part models is kept verbatim (`Opaque`) and is sent back to its provider as it
+came.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from foveal.dialects.rules import RequestProblem
-from foveal.values.entry import Message, Part, Usage
+from foveal.dialects.wire_request import WireRequest
+from foveal.values.entry import Message, Part, Stop, Usage
 
 Wire: TypeAlias = dict[str, Any]
 
@@ -36,16 +40,61 @@ class ToolSpec(msgspec.Struct, frozen=True):
     """Whether the provider must hold the model to the schema; not every provider can."""
 
 
+class WireReply(NamedTuple):
+    """A reply as a message, and the tokens that the provider counted for the call."""
+
+    message: Message
+    usage: Usage | None
+
+
+class ReplyStream(Protocol):
+    """Assembles the events of one streamed reply. Pure: the caller decodes them and feeds them in order."""
+
+    def feed(self, event: Mapping[str, Any]) -> None:
+        """Take the next event. Unknown kinds are passed over."""
+        ...
+
+    @property
+    def body(self) -> Wire:
+        """The reply so far, in the form of an unstreamed one."""
+        ...
+
+    @property
+    def stop(self) -> Stop:
+        """`done` after the provider's last event, `error` after an error event, `aborted` before either."""
+        ...
+
+    def reply(self) -> WireReply:
+        """Return the reply so far: equal to the unstreamed one, with `stop` of this stream."""
+        ...
+
+
+class WireReader(NamedTuple):
+    """Reads one provider's wire format."""
+
+    reply: Callable[[Mapping[str, Any]], WireReply]
+    """Returns an unstreamed reply (JSON, or an SDK object's dump) as a message, with nothing lost."""
+    request: Callable[[Mapping[str, Any]], WireRequest]
+    """Returns the conversation of a request body. Raises `BadInput` for a body of another format."""
+    stream: Callable[[], ReplyStream]
+    """Returns an assembler for the events of one reply."""
+
+
 class Dialect(Protocol):
+    """One provider's wire format. The readings of the other direction are in `reader`."""
+
     @property
     def name(self) -> str: ...
 
+    @property
+    def reader(self) -> WireReader: ...
+
     def hides(self, part: Part, writer: str | None, model: str) -> str:
-        """Why this part, written by `writer`, is not sent to `model`; empty if it is."""
+        """Return why this part, written by `writer`, is not sent to `model`; empty if it is."""
         ...
 
     def chunk(self, messages: Sequence[Message]) -> list[Wire]:
-        """One atom on the wire. `CannotSay` if the format has no words for it."""
+        """Return one atom on the wire. Raise `CannotSay` if the format has no words for it."""
         ...
 
     def join(self, wires: list[Wire], chunk: Sequence[Wire]) -> None:
@@ -55,23 +104,16 @@ class Dialect(Protocol):
     def request(
         self, ask: RequestOptions, lead: Sequence[Message], wires: list[Wire], tail: Sequence[Wire] = ()
     ) -> dict[str, Any]:
-        """The keyword arguments for the provider's own SDK.
+        """Return the keyword arguments for the provider's own SDK.
 
-        `lead` are the system messages before the conversation; `tail` stands after it, and after the last cache mark.
+        `lead` are the system messages before the conversation; `tail` follows it, after the last cache mark.
         """
         ...
 
-    def parse(self, reply: Mapping[str, Any]) -> tuple[Message, Usage | None]:
-        """The provider's reply as a message, with nothing lost, and what it counted."""
-        ...
-
     def problems(self, request: Mapping[str, Any], since: int) -> list[RequestProblem]:
-        """What the provider would refuse, looking only at wire messages from `since` on."""
+        """Return the reasons for which the provider would refuse the request, of wire messages from `since` on."""
         ...
 
 
 class CannotSay(Exception):
-    """The format has no words for this; the caller knows which entry it was."""
-
-
-Problems: TypeAlias = Callable[[Mapping[str, Any], int], list[RequestProblem]]
+    """The format has no words for a part; the caller knows which entry holds it."""

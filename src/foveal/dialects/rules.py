@@ -17,6 +17,8 @@ from typing import Final, cast
 
 import msgspec
 
+from foveal.dialects.json_values import mapping, sequence, string
+
 
 class RequestProblem(msgspec.Struct, frozen=True):
     """One reason for which a provider would refuse the request."""
@@ -82,36 +84,6 @@ ID_LENGTH: Final = 64
 NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _SHOWN: Final = 40  # enough of a foreign value to find it, not enough to flood an error message
-
-
-# Narrowing: a request is foreign JSON, so nothing about it is believed before it is looked at.
-
-
-def mapping(value: object) -> Mapping[str, object] | None:
-    """The value as a JSON object, or None when it is something else."""
-    # Nearly all are plain dicts, and asking an abstract class is ten times as slow.
-    is_object = type(value) is dict or isinstance(value, Mapping)
-    return cast("Mapping[str, object]", value) if is_object else None
-
-
-def fields(value: object) -> Mapping[str, object]:
-    """The value as a JSON object; anything else has no fields."""
-    return mapping(value) or {}
-
-
-def sequence(value: object) -> Sequence[object] | None:
-    """The value as a JSON array, or None when it is something else."""
-    return cast("Sequence[object]", value) if isinstance(value, list | tuple) else None
-
-
-def elements(value: object) -> Sequence[object]:
-    """The value as a JSON array; anything else has no elements."""
-    return sequence(value) or ()
-
-
-def string(value: object) -> str | None:
-    """The value as a string, or None when it is something else."""
-    return value if isinstance(value, str) else None
 
 
 def shown(value: object) -> str:

@@ -1,17 +1,18 @@
-"""Taking turns: two of the formats want the user and the model to alternate, beginning and ending with the user."""
+"""Turns: two of the formats want the user and the model to alternate, beginning and ending with the user."""
 
 from collections.abc import Sequence
 
 from foveal.dialects.port import Wire
+from foveal.values.entry import Part, Text
 
 CONTINUE = "Please continue."
-"""Stands between two replies in a row, and after the last one if nobody has said anything since."""
+"""Said by the user between two replies in a row, and after the last reply if no message follows it."""
 
 BEGIN = "[The conversation begins with the reply below.]"
 
 
 def join_turns(wires: list[Wire], chunk: Sequence[Wire], content: str, *, begin: Wire, go_on: Wire) -> None:
-    """Append the chunk. What the user says in a row becomes one turn; `content` is the key that holds it."""
+    """Append the chunk. Messages of the user in a row become one turn; `content` is the key of a turn's content."""
     for wire in chunk:
         last = wires[-1]["role"] if wires else None
         if wire["role"] != "user" and last != "user":
@@ -20,3 +21,9 @@ def join_turns(wires: list[Wire], chunk: Sequence[Wire], content: str, *, begin:
             wires[-1] = {"role": "user", content: wires[-1][content] + wire[content]}
         else:
             wires.append(wire)
+
+
+def labelled(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts of a system message among the others, marked as such: there these formats take only the user."""
+    first = parts[0]
+    return [Text(f"[system] {first.text}") if isinstance(first, Text) else first, *parts[1:]]

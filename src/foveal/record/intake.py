@@ -48,7 +48,7 @@ def _parse(reply: object, spoken: Spoken, estimated: int | None) -> list[log.Enc
     if plain is None:
         raise BadInput(f"a {type(reply).__name__} is neither an entry nor a reply of a provider's SDK")
     try:
-        message, usage = spoken.dialect.parse(plain)
+        message, usage = spoken.dialect.reader.reply(plain)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         what = f"this is not a reply of the {spoken.dialect.name} dialect ({type(error).__name__}: {error})"
         raise BadInput(f"{what}; was it made with another model's SDK?") from error

@@ -6,7 +6,10 @@ from typing import Any, cast
 
 import msgspec
 
-from foveal.dialects import anthropic_rules, gemini_rules, openai_chat_rules, openai_responses_rules
+from foveal.dialects.anthropic import rules as anthropic_rules
+from foveal.dialects.gemini import rules as gemini_rules
+from foveal.dialects.openai_chat import rules as openai_chat_rules
+from foveal.dialects.openai_responses import rules as openai_responses_rules
 from foveal.dialects.rules import RequestProblem
 from foveal.models.counters import encoding
 from foveal.values.prompt import Prompt

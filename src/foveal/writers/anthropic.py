@@ -54,7 +54,7 @@ class AnthropicSummariser:
 
 def _reply(body: Mapping[str, Any]) -> Reply:
     """The text blocks, if the answer came to its end."""
-    message, usage = find_dialect("anthropic").parse(body)
+    message, usage = find_dialect("anthropic").reader.reply(body)
     match body.get("stop_reason"):
         case "max_tokens" | "model_context_window_exceeded":
             raise Unanswered("cut_off", CUT_OFF, usage)

@@ -56,7 +56,7 @@ class OpenAISummariser:
 
 def chat_reply(body: Mapping[str, Any]) -> Reply:
     """The text of the first choice, if it came to its end."""
-    message, usage = find_dialect("openai_chat").parse(body)
+    message, usage = find_dialect("openai_chat").reader.reply(body)
     match body["choices"][0].get("finish_reason"):
         case "length":
             raise Unanswered("cut_off", CUT_OFF, usage)

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from foveal.analysis.recordings import claude_code, codex, neutral, openai_chat, pi
-from foveal.analysis.recordings.fields import Object, kind_of, list_or_none, object_or_none
 from foveal.analysis.recordings.lines import JsonLine, read_lines
 from foveal.analysis.recordings.recording import RecordedStep, Recording
+from foveal.dialects.json_values import JsonObject, kind_of, mapping, sequence
 from foveal.values.errors import BadRecording
 
 __all__ = ["Format", "RecordedStep", "Recording", "detect", "read"]
@@ -83,9 +83,9 @@ def _recognised(lines: Iterator[JsonLine], file: str) -> tuple[Format, list[Json
 
 def format_of(value: object) -> Format | None:
     """The format that a line like this can only come from, if there is one."""
-    record = object_or_none(value)
+    record = mapping(value)
     if record is None:
-        items = list_or_none(value)
+        items = sequence(value)
         return "openai_chat" if items and openai_chat.is_message(items[0]) else None
     if "messages" in record:
         return "neutral" if {"id", "source", "meta"} <= record.keys() else "openai_chat"
@@ -98,7 +98,7 @@ def format_of(value: object) -> Format | None:
     return "openai_chat" if "role" in record else None
 
 
-def _is_claude_line(record: Object) -> bool:
+def _is_claude_line(record: JsonObject) -> bool:
     """A message in its envelope, or the title that older files begin with."""
     if record.get("type") in ("user", "assistant"):
         return "message" in record
@@ -106,7 +106,7 @@ def _is_claude_line(record: Object) -> bool:
 
 
 def _unknown(value: object) -> str:
-    record = object_or_none(value)
+    record = mapping(value)
     forms = ", ".join(_READERS)
     if record is None:
         return f"this is {kind_of(value)}, and no line of a recording that we know ({forms})"

@@ -18,8 +18,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from foveal.analysis.recordings.fields import Object, list_or_none, object_or_none, tally, text_or_none
 from foveal.analysis.recordings.lines import JsonLine
+from foveal.analysis.recordings.recording import tally
+from foveal.dialects.json_values import JsonObject, elements, mapping, string
 
 
 class ClaudeLine(msgspec.Struct, frozen=True):
@@ -27,22 +28,22 @@ class ClaudeLine(msgspec.Struct, frozen=True):
 
     line: JsonLine
     type: str
-    record: Object
-    message: Object | None
+    record: JsonObject
+    message: JsonObject | None
     aside: bool
     """Part of a side chain: the conversation of a sub-agent."""
 
     @property
     def uuid(self) -> str | None:
-        return text_or_none(self.record.get("uuid"))
+        return string(self.record.get("uuid"))
 
     @property
     def parent(self) -> str | None:
-        return text_or_none(self.record.get("parentUuid"))
+        return string(self.record.get("parentUuid"))
 
     @property
     def logical_parent(self) -> str | None:
-        return text_or_none(self.record.get("logicalParentUuid"))
+        return string(self.record.get("logicalParentUuid"))
 
     @property
     def is_boundary(self) -> bool:
@@ -51,19 +52,19 @@ class ClaudeLine(msgspec.Struct, frozen=True):
     @property
     def reply(self) -> str | None:
         """The id of the API reply that an assistant line is a piece of."""
-        return text_or_none(self.message.get("id")) if self.type == "assistant" and self.message else None
+        return string(self.message.get("id")) if self.type == "assistant" and self.message else None
 
-    def _blocks(self, kind: str) -> Iterator[Object]:
-        for value in list_or_none((self.message or {}).get("content")) or ():
-            block = object_or_none(value)
+    def _blocks(self, kind: str) -> Iterator[JsonObject]:
+        for value in elements((self.message or {}).get("content")):
+            block = mapping(value)
             if block is not None and block.get("type") == kind:
                 yield block
 
     def calls(self) -> set[str]:
-        return {call for block in self._blocks("tool_use") if (call := text_or_none(block.get("id")))}
+        return {call for block in self._blocks("tool_use") if (call := string(block.get("id")))}
 
     def answers(self) -> set[str]:
-        return {call for block in self._blocks("tool_result") if (call := text_or_none(block.get("tool_use_id")))}
+        return {call for block in self._blocks("tool_result") if (call := string(block.get("tool_use_id")))}
 
 
 def live(entries: Sequence[ClaudeLine], notes: list[str]) -> list[ClaudeLine]:

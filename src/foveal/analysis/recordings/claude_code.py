@@ -11,28 +11,25 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from foveal.analysis.recordings.anthropic_blocks import said, said_block
 from foveal.analysis.recordings.claude_chain import ClaudeLine, live
-from foveal.analysis.recordings.fields import (
+from foveal.analysis.recordings.lines import JsonLine, at, complete, raw_at, stem
+from foveal.analysis.recordings.recording import RecordedStep, Recording, one_session, tally
+from foveal.dialects.anthropic.read import read_block, read_content, read_reply_block, read_result, read_usage
+from foveal.dialects.content import text_part
+from foveal.dialects.json_values import (
+    JsonObject,
     NotUnderstood,
-    Object,
-    arguments_text,
-    at,
-    count_or_zero,
-    dump,
-    expect_object,
-    expect_text,
+    expect_mapping,
+    expect_string,
+    fields,
+    json_text,
     kind_of,
-    list_or_none,
-    object_or_none,
-    tally,
-    text_or_none,
+    mapping,
+    sequence,
+    string,
 )
-from foveal.analysis.recordings.lines import JsonLine, complete, raw_at, stem
-from foveal.analysis.recordings.parts import as_content, result_status, text_part, total
-from foveal.analysis.recordings.recording import RecordedStep, Recording
-from foveal.analysis.recordings.session import one_session
-from foveal.values.entry import Message, Part, RedactedThinking, Text, Thinking, ToolCall, ToolResult, Usage
+from foveal.dialects.opaque import KeepVerbatim
+from foveal.values.entry import Message, Part, Text, ToolResult, Usage
 
 _SYNTHETIC = "<synthetic>"
 """The model name of replies that Claude Code wrote itself, such as API errors."""
@@ -56,16 +53,16 @@ def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
     notes += tally(silent, "lines carry no message and were left out")
     notes += conversation.notes()
     notes.append("Claude Code records neither the system prompt nor the tool definitions")
-    ids = (text_or_none(entry.record.get("sessionId")) for entry in reversed(entries))
+    ids = (string(entry.record.get("sessionId")) for entry in reversed(entries))
     yield one_session(next(filter(None, ids), stem(file)), file, conversation.steps, notes)
 
 
 def _entry(line: JsonLine) -> ClaudeLine:
-    record = expect_object(line.value, "a line of a Claude Code session")
-    kind = text_or_none(record.get("type")) or "lines without a type"
+    record = expect_mapping(line.value, "a line of a Claude Code session")
+    kind = string(record.get("type")) or "lines without a type"
     message = None
     if kind in ("user", "assistant"):
-        message = expect_object(record.get("message"), f"`message` of a Claude Code {kind} line")
+        message = expect_mapping(record.get("message"), f"`message` of a Claude Code {kind} line")
     aside = record.get("isSidechain") is True or record.get("parent_tool_use_id") is not None
     return ClaudeLine(line, kind, record, message, aside)
 
@@ -85,7 +82,7 @@ class _Conversation:
         elif entry.message is not None:
             self._user(entry, entry.message)
         elif entry.type == "attachment":
-            self._attachment(object_or_none(entry.record.get("attachment")) or {})
+            self._attachment(fields(entry.record.get("attachment")))
         elif entry.type == "system":
             self._system(entry.record)
         elif entry.uuid is not None:
@@ -96,10 +93,10 @@ class _Conversation:
             return []
         return [f"{self._synthetic} replies were written by Claude Code itself (API errors and the like)"]
 
-    def _reply(self, entry: ClaudeLine, message: Object) -> None:
+    def _reply(self, entry: ClaudeLine, message: JsonObject) -> None:
         parts = tuple(_assistant_parts(entry, message))
-        model = text_or_none(message.get("model"))
-        usage = _usage(message, model)
+        model = string(message.get("model"))
+        usage = read_usage(message, model or "unknown")
         if model == _SYNTHETIC:
             self._synthetic += 1
             model = usage = None
@@ -114,39 +111,39 @@ class _Conversation:
         merged = msgspec.structs.replace(begun.message, parts=(*begun.message.parts, *parts))
         self.steps[place] = RecordedStep(merged, _fuller(begun.usage, usage))
 
-    def _user(self, entry: ClaudeLine, message: Object) -> None:
+    def _user(self, entry: ClaudeLine, message: JsonObject) -> None:
         content = message.get("content")
-        blocks = [content] if isinstance(content, str) else list_or_none(content)
+        blocks = [content] if isinstance(content, str) else sequence(content)
         if blocks is None:
             raise NotUnderstood(f"`content` of a user message must be a string or a list, not {kind_of(content)}")
         parts: list[Part] = []
         for index, value in enumerate(blocks):
-            block = object_or_none(value)
+            block = mapping(value)
             if block is None:
-                parts += text_part(expect_text(value, "a content block"))
+                parts += text_part(expect_string(value, "a content block"))
             elif block.get("type") == "tool_result":
                 self.steps.append(RecordedStep(Message("tool", (_result(block, entry.record),))))
             else:
-                parts += said_block(block, _raw(entry, index, block))
+                parts += read_block(block, _as_written(entry, index))
         if parts:
             self.steps.append(RecordedStep(Message("user", tuple(parts))))
         elif not content:
             self.steps.append(RecordedStep(Message("user", ())))
 
-    def _attachment(self, attachment: Object) -> None:
+    def _attachment(self, attachment: JsonObject) -> None:
         """Attachments are notes to the model; those which are plain text in the file are kept as the user's words."""
-        kind = text_or_none(attachment.get("type")) or "of no type"
+        kind = string(attachment.get("type")) or "of no type"
         content = attachment.get("prompt") if kind == "queued_command" else attachment.get("content")
         known = kind in ("queued_command", "hook_additional_context")
-        parts = tuple(said(content)) if known and content else ()
+        parts = tuple(read_content(content, json_text)) if known and content else ()
         if parts:
             self.steps.append(RecordedStep(Message("user", parts)))
         else:
             self.silent[f"attachment {kind}"] += 1
 
-    def _system(self, record: Object) -> None:
+    def _system(self, record: JsonObject) -> None:
         """Only the output of commands that the user ran is shown to the model."""
-        subtype = text_or_none(record.get("subtype")) or "of no subtype"
+        subtype = string(record.get("subtype")) or "of no subtype"
         content = record.get("content")
         if subtype == "local_command" and isinstance(content, str) and content:
             self.steps.append(RecordedStep(Message("user", (Text(content),))))
@@ -154,57 +151,27 @@ class _Conversation:
             self.silent[f"system {subtype}"] += 1
 
 
-def _assistant_parts(entry: ClaudeLine, message: Object) -> Iterator[Part]:
+def _assistant_parts(entry: ClaudeLine, message: JsonObject) -> Iterator[Part]:
     content = message.get("content")
     if isinstance(content, str):
         yield from text_part(content)
         return
-    blocks = list_or_none(content)
+    blocks = sequence(content)
     if blocks is None:
         raise NotUnderstood(f"`content` of an assistant message must be a list of blocks, not {kind_of(content)}")
     for index, value in enumerate(blocks):
-        block = expect_object(value, "a content block")
-        match block.get("type"):
-            case "thinking":
-                signature = text_or_none(block.get("signature")) or None
-                yield Thinking(expect_text(block.get("thinking"), "`thinking`"), signature)
-            case "redacted_thinking":
-                yield RedactedThinking(expect_text(block.get("data"), "`data` of redacted thinking"))
-            case "tool_use":
-                yield _call(block)
-            case _:
-                yield from said_block(block, _raw(entry, index, block))
+        block = expect_mapping(value, "a content block")
+        if block.get("type") == "text" and isinstance(text := block.get("text"), str):
+            yield from text_part(text)  # without its citations, so that every dialect can show the words
+        else:
+            yield read_reply_block(block, _as_written(entry, index))
 
 
-def _call(block: Object) -> ToolCall:
-    return ToolCall(
-        expect_text(block.get("id"), "`id` of a tool_use block"),
-        expect_text(block.get("name"), "`name` of a tool_use block"),
-        arguments_text(block.get("input")),
-    )
-
-
-def _result(block: Object, record: Object) -> ToolResult:
-    content = as_content(said(block.get("content")))
-    status = result_status(content, block.get("is_error") is True)
-    details = object_or_none(record.get("toolUseResult")) or {}
-    if details.get("interrupted") is True:
-        status = "interrupted"
-    return ToolResult(expect_text(block.get("tool_use_id"), "`tool_use_id` of a tool result"), content, status)
-
-
-def _usage(message: Object, model: str | None) -> Usage | None:
-    usage = object_or_none(message.get("usage"))
-    if usage is None:
-        return None
-    counted = total(usage, "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return Usage(
-        model or "unknown",
-        counted,
-        count_or_zero(usage.get("output_tokens")),
-        cache_read_tokens=count_or_zero(usage.get("cache_read_input_tokens")),
-        cache_write_tokens=count_or_zero(usage.get("cache_creation_input_tokens")),
-    )
+def _result(block: JsonObject, record: JsonObject) -> ToolResult:
+    """Return a tool result. Beside the block, the line says whether the user interrupted the tool."""
+    result = read_result(block)
+    is_interrupted = fields(record.get("toolUseResult")).get("interrupted") is True
+    return msgspec.structs.replace(result, status="interrupted") if is_interrupted else result
 
 
 def _fuller(first: Usage | None, second: Usage | None) -> Usage | None:
@@ -214,5 +181,6 @@ def _fuller(first: Usage | None, second: Usage | None) -> Usage | None:
     return second if second.output_tokens >= first.output_tokens else first
 
 
-def _raw(entry: ClaudeLine, index: int, block: Object) -> str:
-    return raw_at(entry.line, ("message", "content", index), dump(block))
+def _as_written(entry: ClaudeLine, index: int) -> KeepVerbatim:
+    """Return a function that keeps a content block byte for byte as it was written."""
+    return lambda block: raw_at(entry.line, ("message", "content", index), json_text(block))

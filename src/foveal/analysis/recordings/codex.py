@@ -14,30 +14,30 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from foveal.analysis.recordings.codex_items import call_of, result_of, said
-from foveal.analysis.recordings.fields import (
+from foveal.analysis.recordings.lines import JsonLine, at, complete, raw_at, stem
+from foveal.analysis.recordings.recording import RecordedStep, Recording, one_session, tally
+from foveal.dialects.content import text_part
+from foveal.dialects.json_values import (
+    JsonObject,
     NotUnderstood,
-    Object,
-    at,
-    count_or_zero,
-    dump,
-    expect_object,
-    expect_text,
-    list_or_none,
-    object_or_none,
-    tally,
-    text_or_none,
+    arguments_text,
+    count,
+    elements,
+    expect_mapping,
+    expect_string,
+    fields,
+    json_text,
+    mapping,
+    string,
 )
-from foveal.analysis.recordings.lines import JsonLine, complete, raw_at, stem
-from foveal.analysis.recordings.parts import text_part
-from foveal.analysis.recordings.recording import RecordedStep, Recording
-from foveal.analysis.recordings.session import one_session
-from foveal.values.entry import Message, Opaque, Part, Role, Text, Usage
+from foveal.dialects.openai_responses.read import PROVIDER, ROLES, read_content, read_output
+from foveal.values.entry import Message, Opaque, Part, Text, ToolCall, Usage
 
-_ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _ENVELOPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
 _NOT_SAID = frozenset(("ghost_snapshot", "additional_tools", "other"))
 """Response items that are bookkeeping of the agent."""
+
+_OWNER = "a Codex item"
 
 
 def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
@@ -63,10 +63,10 @@ class _Rollout:
         self._odd: Counter[str] = Counter()
 
     def add(self, line: JsonLine) -> None:
-        record = expect_object(line.value, "a line of a Codex rollout")
-        kind = text_or_none(record.get("type"))
+        record = expect_mapping(line.value, "a line of a Codex rollout")
+        kind = string(record.get("type"))
         if "payload" in record:
-            payload = expect_object(record["payload"], f"`payload` of a {kind} line")
+            payload = expect_mapping(record["payload"], f"`payload` of a {kind} line")
             self._envelope(kind or "lines without a type", payload, line)
         elif kind is not None:
             self._item(kind, record, line, ())
@@ -87,14 +87,14 @@ class _Rollout:
             *(f"{count} {what}" for what, count in self._odd.items()),
         ]
 
-    def _envelope(self, kind: str, payload: Object, line: JsonLine) -> None:
+    def _envelope(self, kind: str, payload: JsonObject, line: JsonLine) -> None:
         match kind:
             case "response_item":
-                self._item(expect_text(payload.get("type"), "`type` of a response item"), payload, line, ("payload",))
+                self._item(expect_string(payload.get("type"), "`type` of a response item"), payload, line, ("payload",))
             case "session_meta":
                 self._meta(payload)
             case "turn_context":
-                self._model = text_or_none(payload.get("model")) or self._model
+                self._model = string(payload.get("model")) or self._model
                 self._silent[kind] += 1
             case "event_msg":
                 self._event(payload)
@@ -103,34 +103,34 @@ class _Rollout:
             case _:
                 self._silent[kind] += 1
 
-    def _meta(self, payload: Object) -> None:
+    def _meta(self, payload: JsonObject) -> None:
         """A forked session repeats its parent's header after its own; the first one counts."""
         self._silent["session_meta"] += 1
         if self.id is not None:
             return
-        self.id = text_or_none(payload.get("id"))
-        instructions = object_or_none(payload.get("base_instructions")) or {}
+        self.id = string(payload.get("id"))
+        instructions = fields(payload.get("base_instructions"))
         text = text_part(instructions.get("text"))
         if text:
             self._steps.append(RecordedStep(Message("system", text)))
 
-    def _item(self, kind: str, item: Object, line: JsonLine, path: tuple[str, ...]) -> None:
+    def _item(self, kind: str, item: JsonObject, line: JsonLine, path: tuple[str, ...]) -> None:
         if kind == "message":
             self._message(item)
         elif kind.endswith("_output"):
             self._end_reply()
-            self._steps.append(RecordedStep(Message("tool", (result_of(item),))))
+            self._steps.append(RecordedStep(Message("tool", (read_output(item, _OWNER),))))
         elif kind in _NOT_SAID:
             self._silent[kind] += 1
         else:
-            self._reply.append(call_of(kind, item) or Opaque("openai", raw_at(line, path, dump(item))))
+            self._reply.append(_call(kind, item) or Opaque(PROVIDER, raw_at(line, path, json_text(item))))
 
-    def _message(self, item: Object) -> None:
-        name = expect_text(item.get("role"), "`role` of a message")
-        role = _ROLES.get(name)
+    def _message(self, item: JsonObject) -> None:
+        name = expect_string(item.get("role"), "`role` of a message")
+        role = ROLES.get(name)
         if role is None:
-            raise NotUnderstood(f"role {name!r} of a Codex message is not known; expected {', '.join(_ROLES)}")
-        parts = tuple(said(item.get("content")))
+            raise NotUnderstood(f"role {name!r} of a Codex message is not known; expected {', '.join(ROLES)}")
+        parts = tuple(read_content(item.get("content"), json_text, _OWNER))
         if role == "assistant":
             self._reply += parts
             return
@@ -144,19 +144,19 @@ class _Rollout:
             self._steps.append(RecordedStep(Message("assistant", tuple(self._reply), self._model)))
             self._reply = []
 
-    def _event(self, payload: Object) -> None:
+    def _event(self, payload: JsonObject) -> None:
         match payload.get("type"):
             case "token_count":
-                self._token_count(object_or_none(payload.get("info")) or {})
+                self._token_count(fields(payload.get("info")))
             case "thread_rolled_back":
-                self._roll_back(count_or_zero(payload.get("num_turns")))
+                self._roll_back(count(payload.get("num_turns")))
             case _:
                 pass
         self._silent["event_msg"] += 1
 
-    def _token_count(self, info: Object) -> None:
+    def _token_count(self, info: JsonObject) -> None:
         """Rate limits are sent in the same event, with the last counts repeated; only a changed total is a new call."""
-        last = object_or_none(info.get("last_token_usage"))
+        last = mapping(info.get("last_token_usage"))
         totals = info.get("total_token_usage")
         if last is None or (totals is not None and totals == self._counted):
             return
@@ -168,9 +168,9 @@ class _Rollout:
             return
         usage = Usage(
             self._model or "unknown",
-            count_or_zero(last.get("input_tokens")),
-            count_or_zero(last.get("output_tokens")),
-            cache_read_tokens=count_or_zero(last.get("cached_input_tokens")),
+            count(last.get("input_tokens")),
+            count(last.get("output_tokens")),
+            cache_read_tokens=count(last.get("cached_input_tokens")),
         )
         self._steps[index] = msgspec.structs.replace(self._steps[index], usage=usage)
 
@@ -183,19 +183,46 @@ class _Rollout:
         del self._steps[first:]
         del self._turns[-turns:]
 
-    def _compacted(self, payload: Object) -> None:
+    def _compacted(self, payload: JsonObject) -> None:
         """The summary is kept as a user message. The history that it replaced stays; what Codex kept is not repeated."""
         self._end_reply()
         parts: list[Part] = list(text_part(payload.get("message")))
-        for value in list_or_none(payload.get("replacement_history")) or ():
-            item = object_or_none(value) or {}
+        for value in elements(payload.get("replacement_history")):
+            item = fields(value)
             if not parts and item.get("type") in ("compaction", "compaction_summary"):
-                parts.append(Opaque("openai", dump(item)))
+                parts.append(Opaque(PROVIDER, json_text(item)))
             else:
                 self._odd["items that a compaction repeats were left out"] += 1
         self._odd["compactions"] += 1
         if parts:
             self._steps.append(RecordedStep(Message("user", tuple(parts))))
+
+
+def _call(kind: str, item: JsonObject) -> ToolCall | None:
+    """Return the call, if the agent has to answer it; None for one that the provider runs itself (web search).
+
+    A recording is read by the agent's own names and inputs: with the namespace before the name, and without the wrapping that
+    makes a reply's input valid JSON.
+    """
+    call_id = string(item.get("call_id")) or string(item.get("id"))
+    match kind:
+        case "function_call" | "custom_tool_call":
+            name = expect_string(item.get("name"), f"`name` of a {kind}")
+            arguments = arguments_text(item.get("arguments" if kind == "function_call" else "input"))
+            return ToolCall(expect_string(call_id, f"`call_id` of a {kind}"), _full_name(item, name), arguments)
+        case "local_shell_call" if call_id:
+            return ToolCall(call_id, "local_shell", json_text(item.get("action")))
+        case "tool_search_call" if call_id and item.get("execution") == "client":
+            return ToolCall(call_id, "tool_search", arguments_text(item.get("arguments")))
+        case _:
+            return None
+
+
+def _full_name(item: JsonObject, name: str) -> str:
+    namespace = string(item.get("namespace"))
+    if not namespace or namespace == "functions" or name.startswith(namespace):
+        return name
+    return f"{namespace}{name}" if namespace.endswith("_") else f"{namespace}.{name}"
 
 
 def _is_context(parts: tuple[Part, ...]) -> bool:
@@ -204,9 +231,9 @@ def _is_context(parts: tuple[Part, ...]) -> bool:
     return first.startswith("# AGENTS.md") or (first.startswith("<") and first.endswith(">"))
 
 
-def is_rollout_line(record: Object) -> bool:
+def is_rollout_line(record: JsonObject) -> bool:
     """Whether this is a line of a rollout, in one of its forms."""
-    kind = text_or_none(record.get("type"))
+    kind = string(record.get("type"))
     if "payload" in record:
         return kind in _ENVELOPES
     if kind is None:

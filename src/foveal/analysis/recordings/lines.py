@@ -9,14 +9,14 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
 import msgspec
 
-from foveal.analysis.recordings.fields import list_or_none, object_or_none
+from foveal.dialects.json_values import NotUnderstood, mapping, sequence
 from foveal.values.errors import BadRecording
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -84,6 +84,15 @@ def raw_at(line: JsonLine, path: tuple[str | int, ...], otherwise: str) -> str:
         return otherwise
 
 
+@contextmanager
+def at(file: str, line: int | None) -> Generator[None]:
+    """Raise `BadRecording` with this file and line in place of `NotUnderstood`."""
+    try:
+        yield
+    except NotUnderstood as problem:
+        raise BadRecording(file, line, str(problem)) from None
+
+
 def stem(file: str) -> str:
     """The name of a file without folder and known suffixes: the id of a session that has no other."""
     return re.sub(r"(\.(jsonl|json|ndjson))?(\.gz)?$", "", Path(file).name, flags=re.IGNORECASE)
@@ -139,10 +148,10 @@ def _decoded(file: str, number: int, content: bytes, last: bool) -> Iterator[Jso
         yield JsonLine(number, content, item)
 
 
-def _documents(value: object) -> list[object]:
+def _documents(value: object) -> Sequence[object]:
     """A list of conversations or session lines is as good as one per line; a list of messages is one conversation."""
-    items = list_or_none(value)
-    first = object_or_none(items[0]) if items else None
+    items = sequence(value)
+    first = mapping(items[0]) if items else None
     return [value] if items is None or first is None or "role" in first else items
 
 

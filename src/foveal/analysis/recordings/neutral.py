@@ -8,22 +8,21 @@ that was measured; `input` includes the cached tokens, `cached` may be null.
 
 from collections.abc import Iterable, Iterator
 
-from foveal.analysis.recordings.fields import (
-    NotUnderstood,
-    Object,
-    at,
-    count_or_zero,
-    expect_count,
-    expect_list,
-    expect_object,
-    expect_text,
-    list_or_none,
-    object_or_none,
-    text_or_none,
-)
-from foveal.analysis.recordings.lines import JsonLine, whole
+from foveal.analysis.recordings.lines import JsonLine, at, whole
 from foveal.analysis.recordings.openai_chat import conversation, tools_text
 from foveal.analysis.recordings.recording import RecordedStep, Recording
+from foveal.dialects.json_values import (
+    JsonObject,
+    NotUnderstood,
+    count,
+    elements,
+    expect_count,
+    expect_mapping,
+    expect_sequence,
+    expect_string,
+    fields,
+    string,
+)
 from foveal.values.entry import Message, Usage
 
 _LOSSES = {
@@ -46,15 +45,15 @@ def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
 
 
 def _recording(line: JsonLine, file: str) -> Recording:
-    record = expect_object(line.value, "a line of the neutral form")
+    record = expect_mapping(line.value, "a line of the neutral form")
     if "messages" not in record or "id" not in record:
         raise NotUnderstood("expected a trajectory: an object with `id`, `model`, `tools`, `messages` and `meta`")
-    model = text_or_none(record.get("model"))
-    meta = object_or_none(record.get("meta")) or {}
-    made = conversation(expect_list(record["messages"], "`messages`"))
+    model = string(record.get("model"))
+    meta = fields(record.get("meta"))
+    made = conversation(expect_sequence(record["messages"], "`messages`"))
     usage = _usage(meta, made.messages, model)
     return Recording(
-        id=expect_text(record["id"], "`id`"),
+        id=expect_string(record["id"], "`id`"),
         source=f"{file}:{line.number}",
         model=model,
         tools=tools_text(record),
@@ -63,26 +62,26 @@ def _recording(line: JsonLine, file: str) -> Recording:
     )
 
 
-def _usage(meta: Object, messages: list[Message], model: str | None) -> dict[int, Usage]:
+def _usage(meta: JsonObject, messages: list[Message], model: str | None) -> dict[int, Usage]:
     found: dict[int, Usage] = {}
-    for value in expect_list(meta.get("usage") or [], "`meta.usage`"):
-        row = expect_list(value, "an item of `meta.usage`")
+    for value in expect_sequence(meta.get("usage") or [], "`meta.usage`"):
+        row = expect_sequence(value, "an item of `meta.usage`")
         if len(row) not in (3, 4):
             raise NotUnderstood("an item of `meta.usage` must be [message_index, input, output, cached]")
         index, given, taken = (expect_count(number, "a number in `meta.usage`") for number in row[:3])
         if index >= len(messages) or messages[index].role != "assistant":
             raise NotUnderstood(f"`meta.usage` counts a call at message {index}, which is no assistant message")
-        found[index] = Usage(model or "unknown", given, taken, cache_read_tokens=count_or_zero(row[3:] and row[3]))
+        found[index] = Usage(model or "unknown", given, taken, cache_read_tokens=count(row[3:] and row[3]))
     return found
 
 
-def _notes(meta: Object) -> Iterator[str]:
+def _notes(meta: JsonObject) -> Iterator[str]:
     if meta.get("system_prompt_recorded") is False:
         yield "the system prompt was not recorded"
-    compactions = list_or_none(meta.get("compactions"))
+    compactions = elements(meta.get("compactions"))
     if compactions:
         yield f"{len(compactions)} compactions of the recording agent are in it"
     for key, what in _LOSSES.items():
-        lost = count_or_zero(meta.get(key))
+        lost = count(meta.get(key))
         if lost:
             yield f"the set leaves out {lost} {what}"

@@ -9,32 +9,23 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from foveal.analysis.recordings.fields import (
+from foveal.analysis.recordings.lines import JsonLine, at, complete, stem
+from foveal.analysis.recordings.recording import RecordedStep, Recording, one_session, tally
+from foveal.dialects.content import SpokenPart, result_content, result_status, text_part
+from foveal.dialects.json_values import (
+    JsonObject,
     NotUnderstood,
-    Object,
     arguments_text,
-    at,
-    count_or_zero,
-    expect_object,
-    expect_text,
+    count,
+    expect_mapping,
+    expect_string,
+    fields,
+    json_text,
     kind_of,
-    list_or_none,
-    object_or_none,
-    tally,
-    text_or_none,
+    sequence,
+    string,
 )
-from foveal.analysis.recordings.lines import JsonLine, complete, stem
-from foveal.analysis.recordings.parts import (
-    SpokenPart,
-    as_content,
-    base64_bytes,
-    opaque,
-    result_status,
-    text_part,
-    total,
-)
-from foveal.analysis.recordings.recording import RecordedStep, Recording
-from foveal.analysis.recordings.session import one_session
+from foveal.dialects.media import base64_bytes
 from foveal.values.entry import (
     Image,
     Message,
@@ -55,17 +46,17 @@ _STOPS: dict[str | None, Stop] = {"error": "error", "aborted": "aborted"}
 class _Entry(msgspec.Struct, frozen=True):
     number: int
     type: str
-    record: Object
+    record: JsonObject
 
 
 def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
     notes: list[str] = []
-    header: Object = {}
+    header: JsonObject = {}
     entries: list[_Entry] = []
     for line in complete(lines, notes):
         with at(file, line.number):
-            record = expect_object(line.value, "a line of a pi session")
-            kind = expect_text(record.get("type"), "`type` of a pi session line")
+            record = expect_mapping(line.value, "a line of a pi session")
+            kind = expect_string(record.get("type"), "`type` of a pi session line")
         if kind == "session":
             header = header or record
         else:
@@ -81,18 +72,18 @@ def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
             steps.append(step)
     notes += tally(silent, "entries carry no message for the model and were left out")
     notes.append("pi records neither the system prompt nor the tool definitions")
-    yield one_session(text_or_none(header.get("id")) or stem(file), file, steps, notes)
+    yield one_session(string(header.get("id")) or stem(file), file, steps, notes)
 
 
 def _branch(entries: Sequence[_Entry], notes: list[str]) -> list[_Entry]:
-    places = {text_or_none(entry.record.get("id")): index for index, entry in enumerate(entries)}
+    places = {string(entry.record.get("id")): index for index, entry in enumerate(entries)}
     if None in places:
         return list(entries)
     chosen: set[int] = set()
     index = len(entries) - 1 if entries else None
     while index is not None and index not in chosen:
         chosen.add(index)
-        parent = text_or_none(entries[index].record.get("parentId"))
+        parent = string(entries[index].record.get("parentId"))
         index = places.get(parent)
         if parent is not None and index is None:
             notes.append(f"line {entries[min(chosen)].number} continues an entry that is not in this file")
@@ -104,7 +95,7 @@ def _branch(entries: Sequence[_Entry], notes: list[str]) -> list[_Entry]:
 def _step(entry: _Entry) -> RecordedStep | None:
     match entry.type:
         case "message":
-            return _message(expect_object(entry.record.get("message"), "`message` of a pi entry"))
+            return _message(expect_mapping(entry.record.get("message"), "`message` of a pi entry"))
         case "custom_message":
             return RecordedStep(Message("user", tuple(_said(entry.record.get("content")))))
         case "compaction" | "branch_summary":
@@ -113,21 +104,21 @@ def _step(entry: _Entry) -> RecordedStep | None:
             return None
 
 
-def _summary(record: Object) -> RecordedStep | None:
-    parts = text_part(expect_text(record.get("summary"), "`summary`"))
+def _summary(record: JsonObject) -> RecordedStep | None:
+    parts = text_part(expect_string(record.get("summary"), "`summary`"))
     return RecordedStep(Message("user", parts)) if parts else None
 
 
-def _message(record: Object) -> RecordedStep | None:
-    role = expect_text(record.get("role"), "`role` of a pi message")
+def _message(record: JsonObject) -> RecordedStep | None:
+    role = expect_string(record.get("role"), "`role` of a pi message")
     match role:
         case "user" | "custom" | "hookMessage":
             return RecordedStep(Message("user", tuple(_said(record.get("content")))))
         case "assistant":
             return _reply(record)
         case "toolResult":
-            content = as_content(_said(record.get("content")))
-            call = expect_text(record.get("toolCallId"), "`toolCallId` of a tool result")
+            content = result_content(_said(record.get("content")))
+            call = expect_string(record.get("toolCallId"), "`toolCallId` of a tool result")
             status = result_status(content, record.get("isError") is True)
             return RecordedStep(Message("tool", (ToolResult(call, content, status),)))
         case "bashExecution":
@@ -138,10 +129,10 @@ def _message(record: Object) -> RecordedStep | None:
             raise NotUnderstood(f"role {role!r} of a pi message is not known")
 
 
-def _command(record: Object) -> RecordedStep:
+def _command(record: JsonObject) -> RecordedStep:
     """A command that the user ran, told to the model as the user's words."""
-    text = f"Ran `{expect_text(record.get('command'), '`command`')}`\n"
-    output = text_or_none(record.get("output"))
+    text = f"Ran `{expect_string(record.get('command'), '`command`')}`\n"
+    output = string(record.get("output"))
     text += f"```\n{output}\n```" if output else "(no output)"
     code = record.get("exitCode")
     if record.get("cancelled") is True:
@@ -151,11 +142,11 @@ def _command(record: Object) -> RecordedStep:
     return RecordedStep(Message("user", (Text(text),)))
 
 
-def _reply(record: Object) -> RecordedStep:
-    model = text_or_none(record.get("model"))
-    api = text_or_none(record.get("api")) or ""
+def _reply(record: JsonObject) -> RecordedStep:
+    model = string(record.get("model"))
+    api = string(record.get("api")) or ""
     parts = tuple(_reply_parts(record.get("content"), api))
-    stop = _STOPS.get(text_or_none(record.get("stopReason")), "done")
+    stop = _STOPS.get(string(record.get("stopReason")), "done")
     return RecordedStep(Message("assistant", parts, model, stop), _usage(record, model))
 
 
@@ -169,19 +160,19 @@ def _reply_parts(content: object, api: str) -> Iterator[Part]:
                 yield _thinking(block, api)
             case "toolCall":
                 yield ToolCall(
-                    expect_text(block.get("id"), "`id` of a tool call"),
-                    expect_text(block.get("name"), "`name` of a tool call"),
+                    expect_string(block.get("id"), "`id` of a tool call"),
+                    expect_string(block.get("name"), "`name` of a tool call"),
                     arguments_text(block.get("arguments")),
-                    text_or_none(block.get("thoughtSignature")),
+                    string(block.get("thoughtSignature")),
                 )
             case _:
                 yield from _block(block)
 
 
-def _thinking(block: Object, api: str) -> Thinking | RedactedThinking | Opaque:
+def _thinking(block: JsonObject, api: str) -> Thinking | RedactedThinking | Opaque:
     """What pi keeps as the signature depends on the provider: a signature, a whole reasoning item, a field name."""
-    text = expect_text(block.get("thinking"), "`thinking`")
-    signature = text_or_none(block.get("thinkingSignature")) or None
+    text = expect_string(block.get("thinking"), "`thinking`")
+    signature = string(block.get("thinkingSignature")) or None
     if signature and block.get("redacted") is True:
         return RedactedThinking(signature)
     if signature and api.startswith("openai"):
@@ -189,12 +180,12 @@ def _thinking(block: Object, api: str) -> Thinking | RedactedThinking | Opaque:
     return Thinking(text, signature)
 
 
-def _usage(record: Object, model: str | None) -> Usage | None:
-    usage = object_or_none(record.get("usage")) or {}
-    given, taken = total(usage, "input", "cacheRead", "cacheWrite"), count_or_zero(usage.get("output"))
+def _usage(record: JsonObject, model: str | None) -> Usage | None:
+    usage = fields(record.get("usage"))
+    read, written = count(usage.get("cacheRead")), count(usage.get("cacheWrite"))
+    given, taken = count(usage.get("input")) + read + written, count(usage.get("output"))
     if not given and not taken:
         return None  # a call that failed before the provider counted anything
-    read, written = count_or_zero(usage.get("cacheRead")), count_or_zero(usage.get("cacheWrite"))
     return Usage(model or "unknown", given, taken, cache_read_tokens=read, cache_write_tokens=written)
 
 
@@ -206,21 +197,21 @@ def _said(content: object) -> Iterator[SpokenPart]:
         yield from _block(block)
 
 
-def _blocks(content: object) -> Iterator[Object]:
-    blocks = list_or_none(content)
+def _blocks(content: object) -> Iterator[JsonObject]:
+    blocks = sequence(content)
     if blocks is None:
         raise NotUnderstood(f"`content` of a pi message must be a string or a list, not {kind_of(content)}")
     for value in blocks:
-        yield expect_object(value, "a content block")
+        yield expect_mapping(value, "a content block")
 
 
-def _block(block: Object) -> Iterator[SpokenPart]:
+def _block(block: JsonObject) -> Iterator[SpokenPart]:
     match block.get("type"):
         case "text" if isinstance(block.get("text"), str):
             yield from text_part(block["text"], block.get("textSignature"))
         case "image":
-            data = base64_bytes(text_or_none(block.get("data")) or "")
-            media_type = text_or_none(block.get("mimeType")) or "image/*"
-            yield Image(media_type, data=data) if data else opaque("pi", block)
+            data = base64_bytes(string(block.get("data")) or "")
+            media_type = string(block.get("mimeType")) or "image/*"
+            yield Image(media_type, data=data) if data else Opaque("pi", json_text(block))
         case _:
-            yield opaque("pi", block)
+            yield Opaque("pi", json_text(block))

@@ -1,4 +1,7 @@
-"""A recorded session as values: what every importer makes and the replay reads."""
+"""A recorded session as values: every importer makes them, and the replay reads them."""
+
+from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
@@ -6,14 +9,16 @@ from foveal.values.entry import Message, Usage
 
 
 class RecordedStep(msgspec.Struct, frozen=True):
-    """One recorded message. Each assistant message is one model call: the prompt was made of what came before it."""
+    """One recorded message. Each assistant message is one model call: its prompt was made of the messages before it."""
 
     message: Message
     usage: Usage | None = None
-    """What the provider counted for the call that this assistant message answered, where it was recorded."""
+    """The provider's count for the call that this assistant message answered, where it was recorded."""
 
 
 class Recording(msgspec.Struct, frozen=True):
+    """One recorded session."""
+
     id: str
     source: str
     """File and line that it was read from."""
@@ -22,4 +27,24 @@ class Recording(msgspec.Struct, frozen=True):
     """Tool definitions as JSON text (OpenAI chat form); `[]` where none were recorded."""
     steps: tuple[RecordedStep, ...]
     notes: tuple[str, ...] = ()
-    """What the importer left out or had to guess, for the reader of a report."""
+    """Everything that the importer left out or had to guess, for the reader of a report."""
+
+
+def one_session(session_id: str, file: str, steps: Sequence[RecordedStep], notes: Sequence[str]) -> Recording:
+    """Return the recording of a file that is one session. Its model is that of the last reply."""
+    models = Counter(step.message.model for step in steps if step.message.model)
+    last = next((step.message.model for step in reversed(steps) if step.message.model), None)
+    all_notes = list(notes)
+    if len(models) > 1:
+        all_notes.append("several models replied: " + ", ".join(f"{name} {count}" for name, count in models.items()))
+    if not steps:
+        all_notes.append("no message was recorded")
+    return Recording(session_id, file, last, "[]", tuple(steps), tuple(all_notes))
+
+
+def tally(counts: Counter[str], what: str) -> list[str]:
+    """Return a note of how many there were, and of which kind; no note where there were none."""
+    if not counts:
+        return []
+    kinds = ", ".join(f"{kind} {number}" for kind, number in counts.most_common())
+    return [f"{counts.total()} {what}: {kinds}"]

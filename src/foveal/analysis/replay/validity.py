@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from foveal.analysis.replay.case import Chat, content_text
-from foveal.dialects import openai_chat_rules
+from foveal.dialects.openai_chat import rules as openai_chat_rules
 
 
 def problems(messages: Sequence[Chat], tools: Sequence[Chat], *, since: int) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
 from pydantic import TypeAdapter
 
-from foveal.dialects.openai_chat_rules import problems
+from foveal.dialects.openai_chat.rules import problems
 
 USER = {"role": "user", "content": "list the files"}
 PNG = "data:image/png;base64,iVBORw0KGgo="

@@ -9,20 +9,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
+from foveal.dialects.json_values import fields, mapping, sequence, string
 from foveal.dialects.rules import (
     ID_LENGTH,
     RequestProblem,
     argument_problems,
-    fields,
     id_problems,
     image_url_problems,
-    mapping,
     name_problems,
     schema_problems,
-    sequence,
     shape,
     shown,
-    string,
     text_problems,
     unique_name_problems,
     value_problems,

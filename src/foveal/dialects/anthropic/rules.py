@@ -8,20 +8,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from foveal.dialects.json_values import elements, fields, mapping, sequence, string
 from foveal.dialects.rules import (
     RequestProblem,
     data_problems,
-    elements,
-    fields,
     image_problems,
     least_bytes,
-    mapping,
     name_problems,
     schema_problems,
-    sequence,
     shape,
     shown,
-    string,
     text_problems,
     unique_name_problems,
     value_problems,

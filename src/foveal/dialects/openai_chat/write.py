@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
-from foveal.dialects import openai_chat_rules
-from foveal.dialects.media import check_image, data_url
-from foveal.dialects.opaque import opaque
-from foveal.dialects.port import CannotSay, RequestOptions, Wire
+from foveal.dialects.media import check_image, write_data_url
+from foveal.dialects.openai_chat import rules
+from foveal.dialects.openai_chat.read import NAME, read_reply, read_request
+from foveal.dialects.openai_chat.stream import ChatStream
+from foveal.dialects.port import CannotSay, RequestOptions, Wire, WireReader
 from foveal.dialects.rules import RequestProblem
 from foveal.dialects.tools import chat_form, hosted_by
 from foveal.values.entry import (
@@ -22,17 +23,15 @@ from foveal.values.entry import (
     Thinking,
     ToolCall,
     ToolResult,
-    Usage,
 )
 
 MOST_CALLS = 128
-# What a reply's message holds that parts stand for. `parsed` is the SDK's own reading of the content.
-_MODELLED = frozenset({"role", "content", "refusal", "reasoning_content", "tool_calls", "parsed"})
 IMAGES_OF_RESULTS = "[images of the results above]"
 
 
 class OpenAIChat:
-    name = "openai_chat"
+    name = NAME
+    reader = WireReader(read_reply, read_request, ChatStream)
 
     def hides(self, part: Part, writer: str | None, model: str) -> str:
         match part:
@@ -67,27 +66,14 @@ class OpenAIChat:
         self.join(messages, tail)
         request: dict[str, Any] = {"model": ask.model, "messages": messages}
         if ask.tools:
-            request["tools"] = [hosted_by(spec, self.name) or chat_form(spec) for spec in ask.tools]
+            request["tools"] = [hosted_by(spec, NAME) or chat_form(spec) for spec in ask.tools]
         if ask.cache_key:
             request["prompt_cache_key"] = ask.cache_key
         return request
 
-    def parse(self, reply: Mapping[str, Any]) -> tuple[Message, Usage | None]:
-        choice = reply["choices"][0]
-        said: Mapping[str, Any] = choice["message"]
-        parts: list[Part] = []
-        if said.get("reasoning_content"):
-            parts.append(Thinking(said["reasoning_content"]))
-        parts.extend(Text(said[key]) for key in ("content", "refusal") if said.get(key))
-        for call in said.get("tool_calls") or ():
-            parts.append(_call(call))
-        if others := {key: value for key, value in said.items() if value and key not in _MODELLED}:
-            parts.append(opaque(self.name, others))
-        return Message("assistant", tuple(parts), reply.get("model")), _usage(reply)
-
     def problems(self, request: Mapping[str, Any], since: int) -> list[RequestProblem]:
         lead = next((i for i, wire in enumerate(request["messages"]) if wire["role"] != "system"), 0)
-        return openai_chat_rules.problems(request, since + lead if since else 0)
+        return rules.problems(request, since + lead if since else 0)
 
 
 def _in_batches(messages: Sequence[Message]) -> Iterator[Message]:
@@ -145,32 +131,10 @@ def _part(part: Part) -> Wire:
             return {"type": "text", "text": text}
         case Image():
             check_image(part)
-            return {"type": "image_url", "image_url": {"url": data_url(part)}}
+            return {"type": "image_url", "image_url": {"url": write_data_url(part)}}
         case File(media_type, name, data) if data and media_type == "application/pdf":
-            return {"type": "file", "file": {"filename": name, "file_data": data_url(part)}}
+            return {"type": "file", "file": {"filename": name, "file_data": write_data_url(part)}}
         case File(media_type, name):
             raise CannotSay(f"the file {name} ({media_type}) can only be sent as PDF bytes")
         case _:
             raise CannotSay(f"a {type(part).__name__} has no place in a {type(part).__name__.lower()} message")
-
-
-def _call(call: Mapping[str, Any]) -> ToolCall:
-    if custom := call.get("custom"):  # takes any text, where a function takes JSON
-        return ToolCall(call["id"], custom["name"], msgspec.json.encode({"input": custom["input"]}).decode())
-    arguments = call["function"].get("arguments") or ""  # some servers leave them out, or send them decoded
-    text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
-    return ToolCall(call["id"], call["function"]["name"], text)
-
-
-def _usage(reply: Mapping[str, Any]) -> Usage | None:
-    usage = reply.get("usage")
-    if not usage:
-        return None
-    details: Mapping[str, Any] = usage.get("prompt_tokens_details") or {}
-    return Usage(
-        model=str(reply.get("model") or ""),
-        input_tokens=usage.get("prompt_tokens") or 0,
-        output_tokens=usage.get("completion_tokens") or 0,
-        cache_read_tokens=details.get("cached_tokens") or 0,
-        cache_write_tokens=details.get("cache_write_tokens") or 0,
-    )

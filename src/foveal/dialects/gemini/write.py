@@ -6,13 +6,15 @@ from typing import Any
 
 import msgspec
 
-from foveal.dialects import gemini_rules
-from foveal.dialects.media import IMAGE_TYPES, check_image, labelled
-from foveal.dialects.opaque import opaque, verbatim
-from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire
+from foveal.dialects.gemini import rules
+from foveal.dialects.gemini.read import NAME, NO_SIGNATURE, read_reply, read_request
+from foveal.dialects.gemini.stream import GeminiStream
+from foveal.dialects.media import IMAGE_TYPES, check_image
+from foveal.dialects.opaque import verbatim
+from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire, WireReader
 from foveal.dialects.rules import RequestProblem
 from foveal.dialects.tools import hosted_by
-from foveal.dialects.turns import BEGIN, CONTINUE, join_turns
+from foveal.dialects.turns import BEGIN, CONTINUE, join_turns, labelled
 from foveal.values.entry import (
     File,
     Image,
@@ -24,11 +26,7 @@ from foveal.values.entry import (
     Thinking,
     ToolCall,
     ToolResult,
-    Usage,
 )
-
-NO_SIGNATURE = b"skip_thought_signature_validator"
-"""What Gemini 3 takes in place of a signature for calls that it did not make itself."""
 
 # What else a reply may hold, in the spelling of the SDK and in that of the wire. It goes back as it came.
 _KEPT_PARTS = frozenset(
@@ -37,18 +35,16 @@ _KEPT_PARTS = frozenset(
     {"executableCode", "codeExecutionResult", "inlineData", "fileData", "toolCall", "tool_response", "toolResponse"}
 )
 
-# A blocked prompt is answered without candidates, but never without one of these.
-_REPLY_KEYS = frozenset({"candidates", "prompt_feedback", "promptFeedback", "usage_metadata", "usageMetadata"})
-
 
 class Gemini:
-    name = "gemini"
+    name = NAME
+    reader = WireReader(read_reply, read_request, GeminiStream)
 
     def hides(self, part: Part, writer: str | None, model: str) -> str:
         match part:
             case Thinking() | RedactedThinking():
                 return "thoughts are not sent back; their signatures travel with the calls"
-            case Opaque(provider) if provider != "gemini":
+            case Opaque(provider) if provider != NAME:
                 return f"a part of {provider}'s own format"
             case Opaque() if writer != model:
                 return f"a part of {writer or 'an unknown model'}, which {model} may not accept"
@@ -93,24 +89,14 @@ class Gemini:
             config["system_instruction"] = "\n\n".join(texts)
         if ask.tools:
             declared = [_tool(spec) for spec in ask.tools if spec.hosted is None]
-            hosted = [tool for spec in ask.tools if (tool := hosted_by(spec, self.name)) is not None]
+            hosted = [tool for spec in ask.tools if (tool := hosted_by(spec, NAME)) is not None]
             config["tools"] = hosted + (
                 [{"function_declarations": declared}] if declared else []
             )  # as the SDK orders them
         return {"model": ask.model, "contents": contents, "config": config}
 
-    def parse(self, reply: Mapping[str, Any]) -> tuple[Message, Usage | None]:
-        model = reply.get("model_version") or reply.get("modelVersion")
-        # A blocked prompt has no candidates, a blocked reply has no content.
-        if not _REPLY_KEYS & reply.keys():
-            raise KeyError("candidates")
-        candidates: Sequence[Mapping[str, Any]] = reply.get("candidates") or ({},)
-        content: Mapping[str, Any] = candidates[0].get("content") or {}
-        parts: Sequence[Mapping[str, Any]] = content.get("parts") or ()
-        return Message("assistant", tuple(_parse_part(part) for part in parts), model), _usage(reply, model)
-
     def problems(self, request: Mapping[str, Any], since: int) -> list[RequestProblem]:
-        return gemini_rules.problems(request, since)
+        return rules.problems(request, since)
 
 
 def _user_text(text: str) -> Wire:
@@ -177,6 +163,8 @@ def _content(part: Part) -> Wire:
             raise CannotSay(f"the file {name} is an image of type {media_type}; convert it to PNG or JPEG")
         case File(media_type, _, data, url) if data or url:
             return _media(media_type, data, url)
+        case Opaque():
+            return verbatim(part)
         case _:
             raise CannotSay(f"a {type(part).__name__} has no place in this message")
 
@@ -190,33 +178,3 @@ def _media(media_type: str, data: bytes | None, url: str | None) -> Wire:
 def _tool(spec: ToolSpec) -> dict[str, Any]:
     tool = {"name": spec.name, "description": spec.description, "parameters_json_schema": spec.parameters}
     return {key: value for key, value in tool.items() if value}
-
-
-def _parse_part(part: Mapping[str, Any]) -> Part:
-    raw = part.get("thought_signature") or part.get("thoughtSignature")
-    signature = b64encode(raw).decode("ascii") if isinstance(raw, bytes) else raw
-    call = part.get("function_call") or part.get("functionCall")
-    if call:
-        arguments = msgspec.json.encode(call.get("args") or {}).decode()
-        return ToolCall(call.get("id") or "", call["name"], arguments, signature)
-    text = part.get("text")
-    if isinstance(text, str):
-        return Thinking(text, signature) if part.get("thought") else Text(text, signature)
-    return opaque(Gemini.name, part)
-
-
-def _usage(reply: Mapping[str, Any], model: str | None) -> Usage | None:
-    usage = reply.get("usage_metadata") or reply.get("usageMetadata")
-    if not usage:
-        return None
-
-    def number(snake: str, camel: str) -> int:
-        return usage.get(snake) or usage.get(camel) or 0
-
-    return Usage(
-        model=model or "",
-        input_tokens=number("prompt_token_count", "promptTokenCount"),
-        output_tokens=number("candidates_token_count", "candidatesTokenCount")
-        + number("thoughts_token_count", "thoughtsTokenCount"),
-        cache_read_tokens=number("cached_content_token_count", "cachedContentTokenCount"),
-    )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from foveal.dialects.gemini_rules import problems
+from foveal.dialects.gemini.rules import problems
 
 with warnings.catch_warnings():
     # The SDK's source holds an invalid escape sequence, and compiling it the first time warns.

@@ -7,8 +7,8 @@ from anthropic.types import MessageParam, TextBlockParam, ToolUnionParam
 from anthropic.types.beta import BetaMessageParam
 from pydantic import TypeAdapter
 
-from foveal.dialects import anthropic_rules
-from foveal.dialects.anthropic_rules import problems
+from foveal.dialects.anthropic import rules as anthropic_rules
+from foveal.dialects.anthropic.rules import problems
 
 USER = {"role": "user", "content": "list the files"}
 ASSISTANT = {"role": "assistant", "content": "done"}

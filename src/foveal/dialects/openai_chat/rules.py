@@ -7,20 +7,16 @@ answered. Nothing else in the list depends on a neighbour.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from foveal.dialects.json_values import elements, fields, mapping, sequence, string
 from foveal.dialects.rules import (
     RequestProblem,
     argument_problems,
-    elements,
-    fields,
     id_problems,
     image_url_problems,
-    mapping,
     name_problems,
     schema_problems,
-    sequence,
     shape,
     shown,
-    string,
     text_problems,
     unique_name_problems,
     value_problems,

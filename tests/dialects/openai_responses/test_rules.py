@@ -6,7 +6,7 @@ import pytest
 from openai.types.responses import ResponseInputItemParam, ToolParam
 from pydantic import TypeAdapter
 
-from foveal.dialects.openai_responses_rules import problems
+from foveal.dialects.openai_responses.rules import problems
 
 USER = {"role": "user", "content": "list the files"}
 PNG = "data:image/png;base64,iVBORw0KGgo="

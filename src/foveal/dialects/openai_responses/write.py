@@ -4,12 +4,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from foveal.dialects import openai_responses_rules
-from foveal.dialects.media import check_image, data_url
-from foveal.dialects.opaque import opaque, sent, verbatim
-from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire
+from foveal.dialects.media import check_image, write_data_url
+from foveal.dialects.opaque import verbatim
+from foveal.dialects.openai_responses import rules
+from foveal.dialects.openai_responses.read import (
+    CLIENT_CALLS,
+    NAME,
+    PROVIDER,
+    is_client_call,
+    read_reply,
+    read_request,
+)
+from foveal.dialects.openai_responses.stream import ResponsesStream
+from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire, WireReader
 from foveal.dialects.rules import RequestProblem
 from foveal.dialects.tools import hosted_by
 from foveal.values.entry import (
@@ -23,7 +30,6 @@ from foveal.values.entry import (
     Thinking,
     ToolCall,
     ToolResult,
-    Usage,
 )
 
 _ROLES = {"user": "user", "system": "developer"}
@@ -35,20 +41,16 @@ _BEGIN: Wire = {"type": "message", "role": "user", "content": [{"type": "input_t
 # other models refuse to be asked for it.
 _REASONS = re.compile(r"(?:^|/)(?:o\d|codex|gpt-(?:[5-9]|\d\d)(?!.*-chat))")
 
-# Calls that the host answers. They are kept and shown as calls of a function, whatever kind of tool was called.
-_CLIENT_CALLS = frozenset(
-    {"custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call", "tool_search_call"}
-)
-
 
 class OpenAIResponses:
-    name = "openai_responses"
+    name = NAME
+    reader = WireReader(read_reply, read_request, ResponsesStream)
 
     def hides(self, part: Part, writer: str | None, model: str) -> str:
         match part:
             case Thinking() | RedactedThinking():
                 return "another provider's thinking"
-            case Opaque(provider) if provider != "openai":
+            case Opaque(provider) if provider != PROVIDER:
                 return f"a part of {provider}'s own format"
             case Opaque() if writer != model:
                 return f"reasoning of {writer or 'an unknown model'}, which {model} cannot read"
@@ -84,12 +86,8 @@ class OpenAIResponses:
             request["prompt_cache_key"] = ask.cache_key
         return request
 
-    def parse(self, reply: Mapping[str, Any]) -> tuple[Message, Usage | None]:
-        parts = [part for item in reply["output"] for part in _parse_item(item)]
-        return Message("assistant", tuple(parts), reply.get("model")), _usage(reply)
-
     def problems(self, request: Mapping[str, Any], since: int) -> list[RequestProblem]:
-        return openai_responses_rules.problems(request, since)
+        return rules.problems(request, since)
 
 
 def _is_stored_elsewhere(item: Mapping[str, Any]) -> bool:
@@ -103,7 +101,7 @@ def _stands_alone(item: Mapping[str, Any]) -> bool:
         return False
     if kind == "reasoning":
         return isinstance(item.get("summary"), list)
-    return kind not in _CLIENT_CALLS or not _is_ours(item)
+    return kind not in CLIENT_CALLS or not is_client_call(item)
 
 
 def _items(message: Message) -> Iterator[Wire]:
@@ -161,17 +159,19 @@ def _content(part: Part) -> Wire:
             return {"type": "input_text", "text": text}
         case Image():
             check_image(part)
-            return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
+            return {"type": "input_image", "image_url": write_data_url(part), "detail": "auto"}
         case File(_, name, data) if data:
-            return {"type": "input_file", "filename": name, "file_data": data_url(part)}
+            return {"type": "input_file", "filename": name, "file_data": write_data_url(part)}
         case File(_, _, _, url) if url:
             return {"type": "input_file", "file_url": url}
+        case Opaque():
+            return verbatim(part)
         case _:
             raise CannotSay(f"a {type(part).__name__} has no place in this message")
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
-    if (hosted := hosted_by(spec, OpenAIResponses.name)) is not None:
+    if (hosted := hosted_by(spec, NAME)) is not None:
         return hosted
     return {
         "type": "function",
@@ -180,40 +180,3 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
         "parameters": spec.parameters,
         "strict": spec.strict,
     }
-
-
-def _parse_item(item: Mapping[str, Any]) -> Iterator[Part]:
-    match item.get("type"):
-        case "message":
-            for content in item["content"]:
-                yield Text(content.get("text") or content.get("refusal") or "")
-        case "function_call":
-            yield ToolCall(item["call_id"], item["name"], item["arguments"])
-        case str(kind) if kind in _CLIENT_CALLS and isinstance(item.get("call_id"), str) and _is_ours(item):
-            yield ToolCall(item["call_id"], item.get("name") or kind.removesuffix("_call"), _arguments(item))
-        case _:
-            yield opaque("openai", item)
-
-
-def _is_ours(item: Mapping[str, Any]) -> bool:
-    """Whether the host executes the call; only a search for tools may be the provider's own affair."""
-    return item.get("type") != "tool_search_call" or item.get("execution") == "client"
-
-
-def _arguments(item: Mapping[str, Any]) -> str:
-    frame = ("type", "id", "call_id", "name", "status")
-    return msgspec.json.encode(sent({key: value for key, value in item.items() if key not in frame})).decode()
-
-
-def _usage(reply: Mapping[str, Any]) -> Usage | None:
-    usage = reply.get("usage")
-    if not usage:
-        return None
-    details: Mapping[str, Any] = usage.get("input_tokens_details") or {}
-    return Usage(
-        model=str(reply.get("model") or ""),
-        input_tokens=usage.get("input_tokens") or 0,
-        output_tokens=usage.get("output_tokens") or 0,
-        cache_read_tokens=details.get("cached_tokens") or 0,
-        cache_write_tokens=details.get("cache_write_tokens") or 0,
-    )

@@ -8,21 +8,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from foveal.dialects.json_values import elements, fields, mapping, sequence, string
 from foveal.dialects.rules import (
     IMAGE_TYPES,
     RequestProblem,
     data_problems,
-    elements,
-    fields,
     id_problems,
     image_problems,
-    mapping,
     name_problems,
     schema_problems,
-    sequence,
     shape,
     shown,
-    string,
     text_problems,
     unique_name_problems,
     value_problems,

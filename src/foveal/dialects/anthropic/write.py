@@ -9,13 +9,15 @@ from typing import Any
 
 import msgspec
 
-from foveal.dialects import anthropic_rules
-from foveal.dialects.media import base64_of, check_image, labelled
-from foveal.dialects.opaque import opaque, verbatim
-from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire
+from foveal.dialects.anthropic import rules
+from foveal.dialects.anthropic.read import NAME, read_reply, read_request
+from foveal.dialects.anthropic.stream import AnthropicStream
+from foveal.dialects.media import base64_text, check_image
+from foveal.dialects.opaque import verbatim
+from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire, WireReader
 from foveal.dialects.rules import RequestProblem
 from foveal.dialects.tools import hosted_by
-from foveal.dialects.turns import BEGIN, CONTINUE, join_turns
+from foveal.dialects.turns import BEGIN, CONTINUE, join_turns, labelled
 from foveal.values.codec import sendable
 from foveal.values.entry import (
     File,
@@ -28,14 +30,14 @@ from foveal.values.entry import (
     Thinking,
     ToolCall,
     ToolResult,
-    Usage,
 )
 
 _BREAKPOINT = {"type": "ephemeral"}
 
 
 class Anthropic:
-    name = "anthropic"
+    name = NAME
+    reader = WireReader(read_reply, read_request, AnthropicStream)
 
     def hides(self, part: Part, writer: str | None, model: str) -> str:
         match part:
@@ -95,12 +97,8 @@ class Anthropic:
             request["tools"] = tools if system else [*tools[:-1], tools[-1] | {"cache_control": _BREAKPOINT}]
         return request
 
-    def parse(self, reply: Mapping[str, Any]) -> tuple[Message, Usage | None]:
-        parts = tuple(_parse_block(block) for block in reply["content"])
-        return Message("assistant", parts, reply.get("model")), _usage(reply)
-
     def problems(self, request: Mapping[str, Any], since: int) -> list[RequestProblem]:
-        return anthropic_rules.problems(request, since)
+        return rules.problems(request, since)
 
 
 def _user_text(text: str) -> Wire:
@@ -171,12 +169,14 @@ def _content(part: Part) -> Wire:
             return {"type": "document", "source": source, "title": name}
         case File(media_type, name):
             raise CannotSay(f"the file {name} ({media_type}) is neither PDF nor plain text")
+        case Opaque():
+            return verbatim(part)
         case _:
             raise CannotSay(f"a {type(part).__name__} has no place in this message")
 
 
 def _bytes(media_type: str, item: Image | File) -> Wire:
-    return {"type": "base64", "media_type": media_type, "data": base64_of(item)}
+    return {"type": "base64", "media_type": media_type, "data": base64_text(item)}
 
 
 def _mark_breakpoints(messages: list[Wire]) -> None:
@@ -193,36 +193,8 @@ def _mark_breakpoints(messages: list[Wire]) -> None:
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
-    if (hosted := hosted_by(spec, Anthropic.name)) is not None:
+    if (hosted := hosted_by(spec, NAME)) is not None:
         return hosted
     schema = {"type": "object"} | spec.parameters
     tool = {"name": spec.name, "description": spec.description, "input_schema": schema, "strict": spec.strict}
     return {key: value for key, value in tool.items() if value}
-
-
-def _parse_block(block: Mapping[str, Any]) -> Part:
-    match block["type"]:
-        case "text" if not block.get("citations"):
-            return Text(block["text"])
-        case "thinking":
-            return Thinking(block["thinking"], block.get("signature"))
-        case "redacted_thinking":
-            return RedactedThinking(block["data"])
-        case "tool_use":
-            return ToolCall(block["id"], block["name"], msgspec.json.encode(block["input"]).decode())
-        case _:
-            return opaque(Anthropic.name, block)
-
-
-def _usage(reply: Mapping[str, Any]) -> Usage | None:
-    usage = reply.get("usage")
-    if not usage:
-        return None
-    read, written = usage.get("cache_read_input_tokens") or 0, usage.get("cache_creation_input_tokens") or 0
-    return Usage(
-        model=str(reply.get("model") or ""),
-        input_tokens=(usage.get("input_tokens") or 0) + read + written,
-        output_tokens=usage.get("output_tokens") or 0,
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-    )

@@ -1,0 +1,93 @@
+"""OpenAI Chat Completions, streamed: chunks of one reply, assembled.
+
+A chunk holds a delta for each choice; only the first choice is read, as of an unstreamed reply. Texts grow by their deltas, tool
+calls by the index of each, and the usage is in a last chunk without choices, if it was asked for.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from foveal.dialects.openai_chat.read import read_reply
+from foveal.dialects.port import Wire, WireReply
+from foveal.values.entry import Stop
+
+_FRAME = ("id", "created", "model", "system_fingerprint", "service_tier")
+
+
+class ChatStream:
+    """Assembles the chunks of one reply. The line `[DONE]` after them is no chunk and is not fed."""
+
+    def __init__(self) -> None:
+        self._frame: Wire = {}
+        self._message: Wire = {"role": "assistant", "content": None}
+        self._calls: dict[int, Wire] = {}
+        self._finish: str | None = None
+        self._failed = False
+
+    def feed(self, event: Mapping[str, Any]) -> None:
+        self._frame |= {key: event[key] for key in (*_FRAME, "usage") if event.get(key) is not None}
+        self._failed = self._failed or bool(event.get("error"))
+        for choice in event.get("choices") or ():
+            if choice.get("index", 0) == 0:
+                self._extend(choice.get("delta") or {})
+                self._finish = choice.get("finish_reason") or self._finish
+
+    def _extend(self, delta: Mapping[str, Any]) -> None:
+        """Add a delta: texts and lists grow, any other field is replaced."""
+        for key, piece in delta.items():
+            if key == "tool_calls":
+                for call in piece or ():
+                    self._extend_call(call)
+            elif key == "function_call" and piece:
+                _grow(self._message.setdefault("function_call", {}), piece)
+            elif key != "role" and piece is not None:
+                _grow(self._message, {key: piece})
+
+    def _extend_call(self, piece: Mapping[str, Any]) -> None:
+        call = self._calls.setdefault(self._place(piece), {})
+        for key, value in piece.items():
+            if key in ("function", "custom"):
+                _grow(call.setdefault(key, {}), value or {})
+            elif key != "index" and value is not None:
+                call[key] = value
+
+    def _place(self, piece: Mapping[str, Any]) -> int:
+        """Return the index of a call. Servers that leave it out begin a call with its id."""
+        if isinstance(index := piece.get("index"), int):
+            return index
+        return len(self._calls) if piece.get("id") else max(0, len(self._calls) - 1)
+
+    @property
+    def body(self) -> Wire:
+        message = dict(self._message)
+        if self._calls:
+            message["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
+        choice = {"index": 0, "message": message, "finish_reason": self._finish}
+        return {**self._frame, "object": "chat.completion", "choices": [choice]}
+
+    @property
+    def stop(self) -> Stop:
+        if self._failed:
+            return "error"
+        return "done" if self._finish else "aborted"
+
+    def reply(self) -> WireReply:
+        body = self.body
+        for place, call in enumerate(body["choices"][0]["message"].get("tool_calls") or ()):
+            call.setdefault("id", f"call_{place}")  # cut off before it had one
+        message, usage = read_reply(body)
+        return WireReply(msgspec.structs.replace(message, stop=self.stop), usage)
+
+
+def _grow(fields: Wire, pieces: Mapping[str, Any]) -> None:
+    """Add pieces to their fields: texts and lists grow, any other value is replaced."""
+    for key, piece in pieces.items():
+        match fields.get(key), piece:
+            case (str(held), str()):
+                fields[key] = held + piece
+            case (list(), list()):
+                fields[key] = [*fields[key], *piece]
+            case _:
+                fields[key] = piece

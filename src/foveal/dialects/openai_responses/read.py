@@ -1,0 +1,231 @@
+"""OpenAI Responses, read: replies, requests, and the items of both and of recordings.
+
+A request that our writer made reads back as its messages, up to these forms: items of the model in a row are one reply; an
+output is one message for each result and says nothing of its status, unless a shell wrote its exit code into it; reasoning that
+nothing follows and parts of other formats are not written; item ids, annotations and the phase of a message are gone; an image
+at an address has the media type of its suffix, a file at an address its last segment as its name.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from foveal.dialects.content import SpokenPart, result_content, result_status, text_part
+from foveal.dialects.json_values import (
+    JsonObject,
+    NotUnderstood,
+    arguments_text,
+    count,
+    expect_mapping,
+    expect_sequence,
+    expect_string,
+    fields,
+    json_text,
+    kind_of,
+    mapping,
+    sequence,
+    string,
+)
+from foveal.dialects.media import base64_bytes, guess_type, image_of_url, read_data_url
+from foveal.dialects.opaque import KeepVerbatim, sent, sent_json
+from foveal.dialects.port import WireReply
+from foveal.dialects.wire_request import (
+    WireRequest,
+    reading_request,
+    split_system,
+    spoken,
+    tool_definitions,
+    with_known_types,
+    without,
+)
+from foveal.values.entry import Content, File, Message, Opaque, Part, Role, Text, ToolCall, ToolResult, Usage
+
+NAME = "openai_responses"
+PROVIDER = "openai"
+ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+
+# Calls that the host answers. They are kept and shown as calls of a function, whatever kind of tool was called.
+CLIENT_CALLS = frozenset(
+    {"custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call", "tool_search_call"}
+)
+
+_EXIT_CODE = re.compile(r"(?:^|\n)(?:Exit code: |Process exited with code )(-?\d+)")
+_HEADER_CHARS = 400
+"""Shell results open with a few lines about the run; the command's own output comes after them and may say anything."""
+
+
+def read_reply(reply: Mapping[str, Any]) -> WireReply:
+    """Return the message and the usage of a reply."""
+    parts = [part for item in reply["output"] for part in read_item(item, sent_json)]
+    model = reply.get("model")
+    return WireReply(Message("assistant", tuple(parts), model), read_usage(reply, str(model or "")))
+
+
+def read_usage(reply: JsonObject, model: str) -> Usage | None:
+    """Return the tokens that the provider counted."""
+    usage = mapping(reply.get("usage"))
+    if not usage:
+        return None
+    details = fields(usage.get("input_tokens_details"))
+    return Usage(
+        model=model,
+        input_tokens=count(usage.get("input_tokens")),
+        output_tokens=count(usage.get("output_tokens")),
+        cache_read_tokens=count(details.get("cached_tokens")),
+        cache_write_tokens=count(details.get("cache_write_tokens")),
+    )
+
+
+def read_request(body: Mapping[str, Any]) -> WireRequest:
+    """Return the conversation of a request body."""
+    with reading_request(NAME):
+        model = string(body.get("model")) or ""
+        given = body.get("input")
+        items = [{"role": "user", "content": given}] if isinstance(given, str) else expect_sequence(given, "`input`")
+        read = _Items(model)
+        for index, value in enumerate(items):
+            try:
+                read.add(expect_mapping(value, "an item"))
+            except NotUnderstood as problem:
+                raise NotUnderstood(f"item {index}: {problem}") from None
+        first = text_part(body.get("instructions"))
+        lead, messages = split_system(with_known_types(read.finished()))
+        system = (Message("system", first), *lead) if first else lead
+        rest = without(body, "model", "instructions", "input", "tools")
+        return WireRequest(model, system, messages, tool_definitions(body.get("tools")), rest)
+
+
+class _Items:
+    """Reads the items of a request in order; `_reply` holds those of the reply that is being read."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._messages: list[Message] = []
+        self._reply: list[Part] = []
+
+    def add(self, item: JsonObject) -> None:
+        """Read the next item."""
+        kind = string(item.get("type")) or "message"
+        role = read_role(item) if kind == "message" else None
+        if role == "assistant":
+            self._reply.extend(read_content(item.get("content"), json_text))
+        elif role is not None:
+            self._end_reply()
+            self._messages.append(spoken(role, read_content(item.get("content"), json_text), self._model))
+        elif kind.endswith("_output"):
+            self._end_reply()
+            self._messages.append(Message("tool", (read_output(item),)))
+        else:
+            self._reply.extend(read_item(item, json_text))
+
+    def finished(self) -> list[Message]:
+        self._end_reply()
+        return self._messages
+
+    def _end_reply(self) -> None:
+        if self._reply:
+            self._messages.append(spoken("assistant", self._reply, self._model))
+            self._reply = []
+
+
+def read_role(item: JsonObject) -> Role:
+    """Return the role of a message item."""
+    name = expect_string(item.get("role"), "`role` of a message")
+    role = ROLES.get(name)
+    if role is None:
+        raise NotUnderstood(f"role {name!r} is not known; expected {', '.join(ROLES)}")
+    return role
+
+
+def read_item(item: JsonObject, keep: KeepVerbatim) -> Iterator[Part]:
+    """Yield the parts of an item that a model wrote."""
+    match item.get("type"):
+        case "message":
+            for content in expect_sequence(item.get("content"), "`content` of a message"):
+                words = expect_mapping(content, "a content item")
+                yield Text(string(words.get("text")) or string(words.get("refusal")) or "")
+        case "function_call":
+            yield ToolCall(
+                expect_string(item.get("call_id"), "`call_id` of a function_call"),
+                expect_string(item.get("name"), "`name` of a function_call"),
+                arguments_text(item.get("arguments")),
+            )
+        case str(kind) if kind in CLIENT_CALLS and is_client_call(item) and (call_id := string(item.get("call_id"))):
+            name = string(item.get("name")) or kind.removesuffix("_call")
+            frame = ("type", "id", "call_id", "name", "status")
+            yield ToolCall(call_id, name, json_text(sent(without(item, *frame))))
+        case _:
+            yield Opaque(PROVIDER, keep(item))
+
+
+def is_client_call(item: JsonObject) -> bool:
+    """Return whether the host executes the call; only a search for tools may be run by the provider."""
+    return item.get("type") != "tool_search_call" or item.get("execution") == "client"
+
+
+def read_content(content: object, keep: KeepVerbatim, owner: str = "an item") -> Iterator[SpokenPart]:
+    """Yield the parts of a message's content: null, a string, or a list of content items. Errors name the `owner`."""
+    if content is None or isinstance(content, str):
+        yield from text_part(content)
+        return
+    parts = sequence(content)
+    if parts is None:
+        raise NotUnderstood(f"`content` of {owner} must be a string or a list, not {kind_of(content)}")
+    for value in parts:
+        yield from _content_item(expect_mapping(value, "a content item"), keep)
+
+
+def _content_item(part: JsonObject, keep: KeepVerbatim) -> Iterator[SpokenPart]:
+    match part.get("type"):
+        case "input_text" | "output_text" | "text" if isinstance(text := part.get("text"), str):
+            yield from text_part(text)
+        case "refusal" if isinstance(text := part.get("refusal"), str):
+            yield from text_part(text)
+        case "input_image" if url := string(part.get("image_url")):
+            yield image_of_url(url)
+        case "input_file":
+            yield _file(part) or Opaque(PROVIDER, keep(part))
+        case _:
+            yield Opaque(PROVIDER, keep(part))
+
+
+def _file(part: JsonObject) -> File | None:
+    """Return a file by its bytes or its address; None for one that the provider holds (`file_id`)."""
+    name, url = string(part.get("filename")), string(part.get("file_url"))
+    if url:
+        name = name or url.partition("?")[0].rpartition("/")[2] or "file"
+        return File(guess_type(name, "application/octet-stream"), name, url=url)
+    content = string(part.get("file_data")) or ""
+    media_type, data = read_data_url(content) or ("", base64_bytes(content))
+    name = name or "file"
+    return File(media_type or guess_type(name, "application/octet-stream"), name, data=data) if data else None
+
+
+def read_output(item: JsonObject, owner: str = "an item") -> ToolResult:
+    """Return the tool result of an output item: text, content items, or an object with a success flag around them."""
+    output = item.get("output", item.get("tools"))
+    wrapped = mapping(output)
+    failed = wrapped is not None and wrapped.get("success") is False
+    if wrapped is not None:
+        output = wrapped.get("content", json_text(wrapped))
+    elif "output" not in item and output is not None:
+        output = json_text(output)
+    content = result_content(read_content(output, json_text, owner))
+    call = string(item.get("call_id")) or string(item.get("id"))
+    status = result_status(content, failed or _exit_code(content) not in (None, 0))
+    return ToolResult(expect_string(call, "`call_id` of an output"), content, status)
+
+
+def _exit_code(content: tuple[Content, ...]) -> int | None:
+    """Return the exit code that Codex writes into a shell result: into its head, or into JSON around the output (older)."""
+    text = next((item.text for item in content if isinstance(item, Text)), "")
+    if text.startswith('{"output":') and '"exit_code":' in text:
+        try:
+            whole = fields(json.loads(text))
+        except (ValueError, RecursionError):
+            return None
+        code = fields(whole.get("metadata")).get("exit_code")
+        return code if isinstance(code, int) else None
+    found = _EXIT_CODE.search(text[:_HEADER_CHARS])
+    return int(found[1]) if found else None
