@@ -8,13 +8,12 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import NoReturn
 
-from foveal.analysis.complaints import complain
-from foveal.cli.output import Output
+from foveal.cli.output import Output, complain
 from foveal.values.errors import BadInput, FovealError
 
 COMMANDS = (
     *("demo", "replay", "why", "show", "recall", "search"),
-    *("pin", "unpin", "compact", "policy", "skills", "workspace", "bench", "tune", "sessions", "models", "doctor"),
+    *("pin", "compact", "policy", "skills", "workspace", "tune", "sessions", "models", "doctor"),
 )
 _BAD = 2
 _INTERRUPTED = 130

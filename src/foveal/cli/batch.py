@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from foveal.analysis.inspect.stored import copy_session
+from foveal.analysis.inspect.stored_session import copy_session
 from foveal.analysis.recordings import Recording, read
 from foveal.analysis.replay.replay import Replay, replay
 from foveal.models.counters import counter_for

@@ -11,16 +11,9 @@ from typing import Any
 
 import msgspec
 
-from foveal.analysis.complaints import complain
-from foveal.analysis.inspect.stored import (
-    AbsentRenderers,
-    add_store,
-    copy_session,
-    existing_store,
-    known_session,
-    optics_of,
-)
-from foveal.cli.output import Output, add_json
+from foveal.analysis.inspect.stored_session import AbsentRenderers, copy_session, known_session, recorded_setup
+from foveal.cli.output import Output, add_json, complain
+from foveal.cli.stores import add_store, existing_store
 from foveal.session.model_setup import SCENARIO, ModelSetup, UnknownModelWarning
 from foveal.session.rebuild import setup_at
 from foveal.session.session import Session
@@ -78,7 +71,7 @@ def run(args: Namespace, out: Output) -> int:
         raise BadInput("--instructions are for a summariser, and none is asked; leave them out")
     with existing_store(args.store) as store:
         name = known_session(store, args.session)
-        optics = optics_of(setup_at(store, name))
+        optics = recorded_setup(setup_at(store, name))
         if args.dry_run:
             trial = open_store()
             copy_session(store, trial, name)

@@ -1,20 +1,25 @@
-"""What commands print: lines, tables and one JSON document; with rich where it is installed and somebody is looking."""
+"""The output of commands: lines, tables and one JSON document; styled by rich on a terminal where it is installed."""
 
 import json
 import shutil
+import sys
 import textwrap
+import warnings
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from foveal.text.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from foveal.analysis.replay.chart import Span
+
+Span: TypeAlias = tuple[str, str]
+"""A text and the name of its style."""
 
 _STYLES = {
     "raw": "bright_black",
@@ -33,6 +38,30 @@ _LEAST_COLUMNS = 20  # of a last column that is wrapped
 
 def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+
+
+def complain(text: object) -> None:
+    """Write one line to stderr, in the form of all errors of the command."""
+    line = " ".join(visible(str(text)).split("\n"))
+    sys.stderr.write(_encodable(f"foveal: {line}\n", sys.stderr))
+
+
+@contextmanager
+def complaints(category: type[Warning]) -> Generator[None]:
+    """Write the warnings of this category to stderr as complaints, each text once, while the block runs."""
+    texts, show = set[str](), warnings.showwarning
+
+    def tell(message: Warning | str, kind: type[Warning], *place: Any) -> None:
+        if not issubclass(kind, category):
+            show(message, kind, *place)
+        elif str(message) not in texts:
+            texts.add(str(message))
+            complain(message)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", category)
+        warnings.showwarning = tell
+        yield
 
 
 def has_rich() -> bool:
@@ -71,7 +100,7 @@ class Output:
         ):
             self.line(line)
 
-    def spans(self, spans: "Sequence[Span]") -> None:
+    def spans(self, spans: Sequence[Span]) -> None:
         if self._console is None:
             self._write("".join(text for text, _ in spans).rstrip() + "\n")
             return

@@ -5,16 +5,14 @@ last two are said in code, so that no file shows them.
 """
 
 import os
-import warnings
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
-from foveal.analysis.complaints import complain
 from foveal.analysis.replay.replay import DEFAULT_MODEL
-from foveal.cli.output import Output, add_json
+from foveal.cli.output import Output, add_json, complaints
 from foveal.models.catalogue import ModelFacts, find
 from foveal.project.retention_layers import Layers
 from foveal.session.model_setup import SCENARIO
@@ -76,13 +74,9 @@ def run(args: Namespace, out: Output) -> int:
 
 
 def _read(path: Path) -> Policy:
-    """The file's policy; what it says in an old form is told in our own way."""
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always", UserWarning)
-        policy = read_policy(path)
-    for one in heard:
-        complain(one.message)
-    return policy
+    """Return the policy of a file. Old forms in it are reported on stderr, as all complaints are."""
+    with complaints(UserWarning):
+        return read_policy(path)
 
 
 def _retention(layers: Layers, tool: str) -> list[RetentionValue]:

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from foveal import recall
-from foveal.analysis.complaints import complain
-from foveal.analysis.inspect.stored import add_store, existing_store, known_session
-from foveal.cli.output import Output, add_json
+from foveal.analysis.inspect.stored_session import known_session
+from foveal.cli.output import Output, add_json, complain
+from foveal.cli.stores import add_store, existing_store
 from foveal.recall import Fetch, Fetched
 from foveal.values.errors import BadInput
 

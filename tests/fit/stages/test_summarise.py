@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foveal.analysis.inspect.stored import copy_session
+from foveal.analysis.inspect.stored_session import copy_session
 from foveal.fit.fit import Scene
 from foveal.project import snapshot
 from foveal.session.policy import BudgetTable, Policy, Summarise, policy_from

@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 
 from foveal.analysis.recordings.recording import Recording
-from foveal.analysis.replay.cost import Bill, bill
+from foveal.analysis.replay.bills import Bill, WholeHistory, bill, shared_tokens
 from foveal.analysis.replay.savings import Saving, Savings
-from foveal.analysis.replay.whole import WholeHistory
 from foveal.dialects.tools import read_tools
 from foveal.models.catalogue import ModelFacts, find
 from foveal.models.counters import ModelCounter, counter_for
@@ -195,18 +194,6 @@ def _bill_notes(calls: Sequence[ReplayedCall], facts: ModelFacts) -> list[str]:
     if refused := sum(call.sent is None for call in calls):
         notes.append(f"{refused} refused call(s) are part of the raw bill and not of the sent one")
     return notes
-
-
-def shared_tokens(before: Prompt | None, now: Prompt) -> int:
-    """How many leading tokens two prompts have in common, atom by atom."""
-    if before is None or before.setup.tools != now.setup.tools or before.setup.model != now.setup.model:
-        return 0
-    tokens = now.setup.tools_tokens
-    for old, new in zip(before.atoms, now.atoms, strict=False):
-        if old is not new and old != new:
-            break
-        tokens += new.size.tokens
-    return tokens
 
 
 def usable_tools(recording: Recording) -> tuple[list[dict[str, Any]], list[str]]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from foveal.analysis.tune.tuning import Tuning
-from foveal.analysis.tune.words import expected, purpose
+from foveal.analysis.tune.report import expected, purpose
+from foveal.analysis.tune.tune import Tuning
 from foveal.session.policy import Policy
 from foveal.text.visible import visible
 
