@@ -17,10 +17,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import msgspec
-from foveal.session.session.policy import BudgetTable, Policy
 
 from foveal.analysis.recordings import Recording, read
 from foveal.analysis.replay.replay import replay
+from foveal.session.policy import BudgetTable, Policy
 from foveal.testing.builders import MODELS
 from foveal.values.prompt import Prompt
 

@@ -112,7 +112,7 @@ def scatter(
     for line in lines:
         way = "L".join(f"{x.at(mark.x)},{y.at(mark.y)}" for mark in line)
         yield f'<path class="line {line[0].kind}" d="M{way}"/>'
-    labels = _Labels(axes, ((x.at(mark.x), y.at(mark.y)) for mark in marks))
+    labels = _Labels(axes, marks)
     for mark in marks:
         yield from _drawn(mark, axes)
     for mark in marks:
@@ -138,9 +138,10 @@ def _drawn(mark: Mark, axes: tuple[Axis, Axis]) -> Iterator[str]:
 class _Labels:
     """Finds room for labels: on no mark, on no other label, and inside the chart."""
 
-    def __init__(self, axes: tuple[Axis, Axis], marks: Iterable[Point]) -> None:
-        self._axes = axes
-        self._taken = [(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in marks]
+    def __init__(self, axes: tuple[Axis, Axis], marks: Iterable[Mark]) -> None:
+        x, y = self._axes = axes
+        places = ((x.at(mark.x), y.at(mark.y), _DOT * (1 + mark.is_ringed)) for mark in marks)
+        self._taken = [(at - r, up - r, at + r, up + r) for at, up, r in places]
 
     def put(self, text: str, at: Point) -> Iterator[str]:
         """Yield the label beside its mark, or farther off with a line to the mark; on others, where no room is left."""
