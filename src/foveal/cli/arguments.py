@@ -4,7 +4,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 
 
 def positive(text: str) -> int:
-    """A count above zero; `32_000` and `32,000` are fine."""
+    """Return a count above zero; `32_000` and `32,000` are fine."""
     try:
         number = int(text.replace(",", "_"))
     except ValueError:
@@ -15,6 +15,7 @@ def positive(text: str) -> int:
 
 
 def add_call(parser: ArgumentParser) -> None:
+    """Add the option `--call`."""
     parser.add_argument(
         "--call", metavar="K", type=positive, help="the K-th model call of the session (default: the next one)"
     )

@@ -1,4 +1,4 @@
-"""Fold a stored session now: older messages are covered by a summary, down to half of what they take.
+"""Fold a stored session now: older messages are covered by a summary, down to half of their tokens.
 
 Nothing is lost: the log keeps every message, and the last line of the output says how to go back. With --dry-run everything
 is shown and nothing is written; no summariser is asked.
@@ -26,11 +26,11 @@ from foveal.values.events import CompactionEnded, Event, Pressure, SummaryRefuse
 from foveal.values.shown import range_ref
 
 NOBODY = "none"
-"""In the place of a summariser's name: code alone writes the summary."""
+"""Given as a summariser's name: code alone writes the summary."""
 
 
 class CoveredRange(msgspec.Struct, frozen=True):
-    """A range of entries, and what stands for it now."""
+    """A range of entries, and its stand-in."""
 
     ref: str
     entries: int
@@ -41,7 +41,7 @@ class CoveredRange(msgspec.Struct, frozen=True):
 
 
 class Compacted(msgspec.Struct, frozen=True):
-    """What came of it. Tokens are those of messages."""
+    """The result of the command. Tokens are those of messages."""
 
     session: str
     pressure: Pressure
@@ -105,14 +105,14 @@ def _compact(
 
 
 def _opened(store: Store, name: str, optics: ModelSetup, *, summariser: str | None, heard: list[Event]) -> Session:
-    """The session as its host has it, as far as the log knows."""
+    """Open the session as its host has it, as far as the log records it."""
     compact = optics.policy.compact
     wanted = compact.summariser if summariser is None else "" if summariser == NOBODY else summariser
     policy = msgspec.structs.replace(optics.policy, compact=msgspec.structs.replace(compact, summariser=wanted))
     renderers = AbsentRenderers()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnknownModelWarning)  # it was said when the session was made
+            warnings.simplefilter("ignore", UnknownModelWarning)  # its host was warned when the session was made
             session = Session(
                 store,
                 name,

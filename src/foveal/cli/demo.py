@@ -64,7 +64,7 @@ def _print(recording: Recording, done: Replay, out: Output) -> None:
 
 
 def _keep(memory: MemoryStore, name: str) -> None:
-    """The replayed session as a store of its own, anew each time."""
+    """Write the replayed session to a store of its own, anew each time."""
     STORE.parent.mkdir(exist_ok=True)
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):

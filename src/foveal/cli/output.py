@@ -69,7 +69,7 @@ def has_rich() -> bool:
 
 
 class Output:
-    """Where a command prints. All text is made safe to show; only `document` and `raw` are exact."""
+    """The output of a command. All text is made safe to show; only `document` and `raw` are exact."""
 
     def __init__(self, stream: TextIO, *, is_json: bool = False) -> None:
         self.stream, self.is_json = stream, is_json
@@ -93,7 +93,7 @@ class Output:
         self.spans([(text, style)])
 
     def wrapped(self, text: str, indent: str = "", first: str | None = None) -> None:
-        """A paragraph, no wider than a terminal."""
+        """Print a paragraph, no wider than a terminal."""
         lead = indent if first is None else first
         for line in textwrap.wrap(
             visible(text), min(self.columns, 100), initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False
@@ -109,7 +109,7 @@ class Output:
         self._console.print(Text.assemble(*((visible(text), _STYLES.get(style, "")) for text, style in spans)))
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> None:
-        """Aligned columns; `align` has an `l` or an `r` for each. Nothing is cut: a long last column is wrapped."""
+        """Print aligned columns; `align` has an `l` or an `r` for each. Nothing is cut: a long last column is wrapped."""
         shown = [[visible(cell).replace("\n", " ") for cell in row] for row in (head, *rows)]
         widths = [max(len(cell) for cell in column) for column in zip(*shown, strict=True)]
         if self._console is None:
@@ -135,7 +135,7 @@ class Output:
         self.stream.write(json.dumps(value) + "\n")
 
     def raw(self, text: str) -> None:
-        """Byte for byte to a pipe; made safe for a terminal."""
+        """Print a text, byte for byte to a pipe, made safe to a terminal."""
         if self.is_terminal:
             self._write(text if text.endswith("\n") else text + "\n")
             return

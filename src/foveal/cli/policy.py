@@ -80,7 +80,7 @@ def _read(path: Path) -> Policy:
 
 
 def _retention(layers: Layers, tool: str) -> list[RetentionValue]:
-    # A pattern need not match its own text (`[ab]*`), but what stands under it is what it says.
+    # A pattern need not match its own text (`[ab]*`), but its own layer applies to its line.
     own = (msgspec.structs.replace(one, pattern="*") if one.pattern == tool else one for one in layers.layers)
     about = Layers(tuple(own))
     retention, sources = about.of(tool), about.sources(tool)
@@ -88,7 +88,7 @@ def _retention(layers: Layers, tool: str) -> list[RetentionValue]:
 
 
 def _rows(shown: list[RetentionValue]) -> list[tuple[str, ...]]:
-    """Each tool's name once."""
+    """Return the rows of the table, with each tool's name once."""
     first = Retention.__struct_fields__[0]
     return [(one.tool if one.name == first else "", one.name, _plain(one.value), one.source) for one in shown]
 
@@ -136,7 +136,7 @@ def _print_compact(compact: Compact, out: Output) -> None:
 
 
 def _compact(compact: Compact) -> dict[str, Any]:
-    """Every value, also those that nobody set."""
+    """Return every value, defaults included."""
     return {name: getattr(compact, name) for name in Compact.__struct_fields__}
 
 

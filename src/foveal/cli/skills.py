@@ -1,6 +1,6 @@
 """List the skills below some folders, show one, or install the packages that one needs.
 
-`foveal skills install NAME` shows what it would install; only with --allow does it install, into an environment of its own below
+`foveal skills install NAME` shows the packages; only with --allow does it install them, into an environment of its own below
 the workspace. Packages without hashes need --unlocked as well.
 """
 

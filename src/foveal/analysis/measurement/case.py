@@ -1,8 +1,8 @@
-"""A recorded session as every policy is given it, and the one port through which all of them are measured.
+"""A recorded session as the input of every policy, and the one port through which all policies are measured.
 
-A policy is a **runner**: for each model call of the case, in order, it says what it would have sent, as OpenAI chat messages.
+A policy is a **runner**: for each model call of the case, in order, it yields the OpenAI chat messages that it would send.
 Foveal, the baselines, the oracle and engines in other environments all come through here, so that one piece of code counts
-their tokens, compares their prefixes, judges their validity and looks for what the agent's next action needed.
+their tokens, compares their prefixes, judges their validity and looks for the clues that the agent's next action used.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,9 +48,9 @@ class Case(msgspec.Struct, frozen=True):
     sizes: tuple[int, ...]
     """Tokens of each message."""
     calls: tuple[int, ...]
-    """How many of the messages stand before each model call."""
+    """How many of the messages precede each model call."""
     needs: tuple[Need, ...]
-    """What each call's reply used of what was seen before."""
+    """The earlier clues that each call's reply used."""
     raw: tuple[int, ...]
     """Tokens of each call if everything is sent."""
 
@@ -60,31 +60,31 @@ def _nothing() -> Iterable[str]:
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """What a policy makes of one call."""
+    """The prompt of a policy for one call."""
 
     messages: Sequence[Chat] = ()
     tools: Sequence[Chat] = ()
     offered: Callable[[], Iterable[str]] = _nothing
     """Originals that the prompt names by reference: one recall away."""
     refused: str = ""
-    """Why nothing is sent."""
+    """The reason why nothing is sent."""
     cpu_s: float | None = None
-    """What it took, where another process did the work."""
+    """The CPU time, where another process did the work."""
     summaries: int = 0
-    """How often a summariser was asked for it."""
+    """How many times a summariser was asked."""
 
 
 Runner: TypeAlias = Callable[[Case, int], Iterator[Sent]]
-"""What would be sent for each call of the case, in order, under a budget of so many tokens."""
+"""Yields the prompt for each call of the case, in order, under a budget in tokens."""
 
 
 def case_of(recording: Recording, group: str, common: frozenset[str]) -> Case:
-    """The recording as a case. Clues in `common` are no evidence for anything."""
+    """Return the recording as a case. Clues in `common` are not counted."""
     prompts, tools = list[list[Chat]](), list[Chat]()
 
     def keep(_number: int, prompt: Prompt | None, refused: str) -> None:
         prompts.append(prompt.request["messages"] if prompt else prompts[-1] if prompts else [])
-        # As they go out, so that they are the same for all: recordings often hold nothing but their names.
+        # In their wire form, so that they are the same for all policies: recordings often hold their names only.
         tools[:] = prompt.request.get("tools") or () if prompt else tools
 
     replay(recording, model=MODEL, policy=_EVERYTHING, dialect="openai_chat", on_prompt=keep)
@@ -108,7 +108,7 @@ def case_of(recording: Recording, group: str, common: frozenset[str]) -> Case:
 
 
 def tokens_of(message: Chat) -> int:
-    """The tokens of one message: its texts, its calls as JSON, the id that it answers, and framing."""
+    """Return the tokens of one message: its texts, its calls as JSON, the id that it answers, and framing."""
     calls = count(msgspec.json.encode(message["tool_calls"]).decode()) if message.get("tool_calls") else 0
     return MESSAGE_TOKENS + count(content_text(message)) + calls + count(message.get("tool_call_id") or "")
 
@@ -122,7 +122,7 @@ def count(text: str) -> int:
 
 
 def content_text(message: Chat) -> str:
-    """The words of a message, without its calls."""
+    """Return the text of a message, without its calls."""
     content = message.get("content")
     if isinstance(content, list):
         return "\n".join(part.get("text") or "" for part in cast("list[Chat]", content))
@@ -130,7 +130,7 @@ def content_text(message: Chat) -> str:
 
 
 def text_of(message: Chat) -> str:
-    """All that a model can read in a message; arguments without their JSON escapes, so that lines compare with lines."""
+    """Return all text of a message; arguments without their JSON escapes, so that lines compare with lines."""
     texts = [content_text(message)]
     for call in message.get("tool_calls") or ():
         texts.extend((call["function"]["name"], arguments_text(call["function"]["arguments"])))

@@ -1,11 +1,11 @@
-"""Far grounding: does the prompt still hold what the agent's next action turned out to need?
+"""Far grounding: does the prompt still hold the details that the agent's next action used?
 
 An action uses identifiers, paths, numbers and code lines that the agent saw before. Those **clues** of a recorded action
 whose last occurrence lies more than `FAR` messages back are looked up in the prompt that the policy would have sent: `shown`
-if they stand in it verbatim, `on offer` if they stand in something that the prompt names by reference. Recent clues are
+if they occur in it verbatim, `on offer` if they occur in an original that the prompt names by reference. Recent clues are
 counted apart.
 
-What is left out: clues that more than a tenth of all sessions share, plain words, and lines too short to be anybody's own.
+Left out are clues that more than a tenth of all sessions share, plain words, and lines too short to be anybody's own.
 """
 
 import re
@@ -34,11 +34,11 @@ _NAME = re.compile(
 )
 _RUN = re.compile(r"[\w./-]{4,}")
 _LONGEST_NAME = 300
-"""Every name lies within such a run, and the same runs come again and again. What is longer is data and would take long."""
+"""Every name lies within such a run, and most runs are repeated. Longer runs are data, and would take long to match."""
 
 
 def clues(text: str) -> set[str]:
-    """What of this text could only have been seen before: identifiers, paths, numbers and whole lines."""
+    """Return the details of a text that a model cannot know by itself: identifiers, paths, numbers and whole lines."""
     found = {clue for run in _RUN.findall(text) for clue in _names(run)}
     found |= {line for raw in text.splitlines() if len(line := raw.strip()) >= _LINE_CHARS and not line.isalpha()}
     return {clue for clue in found if len(clue) >= 4}
@@ -50,13 +50,13 @@ def _names(run: str) -> tuple[str, ...]:
 
 
 def is_name(word: str) -> bool:
-    """Whether this word is one name and nothing else."""
+    """Return whether this word is one name and nothing else."""
     word = word.strip(",;:.()[]`'\"")
     return _names(word) == (word,)
 
 
 def common_clues(recordings: Sequence[Recording]) -> frozenset[str]:
-    """Clues that too many of these sessions share."""
+    """Return the clues that too many of these sessions share."""
     seen = Counter[str]()
     for recording in recordings:
         seen.update({clue for step in recording.steps for clue in clues(text_seen(step.message))})
@@ -65,14 +65,14 @@ def common_clues(recordings: Sequence[Recording]) -> frozenset[str]:
 
 
 class Need(msgspec.Struct, frozen=True):
-    """What one action used of what was seen before: far clues with their age in messages, and recent ones."""
+    """The earlier clues that one action used: far ones with their age in messages, and recent ones."""
 
     far: tuple[tuple[str, int], ...] = ()
     near: tuple[str, ...] = ()
 
 
 def needs_of(messages: Sequence[Message], common: frozenset[str]) -> Iterator[Need]:
-    """For each reply of the session, in order. A clue's age is counted from where it was seen last."""
+    """Yield the need of each reply of the session, in order. A clue's age is counted from its last occurrence."""
     last: dict[str, int] = {}
     for at, message in enumerate(messages):
         if message.role == "assistant":
@@ -83,7 +83,7 @@ def needs_of(messages: Sequence[Message], common: frozenset[str]) -> Iterator[Ne
 
 
 def text_seen(message: Message) -> str:
-    """What a later call can see of a message: everything but its thinking."""
+    """Return the text of a message that later calls can see: everything but its thinking."""
     return "\n".join(text for part in message.parts for text in _texts(part))
 
 
@@ -108,7 +108,7 @@ def _texts(part: Part) -> Iterator[str]:
 
 
 def arguments_text(arguments: str) -> str:
-    """The strings inside JSON arguments as text, so that lines compare with lines."""
+    """Return the strings inside JSON arguments as text, so that lines compare with lines."""
     try:
         return "\n".join(_strings(msgspec.json.decode(arguments)))
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):

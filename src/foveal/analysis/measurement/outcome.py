@@ -1,4 +1,4 @@
-"""What a policy makes of one case: every figure, from one replay.
+"""The outcome of a policy on one case: all figures, from one run.
 
 Prices are worked out afterwards, from how many tokens each call sent and how many of them the call before it had sent too.
 """
@@ -32,10 +32,10 @@ AGES = (25, 50, 100)
 _LEAST_NAMES = 5
 _TASK_CHARS = 200
 _MOSTLY = 0.8
-"""A line of so many words, so many of which are names, is a list of names."""
+"""A line of at least `_LEAST_NAMES` words, of which this share are names, is a list of names."""
 
 Tokens: TypeAlias = tuple[int, int, int, int]
-"""Of one call: sent, of these shared with the call before, and the same for the whole history."""
+"""Tokens of one call: sent, shared with the call before, and both for the whole history."""
 
 
 class Figures(msgspec.Struct):
@@ -54,7 +54,7 @@ class Figures(msgspec.Struct):
     sent_tokens: int = 0
     shared_tokens: int = 0
     list_tokens: int = 0
-    """Tokens of lines that only list names, in messages that nobody wrote."""
+    """Tokens of lines that only list names, in messages that were not recorded."""
     largest: int = 0
     cpu_s: float = 0.0
     far: int = 0
@@ -77,9 +77,9 @@ class PolicyOutcome(msgspec.Struct, frozen=True):
     session: str
     figures: Figures
     tokens: tuple[Tokens, ...]
-    """Of the calls that were not refused."""
+    """The tokens of each call that was not refused."""
     failed: str = ""
-    """Why the policy gave up; what it did not do counts as refused."""
+    """Why the policy gave up; the calls after that count as refused."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class _Known(msgspec.Struct, frozen=True, eq=False):
-    """A message, looked at once."""
+    """The figures of a message, computed once."""
 
     tokens: int
     text: str
@@ -96,7 +96,7 @@ class _Known(msgspec.Struct, frozen=True, eq=False):
 
 
 class Looks:
-    """The messages of a case and all that policies made of them, each read and counted once, whoever sends it."""
+    """A cache of messages, of the case and of policies: each is read and counted once for all policies."""
 
     def __init__(self, case: Case) -> None:
         self._held: dict[int, tuple[Chat, _Known]] = {}
@@ -107,7 +107,7 @@ class Looks:
         self._recorded = frozenset(line for known in self._same.values() for line in known.text.splitlines())
         self._tools = {msgspec.json.encode(case.tools): case.fixed - PROMPT_TOKENS}
         asked = (message for message in case.messages if message["role"] == "user")
-        # What a harness puts before the task is no request, whoever measures.
+        # Text that a harness puts before the task is no request.
         first = next((message for message in asked if spoken(text_of(message)).strip()), None)
         # Its longest line: an engine may mark a request up, but not leave it out.
         self.task = max(text_of(first).splitlines(), key=len, default="").strip()[:_TASK_CHARS] if first else ""
@@ -121,11 +121,11 @@ class Looks:
         if known is None:
             text = text_of(message)
             known = self._same[key] = _Known(tokens_of(message), text, list_tokens(text, self._recorded))
-        self._held[id(message)] = message, known  # the message is held, so that no other takes its id
+        self._held[id(message)] = message, known  # a reference to the message keeps its id from being reused
         return known
 
     def tools(self, tools: Sequence[Chat]) -> tuple[bytes, int]:
-        """What tells them from other tools, and their tokens."""
+        """Return a key of these tools, and their tokens."""
         key = msgspec.json.encode(tools)
         if key not in self._tools:
             self._tools[key] = tools_tokens(tools)
@@ -133,7 +133,7 @@ class Looks:
 
 
 def measure(case: Case, job: Job, runner: Runner, *, looks: Looks | None = None) -> PolicyOutcome:
-    """Run the policy over the case. Who measures several of one case hands the same `looks` to all."""
+    """Run the policy over the case. Pass the same `looks` when measuring several policies on one case."""
     run, failed = _Run(case, job.budget, looks or Looks(case)), ""
     calls = runner(case, job.budget)
     for number in range(len(case.calls)):
@@ -176,7 +176,7 @@ class _Run:
         self._ground(need, shown, sent)
 
     def _look(self, messages: Sequence[Chat]) -> int:
-        """Look at what the call before did not begin with, and say how many messages it did begin with."""
+        """Take the messages of the next call; return how many leading ones it shares with the call before."""
         old = self._known
         same = _alike(self._messages, messages)
         new = [self._looks.message(message) for message in messages[same:]]
@@ -225,12 +225,12 @@ class _Run:
 
 
 def _alike(old: Sequence[object], new: Sequence[object]) -> int:
-    """How many of the first are the same ones."""
+    """Return how many leading objects are identical."""
     return next((i for i, same in enumerate(map(is_, old, new)) if not same), min(len(old), len(new)))
 
 
 def list_tokens(text: str, recorded: frozenset[str]) -> int:
-    """Tokens of the lines that only list names and stand nowhere in what was recorded."""
+    """Return the tokens of the lines that only list names and are not in the recording."""
     lines = (line for line in text.splitlines() if line not in recorded)
     return sum(count(line) for line in lines if _is_list(line.split()))
 

@@ -1,4 +1,4 @@
-"""Sets of recordings × budgets × policies, in one process or several, with the same outcomes in the same order."""
+"""Suites: sets of recordings × budgets × policies, in one process or several, with the same outcomes in the same order."""
 
 import hashlib
 import multiprocessing
@@ -19,10 +19,10 @@ from foveal.analysis.recordings import Recording, read
 from foveal.values.errors import FovealError
 
 _LEAST_CHARS_PER_TOKEN = 2.5
-"""Of recorded sessions: a text with fewer characters for so many tokens was not met, so that short ones need not be counted."""
+"""A lower bound: no recorded session has fewer characters per token, so that short ones need not be counted."""
 
 Find: TypeAlias = Callable[[str], Runner]
-"""A runner by its name. A function of a module, so that other processes find it."""
+"""Returns a runner by its name. A function of a module, so that other processes find it."""
 
 S = TypeVar("S")
 X = TypeVar("X")
@@ -30,15 +30,15 @@ Y = TypeVar("Y")
 
 
 class Pick(msgspec.Struct, frozen=True):
-    """Which sessions of a set."""
+    """The choice of sessions of a set."""
 
     least_tokens: int = 0
     most: int | None = None
-    """So many at most: the first by the hash of their ids."""
+    """The largest number of sessions: the first by the hash of their ids."""
     test_half: bool = False
-    """Only those on which nothing is ever trained."""
+    """Only sessions on which nothing is ever trained."""
     skip: int = 0
-    """So many are passed over first: those on which defaults were chosen."""
+    """How many are passed over first: those on which defaults were chosen."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """Sessions, and why some that would have been picked are not among them."""
+    """The loaded sessions, and notes on sessions that were left out."""
 
     cases: list[Case]
     notes: list[str]
@@ -63,7 +63,7 @@ def sources_of(files: Sequence[Path]) -> list[Source]:
 
 
 def load(source: Source, pick: Pick) -> Loaded:
-    """The picked sessions. What is common is told by all sessions of the set, whichever are picked."""
+    """Load the picked sessions of a set. Common clues are computed from all its sessions."""
     recordings = sorted(chain.from_iterable(map(read, source.files)), key=lambda one: _digest(one.id))
     common = common_clues(recordings)
     found, notes, passed = list[Case](), list[str](), 0
@@ -76,7 +76,7 @@ def load(source: Source, pick: Pick) -> Loaded:
             continue
         try:
             case = case_of(recording, source.name, common)
-        except FovealError as error:  # a session that begins with a reply, say: nobody could have sent anything
+        except FovealError as error:  # for example a session that begins with a reply: no prompt could have been sent
             notes.append(f"{recording.source}: left out. {error}")
             continue
         if case.raw and case.raw[-1] >= pick.least_tokens:
@@ -104,7 +104,7 @@ def _loaded(pick: Pick, source: Source) -> Loaded:
 
 
 def run(cases: Sequence[Case], work: Sequence[Job], *, find: Find, jobs: int = 1) -> Iterator[PolicyOutcome]:
-    """Every job over every case. Long sessions come first, so that no process is left with one at the end."""
+    """Yield the outcome of every job on every case. Long sessions come first, so that no process is left with one at the end."""
     policies = list(dict.fromkeys(job.policy for job in work))
     long_first = sorted(cases, key=lambda case: -sum(case.raw))
     units = [
@@ -114,14 +114,14 @@ def run(cases: Sequence[Case], work: Sequence[Job], *, find: Find, jobs: int = 1
 
 
 def _measured(find: Find, cases: Sequence[Case], unit: tuple[int, tuple[Job, ...]]) -> list[PolicyOutcome]:
-    """All budgets of one policy on one case, whose messages are read once for them."""
+    """Return the outcomes of all budgets of one policy on one case, whose messages are read once for them."""
     at, work = unit
     looks = Looks(cases[at])
     return [measure(cases[at], job, find(job.policy), looks=looks) for job in work]
 
 
 def _spread(do: Callable[[S, X], Y], items: Sequence[X], shared: S, *, jobs: int) -> Iterable[Y]:
-    """Each item's answer, in order. What is `shared` goes to each process once, and not with every item."""
+    """Yield the answer of each item, in order. `shared` is sent to each process once, and not with every item."""
     if jobs == 1 or len(items) < 2:
         yield from map(partial(do, shared), items)
         return
@@ -134,7 +134,7 @@ def _spread(do: Callable[[S, X], Y], items: Sequence[X], shared: S, *, jobs: int
 
 
 _held: list[Any] = []
-"""In a process of its own: what is shared."""
+"""The shared value, in a worker process."""
 
 
 def _begin(shared: object) -> None:

@@ -1,4 +1,4 @@
-"""Would a provider take these messages? Judged twice: by the dialect's rules, and by a few lines that share no code with them."""
+"""Validity of chat messages, judged twice: by the dialect's rules, and by a few lines that share no code with them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,7 @@ from foveal.dialects import openai_chat_rules
 
 
 def problems(messages: Sequence[Chat], tools: Sequence[Chat], *, since: int) -> list[str]:
-    """What is wrong. Messages before `since` stood at the same place in a prompt that was right."""
+    """Return all problems. Messages before `since` were at the same place in a prompt that was valid."""
     request = {"messages": messages, **({"tools": tools} if tools else {})}
     found = [str(problem) for problem in openai_chat_rules.problems(request, since)]
     return [*found, *_pairing(messages, since)]
@@ -15,7 +15,7 @@ def problems(messages: Sequence[Chat], tools: Sequence[Chat], *, since: int) -> 
 
 def _pairing(messages: Sequence[Chat], since: int) -> Iterator[str]:
     waiting: set[str] = set()
-    # Results may be new where their calls are not: it begins with the last message before that is no result.
+    # Results may be new where their calls are not: begin with the last message before them that is no result.
     first = next((i for i in range(min(since, len(messages)) - 1, 0, -1) if messages[i]["role"] != "tool"), 0)
     for i, message in enumerate(messages[first:], first):
         role = message["role"]

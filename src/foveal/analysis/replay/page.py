@@ -102,7 +102,7 @@ def _tiles(sums: Totals) -> Iterator[tuple[str, str]]:
 
 
 def _compared(sums: Totals, raw: str, gain: str) -> str:
-    if sums.refusals:  # what was not sent at all is no saving
+    if sums.refusals:  # a refused call is no saving
         return f", without the {sums.refusals:,} refused calls; {raw} raw with them"
     return f", {gain} than {raw} raw" if gain else ""
 

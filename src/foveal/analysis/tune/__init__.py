@@ -1,4 +1,4 @@
-"""Which policy suits these sessions: the default with other numbers, chosen by replaying them.
+"""Tuning: the policy that suits some sessions, chosen by replaying them under variants of the default.
 
 tuning = tune(cases, budget=32_000, prices=price_list("claude-sonnet-4-5"))
 print(advice(tuning))

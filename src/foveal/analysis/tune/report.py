@@ -29,7 +29,7 @@ ALIGN = "lrrrrrrrrl"
 
 
 def cells(tuning: Tuning, tried: Tried) -> tuple[str, ...]:
-    """One line under `HEAD`."""
+    """Return one line under `HEAD`."""
     point, gap, several = tried.point, tried.gap, len(tuning.sessions) > 1
     is_default = tried.variant == tuning.default.variant
     return (
@@ -58,7 +58,7 @@ def _marks(tuning: Tuning, tried: Tried) -> Iterator[str]:
 
 
 def purpose(tuning: Tuning) -> Iterator[str]:
-    """What it was chosen for."""
+    """Yield the sessions, prices and condition that the policy was chosen for."""
     yield (
         f"Chosen by `foveal tune` for {_traffic(tuning)}, at {tuning.budget:,} tokens a call and the prices of "
         f"{tuning.prices}."
@@ -67,7 +67,7 @@ def purpose(tuning: Tuning) -> Iterator[str]:
 
 
 def expected(tuning: Tuning) -> Iterator[str]:
-    """The figures to expect."""
+    """Yield the figures to expect."""
     default = tuning.default
     yield f"Expected: {_figures(tuning, tuning.recommended)}. Cost is a ratio to sending the whole history."
     if tuning.recommended != default:
@@ -77,7 +77,7 @@ def expected(tuning: Tuning) -> Iterator[str]:
 
 
 def advice(tuning: Tuning) -> list[str]:
-    """What to make of it: paragraphs."""
+    """Return paragraphs of advice."""
     best, default = tuning.of(tuning.choice.best), tuning.default
     held, shorter = tuning.choice.held_out, len(tuning.sessions) - tuning.long
     told = [f"{_traffic(tuning)}; cost at the prices of {tuning.prices}."]
@@ -172,7 +172,7 @@ def _signed(interval: Interval) -> str:
 
 
 def document(tuning: Tuning) -> dict[str, Any]:
-    """Every figure, and every session of every policy, so that others can draw sessions anew."""
+    """Return every figure, and every session of every policy, so that readers can draw sessions anew."""
     return {
         **msgspec.to_builtins(tuning),
         "policies": {
@@ -184,7 +184,7 @@ def document(tuning: Tuning) -> dict[str, Any]:
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 720, 420, 56, 40, 160, 48
 _NAME_CHARS = 60
-"""Of a price list in the heading."""
+"""The longest name of a price list in the heading."""
 _CAPTION = (
     "right: cost, whole history = 1; up: far grounding; orange: the default; ringed: recommended; line: the frontier"
 )
