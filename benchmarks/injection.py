@@ -27,7 +27,7 @@ import msgspec
 
 from foveal import Policy, ToolCall, assistant, result, system, user
 from foveal.analysis.recordings import Recording, read
-from foveal.analysis.replay.cost import bill
+from foveal.analysis.replay.bills import bill
 from foveal.analysis.replay.replay import ids_from, usable_tools
 from foveal.context.fences import FenceKind
 from foveal.context.injection import NextCall

@@ -20,13 +20,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from level_inputs import INPUTS, random_text
-
 from foveal.models.counters import counter_for
 from foveal.text.shorten.allowance import Room
 from foveal.text.shorten.choose import LEVELS, trim
 from foveal.text.shorten.head_tail import head_tail
 from foveal.text.shorten.outline import outline
+from level_inputs import INPUTS, random_text
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 REF = "k3v9x2m1qa"

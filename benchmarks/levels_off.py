@@ -11,16 +11,17 @@ import sys
 from typing import Any
 
 import msgspec
-from run import DATA, LEAST_TOKENS, RESULTS, SETS
 
-from foveal.analysis.replay.case import Runner
-from foveal.analysis.replay.engine import LEVELS_ONLY, foveal
-from foveal.analysis.replay.measure import Job
-from foveal.analysis.replay.pooling import MAIN_PRICES, row_of
-from foveal.analysis.replay.suite import Pick, Source, load_all, own_runner, run
-from foveal.analysis.replay.tables import markdown
+from foveal.analysis.measurement.case import Runner
+from foveal.analysis.measurement.outcome import Job
+from foveal.analysis.measurement.suite import Pick, Source, load_all, run
 from foveal.session.policy import Shorten
 from foveal.text.shorten.choose import LEVELS
+from foveal_bench.ablations import LEVELS_ONLY, foveal
+from foveal_bench.pooling import MAIN_PRICES, row_of
+from foveal_bench.runners import own_runner
+from foveal_bench.tables import markdown
+from run import DATA, LEAST_TOKENS, RESULTS, SETS
 
 HEAD = ("levels", "tokens a call", "far grounding", "95 %", "complete", "short range", "cost")
 PLAIN, WHOLE, DEFAULT = "before: head and tail only", "all levels", "foveal"

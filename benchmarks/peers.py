@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from foveal.analysis.replay.case import Case, Runner, Sent, text_of
-from foveal.analysis.replay.suite import RUNNERS, own_runner
+from foveal.analysis.measurement.case import Case, Runner, Sent, text_of
+from foveal_bench.runners import RUNNERS, own_runner
 
 HERE = Path(__file__).parent
 TOKENIZER = "splintr-rs>=0.22,<0.23"

@@ -3,6 +3,7 @@
     python benchmarks/run.py                              # test half of all sets in ../shared/data, 2 processes
     python benchmarks/run.py --slow                       # and an engine that takes 50 ms a call
     python benchmarks/run.py --sessions 3 --no-peers --budgets 32000 --out /tmp/try
+    python benchmarks/run.py FILE…                        # on your own recordings, without other engines; prints the page
 
 Writes results/bench.md, bench.json and a picture of cost against grounding. No model is asked: see README.md in this folder.
 """
@@ -16,19 +17,21 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import peers
-
-from foveal.analysis.replay.baselines import BASELINES
-from foveal.analysis.replay.case import Case
-from foveal.analysis.replay.engine import PARTS
-from foveal.analysis.replay.frontier import frontier
-from foveal.analysis.replay.measure import Job, PolicyOutcome
-from foveal.analysis.replay.page import data, page
-from foveal.analysis.replay.suite import BUDGETS, Loaded, Pick, Source, load_all, run
-from foveal.analysis.replay.tables import ALL, rows_of
-from foveal.analysis.replay.untouched import CHECK, FITS, that_fit, touched, untouched_table
+from foveal.analysis.measurement.case import Case
+from foveal.analysis.measurement.outcome import Job, PolicyOutcome
+from foveal.analysis.measurement.suite import Loaded, Pick, Source, load_all, run, sources_of
 from foveal.cli.progress import bar
+from foveal_bench.ablations import PARTS
+from foveal_bench.baselines import BASELINES
+from foveal_bench.frontier import frontier
+from foveal_bench.page import data, page
+from foveal_bench.pooling import Row
+from foveal_bench.runners import BUDGETS
+from foveal_bench.tables import ALL, rows_of
+from foveal_bench.untouched import CHECK, FITS, that_fit, touched, untouched_table
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -96,7 +99,7 @@ def loaded_sets(names: Sequence[str], pick: Pick, jobs: int) -> Loaded:
     sources = [Source(name, (DATA / f"{name}.jsonl.gz",)) for name in names]
     if missing := [source.name for source in sources if not source.files[0].exists()]:
         sys.exit(
-            f"{DATA} does not hold {', '.join(missing)}: nothing was measured; `foveal bench FILE…` takes any recording"
+            f"{DATA} does not hold {', '.join(missing)}: nothing was measured; `benchmarks/run.py FILE…` takes any recording"
         )
     return load_all(sources, pick, jobs=jobs)
 
@@ -116,28 +119,56 @@ def measured(cases: Sequence[Case], work: Sequence[Job], short: Sequence[Case], 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("files", nargs="*", type=Path, help="your own recordings, in place of the sets")
     parser.add_argument("--sets", nargs="+", default=SETS, help="names of files in ../shared/data")
     parser.add_argument("--short-sets", nargs="*", default=SHORT_SETS, help="sets in which everything fits")
     parser.add_argument("--budgets", nargs="+", type=int, default=BUDGETS)
     parser.add_argument("--policies", nargs="+", default=(), help="only these, at all budgets")
     parser.add_argument("--sessions", type=int, help="of each set, at most")
     parser.add_argument("--skip", type=int, default=CHOSEN_ON, help="pass over the first so many of each set")
-    parser.add_argument("--least", type=int, default=LEAST_TOKENS, help="tokens of the shortest session")
+    parser.add_argument(
+        "--least", type=int, help=f"tokens of the shortest session (default: {LEAST_TOKENS:,}; of FILE 1)"
+    )
     parser.add_argument("--no-peers", action="store_true", help="without other engines")
     parser.add_argument("--slow", action="store_true", help=f"with {' and '.join(SLOW)} (minutes more)")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, help="a folder (default: results, of FILE none)")
     return parser.parse_args()
+
+
+def own_page(files: Sequence[Path], given: argparse.Namespace) -> None:
+    """Print the page of the user's own recordings; write it with its figures and picture where `--out` names a folder."""
+    loaded = load_all(sources_of(files), Pick(given.least or 1, given.sessions), jobs=given.jobs)
+    if not loaded.cases:
+        sys.exit(f"no session of {given.least or 1:,} tokens or more is in {len(files)} file(s)")
+    work = work_of(given.budgets, (), given.policies)
+    outcomes = in_order(measured(loaded.cases, work, (), given.jobs)[0], work)
+    rows = rows_of(outcomes)
+    text = page(rows, loaded.notes)
+    if given.out:
+        write(given.out, text, rows, data(outcomes, rows, loaded.notes))
+    print(text)
+
+
+def write(folder: Path, text: str, rows: Sequence[Row], figures: dict[str, Any]) -> None:
+    """Write the page, all figures, and the picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "bench.md").write_text(text, encoding="utf-8")
+    (folder / "bench.json").write_text(json.dumps(figures, separators=(",", ":")) + "\n", encoding="utf-8")
+    (folder / "bench.svg").write_text(frontier(rows, ALL), encoding="utf-8")
 
 
 def main() -> None:
     given, start = arguments(), time.monotonic()
+    if given.files:
+        own_page(given.files, given)
+        return
     engines, absent = ([], []) if given.no_peers else peers.ready()
     if not given.slow:
         absent += [f"{name} was left out: `--slow` runs it as well" for name in SLOW if name in engines]
         engines = [name for name in engines if name not in SLOW]
     print("reading recordings", file=sys.stderr, flush=True)
-    pick = Pick(given.least, given.sessions, test_half=True, skip=given.skip)
+    pick = Pick(given.least or LEAST_TOKENS, given.sessions, test_half=True, skip=given.skip)
     loaded = loaded_sets(given.sets, pick, given.jobs)
     short = that_fit(loaded_sets(given.short_sets, Pick(0, given.sessions, test_half=True), given.jobs).cases)
     work = work_of(given.budgets, engines, given.policies)
@@ -155,15 +186,10 @@ def main() -> None:
     )
     passed = "" if given.skip >= CHOSEN_ON else " **Defaults were chosen on some of these sessions: not held aside.**"
     about = f" in {took}, {given.jobs} processes on {os.cpu_count()} cores, Python {platform.python_version()}"
-    given.out.mkdir(parents=True, exist_ok=True)
     beside = (UNTOUCHED, untouched_table(fitting)) if fitting else ()
     fits = {"sessions": len(fitting), "touched": sum(touched(outcome) > 0 for outcome in fitting)}
     text = "\n".join((head(about, passed), page(rows, notes, beside=beside)))
-    (given.out / "bench.md").write_text(text, encoding="utf-8")
-    (given.out / "bench.json").write_text(
-        json.dumps({**data(outcomes, rows, notes), "fitting": fits}, separators=(",", ":")) + "\n", encoding="utf-8"
-    )
-    (given.out / "bench.svg").write_text(frontier(rows, ALL), encoding="utf-8")
+    write(given.out or RESULTS, text, rows, {**data(outcomes, rows, notes), "fitting": fits})
     print(text)
 
 

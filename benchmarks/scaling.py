@@ -26,9 +26,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import synthetic
-
 import foveal
+import synthetic
 from foveal.stores.memory import MemoryStore
 
 BUDGET = 64_000

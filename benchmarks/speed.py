@@ -14,11 +14,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import foveal
 import peers
 import synthetic
-
-import foveal
-from foveal.analysis.replay.case import tools_tokens
+from foveal.analysis.measurement.case import tools_tokens
 from foveal.stores import Store
 from foveal.stores.memory import MemoryStore
 

@@ -13,12 +13,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from run import DATA, LEAST_TOKENS, SETS
-
+from foveal.analysis.measurement.suite import Pick, Source, load
 from foveal.analysis.recordings import Recording
 from foveal.analysis.replay.replay import replay
-from foveal.analysis.replay.suite import Pick, Source, load
-from foveal.analysis.replay.tables import markdown
 from foveal.recall import Fetch, fetch
 from foveal.session.policy import BudgetTable, Policy
 from foveal.stores import rows as log
@@ -27,6 +24,8 @@ from foveal.values.entry import Message, Part, Text, Thinking, ToolCall, ToolRes
 from foveal.values.errors import FovealError
 from foveal.values.prompt import Prompt
 from foveal.values.shown import entry_ref
+from foveal_bench.tables import markdown
+from run import DATA, LEAST_TOKENS, SETS
 
 Figures = Counter[str]
 HEAD = (

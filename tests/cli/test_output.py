@@ -5,12 +5,13 @@ import re
 
 import pytest
 
-from foveal.analysis.replay.chart import Series, chart, squeezed
 from foveal.analysis.replay.report import less, percent, short, usd
+from foveal.analysis.replay.series import Series, shortened
 from foveal.cli import output
 from foveal.cli.files import whole_file
 from foveal.cli.output import Output
 from foveal.cli.progress import progress
+from foveal.cli.terminal_chart import chart
 from foveal.text.visible import visible
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -119,7 +120,7 @@ def test_the_chart_fits_and_shows_what_it_says():
     for calls in (0, 1, 2, 7, 72, 86, 5_000):
         raw = tuple(1_000 * (i + 1) for i in range(calls))
         series = Series(
-            raw, tuple(min(value, 3_000) for value in raw), frozenset(range(calls)[-1:]), frozenset(), 3_000
+            raw, tuple(min(value, 3_000) for value in raw), raw, frozenset(range(calls)[-1:]), frozenset(), 3_000
         )
         for ascii_only in (False, True):
             lines = ["".join(text for text, _ in spans) for spans in chart(series, ascii_only=ascii_only)]
@@ -130,8 +131,8 @@ def test_the_chart_fits_and_shows_what_it_says():
 
 
 def test_a_chart_that_is_squeezed_keeps_its_peaks():
-    series = Series((1, 9, 2, 3), (1, 5, 2, 3), frozenset({1}), frozenset({3}), 10)
-    assert squeezed(series, 2) == Series((9, 3), (5, 3), frozenset({0}), frozenset({1}), 10)
+    series = Series((1, 9, 2, 3), (1, 5, 2, 3), (0, 1, 2, 2), frozenset({1}), frozenset({3}), 10)
+    assert shortened(series, 2) == Series((9, 3), (5, 3), (1, 2), frozenset({0}), frozenset({1}), 10)
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):

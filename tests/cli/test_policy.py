@@ -1,4 +1,4 @@
-"""`foveal policy show`, `pin` and `unpin`: what holds, where it comes from, and marks from the command line."""
+"""`foveal policy show` and `pin`: what holds, where it comes from, and marks from the command line."""
 
 import re
 
@@ -156,11 +156,11 @@ def test_a_pin_brings_an_entry_back_and_an_unpin_lets_it_go(run, kept):
     (card,) = run("sessions", "--store", kept, "--json").json["sessions"]
     assert run("pin", "alpha", entry, "--store", kept).out == f"{entry} was pinned\n"
     assert run("sessions", "--store", kept, "--json").json["sessions"] == [card]
-    done = run("unpin", "alpha", entry, "--store", kept, "--json").json
+    done = run("pin", "--remove", "alpha", entry, "--store", kept, "--json").json
     said = {"session": "alpha", "entry": entry, "tool": "", "text": ""}
     assert done == {**said, "pinned": False, "changed": True}
     assert shown(run, kept, entry) == before
-    assert run("unpin", "alpha", entry, "--store", kept).out == f"{entry} was not pinned\n"
+    assert run("pin", "--remove", "alpha", entry, "--store", kept).out == f"{entry} was not pinned\n"
 
 
 def test_a_passage_and_a_tool_can_be_pinned(run, kept):
@@ -171,19 +171,19 @@ def test_a_passage_and_a_tool_can_be_pinned(run, kept):
     assert text in run("show", "alpha", "--store", kept).out
     assert "does not stand in entry" in run("pin", "alpha", entry, "--text", "nowhere", "--store", kept).err
     assert run("pin", "alpha", "--tool", "read", "--store", kept).out == "read: its results are now pinned\n"
-    assert run("unpin", "alpha", "--tool", "read", "--store", kept, "--json").json["changed"]
+    assert run("pin", "--remove", "alpha", "--tool", "read", "--store", kept, "--json").json["changed"]
     assert "one of the two" in run("pin", "alpha", "--store", kept).err
 
 
-@pytest.mark.parametrize("command", ["pin", "unpin"])
+@pytest.mark.parametrize("command", [("pin",), ("pin", "--remove")], ids=" ".join)
 def test_what_cannot_be_pinned_is_named(run, kept, command):
     """An unknown entry, an unknown session, and an entry that is no message."""
-    assert "no entry begins with 'zzz'" in run(command, "alpha", "zzz", "--store", kept).err
-    assert "it has alpha" in run(command, "nobody", "zzz", "--store", kept).err
+    assert "no entry begins with 'zzz'" in run(*command, "alpha", "zzz", "--store", kept).err
+    assert "it has alpha" in run(*command, "nobody", "zzz", "--store", kept).err
     store = open_store(kept)
     setup = next(row.id for row in store.rows("alpha") if row.payload.startswith(b'={"is":"setup"'))
     store.close()
-    assert "is a setup; only messages are pinned" in run(command, "alpha", setup, "--store", kept).err
+    assert "is a setup; only messages are pinned" in run(*command, "alpha", setup, "--store", kept).err
 
 
 def test_an_entry_of_a_branch_that_was_left_is_not_pinned(run, tmp_path):
@@ -229,7 +229,7 @@ def test_a_session_without_a_prompt_can_be_pinned(run, tmp_path):
         session.prompt()
         assert session.view.atoms[0].pinned
     store.close()
-    assert run("unpin", "s", first.id, "--store", path).out == f"{first.id} is now not pinned\n"
+    assert run("pin", "--remove", "s", first.id, "--store", path).out == f"{first.id} is now not pinned\n"
 
 
 def test_a_pin_after_a_rewind_stays_on_the_branch(run, tmp_path):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from foveal.analysis.recordings.recording import RecordedStep, Recording
-from foveal.analysis.replay.html import page
+from foveal.analysis.replay.page import page
 from foveal.analysis.replay.replay import replay
 from foveal.analysis.replay.report import note_lines, others, totals
 from foveal.session.policy import BudgetTable, Policy
@@ -88,7 +88,7 @@ def test_a_page_needs_nothing_else_and_escapes_everything():
 
 
 def test_a_page_says_what_it_leaves_out(folded, monkeypatch):
-    monkeypatch.setattr("foveal.analysis.replay.html.MOST_CHARTS", 1)
+    monkeypatch.setattr("foveal.analysis.replay.page.MOST_CHARTS", 1)
     html = page([folded, folded])
     assert html.count("<svg") == 1
     assert "the other 1 are" in html

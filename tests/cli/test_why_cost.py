@@ -6,8 +6,8 @@ from itertools import accumulate
 import pytest
 
 from foveal import Pin, Policy, ToolCall, UnknownModelWarning, Usage, assistant, open_store, result, system, user
-from foveal.analysis.inspect.cost import one_cost, session_cost
-from foveal.analysis.replay.cost import bill
+from foveal.analysis.inspect import call_cost, cost
+from foveal.analysis.replay.bills import bill
 from foveal.analysis.replay.demo import BUDGET, demo_recording
 from foveal.analysis.replay.replay import replay
 from foveal.analysis.replay.report import totals
@@ -33,7 +33,7 @@ def demo():
     store, recording = MemoryStore(), demo_recording()
     policy = Policy(budget=BudgetTable(limit=BUDGET, reserve=0))
     done = replay(recording, model="gpt-5", policy=policy, dialect="openai_chat", store=store)
-    return done, session_cost(store, recording.id), store
+    return done, cost(store, recording.id), store
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_one_call_says_what_the_session_says(demo):
     """Of its bill and of its fold, until the last answered call."""
     _, found, store = demo
     at = found.folds[3].call
-    one = one_cost(store, found.session, at)
+    one = call_cost(store, found.session, at)
     assert one.cost == found.per_call[at - 1]
     assert one.folds == (found.folds[3],)
     assert one.near is None

@@ -9,7 +9,7 @@ import pytest
 
 from foveal import AsyncSession
 from foveal import writers as summarisers
-from foveal.analysis.inspect.stored import copy_session
+from foveal.analysis.inspect.stored_session import copy_session
 from foveal.session.planner import BY_HAND
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session

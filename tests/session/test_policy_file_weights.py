@@ -60,7 +60,7 @@ def test_weights_are_read_in_yaml_as_well(tmp_path, weights):
             STAGE + 'weights = "bad.json"\n',
             r"bad.json: weights: names\[0\]: node 0 leads to 0.*`\$.stages\[0\].weights`",
         ),
-        (STAGE + 'weights = "policy.toml"\n', "policy.toml: no weights as `foveal tune --train` writes them"),
+        (STAGE + 'weights = "policy.toml"\n', "policy.toml: no weights as `benchmarks/train_weights.py` writes them"),
         (STAGE + 'weights = "large.json"\n', f"larger than {MOST_BYTES:,} bytes; is it weights"),
         (STAGE + 'weights = "a\\u0000b"\n', "cannot be read"),
         (STAGE + 'weights = "."\n', "cannot be read"),

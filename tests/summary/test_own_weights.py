@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 import foveal
-from foveal.analysis.inspect.stored import optics_of
+from foveal.analysis.inspect.stored_session import recorded_setup
 from foveal.session.rebuild import prompt_at, setup_at
 from foveal.stores.port import Store
 from foveal.summary.relevance import Standard
@@ -78,7 +78,7 @@ def test_the_log_holds_the_hash_and_a_past_prompt_needs_no_more() -> None:
     setup = setup_at(store, "s")
     assert OLD.name in setup.policy
     assert len(setup.policy) < 1_000
-    optics = optics_of(setup)
+    optics = recorded_setup(setup)
     assert optics.policy == session._optics.policy
     assert prompt_at(store, "s", optics, None).request == prompt.request
 

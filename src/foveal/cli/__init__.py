@@ -1,4 +1,4 @@
-"""The `foveal` command. One module a subcommand; each says what it takes (`configure`) and what it does (`run`)."""
+"""The `foveal` command. One module a subcommand: `configure` adds its arguments, `run` does its work."""
 
 import argparse
 import os
@@ -8,13 +8,12 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import NoReturn
 
-from foveal.analysis.complaints import complain
-from foveal.cli.output import Output
+from foveal.cli.output import Output, complain
 from foveal.values.errors import BadInput, FovealError
 
 COMMANDS = (
     *("demo", "replay", "why", "show", "recall", "search"),
-    *("pin", "unpin", "compact", "policy", "skills", "workspace", "bench", "tune", "sessions", "models", "doctor"),
+    *("pin", "compact", "policy", "skills", "workspace", "tune", "sessions", "models", "doctor"),
 )
 _BAD = 2
 _INTERRUPTED = 130
@@ -26,7 +25,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 where something is found wrong, 2 for what cannot be done."""
+    """Run one command and return its exit code: 0; 1 if it found a problem; 2 if it could not be done."""
     try:
         return _run(argv)
     except FovealError as error:
@@ -46,7 +45,7 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         words = sys.argv[1:] if argv is None else list(argv)
         args = _parser(words[:1]).parse_args(words)
-    except SystemExit as done:  # --help and --version have printed what was asked for
+    except SystemExit as done:  # --help and --version have printed their text
         return done.code if isinstance(done.code, int) else 0
     out = Output(sys.stdout, is_json=args.json)
     code: int = args.run(args, out)
@@ -55,7 +54,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _parser(named: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of the command that is named; of all of them, where none is: a command is loaded when it is used."""
+    """Return the parser of the named command, or of all commands if none is named: only used commands are loaded."""
     parser = _Parser("foveal", description="The context engine for LLM agents.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"foveal {version('foveal')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -69,7 +68,7 @@ def _parser(named: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _forget_stdout() -> None:
-    """Whoever read our output has gone: nothing more is written to it, not even at the end of the process."""
+    """Redirect stdout to nowhere: its reader has closed it, and the process must not write to it even at its end."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):

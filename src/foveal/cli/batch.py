@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from foveal.analysis.inspect.stored import copy_session
+from foveal.analysis.inspect.stored_session import copy_session
 from foveal.analysis.recordings import Recording, read
 from foveal.analysis.replay.replay import Replay, replay
 from foveal.models.counters import counter_for
@@ -33,7 +33,7 @@ _CONVERSATION = ("system", "system_instruction", "instructions", "messages", "in
 
 
 class Order(msgspec.Struct, frozen=True):
-    """How to replay."""
+    """The options of a replay."""
 
     policy: Policy
     dialect: str
@@ -53,7 +53,7 @@ class BatchOutcome(msgspec.Struct, frozen=True):
 def replay_files(
     files: Sequence[Path], order: Order, *, jobs: int, prompts: BinaryIO | None, tick: Callable[[int], None]
 ) -> Iterator[BatchOutcome]:
-    """The outcome for each recording and each bad file, in their order."""
+    """Yield the outcome of each recording and each bad file, in their order."""
     if jobs > 1:
         yield from _in_processes(files, order, jobs, prompts, tick)
         return
@@ -64,7 +64,7 @@ def replay_files(
 def replay_one(
     recording: Recording, order: Order, prompts: BinaryIO | None = None, tick: Callable[[int], None] = lambda done: None
 ) -> BatchOutcome:
-    """One replay, with its prompts written as they are made. A replay that fails leaves none of them."""
+    """Replay one recording and write its prompts as they are made. A replay that fails leaves none of them."""
     start = prompts.tell() if prompts and prompts.seekable() else None
 
     def write(number: int, prompt: Prompt | None, refused: str) -> None:
@@ -97,7 +97,7 @@ def replay_one(
 
 
 def prompt_line(session: str, number: int, prompt: Prompt | None, refused: str) -> bytes:
-    """One line of `--prompts`: what would be sent, or why nothing would be."""
+    """Return one line of `--prompts`: the prompt, or the reason why there is none."""
     if prompt is None:
         return msgspec.json.encode({"session": session, "call": number, "refused": refused}) + b"\n"
     request: dict[str, Any] = {**prompt.request, **prompt.request.get("config", {})}
@@ -144,7 +144,7 @@ def _in_processes(
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C reaches every process of a terminal; the first one is enough to end the work."""
+    """Ignore Ctrl-C, which reaches every process of a terminal; the first process ends the work."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

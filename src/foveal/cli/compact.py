@@ -1,4 +1,4 @@
-"""Fold a stored session now: older messages are covered by a summary, down to half of what they take.
+"""Fold a stored session now: older messages are covered by a summary, down to half of their tokens.
 
 Nothing is lost: the log keeps every message, and the last line of the output says how to go back. With --dry-run everything
 is shown and nothing is written; no summariser is asked.
@@ -11,16 +11,9 @@ from typing import Any
 
 import msgspec
 
-from foveal.analysis.complaints import complain
-from foveal.analysis.inspect.stored import (
-    AbsentRenderers,
-    add_store,
-    copy_session,
-    existing_store,
-    known_session,
-    optics_of,
-)
-from foveal.cli.output import Output, add_json
+from foveal.analysis.inspect.stored_session import AbsentRenderers, copy_session, known_session, recorded_setup
+from foveal.cli.output import Output, add_json, complain
+from foveal.cli.stores import add_store, existing_store
 from foveal.session.model_setup import SCENARIO, ModelSetup, UnknownModelWarning
 from foveal.session.rebuild import setup_at
 from foveal.session.session import Session
@@ -33,11 +26,11 @@ from foveal.values.events import CompactionEnded, Event, Pressure, SummaryRefuse
 from foveal.values.shown import range_ref
 
 NOBODY = "none"
-"""In the place of a summariser's name: code alone writes the summary."""
+"""Given as a summariser's name: code alone writes the summary."""
 
 
 class CoveredRange(msgspec.Struct, frozen=True):
-    """A range of entries, and what stands for it now."""
+    """A range of entries, and its stand-in."""
 
     ref: str
     entries: int
@@ -48,7 +41,7 @@ class CoveredRange(msgspec.Struct, frozen=True):
 
 
 class Compacted(msgspec.Struct, frozen=True):
-    """What came of it. Tokens are those of messages."""
+    """The result of the command. Tokens are those of messages."""
 
     session: str
     pressure: Pressure
@@ -78,7 +71,7 @@ def run(args: Namespace, out: Output) -> int:
         raise BadInput("--instructions are for a summariser, and none is asked; leave them out")
     with existing_store(args.store) as store:
         name = known_session(store, args.session)
-        optics = optics_of(setup_at(store, name))
+        optics = recorded_setup(setup_at(store, name))
         if args.dry_run:
             trial = open_store()
             copy_session(store, trial, name)
@@ -112,14 +105,14 @@ def _compact(
 
 
 def _opened(store: Store, name: str, optics: ModelSetup, *, summariser: str | None, heard: list[Event]) -> Session:
-    """The session as its host has it, as far as the log knows."""
+    """Open the session as its host has it, as far as the log records it."""
     compact = optics.policy.compact
     wanted = compact.summariser if summariser is None else "" if summariser == NOBODY else summariser
     policy = msgspec.structs.replace(optics.policy, compact=msgspec.structs.replace(compact, summariser=wanted))
     renderers = AbsentRenderers()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnknownModelWarning)  # it was said when the session was made
+            warnings.simplefilter("ignore", UnknownModelWarning)  # its host was warned when the session was made
             session = Session(
                 store,
                 name,

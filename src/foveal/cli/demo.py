@@ -5,14 +5,15 @@ from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from pathlib import Path
 
-from foveal.analysis.inspect.stored import copy_session
+from foveal.analysis.inspect.stored_session import copy_session
 from foveal.analysis.recordings import Recording
-from foveal.analysis.replay.chart import chart, series_of
 from foveal.analysis.replay.demo import BUDGET, comparison, demo_recording, footnote, intro, saving_texts
 from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay, replay
 from foveal.analysis.replay.report import document, totals
-from foveal.cli.calls import positive
+from foveal.analysis.replay.series import series_of
+from foveal.cli.arguments import positive
 from foveal.cli.output import Output, add_json
+from foveal.cli.terminal_chart import chart
 from foveal.session.policy import BudgetTable, Policy
 from foveal.stores import MemoryStore, open_store
 from foveal.stores.artifacts import artifacts_folder
@@ -63,7 +64,7 @@ def _print(recording: Recording, done: Replay, out: Output) -> None:
 
 
 def _keep(memory: MemoryStore, name: str) -> None:
-    """The replayed session as a store of its own, anew each time."""
+    """Write the replayed session to a store of its own, anew each time."""
     STORE.parent.mkdir(exist_ok=True)
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Writing a file as a whole or not at all."""
+"""Files that are written as a whole or not at all."""
 
 import os
 from collections.abc import Generator
@@ -11,7 +11,7 @@ from foveal.values.errors import BadInput
 
 @contextmanager
 def whole_file(path: Path) -> Generator[BinaryIO]:
-    """A stream whose content takes the name `path` when the block ends well; otherwise nothing is left of it.
+    """Yield a stream whose content takes the name `path` when the block ends well; otherwise nothing is left of it.
 
     Closing the stream inside the block throws its content away.
     """
@@ -34,7 +34,7 @@ def whole_file(path: Path) -> Generator[BinaryIO]:
 
 @contextmanager
 def optional_file(path: Path | None) -> Generator[BinaryIO | None]:
-    """The same for a file that may not be asked for."""
+    """Yield such a stream, or None if no path is given."""
     if path is None:
         yield None
         return

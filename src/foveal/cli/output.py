@@ -1,20 +1,25 @@
-"""What commands print: lines, tables and one JSON document; with rich where it is installed and somebody is looking."""
+"""The output of commands: lines, tables and one JSON document; styled by rich on a terminal where it is installed."""
 
 import json
 import shutil
+import sys
 import textwrap
+import warnings
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from foveal.text.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from foveal.analysis.replay.chart import Span
+
+Span: TypeAlias = tuple[str, str]
+"""A text and the name of its style."""
 
 _STYLES = {
     "raw": "bright_black",
@@ -35,12 +40,36 @@ def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
 
 
+def complain(text: object) -> None:
+    """Write one line to stderr, in the form of all errors of the command."""
+    line = " ".join(visible(str(text)).split("\n"))
+    sys.stderr.write(_encodable(f"foveal: {line}\n", sys.stderr))
+
+
+@contextmanager
+def complaints(category: type[Warning]) -> Generator[None]:
+    """Write the warnings of this category to stderr as complaints, each text once, while the block runs."""
+    texts, show = set[str](), warnings.showwarning
+
+    def tell(message: Warning | str, kind: type[Warning], *place: Any) -> None:
+        if not issubclass(kind, category):
+            show(message, kind, *place)
+        elif str(message) not in texts:
+            texts.add(str(message))
+            complain(message)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", category)
+        warnings.showwarning = tell
+        yield
+
+
 def has_rich() -> bool:
     return find_spec("rich") is not None
 
 
 class Output:
-    """Where a command prints. All text is made safe to show; only `document` and `raw` are exact."""
+    """The output of a command. All text is made safe to show; only `document` and `raw` are exact."""
 
     def __init__(self, stream: TextIO, *, is_json: bool = False) -> None:
         self.stream, self.is_json = stream, is_json
@@ -64,14 +93,14 @@ class Output:
         self.spans([(text, style)])
 
     def wrapped(self, text: str, indent: str = "", first: str | None = None) -> None:
-        """A paragraph, no wider than a terminal."""
+        """Print a paragraph, no wider than a terminal."""
         lead = indent if first is None else first
         for line in textwrap.wrap(
             visible(text), min(self.columns, 100), initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False
         ):
             self.line(line)
 
-    def spans(self, spans: "Sequence[Span]") -> None:
+    def spans(self, spans: Sequence[Span]) -> None:
         if self._console is None:
             self._write("".join(text for text, _ in spans).rstrip() + "\n")
             return
@@ -80,7 +109,7 @@ class Output:
         self._console.print(Text.assemble(*((visible(text), _STYLES.get(style, "")) for text, style in spans)))
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> None:
-        """Aligned columns; `align` has an `l` or an `r` for each. Nothing is cut: a long last column is wrapped."""
+        """Print aligned columns; `align` has an `l` or an `r` for each. Nothing is cut: a long last column is wrapped."""
         shown = [[visible(cell).replace("\n", " ") for cell in row] for row in (head, *rows)]
         widths = [max(len(cell) for cell in column) for column in zip(*shown, strict=True)]
         if self._console is None:
@@ -106,7 +135,7 @@ class Output:
         self.stream.write(json.dumps(value) + "\n")
 
     def raw(self, text: str) -> None:
-        """Byte for byte to a pipe; made safe for a terminal."""
+        """Print a text, byte for byte to a pipe, made safe to a terminal."""
         if self.is_terminal:
             self._write(text if text.endswith("\n") else text + "\n")
             return

@@ -1,15 +1,88 @@
-"""Pin an entry of a stored session: its bytes stand in every prompt from now on, and no stage folds it."""
+"""Pin an entry of a stored session: its bytes stand in every prompt from now on, and no stage folds it.
 
+With --remove it is unpinned, and may be folded again.
+"""
+
+import time
 from argparse import ArgumentParser, Namespace
+from base64 import b32encode
+from secrets import token_bytes
 
-from foveal.cli.marks import add_entry, set_pin
-from foveal.cli.output import Output
+from foveal import recall
+from foveal.analysis.inspect.stored_session import branch_of, known_session
+from foveal.cli.output import Output, add_json
+from foveal.cli.stores import add_store, existing_store
+from foveal.stores import rows as log
+from foveal.stores.port import Store
+from foveal.values.entry import Entry, Message, Pin, Unpin
+from foveal.values.errors import BadEntry, BadInput, NotFound, SessionHeld
+from foveal.values.pins import collect_pins
 
 
 def configure(parser: ArgumentParser) -> None:
-    add_entry(parser)
+    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument("entry", metavar="ENTRY", nargs="?", help="the beginning of its id, as `foveal why` lists it")
+    parser.add_argument("--remove", action="store_true", help="unpin it")
+    parser.add_argument("--text", metavar="PASSAGE", default="", help="only this passage of the entry")
+    parser.add_argument("--tool", metavar="NAME", default="", help="all results of this tool, in place of an entry")
     parser.add_argument("--reason", metavar="TEXT", default="", help="kept in the log beside the mark")
+    add_store(parser)
+    add_json(parser)
 
 
 def run(args: Namespace, out: Output) -> int:
-    return set_pin(args, out, pinned=True, reason=args.reason)
+    """Pin or unpin. Write nothing where the state is already as asked for."""
+    if bool(args.entry) == bool(args.tool):
+        raise BadInput("name an entry or --tool, one of the two")
+    if args.remove and args.reason:
+        raise BadInput("--reason is kept with a pin; leave it out with --remove")
+    with existing_store(args.store) as store:
+        name = known_session(store, args.session)
+        branch = branch_of(store, name)
+        entry = _message(store, name, args.entry, branch) if args.entry else ""
+        pin, unpin = Pin(entry, args.reason, args.tool, args.text), Unpin(entry, args.tool, args.text)
+        pins = collect_pins(branch)
+        changed = pins.after(unpin if args.remove else pin) != pins
+        if changed:
+            _append(store, name, unpin if args.remove else pin)
+    if out.is_json:
+        about = {"session": name, "entry": entry, "tool": args.tool, "text": args.text}
+        out.document({**about, "pinned": not args.remove, "changed": changed})
+        return 0
+    state = "not pinned" if args.remove else "pinned"
+    now, before = ("is now", "was") if entry else ("its results are now", "its results were")
+    what = entry or f"{args.tool}:"
+    out.line(f"{what} {now if changed else before} {state}")
+    return 0
+
+
+def _message(store: Store, name: str, prefix: str, branch: list[Entry]) -> str:
+    """Return the id of the message whose id begins with `prefix`."""
+    found = store.find(name, prefix)
+    if len(found) != 1:
+        many = "several entries begin" if found else "no entry begins"
+        raise NotFound(f"{many} with {prefix!r} in session {name!r}; `foveal why` lists them")
+    entry = next((entry for entry in branch if entry.id == found[0].id), None)
+    if entry is None:
+        raise NotFound(f"entry {found[0].id} is on a branch of session {name!r} that was left; no prompt shows it")
+    if not isinstance(entry.body, Message):
+        raise BadInput(f"entry {entry.id} is a {type(entry.body).__name__.lower()}; only messages are pinned")
+    return entry.id
+
+
+def _append(store: Store, name: str, mark: Pin | Unpin) -> None:
+    """Write the mark at the end of the log, without opening the session: a pin needs no model."""
+    if isinstance(mark, Pin) and mark.text and mark.text not in recall.read(store, name, f"{mark.entry}..{mark.entry}"):
+        raise BadEntry(f"the passage to pin, {mark.text[:40]!r}, does not stand in entry {mark.entry}")
+    try:
+        writer = store.hold(name)
+    except SessionHeld as error:
+        what = str(error).partition(". ")[0]
+        raise SessionHeld(f"{what}; nothing was written. Close it there, or pin from there") from None
+    try:
+        head = store.cards(name)[0].head  # read while nobody else can write
+        entry_id = b32encode(token_bytes(16))[:26].decode().lower()
+        entry = Entry(entry_id, head, time.time_ns() // 1_000_000, "cli", log.checked(mark))
+        writer.append([log.to_draft(entry)])
+    finally:
+        writer.release()

@@ -5,16 +5,14 @@ last two are said in code, so that no file shows them.
 """
 
 import os
-import warnings
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
-from foveal.analysis.complaints import complain
 from foveal.analysis.replay.replay import DEFAULT_MODEL
-from foveal.cli.output import Output, add_json
+from foveal.cli.output import Output, add_json, complaints
 from foveal.models.catalogue import ModelFacts, find
 from foveal.project.retention_layers import Layers
 from foveal.session.model_setup import SCENARIO
@@ -76,17 +74,13 @@ def run(args: Namespace, out: Output) -> int:
 
 
 def _read(path: Path) -> Policy:
-    """The file's policy; what it says in an old form is told in our own way."""
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always", UserWarning)
-        policy = read_policy(path)
-    for one in heard:
-        complain(one.message)
-    return policy
+    """Return the policy of a file. Old forms in it are reported on stderr, as all complaints are."""
+    with complaints(UserWarning):
+        return read_policy(path)
 
 
 def _retention(layers: Layers, tool: str) -> list[RetentionValue]:
-    # A pattern need not match its own text (`[ab]*`), but what stands under it is what it says.
+    # A pattern need not match its own text (`[ab]*`), but its own layer applies to its line.
     own = (msgspec.structs.replace(one, pattern="*") if one.pattern == tool else one for one in layers.layers)
     about = Layers(tuple(own))
     retention, sources = about.of(tool), about.sources(tool)
@@ -94,7 +88,7 @@ def _retention(layers: Layers, tool: str) -> list[RetentionValue]:
 
 
 def _rows(shown: list[RetentionValue]) -> list[tuple[str, ...]]:
-    """Each tool's name once."""
+    """Return the rows of the table, with each tool's name once."""
     first = Retention.__struct_fields__[0]
     return [(one.tool if one.name == first else "", one.name, _plain(one.value), one.source) for one in shown]
 
@@ -142,7 +136,7 @@ def _print_compact(compact: Compact, out: Output) -> None:
 
 
 def _compact(compact: Compact) -> dict[str, Any]:
-    """Every value, also those that nobody set."""
+    """Return every value, defaults included."""
     return {name: getattr(compact, name) for name in Compact.__struct_fields__}
 
 

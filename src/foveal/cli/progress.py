@@ -1,4 +1,4 @@
-"""How far a long replay is, on stderr, where somebody is looking."""
+"""The progress of a long replay, on stderr, if it is a terminal."""
 
 import sys
 from collections.abc import Callable, Generator, Iterable
@@ -17,14 +17,14 @@ _BAR = 30
 
 @contextmanager
 def progress(files: Iterable[Path]) -> Generator[Callable[[int], None]]:
-    """A function to call with the number of calls done since the last time."""
+    """Yield a function to call with the number of calls done since the last time."""
     with bar(_count_calls(files) if sys.stderr.isatty() else 0) as tick:
         yield tick
 
 
 @contextmanager
 def bar(total: int) -> Generator[Callable[[int], None]]:
-    """The same for so many calls."""
+    """Yield such a function for work of `total` calls."""
     if total < LONG_WORK_CALLS or not sys.stderr.isatty():
         yield lambda done: None
     elif has_rich():
@@ -34,13 +34,13 @@ def bar(total: int) -> Generator[Callable[[int], None]]:
 
 
 def _count_calls(files: Iterable[Path]) -> int:
-    """Reading takes a twentieth of the time of replaying; an honest bar is worth it."""
+    """Count the calls of all files. Reading takes a twentieth of the time of replaying: an honest bar is worth it."""
     total = 0
     for file in files:
         try:
             for recording in read(file):
                 total += sum(step.message.role == "assistant" for step in recording.steps)
-        except BadRecording:  # told when the file is replayed
+        except BadRecording:  # reported when the file is replayed
             continue
     return total
 

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 from foveal import recall
-from foveal.analysis.complaints import complain
-from foveal.analysis.inspect.stored import add_store, existing_store, known_session
-from foveal.cli.output import Output, add_json
+from foveal.analysis.inspect.stored_session import known_session
+from foveal.cli.output import Output, add_json, complain
+from foveal.cli.stores import add_store, existing_store
 from foveal.recall import Fetch, Fetched
 from foveal.values.errors import BadInput
 
 MOST_CHARACTERS = 1 << 24
-"""More than a person reads; what is left is said on stderr."""
+"""More than a person reads; the rest is announced on stderr."""
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def run(args: Namespace, out: Output) -> int:
 
 
 def _window(args: Namespace) -> Fetch | None:
-    """What is asked for; None if that is everything."""
+    """Return the window that is asked for; None if that is everything."""
     named: dict[str, Any] = {name: getattr(args, name) for name in ("offset", "limit", "unit", "pattern", "context")}
     asked = {name: value for name, value in named.items() if value is not None}
     if args.lines is not None:

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.analysis.complaints import complain
-from foveal.analysis.replay.html import page
+from foveal.analysis.replay.page import page
 from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay
 from foveal.analysis.replay.report import HEAD, cells, document, note_lines, totals
+from foveal.cli.arguments import positive
 from foveal.cli.batch import Order, replay_files
-from foveal.cli.calls import positive
 from foveal.cli.files import optional_file
-from foveal.cli.output import Output, add_json
+from foveal.cli.output import Output, add_json, complain
 from foveal.cli.progress import progress
 from foveal.dialects import find_dialect
 from foveal.models.catalogue import find
@@ -73,7 +72,7 @@ def run(args: Namespace, out: Output) -> int:
 
 
 def _check_outputs(args: Namespace) -> None:
-    """What is wrong with them is better said before the work than after."""
+    """Raise an error about the output files before the work, not after."""
     inputs = {file.resolve() for file in args.files}
     for path in (args.html, args.prompts):
         if path is not None and path.resolve() in inputs:
@@ -96,7 +95,7 @@ def _order(args: Namespace) -> Order:
 
 
 def _with_budget(policy: Policy, tokens: int) -> Policy:
-    """The policy with this much to send. Its target holds if it is below that."""
+    """Return the policy with this budget. Its own target is kept if it is below the budget."""
     target = policy.budget.target if policy.budget.target and policy.budget.target <= tokens else None
     budget = msgspec.structs.replace(policy.budget, limit=tokens, reserve=0, target=target)
     return msgspec.structs.replace(policy, budget=budget, max_context_tokens=None)
@@ -117,6 +116,6 @@ def _print(replays: Sequence[Replay], out: Output) -> None:
 
 
 def _shortened(name: str, room: int) -> str:
-    """The name without its middle: beginnings say which set, ends say which session."""
+    """Return the name without its middle: beginnings name the set, ends name the session."""
     tail = room * 2 // 3
     return name if len(name) <= room else f"{name[: room - tail - 1]}…{name[-tail:]}"

@@ -8,8 +8,9 @@ from argparse import ArgumentParser, Namespace
 
 import msgspec
 
-from foveal.analysis.inspect.stored import add_store, existing_store, known_session
+from foveal.analysis.inspect.stored_session import known_session
 from foveal.cli.output import Output, add_json
+from foveal.cli.stores import add_store, existing_store
 from foveal.recall.search import local_embedder, search
 
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from foveal.analysis.inspect.stored import add_store, existing_store
 from foveal.cli.output import Output, add_json
+from foveal.cli.stores import add_store, existing_store
 
 
 def configure(parser: ArgumentParser) -> None:

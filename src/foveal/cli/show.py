@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.analysis.inspect.stored import add_store, existing_store, stored_prompt
-from foveal.cli.calls import add_call
-from foveal.cli.output import Output, add_json
+from foveal.analysis.inspect import AbsentRendererWarning, stored_prompt
+from foveal.cli.arguments import add_call
+from foveal.cli.output import Output, add_json, complaints
+from foveal.cli.stores import add_store, existing_store
 from foveal.text.repair import settle
 from foveal.values.entry import (
     File,
@@ -36,7 +37,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> int:
-    with existing_store(args.store) as store:
+    with complaints(AbsentRendererWarning), existing_store(args.store) as store:
         prompt, _ = stored_prompt(store, args.session, args.call)
     if out.is_json:
         out.document(msgspec.to_builtins(prompt.request))

@@ -1,21 +1,18 @@
 """List the skills below some folders, show one, or install the packages that one needs.
 
-`foveal skills install NAME` shows what it would install; only with --allow does it install, into an environment of its own below
+`foveal skills install NAME` shows the packages; only with --allow does it install them, into an environment of its own below
 the workspace. Packages without hashes need --unlocked as well.
 """
 
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from foveal.cli.output import Output, add_json
+from foveal.context.skills import Skills, install, install_plan
 from foveal.values.errors import BadInput
-
-if TYPE_CHECKING:
-    from foveal.context.skills import Skills
 
 ROOTS = "FOVEAL_SKILLS"
 _HERE = "skills"
@@ -52,14 +49,12 @@ def run(args: Namespace, out: Output) -> int:
             return _list(_found([*roots, *(args.root or ())]), out)
 
 
-def _found(given: Sequence[str] | None) -> "Skills":
-    from foveal.context.skills import Skills  # noqa: PLC0415 - loaded when it is known what is wanted
-
+def _found(given: Sequence[str] | None) -> Skills:
     named = os.environ.get(ROOTS, "").split(os.pathsep)
     return Skills.scan(given or [root for root in named if root] or [_HERE])
 
 
-def _list(skills: "Skills", out: Output) -> int:
+def _list(skills: Skills, out: Output) -> int:
     if out.is_json:
         out.document(msgspec.to_builtins(skills))
     elif skills.skills:
@@ -73,7 +68,7 @@ def _list(skills: "Skills", out: Output) -> int:
     return 1 if skills.problems else 0
 
 
-def _show(skills: "Skills", name: str, out: Output) -> int:
+def _show(skills: Skills, name: str, out: Output) -> int:
     skill, body = skills.get(name), skills.body(name)
     if out.is_json:
         out.document({"skill": msgspec.to_builtins(skill), "body": msgspec.to_builtins(body)})
@@ -99,8 +94,6 @@ def _show(skills: "Skills", name: str, out: Output) -> int:
 
 
 def _install(args: Namespace, name: str, out: Output) -> int:
-    from foveal.agent.skill_install import install, install_plan  # noqa: PLC0415 - loaded by whoever installs
-
     if not args.workspace:
         raise BadInput("say where: `foveal skills install NAME --workspace W` makes an environment below W")
     plan = install_plan(_found(args.root).get(name), args.workspace)

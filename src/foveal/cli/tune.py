@@ -1,7 +1,6 @@
 """Find the policy for your own sessions: replay them under several, choose by cost and by what the agent needed, write a file.
 
 Without a file, on the bundled session. No model is asked and nothing is sent: see docs/tune.md for what is chosen and how.
-With --train, it trains the score by which summaries choose lines, and writes its weights.
 """
 
 import json
@@ -10,10 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from foveal.analysis.replay.case import Case, case_of
+from foveal.analysis.measurement.case import Case, case_of
+from foveal.analysis.measurement.suite import Loaded, Pick, load_all, sources_of
 from foveal.analysis.replay.demo import BUDGET, demo_recording
 from foveal.analysis.replay.replay import DEFAULT_MODEL
-from foveal.analysis.replay.suite import Loaded, Pick, load_all
 from foveal.analysis.tune import (
     GRIDS,
     HEAD,
@@ -27,13 +26,11 @@ from foveal.analysis.tune import (
     price_list,
     tune,
 )
-from foveal.analysis.tune.words import ALIGN
-from foveal.cli.bench import sources_of
-from foveal.cli.calls import positive
+from foveal.analysis.tune.report import ALIGN
+from foveal.cli.arguments import positive
 from foveal.cli.files import optional_file
 from foveal.cli.output import Output
 from foveal.cli.progress import bar
-from foveal.cli.train import check, train_weights
 from foveal.models.catalogue import ModelFacts, find
 from foveal.values.errors import BadInput
 
@@ -54,11 +51,7 @@ def configure(parser: ArgumentParser) -> None:
     goal.add_argument("--at-least", metavar="GROUNDING", type=_ratio, help="the cheapest that grounds so well")
     parser.add_argument("--folds", metavar="N", type=positive, default=3, help="of sessions held out (default: 3)")
     parser.add_argument("--jobs", metavar="N", type=positive, default=1, help="processes to use (default: 1)")
-    parser.add_argument("--out", metavar="OUT", type=Path, help="write the recommended policy, as TOML, or the weights")
-    parser.add_argument("--train", action="store_true", help="train the score of lines on these sessions instead")
-    parser.add_argument(
-        "--policy", metavar="OUT", type=Path, help="with --train: write a policy that names the weights"
-    )
+    parser.add_argument("--out", metavar="OUT", type=Path, help="write the recommended policy, as TOML")
     parser.add_argument("--svg", metavar="OUT", type=Path, help="draw cost against grounding")
     parser.add_argument(
         "--json", metavar="OUT", type=Path, dest="json_file", help="write every figure of every session"
@@ -67,12 +60,8 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> int:
-    if args.train:
-        return _train(args, out)
     budget = _budget(args)
     _check_out(args.out)
-    if args.policy:
-        raise BadInput(f"--policy goes with --train; --out {args.policy} writes the recommended policy")
     given = price_list(args.prices) if args.prices else None
     loaded = _loaded(args)
     cases = loaded.cases
@@ -100,16 +89,6 @@ def run(args: Namespace, out: Output) -> int:
         if document_file:
             document_file.write(json.dumps(document(tuning), indent=1).encode())
     _print(tuning, args.out, out)
-    for note in loaded.notes:
-        out.wrapped(note)
-    return 0
-
-
-def _train(args: Namespace, out: Output) -> int:
-    check(args)
-    budget = _budget(args)
-    loaded = _loaded(args)
-    train_weights(loaded.cases, args, out, budget=budget)
     for note in loaded.notes:
         out.wrapped(note)
     return 0
@@ -158,7 +137,7 @@ def _loaded(args: Namespace) -> Loaded:
 
 
 def _recorded_prices(cases: Sequence[Case]) -> ModelFacts:
-    """Of the model that most calls were made to, as far as its price is known."""
+    """Return the prices of the model that most calls were made to, of those whose price is known."""
     made = Counter[str]()
     for case in cases:
         made[case.recording.model or DEFAULT_MODEL] += len(case.calls)

@@ -11,15 +11,23 @@ from typing import Any
 
 import msgspec
 
-from foveal.analysis.inspect.cost import SessionCost, one_cost, session_cost
-from foveal.analysis.inspect.entry_history import EntryHistory, PromptSummary, fate_of, standing_of
-from foveal.analysis.inspect.prefix_moves import moved
-from foveal.analysis.inspect.stored import add_store, existing_store, stored_prompt
-from foveal.cli.calls import add_call
-from foveal.cli.cost_words import print_one, print_session
-from foveal.cli.output import Output, add_json
-from foveal.session.model_setup import ModelSetup
-from foveal.values.trace import Trace, TraceLine
+from foveal.analysis.inspect import (
+    AbsentRendererWarning,
+    EntryHistory,
+    PromptExplanation,
+    PromptSummary,
+    SessionCost,
+    call_cost,
+    cost,
+    entry_history,
+    prefix_moves,
+    why,
+)
+from foveal.cli.arguments import add_call
+from foveal.cli.cost_report import print_call, print_session
+from foveal.cli.output import Output, add_json, complaints
+from foveal.cli.stores import add_store, existing_store
+from foveal.values.trace import TraceLine
 from foveal.writers.summary_writer import CODE
 
 PREVIEW_CHARS = 400
@@ -39,27 +47,27 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> int:
-    if args.cost:
-        return _cost(args, out)
-    return _prefix(args, out) if args.prefix else _explain(args, out)
+    answer = _cost if args.cost else _prefix if args.prefix else _explain
+    with complaints(AbsentRendererWarning):
+        return answer(args, out)
 
 
 def _cost(args: Namespace, out: Output) -> int:
     with existing_store(args.store) as store:
-        one = one_cost(store, args.session, args.call) if args.call else None
-        found = one or session_cost(store, args.session)
+        one = call_cost(store, args.session, args.call) if args.call else None
+        found = one or cost(store, args.session)
     if out.is_json:
         out.document(msgspec.to_builtins(found))
     elif isinstance(found, SessionCost):
         print_session(found, out)
     else:
-        print_one(found, out)
+        print_call(found, out)
     return 0
 
 
 def _prefix(args: Namespace, out: Output) -> int:
     with existing_store(args.store) as store:
-        found = moved(store, args.session, args.call)
+        found = prefix_moves(store, args.session, args.call)
     if out.is_json:
         out.document(msgspec.to_builtins(found))
         return 0
@@ -88,25 +96,24 @@ def _dollars(usd: float | None) -> str:
 
 def _explain(args: Namespace, out: Output) -> int:
     with existing_store(args.store) as store:
-        prompt, optics = stored_prompt(store, args.session, args.call)
-        trace = prompt.trace
-        fate = fate_of(store, prompt, args.entry, args.call) if args.entry else None
-        standing = standing_of(store, prompt, args.call)
+        found = why(store, args.session, args.call)
+        entry = entry_history(store, args.session, args.entry, args.call) if args.entry else None
     if out.is_json:
-        out.document(_document(trace, fate, standing))
+        out.document(_document(found, entry))
         return 0
+    trace = found.trace
     out.line(f"{trace.session}, call {trace.call}: {trace.model} in the {trace.dialect} dialect", "strong")
-    lines = (fate.line,) if fate else trace.lines
+    lines = (entry.line,) if entry else trace.lines
     out.table(_HEAD, [_cells(line) for line in lines], "lllrrll")
     out.line()
-    if fate:
-        _print_fate(fate, out)
+    if entry:
+        _print_entry(entry, out)
         store = ["--store", args.store] if args.store else []
-        out.line(f"The whole original: {shlex.join(['foveal', 'recall', fate.session, fate.ref, *store])}")
+        out.line(f"The whole original: {shlex.join(['foveal', 'recall', entry.session, entry.ref, *store])}")
     else:
-        _print_totals(trace, optics, out)
-        if standing:
-            _print_standing(standing, out)
+        _print_totals(found, out)
+        if found.summary:
+            _print_summary(found.summary, out)
     return 0
 
 
@@ -120,7 +127,8 @@ def _cells(line: TraceLine) -> tuple[str, ...]:
     return entry, kind, line.shown, f"{line.tokens:,}", f"{line.raw_tokens:,}", line.policy, line.because
 
 
-def _print_totals(trace: Trace, optics: ModelSetup, out: Output) -> None:
+def _print_totals(found: PromptExplanation, out: Output) -> None:
+    trace = found.trace
     entries, raw = sum(line.tokens for line in trace.lines), sum(line.raw_tokens for line in trace.lines)
     rows = [
         ("entries", f"{entries:,}", f"{raw:,}"),
@@ -135,25 +143,25 @@ def _print_totals(trace: Trace, optics: ModelSetup, out: Output) -> None:
     if fold := trace.fold:
         what = f"{fold.reason}; {fold.before:,} tokens became {fold.after:,}"
         out.wrapped(f"A fold was made for this call: {what}. What it cost: `foveal why … --cost --call {trace.call}`.")
-    if not optics.counter.exact:
-        out.wrapped(f"Counted with {optics.counter.counter.name}; {optics.counter.error}.")
+    if found.counter_error:
+        out.wrapped(f"Counted with {found.counter}; {found.counter_error}.")
 
 
-def _print_standing(standing: PromptSummary, out: Output) -> None:
-    of = f"{len(standing.covers):,} messages of {standing.raw_tokens:,} tokens, in {standing.tokens:,}"
-    by = "by code" if standing.author == CODE else f"by code, its prose by {standing.author}"
-    out.wrapped(f"The summary stands for {of} ({', '.join(standing.ranges)}). Written for call {standing.call} {by}.")
+def _print_summary(summary: PromptSummary, out: Output) -> None:
+    of = f"{len(summary.covers):,} messages of {summary.raw_tokens:,} tokens, in {summary.tokens:,}"
+    by = "by code" if summary.author == CODE else f"by code, its prose by {summary.author}"
+    out.wrapped(f"The summary stands for {of} ({', '.join(summary.ranges)}). Written for call {summary.call} {by}.")
 
 
-def _print_fate(fate: EntryHistory, out: Output) -> None:
-    for fold in fate.folds:
+def _print_entry(entry: EntryHistory, out: Output) -> None:
+    for fold in entry.folds:
         author = f", prose by {fold.author}" if fold.author else ""
         out.wrapped(f"Folded for call {fold.call} by {fold.policy}{author} ({fold.because}).", "  ", "")
         moved = f"{fold.before:,} tokens became {fold.after:,}, {fold.rebilled:,} of them billed anew"
         out.wrapped(f"The fold: {fold.reason}; {moved}.", "  ", "  ")
-    if not fate.folds:
+    if not entry.folds:
         out.line("No fold has touched it.")
-    for title, text in (("original", fate.original), ("stand-in", fate.stand_in)):
+    for title, text in (("original", entry.original), ("stand-in", entry.stand_in)):
         if text is not None:
             out.line()
             out.line(f"── {title}, {len(text):,} characters", "sent")
@@ -168,8 +176,8 @@ def _preview(text: str) -> str:
     return f"{head}\n[… {len(text) - len(head) - len(tail):,} characters …]\n{tail}"
 
 
-def _document(trace: Trace, fate: EntryHistory | None, standing: PromptSummary | None) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(trace)
-    detail = {"entry": msgspec.to_builtins(fate)} if fate else {}
-    summary = msgspec.to_builtins(standing) if standing else None
+def _document(found: PromptExplanation, entry: EntryHistory | None) -> dict[str, Any]:
+    trace, plain = found.trace, msgspec.to_builtins(found.trace)
+    detail = {"entry": msgspec.to_builtins(entry)} if entry else {}
+    summary = msgspec.to_builtins(found.summary) if found.summary else None
     return {**plain, "tokens": trace.tokens, "raw_tokens": trace.raw_tokens, "summary": summary, **detail}

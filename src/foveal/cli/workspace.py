@@ -1,6 +1,6 @@
 """List the workspaces of sessions, or remove those that have not been used for long.
 
-`foveal workspace clean` shows what it would remove; only with --apply does it remove it.
+`foveal workspace clean` lists them; only with --apply does it remove them.
 """
 
 import os

@@ -40,7 +40,7 @@ def read_policy(path: str | Path) -> Policy:
 
 
 def read_weights(path: str | Path) -> Weights:
-    """Weights of the learned score from a file, as `foveal tune --train` writes them."""
+    """Weights of the learned score from a file, as `benchmarks/train_weights.py` writes them."""
     return weights_from(_data(Path(path), "weights"), str(path))
 
 

@@ -2,9 +2,9 @@
 
 import json
 
+from foveal.analysis.measurement.case import case_of
+from foveal.analysis.measurement.shares import Interval
 from foveal.analysis.recordings import read
-from foveal.analysis.replay.case import case_of
-from foveal.analysis.replay.pooling import Interval
 from foveal.analysis.tune import Cell
 
 BUDGET = 4_000

@@ -87,7 +87,7 @@ def test_a_forest_without_end_is_refused():
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "no weights as `foveal tune --train` writes them"),
+        (b"", "no weights as `benchmarks/train_weights.py` writes them"),
         (b"[]", "no weights as"),
         (b"\xff\xfe", "no weights as"),
         (b'{"features":' + b"[" * 100_000, "no weights as"),

@@ -1,8 +1,8 @@
-"""What every call of a stored session cost, what every fold cost and brought.
+"""The cost of every call of a stored session, and the cost and gain of every fold.
 
-Prices and the share of the cache are those of `foveal replay`. A fold is judged by what each call since would have cost without
-it: the bill as it is, without the newest fold, without the two newest, and so on. The differences are what each fold is worth,
-so that all of them together are the way from the bill without folds to the bill as it is.
+Prices and the share of the cache are those of `foveal replay`. A fold is judged by the cost of each later call without it:
+the bill as it is, without the newest fold, without the two newest, and so on. The differences are the worth of each fold, so
+that all of them add up to the way from the bill without folds to the bill as it is.
 """
 
 import math
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from foveal.analysis.inspect.billing import Billed, billed
-from foveal.analysis.inspect.next_fold import Nearness, nearness
-from foveal.analysis.replay.cost import Bill, bill
+from foveal.analysis.inspect.calls import StoredCall, stored_calls
+from foveal.analysis.inspect.next_fold import NextFold, next_fold_of
+from foveal.analysis.replay.bills import Bill, bill
 from foveal.models.catalogue import ModelFacts, cost_usd
 from foveal.stores.port import Store
 from foveal.values.entry import Fold
@@ -20,51 +20,51 @@ from foveal.values.errors import NotFound
 from foveal.values.fold_cost import FoldEconomics, FoldKind
 
 
-class Reported(msgspec.Struct, frozen=True):
-    """What the provider counted."""
+class ReportedUsage(msgspec.Struct, frozen=True):
+    """The provider's own counts of a call."""
 
     read_tokens: int
     written_tokens: int
     plain_tokens: int
     output_tokens: int
     usd: float | None
-    """Of the input."""
+    """The price of the input."""
 
 
 class CallCost(msgspec.Struct, frozen=True):
-    """What one call costs, by our count."""
+    """The cost of one call, by our count."""
 
     call: int
     model: str
     price_read: float | None
     """USD for a million tokens that come from the cache, in a prompt of this length."""
     price_write: float | None
-    """And for those that do not."""
+    """USD for a million tokens that do not."""
     is_answered: bool
     sent: Bill | None
-    """None if there can have been no prompt: more was mandatory than the budget allows."""
+    """None if no prompt can have been sent: the mandatory content was larger than the budget."""
     everything: Bill
-    """If the whole history were sent for every call."""
+    """The bill if the whole history were sent for every call."""
     output_tokens: int
     output_usd: float | None
     folds: int
-    reported: Reported | None
+    reported: ReportedUsage | None
     is_sendable_whole: bool
-    """Whether the model takes as much as the whole history."""
+    """Whether the whole history fits the model's window."""
 
 
 class FoldCost(msgspec.Struct, frozen=True):
-    """What a fold was decided on, and what it came to."""
+    """The figures that a fold was decided on, and its actual cost and gain."""
 
     call: int
     kind: FoldKind
     reason: str
     saved: int
-    """Tokens that it took out of every prompt since."""
+    """Tokens fewer in every prompt since."""
     rebilled: int
-    """Tokens billed anew, as it was planned."""
+    """Tokens billed anew, as planned."""
     billed_anew: int
-    """Tokens that its own call paid in full more than without it, by our bill."""
+    """Tokens that its own call paid in full beyond those without the fold, by our bill."""
     calls_made: int
     room: int
     growth: float
@@ -78,9 +78,9 @@ class FoldCost(msgspec.Struct, frozen=True):
     """Calls made with it, its own included."""
     tokens_saved: int
     cost_usd: float | None
-    """What its own call cost more than without it; below zero if less."""
+    """The extra cost of its own call; below zero if the call became cheaper."""
     saved_usd: float | None
-    """What the calls after that cost less."""
+    """The savings of the calls after its own."""
     net_usd: float | None
     break_even: int | None
     """The call by which it had paid for itself."""
@@ -89,12 +89,12 @@ class FoldCost(msgspec.Struct, frozen=True):
 
 
 class CostTotals(msgspec.Struct, frozen=True):
-    """All answered calls. `everything_usd - sent_usd` is `folds_usd + others_usd + refused_usd`."""
+    """Sums over all answered calls. `everything_usd - sent_usd` is `folds_usd + others_usd + refused_usd`."""
 
     calls: int
     refused: int
     too_large: int
-    """Calls whose whole history the model would not have taken."""
+    """Calls whose whole history is larger than the model's window."""
     sent_tokens: int
     cached_tokens: int
     sent_usd: float | None
@@ -103,9 +103,9 @@ class CostTotals(msgspec.Struct, frozen=True):
     everything_usd: float | None
     folds_usd: float | None
     others_usd: float | None
-    """Results that were shown shorter from the start, less what tools and words of ours take."""
+    """Savings by results that were shown shorter from the start, less the cost of tools and words that Foveal adds."""
     refused_usd: float | None
-    """What sending everything would have cost at calls for which there was no prompt."""
+    """The cost of sending everything at calls for which there was no prompt."""
     output_tokens: int
     output_usd: float | None
     reported_calls: int
@@ -115,49 +115,53 @@ class CostTotals(msgspec.Struct, frozen=True):
 
 
 class SessionCost(msgspec.Struct, frozen=True):
+    """The cost of a session: every fold, every call, and the sums."""
+
     session: str
     folds: tuple[FoldCost, ...]
     total: CostTotals
     per_call: tuple[CallCost, ...]
 
 
-class OneCost(msgspec.Struct, frozen=True):
-    """One call in detail."""
+class CallCostDetail(msgspec.Struct, frozen=True):
+    """The cost of one call in detail."""
 
     session: str
     cost: CallCost
     last_call: int
-    """The last call that was answered: `since` means until then."""
+    """The last call that was answered: savings since a fold are counted up to it."""
     folds: tuple[FoldCost, ...]
-    near: Nearness | None
-    """None if there was a fold."""
+    near: NextFold | None
+    """The next fold; None if a fold was made for this call."""
 
 
-def session_cost(store: Store, name: str) -> SessionCost:
-    book = _Book()
-    for call in billed(store, name):
+def cost(store: Store, session: str) -> SessionCost:
+    """Return the cost of all calls and folds of a stored session."""
+    book = CostBook()
+    for call in stored_calls(store, session):
         book.enter(call)
-    return SessionCost(name, book.folds(), book.sums(), tuple(book.calls))
+    return SessionCost(session, book.folds(), book.totals(), tuple(book.calls))
 
 
-def one_cost(store: Store, name: str, number: int) -> OneCost:
-    book, near = _Book(), None
-    for call in billed(store, name):
-        book.enter(call)
-        if call.prompt.call == number and call.sent and not call.unfolded:
-            near = nearness(store, call)
-    cost = next((one for one in book.calls if one.call == number), None)
-    if cost is None:
+def call_cost(store: Store, session: str, call: int) -> CallCostDetail:
+    """Return the cost of one call in detail; raise `NotFound` if the session has no prompt for it."""
+    book, near = CostBook(), None
+    for one in stored_calls(store, session):
+        book.enter(one)
+        if one.prompt.call == call and one.sent and not one.unfolded:
+            near = next_fold_of(store, one)
+    found = next((one for one in book.calls if one.call == call), None)
+    if found is None:
         made = f"{book.calls[0].call} to {book.calls[-1].call}"
-        raise NotFound(f"session {name!r} has prompts for the calls {made}; there is none for call {number}")
-    folds = tuple(fold for fold in book.folds() if fold.call == number)
-    return OneCost(name, cost, book.last, folds, near)
+        raise NotFound(f"session {session!r} has prompts for the calls {made}; there is none for call {call}")
+    folds = tuple(fold for fold in book.folds() if fold.call == call)
+    return CallCostDetail(session, found, book.last, folds, near)
 
 
 class _Account:
-    """What one fold has cost and brought so far."""
+    """The cost and gain of one fold so far."""
 
-    def __init__(self, call: Billed, fold: Fold) -> None:
+    def __init__(self, call: StoredCall, fold: Fold) -> None:
         self.call, self.fold, self.stake = call.prompt.call, fold, fold.stake or FoldEconomics("hand")
         self.anew = self.since = 0
         self.cost: float | None = None
@@ -166,7 +170,7 @@ class _Account:
         self.break_even: int | None = None
 
     def enter(self, call: int, made: Bill, without: Bill) -> None:
-        """One more answered call, as it was and as it would have been."""
+        """Add an answered call: its bill as it is, and its bill without the fold."""
         self.since += 1
         gain = _less(without.cost_usd, made.cost_usd)
         if call == self.call:
@@ -185,11 +189,11 @@ class _Account:
     def expected(self) -> int | None:
         if self.break_even is not None or self.net is None or not self.since:
             return None
-        # Before a call has shown it: what is no longer sent would have been read from the cache.
+        # No call has followed yet: assume that the tokens would have been read from the cache.
         gain = self.fold.saved * self.stake.read / 1e6 if self.last is None else self.last
         return self.call + self.since - 1 + math.ceil(-self.net / gain) if gain > 0 else None
 
-    def told(self) -> FoldCost:
+    def figures(self) -> FoldCost:
         fold, stake, is_billed = self.fold, self.stake, self.since > 0
         return FoldCost(
             call=self.call,
@@ -215,8 +219,8 @@ class _Account:
         )
 
 
-class _Book:
-    """The calls so far, and an account for every fold."""
+class CostBook:
+    """The calls of a session so far, and an account for every fold. Enter each call in order."""
 
     def __init__(self) -> None:
         self.calls: list[CallCost] = []
@@ -224,7 +228,7 @@ class _Book:
         self._accounts: list[_Account] = []
         self._others: list[float | None] = []
 
-    def enter(self, call: Billed) -> None:
+    def enter(self, call: StoredCall) -> None:
         self.calls.append(_call_cost(call))
         accounts = [*self._accounts, *(_Account(call, one.fold) for one in reversed(call.unfolded))]
         if call.sent and call.reply_tokens is not None:
@@ -237,9 +241,9 @@ class _Book:
         self._accounts = accounts
 
     def folds(self) -> tuple[FoldCost, ...]:
-        return tuple(account.told() for account in self._accounts)
+        return tuple(account.figures() for account in self._accounts)
 
-    def sums(self) -> CostTotals:
+    def totals(self) -> CostTotals:
         calls = [one for one in self.calls if one.is_answered]
         sents, raws = [one.sent for one in calls if one.sent], [one.everything for one in calls]
         reported = [one for one in calls if one.reported and one.sent]
@@ -264,22 +268,22 @@ class _Book:
         )
 
 
-def _ladder(call: Billed, sent: Bill, older: Sequence[_Account]) -> list[Bill]:
-    """The bill of a call as it was, then without its newest fold, and so on until there is none."""
-    bills, facts = [sent], call.optics.facts
+def _ladder(call: StoredCall, sent: Bill, older: Sequence[_Account]) -> list[Bill]:
+    """Return the bill of a call as it is, then without its newest fold, and so on until no fold is left."""
+    bills, facts = [sent], call.model_setup.facts
     tokens, shared = sent.tokens, call.shared
     for one in call.unfolded:
         tokens, shared = one.tokens, one.shared
         bills.append(bill(facts, tokens, shared))
     for account in reversed(older):
         tokens += account.fold.saved
-        shared += account.fold.saved if shared else 0  # what the cache has forgotten, it has forgotten in either case
+        shared += account.fold.saved if shared else 0  # a cold cache is cold with and without the fold
         bills.append(bill(facts, tokens, shared))
     return bills
 
 
-def _call_cost(call: Billed) -> CallCost:
-    facts, output, tokens = call.optics.facts, call.reply_tokens or 0, call.prompt.tokens
+def _call_cost(call: StoredCall) -> CallCost:
+    facts, output, tokens = call.model_setup.facts, call.reply_tokens or 0, call.prompt.tokens
     return CallCost(
         call=call.prompt.call,
         model=call.prompt.setup.model,
@@ -296,22 +300,22 @@ def _call_cost(call: Billed) -> CallCost:
     )
 
 
-def _reported(call: Billed, facts: ModelFacts) -> Reported | None:
+def _reported(call: StoredCall, facts: ModelFacts) -> ReportedUsage | None:
     usage = call.usage
     if usage is None:
         return None
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
     plain = max(0, usage.input_tokens - read - written)
-    return Reported(read, written, plain, usage.output_tokens, cost_usd(facts, read, written, 0, fresh=plain))
+    return ReportedUsage(read, written, plain, usage.output_tokens, cost_usd(facts, read, written, 0, fresh=plain))
 
 
 def _million(usd: float | None, tokens: int) -> float | None:
-    """The price of a million tokens, from that of a whole prompt: some models cost more above some length."""
+    """Return the price of a million tokens, from the price of a whole prompt: some models cost more above some length."""
     return None if usd is None else round(usd / max(1, tokens) * 1e6, 9)
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """None if one of them is not known: a sum without it would pass for the whole."""
+    """Return the sum; None if a value is not known, since a sum without it would pass for the whole."""
     known = list(values)
     return None if None in known else math.fsum(value for value in known if value is not None)
 

@@ -1,7 +1,4 @@
-"""What became of one entry in one prompt: its line, its folds, its original and what stands for it.
-
-And the other way round: for which entries the prompt's summary stands.
-"""
+"""The history of one entry in one prompt, and the explanation of a whole prompt: its trace, and its summary."""
 
 from collections.abc import Iterator
 
@@ -9,7 +6,7 @@ import msgspec
 
 from foveal import recall
 from foveal.project.facts import SUMMARISED
-from foveal.stores import rows as log
+from foveal.analysis.inspect.stored_session import branch_of, stored_prompt
 from foveal.stores.port import Store
 from foveal.summary.written import summary_in
 from foveal.text.shorten.reference import as_text
@@ -31,7 +28,7 @@ from foveal.values.entry import ToolResult as Result
 from foveal.values.errors import NotFound
 from foveal.values.prompt import Prompt
 from foveal.values.shown import Atom, range_ref
-from foveal.values.trace import TraceLine, lines_of
+from foveal.values.trace import Trace, TraceLine, lines_of
 from foveal.writers.summary_writer import CODE
 
 
@@ -48,44 +45,70 @@ class FoldStep(msgspec.Struct, frozen=True):
     after: int
     rebilled: int
     author: str = ""
-    """Who wrote the prose of the summary, if it is one and somebody did."""
+    """The author of the summary's prose, if the fold is a summary with prose."""
     kind: str = ""
-    """What made it: the budget, a hand, …"""
+    """The cause of the fold: the budget, a hand, …"""
 
 
 class PromptSummary(msgspec.Struct, frozen=True):
-    """The summary of a prompt. There is one, also where pins and requests split what it stands for into ranges."""
+    """The summary of a prompt. There is only one, even where pins and requests split the messages it covers into ranges."""
 
     ranges: tuple[str, ...]
-    """References of what it stands for, oldest first."""
+    """References of the covered ranges, oldest first."""
     covers: tuple[str, ...]
-    """The ids of the messages."""
+    """The ids of the covered messages."""
     raw_tokens: int
     tokens: int
     call: int
     """The call whose prompt it was written for."""
     author: str
-    """Who wrote its prose; `code` if nobody but the engine did."""
+    """The author of its prose; `code` if only the engine wrote it."""
 
 
 class EntryHistory(msgspec.Struct, frozen=True):
+    """One entry in one prompt: its line, its folds, its original and its stand-in."""
+
     session: str
     ref: str
     line: TraceLine
     folds: tuple[FoldStep, ...]
     original: str
     stand_in: str | None
-    """None if it is shown in full."""
+    """None if the entry is shown in full."""
 
 
-def fate_of(store: Store, prompt: Prompt, entry: str, call: int | None) -> EntryHistory:
-    """The fate of the entry whose id begins with `entry`, in this prompt."""
-    branch = _branch(store, prompt)
+class PromptExplanation(msgspec.Struct, frozen=True):
+    """The explanation of a prompt: one line an entry, the summary, and how its tokens were counted."""
+
+    trace: Trace
+    summary: PromptSummary | None
+    counter: str
+    """The name of the token counter."""
+    counter_error: str
+    """How far its counts may be off; empty if they are exact."""
+
+
+def why(store: Store, session: str, call: int | None = None) -> PromptExplanation:
+    """Return the explanation of a call's prompt; of the next one's, if `call` is None."""
+    prompt, setup = stored_prompt(store, session, call)
+    counter = setup.counter
+    return PromptExplanation(
+        trace=prompt.trace,
+        summary=_summary_of(store, prompt, call),
+        counter=counter.counter.name,
+        counter_error="" if counter.exact else counter.error,
+    )
+
+
+def entry_history(store: Store, session: str, entry: str, call: int | None = None) -> EntryHistory:
+    """Return the history of the entry whose id begins with `entry`, up to a call's prompt (the next one's, if None)."""
+    prompt, _ = stored_prompt(store, session, call)
+    branch = branch_of(store, session)
     places = {one.id: i for i, one in enumerate(branch)}
-    found = store.find(prompt.session, entry)
+    found = store.find(session, entry)
     if len(found) != 1:
         many = "several entries begin" if found else "no entry begins"
-        raise NotFound(f"{many} with {entry!r} in session {prompt.session!r}; `foveal why` lists them")
+        raise NotFound(f"{many} with {entry!r} in session {session!r}; `foveal why` lists them")
     name = found[0].id
     atom = next((atom for atom in prompt.atoms if _holds(atom, name, places)), None)
     if atom is None:
@@ -93,14 +116,13 @@ def fate_of(store: Store, prompt: Prompt, entry: str, call: int | None) -> Entry
     line = next(line for line in lines_of((atom,)) if atom.gap or line.entry == name)
     folds = tuple(_steps(branch, places, name, call))
     stand_in = _stand_in(atom, name) if line.shown != "full" else None
-    original = recall.read(store, prompt.session, f"{name}..{name}")
-    return EntryHistory(prompt.session, name[:10], line, folds, original, stand_in)
+    original = recall.read(store, session, f"{name}..{name}")
+    return EntryHistory(session, name[:10], line, folds, original, stand_in)
 
 
-def standing_of(store: Store, prompt: Prompt, call: int | None) -> PromptSummary | None:
-    """What the summary of this prompt stands for; None if it has none."""
+def _summary_of(store: Store, prompt: Prompt, call: int | None) -> PromptSummary | None:
     gaps = [(atom.gap, atom.size.tokens) for atom in prompt.atoms if atom.gap and atom.gap.policy == SUMMARISED]
-    branch = _branch(store, prompt) if gaps else []
+    branch = branch_of(store, prompt.session) if gaps else []
     written = [(at, item) for at, fold in _folds(branch, call) if (item := summary_in(fold))]
     if not written:
         return None
@@ -119,10 +141,6 @@ def standing_of(store: Store, prompt: Prompt, call: int | None) -> PromptSummary
     )
 
 
-def _branch(store: Store, prompt: Prompt) -> list[Entry]:
-    return [log.to_entry(row, prompt.session) for row in log.branch(store.rows(prompt.session))]
-
-
 def _holds(atom: Atom, name: str, places: dict[str, int]) -> bool:
     if atom.gap:
         return places[atom.gap.first] <= places.get(name, -1) <= places[atom.gap.last]
@@ -139,7 +157,7 @@ def _steps(branch: list[Entry], places: dict[str, int], name: str, call: int | N
 
 
 def _folds(branch: list[Entry], call: int | None) -> Iterator[tuple[int, Fold]]:
-    """The folds up to this call's prompt, each with the call that it was made for."""
+    """Yield the folds up to this call's prompt, each with the call that it was made for."""
     calls = 0
     for entry in branch:
         match entry.body:

@@ -1,10 +1,10 @@
-"""How near a fold is, and why an early one was not made."""
+"""The next fold of a session: how near it is, and why an early one was not made."""
 
 from contextlib import suppress
 
 import msgspec
 
-from foveal.analysis.inspect.billing import Billed
+from foveal.analysis.inspect.calls import StoredCall, stored_calls
 from foveal.session.planner import LOOK_EVERY, stale_fold
 from foveal.session.rebuild import entries_at
 from foveal.stores.port import Store
@@ -12,22 +12,22 @@ from foveal.values.errors import OverBudget
 from foveal.values.fold_cost import MARGIN, FoldKind, calls_left
 
 
-class Look(msgspec.Struct, frozen=True):
-    """Whether what is stale was worth a fold of its own."""
+class StaleLook(msgspec.Struct, frozen=True):
+    """The gain and the price of folding the stale results early, which was considered and found too dear."""
 
     kind: FoldKind
     saved: int
     rebilled: int
     calls_without: int
     gain: float
-    """Saved over the calls expected; USD where the price is known."""
+    """Savings over the calls expected; USD where the price is known."""
     price: float
-    """Billed anew, in the same unit. It pays if the gain is more than `sure` times as much."""
+    """The price of billing anew, in the same unit. A fold pays if the gain is more than `sure` times the price."""
     sure: float = MARGIN
 
 
-class Nearness(msgspec.Struct, frozen=True):
-    """How near a fold is."""
+class NextFold(msgspec.Struct, frozen=True):
+    """How near a fold is, at a call without one."""
 
     calls_made: int
     has_folded: bool
@@ -38,20 +38,30 @@ class Nearness(msgspec.Struct, frozen=True):
     growth: float
     calls_until_forced: int
     calls_expected: int
-    """No more than were made: of sessions that have come so far, the median goes on for about as long again."""
+    """Never more than `calls_made`: of sessions that have come this far, the median goes on for about as long again."""
     looked: FoldKind | None
-    """Why stale results were looked for, if they were."""
-    look: Look | None
+    """The occasion on which stale results were looked for; None if they were not."""
+    look: StaleLook | None
     next_look: int
 
 
-def nearness(store: Store, call: Billed) -> Nearness:
-    """For a call without a fold."""
+def next_fold(store: Store, session: str, call: int | None = None) -> NextFold | None:
+    """Return how near the next fold is (at a past call, if named); None if a fold was made for that call or it had no prompt."""
+    found: NextFold | None = None
+    for one in stored_calls(store, session):
+        is_asked = one.reply_tokens is None if call is None else one.prompt.call == call
+        if is_asked and one.sent and not one.unfolded:
+            found = next_fold_of(store, one)
+    return found
+
+
+def next_fold_of(store: Store, call: StoredCall) -> NextFold:
+    """Return how near the next fold is at a call for which none was made."""
     view, limits, made = call.view, call.limits, call.prompt.call - 1
     room, growth = limits.due.tokens - view.size.tokens, round(view.growth, 1)
     looked = _looked(call)
     wait = (LOOK_EVERY - 1 - call.prompt.call) % LOOK_EVERY + 1
-    return Nearness(
+    return NextFold(
         calls_made=made,
         has_folded=view.facts.folds > 0,
         messages=view.size.tokens,
@@ -66,9 +76,9 @@ def nearness(store: Store, call: Billed) -> Nearness:
     )
 
 
-def _looked(call: Billed) -> FoldKind | None:
-    """Why stale results were looked for before this call."""
-    old, new = call.before, call.prompt.setup
+def _looked(call: StoredCall) -> FoldKind | None:
+    """Return the occasion on which stale results were looked for before this call; None if they were not."""
+    old, new = call.previous_setup, call.prompt.setup
     if call.is_cold:
         return "cold"
     if old and (old.model, old.tools) != (new.model, new.tools):
@@ -76,14 +86,18 @@ def _looked(call: Billed) -> FoldKind | None:
     return "early" if (call.prompt.call - 1) % LOOK_EVERY == LOOK_EVERY - 1 else None
 
 
-def _look(store: Store, call: Billed, kind: FoldKind) -> Look | None:
+def _look(store: Store, call: StoredCall, kind: FoldKind) -> StaleLook | None:
     fold = None
-    with suppress(OverBudget):  # nothing more can go, stale or not
+    with suppress(OverBudget):  # nothing more can be folded, stale or not
         name = call.prompt.session
         fold = stale_fold(
-            call.view, call.limits, call.optics, kind=kind, originals=lambda places: entries_at(store, name, places)
+            call.view,
+            call.limits,
+            call.model_setup,
+            kind=kind,
+            originals=lambda places: entries_at(store, name, places),
         )
     if fold is None or fold.stake is None:
         return None
     gain, price = fold.stake.gain(fold.saved) / 1e6, fold.stake.price(fold.rebilled) / 1e6
-    return Look(kind, fold.saved, fold.rebilled, fold.stake.calls, gain, price)
+    return StaleLook(kind, fold.saved, fold.rebilled, fold.stake.calls, gain, price)

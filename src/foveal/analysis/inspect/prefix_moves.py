@@ -1,28 +1,25 @@
-"""Who moved the prefix between two calls, and what that cost.
+"""Changes to the cached prefix between two calls, their causes and their price.
 
-A provider bills what a prompt shares with the one before it, from the first byte on, at a fraction. Whatever changes a byte
-makes everything behind it be billed anew. The log holds every such change: folds with their price, other tools or another
-model, fences that came or went among the messages, pins and rewinds.
+A provider bills the part that a prompt shares with the one before it, from the first byte on, at a fraction of the price. A
+changed byte makes everything behind it be billed anew. The log records every cause of such a change: folds with their price,
+other tools or another model, fences that came or went among the messages, pins and rewinds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
 
-from foveal.analysis.inspect.stored import stored_prompt
-from foveal.models.catalogue import cost_usd
-from foveal.session.model_setup import ModelSetup
-from foveal.stores import rows as log
-from foveal.stores.port import Store
 from foveal.values.blocks import blocks_after
-from foveal.values.entry import ATTACHED, Block, Body, Entry, Fold, Message, Pin, Rewind, Setup, Unpin
+from foveal.models.catalogue import ModelFacts, cost_usd
+from foveal.values.entry import Block, Body, Fold, Pin, Rewind, Setup, Unpin
 from foveal.values.prompt import Prompt
 from foveal.values.shown import Atom
 
 
-class Mover(msgspec.Struct, frozen=True):
-    """One change of what was sent before, and the tokens behind it that were sent before as well."""
+class PrefixMove(msgspec.Struct, frozen=True):
+    """One change to the cached prefix, and how many already sent tokens follow it."""
 
     who: str
     """`fold`, `tools`, `model`, `setup`, `fence`, `pin`, `rewind` or `repair`."""
@@ -31,79 +28,82 @@ class Mover(msgspec.Struct, frozen=True):
     usd: float | None = None
 
 
-class Moved(msgspec.Struct, frozen=True):
-    """What moved the prefix of a call. Behind the first change everything is billed anew, and that once."""
+class PrefixMoves(msgspec.Struct, frozen=True):
+    """All changes to the prefix of one call. Everything behind the first change is billed anew, once."""
 
     session: str
     call: int
-    movers: tuple[Mover, ...]
+    movers: tuple[PrefixMove, ...]
     tokens: int
     usd: float | None
-    """More than if the tokens had come from the provider's cache; None where a price is not known."""
+    """The price less that of the same tokens from the provider's cache; None where a price is not known."""
     sent: int
 
 
-class _Call(msgspec.Struct, frozen=True):
-    """A prompt, what stood beside it, and what was logged for it since the reply before."""
+class PromptState(msgspec.Struct, frozen=True):
+    """A prompt, the blocks of its side context, and the marks that were logged for it since the last reply."""
 
     prompt: Prompt
     blocks: tuple[Block, ...]
     marks: tuple[Body, ...]
     request: int
-    """Which atom is the current request."""
+    """The position of the current request among the atoms."""
+
+    @classmethod
+    def of(
+        cls, prompt: Prompt, blocks: tuple[Block, ...], marks: Sequence[Body], attached: Collection[str]
+    ) -> "PromptState":
+        """Return the state of a prompt. Entries whose id is in `attached` are files, not requests of the user."""
+        atoms = prompt.atoms
+        last = range(len(atoms) - 1, -1, -1)
+        request = next((i for i in last if atoms[i].kind == "user" and atoms[i].first not in attached), 0)
+        return cls(prompt, blocks, tuple(marks), request)
 
 
-def moved(store: Store, name: str, call: int | None) -> Moved:
-    """What moved the prefix between this call and the one before it."""
-    prompt, optics = stored_prompt(store, name, call)
-    branch = [log.to_entry(row, name) for row in log.branch(store.rows(name))]
-    movers: list[Mover] = []
-    if prompt.call > 1:
-        before, _ = stored_prompt(store, name, prompt.call - 1)
-        movers = list(_movers(_of(before, branch), _of(prompt, branch)))
-    priced = tuple(msgspec.structs.replace(one, usd=_usd(optics, one.tokens)) for one in movers)
-    tokens = max((one.tokens for one in movers), default=0)
-    return Moved(prompt.session, prompt.call, priced, tokens, _usd(optics, tokens), prompt.tokens)
+_KnownIds = Callable[[], set[str]]
+"""Returns the ids of all entries that the call before had sent. Called only where something moved: the set is large."""
 
 
-def _of(prompt: Prompt, branch: Sequence[Entry]) -> _Call:
-    replies = [i for i, one in enumerate(branch) if isinstance(one.body, Message) and one.body.role == "assistant"]
-    start = replies[prompt.call - 2] if prompt.call > 1 else 0
-    end = replies[prompt.call - 1] if prompt.call <= len(replies) else len(branch)
-    attached = {one.id for one in branch if one.author == ATTACHED}
-    asks = (i for i, atom in enumerate(prompt.atoms) if atom.kind == "user" and atom.first not in attached)
-    marks = tuple(one.body for one in branch[start:end])
-    return _Call(prompt, blocks_after(branch[:end]), marks, max(asks, default=0))
+def priced(prompt: Prompt, moves: Sequence[PrefixMove], facts: ModelFacts) -> PrefixMoves:
+    """Return the moves of a prompt with their prices for the model."""
+    with_usd = tuple(msgspec.structs.replace(one, usd=_usd(facts, one.tokens)) for one in moves)
+    tokens = max((one.tokens for one in moves), default=0)
+    return PrefixMoves(prompt.session, prompt.call, with_usd, tokens, _usd(facts, tokens), prompt.tokens)
 
 
-def _movers(before: _Call, now: _Call) -> Iterator[Mover]:
-    known = {item.id for atom in before.prompt.atoms for item in atom.items}
+def moves_between(before: PromptState, now: PromptState) -> Iterator[PrefixMove]:
+    """Yield the changes to the prefix from one prompt to the next, without prices."""
+
+    @cache
+    def known() -> set[str]:
+        return {item.id for atom in before.prompt.atoms for item in atom.items}
+
+    place = _first_change(before.prompt.atoms, now.prompt.atoms)
     found = [
-        *_setups(before.prompt.setup, now.prompt, known),
-        *_marks(now, before, known),
-        *_fences(before, now, known),
+        *_setup_moves(before.prompt.setup, now.prompt, known),
+        *_mark_moves(now, place, known),
+        *_fence_moves(before, now, known),
     ]
     yield from found
-    place = _first_change(before.prompt.atoms, now.prompt.atoms)
     if place is not None and not any(one.who in ("fold", "model", "setup", "pin") for one in found):
         what = f"entry {now.prompt.atoms[place].first[:10]} is shown in another way: more of it came later"
-        yield Mover("repair", what, _behind(now.prompt.atoms, place, known))
+        yield PrefixMove("repair", what, _behind(now.prompt.atoms, place, known))
 
 
-def _setups(old: Setup, now: Prompt, known: set[str]) -> Iterator[Mover]:
-    new, everything = now.setup, now.setup.tools_tokens + _behind(now.atoms, 0, known)
+def _setup_moves(old: Setup, now: Prompt, known: _KnownIds) -> Iterator[PrefixMove]:
+    new = now.setup
     if (old.model, old.dialect) != (new.model, new.dialect):
         what = f"{old.model} ({old.dialect}) became {new.model} ({new.dialect})"
-        yield Mover("model", what, everything)
+        yield PrefixMove("model", what, new.tools_tokens + _behind(now.atoms, 0, known))
     elif old.tools != new.tools:
-        yield Mover("tools", _tools(old.tools, new.tools), everything)
+        yield PrefixMove("tools", _tool_changes(old.tools, new.tools), new.tools_tokens + _behind(now.atoms, 0, known))
     elif (old.policy, old.retention) != (new.policy, new.retention):
         what = "the policy was changed" if old.policy != new.policy else "the retention of tools was changed"
-        yield Mover("setup", what, 0)
+        yield PrefixMove("setup", what, 0)
 
 
-def _tools(old: str, new: str) -> str:
-    tables = [{_name(tool): tool for tool in msgspec.json.decode(text)} for text in (old, new)]
+def _tool_changes(old: str, new: str) -> str:
+    tables = [{_tool_name(tool): tool for tool in msgspec.json.decode(text)} for text in (old, new)]
     was, now = tables
     changes = {
         "came": sorted(now.keys() - was.keys()),
@@ -113,29 +113,31 @@ def _tools(old: str, new: str) -> str:
     return "; ".join(f"{verb}: {', '.join(names)}" for verb, names in changes.items() if names) or "another order"
 
 
-def _name(tool: dict[str, Any]) -> str:
+def _tool_name(tool: dict[str, Any]) -> str:
     return str(tool.get("function", tool).get("name") or tool.get("type"))
 
 
-def _marks(now: _Call, before: _Call, known: set[str]) -> Iterator[Mover]:
-    atoms, place = now.prompt.atoms, _first_change(before.prompt.atoms, now.prompt.atoms)
+def _mark_moves(now: PromptState, place: int | None, known: _KnownIds) -> Iterator[PrefixMove]:
     for mark in now.marks:
         match mark:
             case Fold():
                 policies = ", ".join(dict.fromkeys(item.policy for item in mark.items))
-                yield Mover("fold", f"{mark.reason} ({policies})", mark.rebilled)
+                yield PrefixMove("fold", f"{mark.reason} ({policies})", mark.rebilled)
             case Pin() | Unpin() if place is not None:
                 verb = "pinned" if isinstance(mark, Pin) else "unpinned"
-                yield Mover("pin", f"{mark.tool or mark.entry[:10]} was {verb}", _behind(atoms, place, known))
+                behind = _behind(now.prompt.atoms, place, known)
+                yield PrefixMove("pin", f"{mark.tool or mark.entry[:10]} was {verb}", behind)
             case Rewind(reason):
-                yield Mover("rewind", reason or "what came after it is another branch now", 0)
+                yield PrefixMove("rewind", reason or "what came after it is another branch now", 0)
             case _:
                 pass
 
 
-def _fences(before: _Call, now: _Call, known: set[str]) -> Iterator[Mover]:
-    """Fences among what was sent before that came, went, changed or moved on. The tail moves nothing."""
-    was, new = (_homes(call) for call in (before, now))
+def _fence_moves(before: PromptState, now: PromptState, known: _KnownIds) -> Iterator[PrefixMove]:
+    """Yield the fences among already sent messages that came, went, changed or moved on. Those at the tail move nothing."""
+    was, new = (_homes(state) for state in (before, now))
+    if was == new:
+        return
     atoms = now.prompt.atoms
     places = {atom.first: i for i, atom in enumerate(atoms)}
     for key in dict.fromkeys((*was, *new)):
@@ -145,50 +147,53 @@ def _fences(before: _Call, now: _Call, known: set[str]) -> Iterator[Mover]:
         block = (this or old or ("", now.blocks[0]))[1]
         verb = "came" if old is None else "went" if this is None else "moved on" if old[1] == this[1] else "changed"
         first = min(places.get(home[0], 0) for home in (old, this) if home)
-        # What was not sent before cannot be moved by what comes with it.
+        # A fence in front of nothing but new entries moves nothing that was sent before.
         if tokens := _behind(atoms, first, known):
-            yield Mover("fence", f"{block.name} {verb} ({block.placement})", tokens)
+            yield PrefixMove("fence", f"{block.name} {verb} ({block.placement})", tokens)
 
 
-def _homes(call: _Call) -> dict[tuple[str, int], tuple[str, Block]]:
-    """Each fence beside a message, by its name and number, with the first entry of the atom that it stands beside."""
-    kinds = [atom.kind for atom in call.prompt.atoms]
-    results = max((i for i, kind in enumerate(kinds) if kind == "tools"), default=call.request)
+def _homes(state: PromptState) -> dict[tuple[str, int], tuple[str, Block]]:
+    """Return each fence that is placed at a message, by its name and number, with the first entry of that atom."""
+    if not state.blocks:
+        return {}
+    kinds = [atom.kind for atom in state.prompt.atoms]
+    results = max((i for i, kind in enumerate(kinds) if kind == "tools"), default=state.request)
     homes = {
         "after_system": kinds.count("system"),
-        "before_request": call.request,
-        "after_request": call.request,
+        "before_request": state.request,
+        "after_request": state.request,
         "after_result": results,
     }
     found: dict[tuple[str, int], tuple[str, Block]] = {}
-    for block in call.blocks:
+    for block in state.blocks:
         place = homes.get(block.placement, len(kinds))
         if place < len(kinds):
             number = sum(name == block.name for name, _ in found)
-            found[block.name, number] = call.prompt.atoms[place].first, block
+            found[block.name, number] = state.prompt.atoms[place].first, block
     return found
 
 
 def _first_change(before: Sequence[Atom], now: Sequence[Atom]) -> int | None:
-    """The first atom of `now` that is not what stood in its place before; None if there are only more of them."""
+    """Return the position of the first atom that differs; None if `now` only has more atoms."""
     for place, (old, new) in enumerate(zip(before, now, strict=False)):
-        if _sent(old) != _sent(new):
+        if old is not new and _sent(old) != _sent(new):
             return place
     return None
 
 
 def _sent(atom: Atom) -> object:
-    """What of an atom reaches the provider."""
+    """Return the part of an atom that reaches the provider."""
     parts = [(item.role, [shown.part for shown in item.shown]) for item in atom.items]
     return atom.gap.text if atom.gap else (parts, atom.wire_ids, [answer is None for answer in atom.answers])
 
 
-def _behind(atoms: Sequence[Atom], place: int, known: set[str]) -> int:
-    """The tokens from this place on that were sent before, in whatever form."""
-    old = (atom for atom in atoms[place:] if atom.gap or any(item.id in known for item in atom.items))
+def _behind(atoms: Sequence[Atom], place: int, known: _KnownIds) -> int:
+    """Return the tokens of all atoms from this place on that were sent before, in any form."""
+    ids = known()
+    old = (atom for atom in atoms[place:] if atom.gap or any(item.id in ids for item in atom.items))
     return sum(atom.size.tokens for atom in old)
 
 
-def _usd(optics: ModelSetup, tokens: int) -> float | None:
-    anew, cached = (cost_usd(optics.facts, *split, 0) for split in ((0, tokens), (tokens, 0)))
+def _usd(facts: ModelFacts, tokens: int) -> float | None:
+    anew, cached = (cost_usd(facts, *split, 0) for split in ((0, tokens), (tokens, 0)))
     return None if anew is None or cached is None else anew - cached

@@ -1,4 +1,4 @@
-"""The bundled session, and what a newcomer is told about its replay."""
+"""The bundled session, and the text about its replay for newcomers."""
 
 from collections.abc import Iterator
 from importlib import resources
@@ -13,7 +13,7 @@ _FILE = "demo.jsonl.gz"
 
 
 def demo_recording() -> Recording:
-    """A coding agent at work on a small bookkeeping program: real tools, real outputs."""
+    """Return the recording: a coding agent at work on a small bookkeeping program, with real tools and outputs."""
     with resources.as_file(resources.files("foveal.analysis.replay") / _FILE) as path:
         for recording in read(path):
             return recording
@@ -29,7 +29,7 @@ def intro(recording: Recording, replay: Replay) -> str:
 
 
 def comparison(replay: Replay) -> list[tuple[str, str, str, str]]:
-    """Both ways to run the session, side by side, with what to make of the difference."""
+    """Return both ways to run the session, side by side, each with a remark on the difference."""
     sums = totals([replay])
     return [
         ("tokens sent", f"{sums.raw_tokens:,}", f"{sums.sent_tokens:,}", gain(sums)),
@@ -49,7 +49,7 @@ def footnote(sums: Totals) -> str:
 
 
 def saving_texts(replay: Replay) -> Iterator[tuple[str, str]]:
-    """For each of the largest savings: what it is worth, and what it was."""
+    """Yield the worth and the description of each of the largest savings."""
     for saving in replay.savings:
         worth = f"{saving.tokens:,} tokens not sent again over {saving.calls} calls"
         yield worth, f"{saving.what[0].upper()}{saving.what[1:]}: {saving.how}. Why: {saving.why}."

@@ -1,7 +1,7 @@
-"""Replaying a recorded session: what would the engine have sent for each of its model calls, and at what price?
+"""Replay of a recorded session: the prompt that Foveal would have sent for each model call, and its price.
 
 For every assistant message of the recording the engine is asked for the prompt, then the recorded message is appended. Two bills
-run side by side: `sent` is Foveal's, `raw` is the same session with its whole history sent each time.
+run side by side: `sent` is Foveal's, `raw` is that of the same session with its whole history sent each time.
 """
 
 import hashlib
@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 
 from foveal.analysis.recordings.recording import Recording
-from foveal.analysis.replay.cost import Bill, bill
+from foveal.analysis.replay.bills import Bill, WholeHistory, bill, shared_tokens
 from foveal.analysis.replay.savings import Saving, Savings
-from foveal.analysis.replay.whole import WholeHistory
 from foveal.dialects.tools import read_tools
 from foveal.models.catalogue import ModelFacts, find
 from foveal.models.counters import ModelCounter, counter_for
@@ -29,11 +28,11 @@ from foveal.values.prompt import Prompt
 from foveal.values.trace import PROMPT_TOKENS
 
 DEFAULT_MODEL = "gpt-5"
-"""Counted exactly and priced with cache reads: what a recording without a model is replayed as."""
+"""The model of a recording that names none: its tokens are counted exactly, and its prices include cache reads."""
 
 
 class ReplayedFold(msgspec.Struct, frozen=True):
-    """What a fold did, without its stand-ins."""
+    """The figures of a fold, without its stand-ins."""
 
     items: int
     before: int
@@ -50,15 +49,15 @@ class ReplayedCall(msgspec.Struct, frozen=True):
     sent: Bill | None
     """None if the call was refused."""
     output_tokens: int = 0
-    """What the recorded reply takes."""
+    """Tokens of the recorded reply."""
     refused: str = ""
     moved: bool = False
-    """Whether something that the prompt before it had sent is gone or changed."""
+    """Whether a part of the prompt before it is missing or changed."""
     fold: ReplayedFold | None = None
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """What a policy makes of one recording."""
+    """All calls of one recording under a policy, with their bills."""
 
     session: str
     source: str
@@ -75,7 +74,7 @@ class Replay(msgspec.Struct, frozen=True):
 
 
 OnPrompt = Callable[[int, Prompt | None, str], None]
-"""Told of each call: its number, the prompt, or why it was refused."""
+"""Called for each model call with its number and the prompt, or the reason why it was refused."""
 
 
 def replay(
@@ -88,7 +87,7 @@ def replay(
     store: Store | None = None,
     on_prompt: OnPrompt = lambda number, prompt, refused: None,
 ) -> Replay:
-    """Replay one recording through a session of its own, as its own model if nothing else is said and its price is known."""
+    """Replay a recording through a session of its own; as the recorded model, unless `model` is given or its price unknown."""
     policy = policy or Policy()
     name, notes = _model(recording, model, policy)
     with warnings.catch_warnings():
@@ -139,7 +138,7 @@ class _Run:
                 number += 1
                 yield self._call(number, self.session.view.projection.measure.message(step.message))
             entry = self.session.append(step.message)
-            self.savings.kept(entry.id, step.message, number)
+            self.savings.append(entry.id, step.message, number)
 
     def _call(self, number: int, output: int) -> ReplayedCall:
         prompt, refused = None, ""
@@ -150,7 +149,7 @@ class _Run:
         self.on_prompt(number, prompt, refused)
         if prompt is None:
             return ReplayedCall(number, self._raw_bill(None), None, output, refused)
-        self.savings.sent(prompt)
+        self.savings.send(prompt)
         shared, before = shared_tokens(self._before, prompt), self._before
         self._before = prompt
         moved = before is not None and shared < before.tokens - PROMPT_TOKENS
@@ -167,7 +166,7 @@ class _Run:
 
 
 def _model(recording: Recording, model: str | None, policy: Policy) -> tuple[str, list[str]]:
-    """The model to replay as, and why it is not the recorded one."""
+    """Return the model to replay as, and notes on why it is not the recorded one."""
     name = model or recording.model or DEFAULT_MODEL
     facts = find(name, policy.models)
     if facts.known:
@@ -186,7 +185,7 @@ def _counting_notes(optics: ModelSetup) -> list[str]:
 
 
 def _bill_notes(calls: Sequence[ReplayedCall], facts: ModelFacts) -> list[str]:
-    """What the comparison of the two bills leaves open."""
+    """Return notes on calls that make the two bills hard to compare."""
     notes: list[str] = []
     if beyond := sum(call.raw.tokens > facts.max_input for call in calls):
         notes.append(
@@ -197,20 +196,8 @@ def _bill_notes(calls: Sequence[ReplayedCall], facts: ModelFacts) -> list[str]:
     return notes
 
 
-def shared_tokens(before: Prompt | None, now: Prompt) -> int:
-    """How many leading tokens two prompts have in common, atom by atom."""
-    if before is None or before.setup.tools != now.setup.tools or before.setup.model != now.setup.model:
-        return 0
-    tokens = now.setup.tools_tokens
-    for old, new in zip(before.atoms, now.atoms, strict=False):
-        if old is not new and old != new:
-            break
-        tokens += new.size.tokens
-    return tokens
-
-
 def usable_tools(recording: Recording) -> tuple[list[dict[str, Any]], list[str]]:
-    """The recorded tools that can be offered. Recorders list what was called, and models call what does not exist."""
+    """Return the recorded tools that can be offered. Recorders list called tools, and models call tools that do not exist."""
     usable: list[dict[str, Any]] = []
     for tool in msgspec.json.decode(recording.tools, type=list[dict[str, Any]]):
         try:
@@ -225,7 +212,7 @@ def usable_tools(recording: Recording) -> tuple[list[dict[str, Any]], list[str]]
 
 
 def ids_from(seed: str) -> Callable[[], str]:
-    """Ids that are the same in every replay of the same recording."""
+    """Return a source of ids that are the same in every replay of the same recording."""
     numbers = count()
 
     def new_id() -> str:

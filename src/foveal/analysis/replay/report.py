@@ -1,4 +1,4 @@
-"""Replays in numbers that a person can compare: totals, and how they are written."""
+"""Replays in numbers to compare: totals, tables, and the format of numbers."""
 
 import re
 from collections import Counter
@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"(?<![\w.-])\d[\d,]*(?![\w.])")
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """One replay or many, added up. Costs are whole bills, recorded output included; None where a price is unknown."""
+    """The sums of one replay or many. Costs are whole bills, recorded output included; None where a price is unknown."""
 
     sessions: int
     calls: int
@@ -32,7 +32,7 @@ class Totals(msgspec.Struct, frozen=True):
 
     @property
     def cached_share(self) -> float | None:
-        """How much of the sent input the provider's cache would have had; None if nothing was sent."""
+        """The share of the sent input that the provider's cache would have had; None if nothing was sent."""
         return self.cached_tokens / self.sent_tokens if self.sent_tokens else None
 
     @property
@@ -89,7 +89,7 @@ def _output_usd(replay: Replay, tokens: int) -> float | None:
 
 
 def _sum_known(values: Iterable[float | None]) -> float | None:
-    """The sum; None if one of the values is unknown, since a sum without it would pass for the whole."""
+    """Return the sum; None if a value is unknown, since a sum without it would pass for the whole."""
     total_usd = 0.0
     for value in values:
         if value is None:
@@ -99,12 +99,12 @@ def _sum_known(values: Iterable[float | None]) -> float | None:
 
 
 def others(replay: Replay, sums: Totals) -> int:
-    """Tokens not sent beyond those of the savings that are named."""
+    """Return the tokens that were not sent, beyond those of the named savings."""
     return max(0, sums.raw_tokens - sums.sent_tokens - sum(saving.tokens for saving in replay.savings))
 
 
 def note_lines(replays: Sequence[Replay]) -> list[str]:
-    """Every note once, with the number of sessions that it is about; notes that differ in a number only are one."""
+    """Return every note once, with the number of sessions that it is about; notes that differ in a number only are one."""
     if len(replays) == 1:
         return list(dict.fromkeys(replays[0].notes))
     alike: dict[str, Counter[str]] = {}
@@ -118,7 +118,7 @@ def note_lines(replays: Sequence[Replay]) -> list[str]:
 
 
 def document(replays: Sequence[Replay], errors: Sequence[str] = ()) -> dict[str, Any]:
-    """Everything, for programs."""
+    """Return all replays as one document for programs."""
     return {
         "sessions": [_session_document(replay) for replay in replays],
         "total": _totals_document(totals(replays)),
@@ -156,7 +156,7 @@ HEAD = ("session", "calls", "raw", "sent", "cached", "moves", "cost raw", "cost 
 
 
 def cells(name: str, sums: Totals) -> tuple[str, ...]:
-    """One line of the table, under `HEAD`."""
+    """Return one line of the table, under `HEAD`."""
     return (
         name,
         f"{sums.calls:,}",
@@ -172,7 +172,7 @@ def cells(name: str, sums: Totals) -> tuple[str, ...]:
 
 
 def short(tokens: int) -> str:
-    """A count in at most five characters."""
+    """Return a count in at most five characters."""
     if tokens < 10_000:
         return f"{tokens:,}"
     for unit, name in ((1_000, "k"), (1_000_000, "M"), (1_000_000_000, "G")):
@@ -193,7 +193,7 @@ def usd(amount: float | None) -> str:
 
 
 def gain(sums: Totals) -> str:
-    """How many tokens fewer, in words; empty where calls were refused, since what is not sent at all is no gain."""
+    """Return how many tokens fewer, in words; empty where calls were refused, since an unsent call is no gain."""
     return "" if sums.refusals else less(sums.raw_tokens, sums.sent_tokens)
 
 
@@ -202,7 +202,7 @@ def gain_usd(sums: Totals) -> str:
 
 
 def less(before: float | None, after: float | None) -> str:
-    """How much smaller the second is, in words."""
+    """Return how much smaller the second number is, in words."""
     if before is None or after is None or not before:
         return ""
     change = 1 - after / before

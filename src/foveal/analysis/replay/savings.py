@@ -1,6 +1,6 @@
-"""Which parts of a session were not sent again and again, and what that was worth.
+"""The largest savings of a replay: parts that were folded, and the tokens that were not sent for them again.
 
-A part's saving is what it would have taken in full, less what its stand-in took, added up over the calls that followed. A part
+A part's saving is its size in full, less the size of its stand-in, added up over the calls that followed. A part
 may be folded more than once (cut, then one line, then covered with its neighbours); all of it is one saving.
 """
 
@@ -15,7 +15,7 @@ from foveal.values.shown import Item, short_ref
 
 _GIST_CHARS = 64
 _TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "name")
-"""Arguments that say what a call was about, in the order in which they are looked for."""
+"""Arguments that describe a call best, in the order in which they are looked for."""
 
 _WHY = {
     "shorten": "it is large: the lines that say most stay, the rest can be recalled",
@@ -33,21 +33,21 @@ _WHY = {
 
 
 class Saving(msgspec.Struct, frozen=True):
-    """One part that was not sent in full again and again."""
+    """One part that was folded and not sent in full again."""
 
     what: str
     how: str
-    """What became of it, step by step."""
+    """Its folds, step by step."""
     why: str
-    """The reason of the first step, for somebody who does not know the policies."""
+    """The reason of the first step, for readers who do not know the policies."""
     ref: str
     tokens: int
     """Tokens not sent, added up over the calls that followed."""
     calls: int
 
 
-class _Fate:
-    """One part since it was first folded."""
+class _PartHistory:
+    """The history of one part since it was first folded."""
 
     __slots__ = ("raw", "saved", "shown", "since", "start", "steps")
 
@@ -81,23 +81,23 @@ class Savings:
         self._log: list[_Logged] = []
         self._place: dict[str, int] = {}
         self._sizes: dict[str, tuple[int, ...]] = {}
-        self._fates: dict[tuple[str, int], _Fate] = {}
+        self._histories: dict[tuple[str, int], _PartHistory] = {}
 
-    def kept(self, entry: str, message: Message, call: int) -> None:
-        """This message was appended after the given call."""
+    def append(self, entry: str, message: Message, call: int) -> None:
+        """Take a message that was appended after the given call."""
         self._place[entry] = len(self._log)
         self._log.append(_Logged(entry, message, call))
 
-    def sent(self, prompt: Prompt) -> None:
-        """This prompt was built; `prompt.fold` is what had to be folded for it."""
+    def send(self, prompt: Prompt) -> None:
+        """Take the next prompt, with the fold that was made for it."""
         for item in self._new_items(prompt):
             self._sizes[item.id] = tuple(shown.raw_tokens for shown in item.shown)
         if prompt.fold:
             self._fold(prompt.call, prompt.fold)
 
     def top(self, calls: int, most: int = 3) -> tuple[Saving, ...]:
-        """The largest, after this many calls."""
-        worth = ((fate.saved_until(calls + 1), key) for key, fate in self._fates.items())
+        """Return the largest savings, after this many calls."""
+        worth = ((history.saved_until(calls + 1), key) for key, history in self._histories.items())
         best = sorted(((tokens, self._place[key[0]], key) for tokens, key in worth), key=lambda x: (-x[0], x[1]))
         return tuple(self._saving(key, tokens, calls) for tokens, _, key in best[:most] if tokens > 0)
 
@@ -112,22 +112,22 @@ class Savings:
         for item in fold.items:
             match item:
                 case PartFold(entry, part, level, _, tokens, policy):
-                    self._fate(entry, part, call).turn(call, tokens, (_step(level, tokens), policy))
+                    self._history(entry, part, call).turn(call, tokens, (_step(level, tokens), policy))
                 case RangeFold(first, last, _, _, _, policy):
                     self._cover(call, self._place[first], self._place[last], policy)
 
     def _cover(self, call: int, first: int, last: int, policy: str) -> None:
         for entry, message, _ in self._log[first : last + 1]:
             for part in range(len(message.parts)):
-                fate = self._fate(entry, part, call)
-                if fate.shown or not fate.steps:
-                    fate.turn(call, 0, ("covered with the messages around it", policy))
+                history = self._history(entry, part, call)
+                if history.shown or not history.steps:
+                    history.turn(call, 0, ("covered with the messages around it", policy))
 
-    def _fate(self, entry: str, part: int, call: int) -> _Fate:
+    def _history(self, entry: str, part: int, call: int) -> _PartHistory:
         key = entry, part
-        if key not in self._fates:
-            self._fates[key] = _Fate(self._raw(entry, part), call)
-        return self._fates[key]
+        if key not in self._histories:
+            self._histories[key] = _PartHistory(self._raw(entry, part), call)
+        return self._histories[key]
 
     def _raw(self, entry: str, part: int) -> int:
         if entry in self._sizes:
@@ -136,12 +136,12 @@ class Savings:
         return self._measure(msgspec.structs.replace(message, parts=(message.parts[part],)))
 
     def _saving(self, key: tuple[str, int], tokens: int, calls: int) -> Saving:
-        fate, place = self._fates[key], self._place[key[0]]
+        history, place = self._histories[key], self._place[key[0]]
         _, message, call = self._log[place]
-        what = f"the {fate.raw:,}-token {_label(message, message.parts[key[1]], self._log[:place])} (call {call})"
-        how = ", ".join(f"{step} at call {at}" for at, step, _ in fate.steps)
-        why = _WHY.get(fate.steps[0][2], fate.steps[0][2])
-        return Saving(what, how, why, short_ref(*key), tokens, calls - fate.start + 1)
+        what = f"the {history.raw:,}-token {_label(message, message.parts[key[1]], self._log[:place])} (call {call})"
+        how = ", ".join(f"{step} at call {at}" for at, step, _ in history.steps)
+        why = _WHY.get(history.steps[0][2], history.steps[0][2])
+        return Saving(what, how, why, short_ref(*key), tokens, calls - history.start + 1)
 
 
 def _step(level: str, tokens: int) -> str:
@@ -176,7 +176,7 @@ def _call_of(call_id: str, before: Sequence[_Logged]) -> ToolCall | None:
 
 
 def _gist(call: ToolCall) -> str:
-    """The call as a person would write it down: `bash: python -m unittest`."""
+    """Return the call as a person would write it down: `bash: python -m unittest`."""
     try:
         given = msgspec.json.decode(call.arguments, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):

@@ -1,19 +1,18 @@
-"""Which policy suits these sessions: the default with other numbers, chosen by replaying them.
+"""Tuning: the policy that suits some sessions, chosen by replaying them under variants of the default.
 
 tuning = tune(cases, budget=32_000, prices=price_list("claude-sonnet-4-5"))
 print(advice(tuning))
 Path("policy.toml").write_text(policy_file(tuning))
 """
 
-from foveal.analysis.tune.choosing import TunedChoice
-from foveal.analysis.tune.curve import curve
+from foveal.analysis.tune.choice import TunedChoice
+from foveal.analysis.tune.cross_validation import HeldOut, HeldOutGap
 from foveal.analysis.tune.grid import GRIDS, Grid, Variant
-from foveal.analysis.tune.held_out import HeldOut, HeldOutGap
-from foveal.analysis.tune.measuring import Cell, TunePoint, price_list
-from foveal.analysis.tune.picking import PickRule
+from foveal.analysis.tune.pick_rule import PickRule
+from foveal.analysis.tune.points import Cell, TunePoint, price_list
 from foveal.analysis.tune.policy_file import policy_file
-from foveal.analysis.tune.tuning import Tried, Tuning, tune
-from foveal.analysis.tune.words import HEAD, advice, cells, document
+from foveal.analysis.tune.report import HEAD, advice, cells, curve, document
+from foveal.analysis.tune.tune import Tried, Tuning, tune
 
 __all__ = [
     "GRIDS",

@@ -1,7 +1,7 @@
-"""The policies that are tried: the default, and what can be said about it in shares of the budget.
+"""The policies that tuning tries: the default, and variants of it in shares of the budget.
 
-Every one of them is the default with a few numbers changed, so that what is learned about one holds for its neighbours, and
-so that a file that names the numbers is all that has to be kept.
+Each is the default with a few numbers changed, so that findings about one hold for its neighbours, and so that a file with
+these numbers describes it completely.
 """
 
 from collections.abc import Mapping
@@ -17,27 +17,27 @@ _SUMMARISE = next((stage for stage in DEFAULT_STAGES if isinstance(stage, Summar
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """One point of the grid. What is left out is as in the default policy."""
+    """One point of the grid. All other numbers are those of the default policy."""
 
     target: float = TARGET_SHARE
-    """What a fold goes down to, as a share of the budget."""
+    """The target of a fold, as a share of the budget."""
     share: float = _SUMMARISE.share
-    """What the summary may take of the budget."""
+    """The largest share of the budget for the summary."""
     keep: float = _SUMMARISE.keep
-    """What of the newest is not summarised."""
+    """The share of the newest messages that is not summarised."""
     arrival: float = 1.0
     """Results above this share of the budget are cut before their first prompt."""
     edited: bool = False
-    """Whether what was read before an edit goes first, like what was read again."""
+    """Whether reads before an edit of the file are folded first, as repeated reads are."""
     score: Scoring = _SUMMARISE.score
 
     @property
     def name(self) -> str:
-        """What differs from the default, in words."""
-        return ", ".join(_said(self)) or DEFAULT
+        """The differences from the default, in words."""
+        return ", ".join(_differences(self)) or DEFAULT
 
     def policy(self, budget: int) -> Policy:
-        """The policy that sends at most so many tokens. The room for the reply comes on top."""
+        """Return the policy that sends at most `budget` tokens. The room for the reply comes on top."""
         reserve = min(RESERVE_MOST, int(budget * RESERVE_SHARE))
         table = BudgetTable(limit=budget + reserve, target=max(1, int(budget * self.target)), reserve=reserve)
         return Policy(budget=table, stages=tuple(map(self._stage, DEFAULT_STAGES)), arrival=self.arrival)
@@ -57,7 +57,7 @@ class Variant(msgspec.Struct, frozen=True):
 DEFAULT = "default"
 
 
-def _said(variant: Variant) -> list[str]:
+def _differences(variant: Variant) -> list[str]:
     words = {
         "target": f"target {variant.target:g}",
         "share": f"summary {variant.share:g}",
@@ -104,4 +104,4 @@ _MORE = (
 
 Grid: TypeAlias = Literal["small", "full"]
 GRIDS: Mapping[Grid, tuple[Variant, ...]] = {"small": _SMALL, "full": (*_SMALL, *_MORE)}
-"""What is tried, the default first."""
+"""The variants by the name of their grid, the default first."""

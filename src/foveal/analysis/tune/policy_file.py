@@ -1,12 +1,12 @@
-"""The recommended policy as a TOML file that says what it was chosen for."""
+"""The recommended policy as a TOML file, with comments on its purpose."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from foveal.analysis.tune.tuning import Tuning
-from foveal.analysis.tune.words import expected, purpose
+from foveal.analysis.tune.report import expected, purpose
+from foveal.analysis.tune.tune import Tuning
 from foveal.session.policy import Policy
 from foveal.text.visible import visible
 
@@ -16,7 +16,7 @@ _BUDGET = (
 
 
 def policy_file(tuning: Tuning) -> str:
-    """All numbers are written out: the file means the same when the defaults have moved on."""
+    """Return the file. All numbers are written out, so that later changes of the defaults do not change its meaning."""
     said = (f"# {_comment(line)}\n" for line in (*purpose(tuning), *expected(tuning), _BUDGET))
     return "".join(said) + "\n" + _toml(tuning.choice.recommended.policy(tuning.budget))
 
@@ -26,7 +26,7 @@ def _comment(line: str) -> str:
 
 
 def _toml(policy: Policy) -> str:
-    """A policy of a budget, stages and an arrival, which is all that tuning changes."""
+    """Return a policy as TOML: budget, stages and arrival, which tuning changes, and nothing else."""
     return "".join(
         (
             f"arrival = {policy.arrival!r}\n",
@@ -38,7 +38,7 @@ def _toml(policy: Policy) -> str:
 
 
 def _lines(table: Mapping[str, Any]) -> Iterator[str]:
-    """Keys of plain words; values are texts of plain words, numbers, and true or false, which JSON writes as TOML does."""
+    """Yield the lines of a table of plain words, numbers and booleans, which JSON writes as TOML does."""
     for key, value in table.items():
-        if value is not None:  # there is no word for it in TOML: what is left out is none
+        if value is not None:  # TOML has no word for None: an absent key means None
             yield f"{key} = {msgspec.json.encode(value).decode()}\n"

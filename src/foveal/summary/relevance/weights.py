@@ -116,7 +116,7 @@ def weights_from(data: bytes, source: str) -> Weights:
             _check_features(what, features, known)
         return Weights(found.names, found.lines)
     except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
-        raise BadPolicy(f"{source}: no weights as `foveal tune --train` writes them: {error}") from None
+        raise BadPolicy(f"{source}: no weights as `benchmarks/train_weights.py` writes them: {error}") from None
     except BadPolicy as error:
         raise BadPolicy(f"{source}: {error}") from None
 
@@ -129,7 +129,7 @@ def _check_features(what: str, features: Sequence[str], known: Sequence[str]) ->
         theirs, ours = (one[at] if at < len(one) else "none" for one in (features, known))
         raise BadPolicy(
             f"weights for other features: of {what}, feature {at} is {theirs[:60]!r}, and here it is {ours!r}. "
-            "Train them again with this version: foveal tune --train"
+            "Train them again with this version: benchmarks/train_weights.py"
         )
 
 

@@ -1,0 +1,1 @@
+"""Training of the relevance weights on recorded sessions, and their judgement on sessions held aside."""

@@ -1,0 +1,100 @@
+"""Stored sessions: the model setup that their log records, their prompts built again, copies of them."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from foveal.models.counters import counter_for, encoding
+from foveal.project.retention_layers import layers_from
+from foveal.session.model_setup import ModelSetup, UnknownModelWarning, setup_for
+from foveal.session.policy import policy_from
+from foveal.session.rebuild import prompt_at, setup_at
+from foveal.stores import rows as log
+from foveal.stores.port import Draft, Store
+from foveal.values.entry import Body, Entry, Message, Setup, Stored, ToolResult
+from foveal.values.errors import BadInput, NotFound
+from foveal.values.prompt import Prompt
+
+
+class AbsentRendererWarning(UserWarning):
+    """Some results of the session are shown by renderers of its host, which are code and not in the log."""
+
+
+class AbsentRenderers(Mapping[str, Callable[[str], str]]):
+    """A substitute for the renderers of a host: each of them returns the whole result, and its name is noted in `asked`."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> Callable[[str], str]:
+        self.asked.add(name)
+        return str
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self.asked))
+
+    def __len__(self) -> int:
+        return len(self.asked)
+
+
+def known_session(store: Store, session: str) -> str:
+    """Return the name of the session; raise `NotFound`, which names similar ones, if the store has no such session."""
+    if store.cards(session):
+        return session
+    names = [card.id for card in store.cards()]
+    near = [known for known in names if session.lower() in known.lower()][:3] or names[:3]
+    raise NotFound(f"there is no session {session!r} in this store; it has {', '.join(near) or 'none'}")
+
+
+def branch_of(store: Store, session: str) -> list[Entry]:
+    """Return the entries of the session's current branch, oldest first."""
+    return [log.to_entry(row, session) for row in log.branch(store.rows(session))]
+
+
+def recorded_setup(setup: Setup) -> ModelSetup:
+    """Return the model setup of a stored session, as far as a setup mark of its log records it."""
+    policy = policy_from(msgspec.json.decode(setup.policy), "the stored policy")
+    counter = counter_for(setup.model)
+    if counter.counter.name != setup.counter:
+        counter = msgspec.structs.replace(counter, counter=encoding(setup.counter))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownModelWarning)  # its host was warned when the session was made
+        layers = layers_from(setup.retention)
+        return setup_for(setup.model, policy, setup.dialect, counter, layers=layers, renderers=AbsentRenderers())
+
+
+def stored_prompt(store: Store, session: str, call: int | None = None) -> tuple[Prompt, ModelSetup]:
+    """Return the prompt of a call, built again from the log, and its model setup; of the next call if `call` is None."""
+    setup = recorded_setup(setup_at(store, known_session(store, session), call))
+    prompt = prompt_at(store, session, setup, call)
+    if setup.renderers:
+        what = f"the host shows some results by renderers that are not known here ({', '.join(setup.renderers)})"
+        warnings.warn(AbsentRendererWarning(f"{what}; such results are shown and counted whole"), stacklevel=3)
+    return prompt, setup
+
+
+def copy_session(source: Store, target: Store, session: str) -> None:
+    """Copy all entries of a session to another store, with their artifacts: all of them or none."""
+    if target.cards(session):
+        raise BadInput(f"the store has a session {session!r} already; name a new file")
+    drafts = [Draft(row.id, row.parent, row.time_ms, row.author, row.payload) for row in source.rows(session)]
+    for row in source.rows(session):
+        if b'"stored"' in row.payload:
+            for sha256 in _artifacts(log.to_entry(row, session).body):
+                target.artifacts.put(source.artifacts.read(sha256))
+    writer = target.hold(session)
+    try:
+        writer.append(drafts)
+    finally:
+        writer.release()
+
+
+def _artifacts(body: Body) -> Iterator[str]:
+    for part in body.parts if isinstance(body, Message) else ():
+        for item in part.content if isinstance(part, ToolResult) else (part,):
+            if isinstance(item, Stored):
+                yield item.sha256

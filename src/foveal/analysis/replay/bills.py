@@ -1,0 +1,92 @@
+"""Bills of calls: cached prefix, provider rules, prices; of the prompts that were sent, and of the whole history instead.
+
+The cached prefix of a call is the part that it shares with the call before it, message by message, from the first on; a
+provider caches nothing below its minimum and in whole blocks. The shared part is read, the rest is written. Output is billed
+as it was recorded, whichever prompt it answered.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from foveal.models.catalogue import ModelFacts, cache_rules, cost_usd
+from foveal.values.prompt import Prompt
+from foveal.values.shown import Item
+from foveal.values.trace import PROMPT_TOKENS
+
+
+class Bill(msgspec.Struct, frozen=True):
+    """One call's input. `cost_usd` is None where a price is unknown."""
+
+    tokens: int
+    cached: int
+    cost_usd: float | None
+
+
+def bill(facts: ModelFacts, tokens: int, shared: int) -> Bill:
+    """Return the bill for the input of one call, `shared` tokens of which the call before it had sent as well."""
+    rules = cache_rules(facts.provider, facts.id)
+    usable = shared - shared % rules.block_tokens
+    cached = usable if usable >= max(facts.cache_minimum, rules.minimum_tokens) else 0
+    return Bill(tokens, cached, cost_usd(facts, cached, tokens - cached, 0))
+
+
+def shared_tokens(before: Prompt | None, now: Prompt) -> int:
+    """Return how many leading tokens two prompts have in common, atom by atom."""
+    if before is None or before.setup.tools != now.setup.tools or before.setup.model != now.setup.model:
+        return 0
+    tokens = now.setup.tools_tokens
+    for old, new in zip(before.atoms, now.atoms, strict=False):
+        if old is not new and old != new:
+            break
+        tokens += new.size.tokens
+    return tokens
+
+
+class WholeHistory:
+    """Bills the same session with its whole history sent for every call, cached as the provider caches it."""
+
+    def __init__(self) -> None:
+        self._before = self._unsendable = self._framing = self._tools_tokens = 0
+        self._known: set[str] = set()
+        self._has_folded = False
+
+    def bill(
+        self,
+        facts: ModelFacts,
+        raw_tokens: int,
+        prompt: Prompt | None,
+        *,
+        tools_tokens: int = 0,
+        is_cold: bool = False,
+    ) -> Bill:
+        """Return the bill of the next call, when all messages take `raw_tokens`. `prompt` is Foveal's; None if refused."""
+        # The recall tools, which are offered later, are no part of a whole history.
+        self._tools_tokens = self._tools_tokens or tools_tokens
+        sent = 0
+        if prompt:
+            sent = prompt.tokens
+            self._has_folded |= prompt.fold is not None
+            self._unsendable += sum(map(_unsendable, self._new_items(prompt)))
+        tokens = raw_tokens - self._unsendable + self._tools_tokens + PROMPT_TOKENS
+        if not self._has_folded:
+            # Words between replies, and results that never came: a whole history needs them too.
+            self._framing = max(self._framing, sent - tokens)
+        tokens += self._framing
+        raw = bill(facts, tokens, 0 if is_cold else self._before)
+        self._before = tokens - PROMPT_TOKENS
+        return raw
+
+    def _new_items(self, prompt: Prompt) -> Iterator[Item]:
+        """Yield the items that no prompt has shown before. They are at the end."""
+        for atom in reversed(prompt.atoms):
+            new = [item for item in atom.items if item.id not in self._known]
+            if not new and atom.items:
+                return
+            self._known.update(item.id for item in new)
+            yield from new
+
+
+def _unsendable(item: Item) -> int:
+    """Return the tokens that this dialect cannot send, such as another model's thinking: the whole history has them not."""
+    return sum(shown.raw_tokens for shown in item.shown if shown.level == "hidden" and shown.policy == "dialect")
