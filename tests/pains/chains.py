@@ -6,10 +6,10 @@ from typing import NamedTuple
 import msgspec
 
 from foveal.session.session import Session
-from foveal.summary.ledger.extractors.names import found_in
 from foveal.summary.ledger.items import Ledger, Todo
 from foveal.summary.ledger.updating import update
 from foveal.summary.state import decode, step
+from foveal.text.names import identifiers_in
 from foveal.values.entry import Message, Pin, Text, ToolCall
 from foveal.values.errors import OverBudget, Unrepresentable
 from foveal.values.prompt import Prompt
@@ -147,7 +147,7 @@ class _Watch:
 
 
 def _in(call: ToolCall) -> list[str]:
-    return found_in(call.arguments.replace("\\n", "\n").replace('\\"', '"'))
+    return identifiers_in(call.arguments.replace("\\n", "\n").replace('\\"', '"'))
 
 
 def _names(ledger: Ledger) -> frozenset[str]:

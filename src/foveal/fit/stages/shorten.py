@@ -1,6 +1,5 @@
 """Large old results and arguments keep the lines that say most, and a note of what was left out."""
 
-import re
 from collections.abc import Iterator
 
 import msgspec
@@ -9,6 +8,7 @@ from foveal.fit.fit import Scene
 from foveal.fit.stages.call_pairs import hints_of
 from foveal.fit.stages.checks import check_shortens
 from foveal.project.atoms import calls_of
+from foveal.text.names import search_terms
 from foveal.text.shorten.allowance import Room
 from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.reference import as_text
@@ -20,8 +20,6 @@ LEAST_TOKENS = 60
 
 _RECENT_ATOMS = 12
 """How far back the agent's own words tell what it is looking for."""
-
-_TERM = re.compile(r"[\w./-]{4,80}")
 
 
 class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forbid_unknown_fields=True):
@@ -78,11 +76,11 @@ def _focus(scene: Scene) -> frozenset[str]:
     words: set[str] = set()
     for atom in atoms[-_RECENT_ATOMS:]:
         for call in calls_of(atom):
-            words.update(_TERM.findall(call.arguments[:4_000]))
+            words.update(search_terms(call.arguments[:4_000]))
     asked = scene.view.place(scene.view.last_user or "")
     if asked is not None:
         for item in atoms[asked].items:
             for shown in item.shown:
                 if isinstance(shown.part, Text):
-                    words.update(_TERM.findall(shown.part.text[:4_000]))
+                    words.update(search_terms(shown.part.text[:4_000]))
     return frozenset(words)

@@ -5,10 +5,10 @@ from heapq import heapify, heappop, heappush
 from itertools import chain
 
 from foveal.summary.relevance.features import Facts, ShownElsewhere
-from foveal.summary.relevance.names import names
 from foveal.summary.relevance.rendering import header, is_in_title, quoted, render
 from foveal.summary.relevance.scoring import USUAL, Score, Standard, scored
 from foveal.summary.relevance.state import Digest
+from foveal.text.names import line_names
 
 CHARS_PER_TOKEN = 3.5
 """Of code in the usual encodings; what is chosen is measured by the caller's own counter in the end."""
@@ -68,7 +68,7 @@ class _Choice:
         self.index: dict[str, float] = {}
         """Names without their lines, and what each of them took."""
         titles = [header(block) for block in digest.blocks]
-        first = [(names(title), _tokens(title)) for title in titles]
+        first = [(line_names(title), _tokens(title)) for title in titles]
         self._adding = dict.fromkeys(chain(facts.holders, *(said for said, _ in first)), 0.0) | worth.names
         """What each name still adds: nothing, if it is shown beside, and once a line that is taken says it."""
         self._of_line = worth.lines

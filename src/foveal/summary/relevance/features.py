@@ -6,8 +6,8 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
-from foveal.summary.relevance.names import kind, names, names_in
 from foveal.summary.relevance.state import SOURCES, Digest, SeenName, SourceText, Touched
+from foveal.text.names import line_names, name_kind, names_in_lines
 
 NEVER = 999
 """How long ago something was that has never been."""
@@ -54,7 +54,7 @@ class ShownElsewhere:
         for text in texts:
             lines = text.split("\n")
             self.lines.update(map(str.strip, lines))
-            self.names |= names_in(lines)
+            self.names |= names_in_lines(lines)
         self.files = {name.rpartition("/")[2] for name in self.names}
         self.ends = {name.rpartition(".")[2] for name in self.files}
 
@@ -83,7 +83,7 @@ class Facts:
     def __init__(self, digest: Digest, shown: ShownElsewhere, now: int) -> None:
         self.shown, self.now = shown, max(now, digest.newest)
         self.names = {name.text: name for name in digest.names}
-        self.said = [names(line.text) for line in digest.lines]
+        self.said = [line_names(line.text) for line in digest.lines]
         self.holders: dict[str, list[int]] = {}
         for i, said in enumerate(self.said):
             for name in said:
@@ -122,7 +122,7 @@ class Facts:
             "count": (name.count for name in known),
             "uses": (name.uses for name in known),
             "use_age": (now - name.used if name.used >= 0 else NEVER for name in known),
-            "kind": map(kind, texts),
+            "kind": map(name_kind, texts),
             "chars": map(len, texts),
             "asked": (name.asked for name in known),
             "lines": map(len, held),
@@ -162,7 +162,7 @@ class Facts:
         columns: dict[str, Iterable[float]] = {
             "age": ages,
             "span": ages,
-            "kind": map(kind, texts),
+            "kind": map(name_kind, texts),
             "chars": map(len, texts),
             "kin_shown": (text.rpartition("/")[2].rpartition(".")[2] in ends for text in texts),
         }

@@ -7,10 +7,10 @@ from typing import NamedTuple, cast
 import msgspec
 
 from foveal.summary.ledger.events import LedgerStep
-from foveal.summary.relevance.names import PIECE_CHARS, pieces
 from foveal.summary.relevance.state import SourceKind, SourceText
 from foveal.text.calls.read_tools import fields_of, kind_of
 from foveal.text.calls.reads import accesses
+from foveal.text.names import PIECE_CHARS, line_pieces
 from foveal.text.shorten.cut import boundary
 from foveal.values.entry import Message, Stored, Text, ToolCall, ToolResult
 
@@ -103,7 +103,7 @@ def candidates(text: str, first: int) -> list[Candidate]:
             found.append(Candidate(line, at, number))
             continue
         start = 0
-        for piece in pieces(line, _MOST_PIECES):
+        for piece in line_pieces(line, _MOST_PIECES):
             found.append(Candidate(piece, at, number, start > 0, start + len(piece) < len(line)))
             start += len(piece)
     return found

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from itertools import chain
 
 from foveal.summary.ledger.events import LedgerStep
-from foveal.summary.relevance.names import names
 from foveal.summary.relevance.pruning import Met, pruned
 from foveal.summary.relevance.reading import Candidate, KnownCall, blocks, called, candidates
 from foveal.summary.relevance.state import Digest, SeenLine, SeenName, SourceText, Touched
+from foveal.text.names import line_names
 from foveal.values.entry import ToolCall
 
 _LEAST_LINE = 12
@@ -34,7 +34,7 @@ class _Memory:
         """The names of each line, by its text without indentation."""
         self._calls: dict[str, KnownCall] = {}
         for key, line in self.met.lines.items():
-            self.said[key] = names(line.text)
+            self.said[key] = line_names(line.text)
             for name in self.said[key]:
                 if name not in self.met.names:
                     self.met.once.setdefault(name, digest.blocks[line.block].number)
@@ -75,7 +75,7 @@ class _Memory:
         )
         met = list[tuple[str, ...]]()
         for candidate in found:
-            said = names(candidate.text)
+            said = line_names(candidate.text)
             met.append(said)
             key = candidate.text.strip()
             if said or len(key) >= _LEAST_LINE:

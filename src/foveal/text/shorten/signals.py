@@ -8,6 +8,8 @@ from itertools import accumulate, repeat
 from operator import add
 from typing import AnyStr
 
+from foveal.text.names import words_in
+
 _ALARMS: tuple[tuple[bytes, float], ...] = (
     (b"panic", 10.0),
     (b"fatal", 10.0),
@@ -42,8 +44,6 @@ _FOCUS_WORTH = 30.0
 
 _COMPARED_LINES, _COMPARED_CHARS = 4_000, 1_000
 """Words are compared at 5 MB/s: of longer texts, evenly spaced lines are. The room holds a hundred lines at most."""
-
-WORD = re.compile(r"[A-Za-z_][\w]{3,60}")
 
 
 def shapes(lines: Sequence[str]) -> list[bytes]:
@@ -117,12 +117,12 @@ def novelty(lines: Sequence[str]) -> dict[int, float]:
     """What each line is the first to name: its new words, each by how often it comes back."""
     step = len(lines) // _COMPARED_LINES + 1
     compared = [line[:_COMPARED_CHARS] for line in lines[::step]]
-    counts = Counter(WORD.findall("\n".join(compared)))
+    counts = Counter(words_in("\n".join(compared)))
     seen: set[str] = set()
     scores: dict[int, float] = {}
     for at, line in enumerate(compared):
         # Not a set: its order differs between processes, and with it the last digit of the sum.
-        words = [word for word in dict.fromkeys(WORD.findall(line)) if word not in seen]
+        words = [word for word in dict.fromkeys(words_in(line)) if word not in seen]
         seen.update(words)
         if words:
             scores[at * step] = sum(_word_worth(word, counts[word]) for word in words)

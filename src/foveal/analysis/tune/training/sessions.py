@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from foveal.summary.ledger.events import LedgerStep
-from foveal.summary.relevance.names import names
 from foveal.summary.relevance.reading import KnownCall, blocks, called, candidates
+from foveal.text.names import line_names
 from foveal.values.entry import Message, Text, Thinking, ToolCall, ToolResult
 
 FAR = 12
@@ -59,7 +59,7 @@ def _held(messages: Sequence[Message]) -> Iterator[tuple[set[str], set[str]]]:
         for block, text, first in blocks(LedgerStep("", message, number), calls):
             held = set[str]()
             for candidate in candidates(text, first):
-                held.update(names(candidate.text))
+                held.update(line_names(candidate.text))
                 if len(line := candidate.text.strip()) >= LEAST_LINE:
                     held.add(line)
             found |= held
