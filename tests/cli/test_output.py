@@ -11,7 +11,7 @@ from foveal.cli import output
 from foveal.cli.files import whole_file
 from foveal.cli.output import Output
 from foveal.cli.progress import progress
-from foveal.text.visible import visible
+from foveal.text.display import visible
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 ROWS = [("first", "1"), ("second [bold]", "22,000")]

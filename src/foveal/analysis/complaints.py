@@ -3,7 +3,7 @@
 import sys
 from typing import TextIO
 
-from foveal.text.visible import visible
+from foveal.text.display import visible
 
 
 def complain(text: object) -> None:

@@ -17,6 +17,7 @@ from foveal.context.reminders import Trigger
 from foveal.project.atoms import calls_of
 from foveal.project.view import View
 from foveal.text import guard as frame
+from foveal.text.display import safe_file_name
 from foveal.text.repair import json_object
 from foveal.text.user_words import spoken
 from foveal.values.entry import Message, Text, ToolCall, ToolResult, result
@@ -239,10 +240,10 @@ class EnvironmentState:
     @cached_property
     def _files(self) -> set[str]:
         """Names of what was attached, also before the session was opened again."""
-        from foveal.context.files import safe_name  # noqa: PLC0415 - loaded where there is a workspace
-
         try:
-            return {safe_name(file.name) for file in self.given.workspace.list()} if self.given.workspace else set()
+            return (
+                {safe_file_name(file.name) for file in self.given.workspace.list()} if self.given.workspace else set()
+            )
         except FovealError:  # cleaned, or damaged: `attach` says so
             return set()
 

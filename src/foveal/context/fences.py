@@ -21,7 +21,8 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from foveal.context.reminders.templates import compiled, is_name, nearest, one_line
+from foveal.context.reminders.templates import compiled, is_name, nearest
+from foveal.text.display import one_line
 from foveal.text.shorten.cut import boundary
 from foveal.values.codec import sendable
 from foveal.values.entry import Block, Fence, Placement

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from foveal import BadInput, BadPolicy
 from foveal.context.reminders import BUILT_IN, ReminderRule, Thresholds, Trigger, rulebook
 from foveal.context.reminders.catalogues import CATALOGUES, CHINESE, ENGLISH
-from foveal.context.reminders.templates import compiled, one_line
+from foveal.context.reminders.templates import compiled
+from foveal.text.display import one_line
 
 
 def test_every_built_in_rule_speaks_both_languages():

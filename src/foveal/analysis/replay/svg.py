@@ -11,7 +11,7 @@ import msgspec
 from foveal.analysis.replay.chart import series_of, squeezed
 from foveal.analysis.replay.replay import Replay, ReplayedCall
 from foveal.analysis.replay.report import short
-from foveal.text.visible import visible
+from foveal.text.display import visible
 
 MOST_STEPS = 600
 """More steps than a page has pixels to tell them apart."""

@@ -7,7 +7,7 @@ from math import ceil, floor
 import msgspec
 
 from foveal.analysis.tune.tuning import Tried, Tuning
-from foveal.text.visible import visible
+from foveal.text.display import visible
 
 _WIDTH, _HEIGHT = 720, 420
 _LEFT, _TOP, _RIGHT, _BOTTOM = 56, 40, 200, 48

@@ -10,7 +10,6 @@ process of their own, with limits on pages, time and memory: a broken one costs 
 
 from foveal.context.files.attachment import TRUST, Attachment, attach, read_file
 from foveal.context.files.kinds import Classified, classify
-from foveal.context.files.names import safe_name
 from foveal.context.files.reading import FileReading, ReadLimits
 
 __all__ = [
@@ -22,5 +21,4 @@ __all__ = [
     "attach",
     "classify",
     "read_file",
-    "safe_name",
 ]

@@ -12,13 +12,13 @@ from foveal.context.files.archives import Listing, listing
 from foveal.context.files.decoding import decode
 from foveal.context.files.documents import read_document
 from foveal.context.files.kinds import HEAD_BYTES, Classified, classify
-from foveal.context.files.names import safe_name
 from foveal.context.files.pictures import fit_image
 from foveal.context.files.reading import FileReading, ReadLimits, many
 from foveal.context.files.showing import FileBody, archive_body, table_body, text_body
 from foveal.context.workspace import FileKind, Workspace
 from foveal.context.workspace.space import open_source
 from foveal.models.counters import image_tokens
+from foveal.text.display import safe_file_name
 from foveal.values.entry import Image, Message, Text, user
 
 TRUST = "file"
@@ -118,7 +118,7 @@ def read_file(
     given = _Given(name, found.kind, found.media_type, reading)
     content = _READERS[found.kind](source, given) if size else _Content(facts="empty")
     notes = tuple(note for note in (found.disagreement, *content.notes) if note)
-    safe = safe_name(name)
+    safe = safe_file_name(name)
     media_type = found.media_type if len(found.media_type) <= _LONGEST_TYPE else ""
     facts = ", ".join(filter(None, (found.kind, media_type, content.facts, f"{size:,} bytes")))
     at = f"; at {place}" if place else ""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from foveal.context.files.archives import Listing
-from foveal.context.files.names import one_line
 from foveal.context.files.reading import FileReading, many
 from foveal.context.files.tables import table_of
+from foveal.text.display import replace_invisible
 from foveal.text.shorten.allowance import Room
 from foveal.text.shorten.reference import reference
 
@@ -53,7 +53,7 @@ def table_body(text: str, media_type: str, reading: FileReading) -> FileBody | N
 
 def archive_body(held: Listing, reading: FileReading) -> tuple[str, FileBody]:
     """The listing as a text, and what is shown of it."""
-    lines = [f"{member.size_bytes:>12,}  {one_line(member.name)}" for member in held.members]
+    lines = [f"{member.size_bytes:>12,}  {replace_invisible(member.name)}" for member in held.members]
     shape = f"[archive: {many(held.count, 'member')}, {held.unpacked_bytes:,} bytes as it says; not unpacked]"
     if held.count > len(lines):
         lines.append(f"[… {many(held.count - len(lines), 'more member')}]")

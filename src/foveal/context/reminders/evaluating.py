@@ -23,7 +23,8 @@ import msgspec
 from foveal.context.reminders.rule import ReminderRule
 from foveal.context.reminders.rules import Ready, Rulebook
 from foveal.context.reminders.situation import Situation
-from foveal.context.reminders.templates import VALUE_CHARS, Value, one_line
+from foveal.context.reminders.templates import VALUE_CHARS, Value
+from foveal.text.display import one_line
 from foveal.text.guard.neutral import neutralise_joined
 from foveal.values.codec import sendable
 from foveal.values.entry import ONCE

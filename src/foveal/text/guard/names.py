@@ -5,6 +5,7 @@ import unicodedata
 from typing import Final
 
 from foveal.text.guard.neutral import neutralise
+from foveal.text.shorten.cut import boundary
 
 _BRACKETS: Final = str.maketrans({"<": "(", ">": ")", "[": "(", "]": ")", '"': "'", "`": "'", ";": ",", "\\": "/"})
 """What ends one of our lines, attributes or tags, by what does not."""
@@ -28,7 +29,7 @@ def safe_name(text: str, limit: int) -> str:
     room = limit
     while True:
         whole = len(name) <= room and not is_cut
-        shown = neutralise(name if whole else name[: _boundary(name, room - 1)] + _TAIL)
+        shown = neutralise(name if whole else name[: boundary(name, room - 1, look_back=limit)] + _TAIL)
         if len(shown) <= limit:
             return shown
         room -= len(shown) - limit
@@ -45,23 +46,3 @@ def _visible(char: str) -> str:
             return "\ufffd"
         case _:
             return char
-
-
-def _boundary(text: str, at: int) -> int:
-    """The last place at or before `at` that does not part a letter from its accents, or a flag or a syllable in two."""
-    at = max(0, min(at, len(text)))
-    while 0 < at < len(text) and _joins(text, at):
-        at -= 1
-    return at
-
-
-def _joins(text: str, at: int) -> bool:
-    after = text[at]
-    if "\U0001f1e6" <= after <= "\U0001f1ff":
-        before = text[:at]
-        return (at - len(before.rstrip("".join(map(chr, range(0x1F1E6, 0x1F200)))))) % 2 == 1
-    return (
-        unicodedata.category(after) in ("Mn", "Me", "Mc")
-        or "\U0001f3fb" <= after <= "\U0001f3ff"
-        or "\u1160" <= after <= "\u11ff"
-    )

@@ -13,12 +13,12 @@ _ZWJ = "\u200d"
 _FLAGS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 
 
-def boundary(text: str, at: int) -> int:
+def boundary(text: str, at: int, *, look_back: int = _LOOK_BACK) -> int:
     """The last place at or before `at` where the text can be cut."""
     at = max(0, min(at, len(text)))
     if at in (0, len(text)) or (text[at - 1].isascii() and text[at].isascii() and text[at] != "\n"):
         return at
-    for place in range(at, max(-1, at - _LOOK_BACK), -1):
+    for place in range(at, max(-1, at - look_back), -1):
         if place == 0 or not _joined(text, place):
             return place
     return at
