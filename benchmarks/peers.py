@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from foveal.analysis.replay.case import Case, Runner, Sent, text_of
+from foveal.analysis.replay.case import Case, Runner, Sent, chat_text
 from foveal.analysis.replay.suite import RUNNERS, own_runner
 
 HERE = Path(__file__).parent
@@ -84,7 +84,7 @@ def _run(name: str, case: Case, budget: int) -> Iterator[Sent]:
 
 
 def _texts(case: Case, upto: int) -> Iterator[str]:
-    return map(text_of, case.messages[:upto])
+    return map(chat_text, case.messages[:upto])
 
 
 class Engine:

@@ -255,7 +255,7 @@ def accepts_anything() -> AbstractContextManager[Any]:
 
 def forgets_what_it_knew() -> AbstractContextManager[Any]:
     """Each summary is made from what is newly covered, and from nothing that the one before knew."""
-    return patch("foveal.fit.stages.summary_folds.decode", lambda _state: state.Summary())
+    return patch("foveal.fit.stages.summary_folds.decode_summary", lambda _state: state.Summary())
 
 
 def counts_no_images() -> AbstractContextManager[Any]:

@@ -8,7 +8,7 @@ import msgspec
 from foveal.session.session import Session
 from foveal.summary.ledger.items import Ledger, Todo
 from foveal.summary.ledger.updating import update
-from foveal.summary.state import decode, step
+from foveal.summary.state import decode_summary, step
 from foveal.text.names import identifiers_in
 from foveal.values.entry import Message, Pin, Text, ToolCall
 from foveal.values.errors import OverBudget, Unrepresentable
@@ -104,7 +104,7 @@ class _Watch:
         gaps = [atom for atom in prompt.atoms if atom.gap]
         self.summary = max(self.summary, sum(atom.size.tokens for atom in gaps))
         self.state = max(self.state, len(self.session.view.carried))
-        summary = decode(self.session.view.carried)
+        summary = decode_summary(self.session.view.carried)
         if self.first is None:
             self.first = _names(summary.ledger)
         self.differ += summary.ledger.todos != self._todos(summary.now)
@@ -120,7 +120,7 @@ class _Watch:
 
     def mark(self) -> None:
         self.at_mark = (
-            _names(decode(self.session.view.carried).ledger),
+            _names(decode_summary(self.session.view.carried).ledger),
             "\n".join(_texts(self._last)) if self._last else "",
         )
 

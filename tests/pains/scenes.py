@@ -10,7 +10,7 @@ from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
-from foveal.summary.state import Summary, decode
+from foveal.summary.state import Summary, decode_summary
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, counted_ids
 from foveal.values.entry import ToolCall, assistant, result, user
@@ -137,7 +137,7 @@ def section(prompt: Prompt, title: str) -> str:
 
 def known(session: Session) -> Summary:
     """What the newest summary is made from."""
-    return decode(session.view.carried)
+    return decode_summary(session.view.carried)
 
 
 def folds(prompts: Sequence[Prompt]) -> int:

@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.text.display import FILE_NAME_CHARS, printable_path, safe_file_name
+from foveal.text.display import FILE_NAME_CHARS, printable, safe_file_name
 
 
 def is_safe(name):
@@ -47,5 +47,5 @@ def test_no_name_is_called_so():
 
 def test_a_path_in_an_error_is_one_short_printable_line():
     """Line ends and escapes are written as numbers, and the middle of a long path is left out."""
-    assert printable_path("a\nb\x1b[2J") == "a\\u000ab\\u001b[2J"
-    assert printable_path("x" * 300) == f"{'x' * 80}…{'x' * 80}"
+    assert printable("a\nb\x1b[2J") == "a\\u000ab\\u001b[2J"
+    assert printable("x" * 300) == f"{'x' * 80}…{'x' * 80}"

@@ -74,7 +74,7 @@ def _append(store: Store, name: str, mark: Pin | Unpin) -> None:
     try:
         head = store.cards(name)[0].head  # read while nobody else can write
         entry_id = b32encode(token_bytes(16))[:26].decode().lower()
-        entry = Entry(entry_id, head, time.time_ns() // 1_000_000, "cli", log.checked(mark))
+        entry = Entry(entry_id, head, time.time_ns() // 1_000_000, "cli", log.checked_body(mark))
         writer.append([log.to_draft(entry)])
     finally:
         writer.release()

@@ -38,7 +38,7 @@ from foveal.project.view import View
 from foveal.summary.ledger import EMPTY, LedgerStep
 from foveal.summary.ledger import update as noted
 from foveal.summary.ledger.extractors import todos
-from foveal.summary.state import decode
+from foveal.summary.state import decode_summary
 from foveal.text import guard as frame
 from foveal.values.blocks import marked
 from foveal.values.entry import Block, Fence, Message, ReminderLine, ToolCall
@@ -86,7 +86,7 @@ class Injector:
     def follow(self, view: View) -> None:
         """Begin with a session that is there already."""
         self._trail, self._streak = FRESH, 0
-        self._ledger = msgspec.structs.replace(EMPTY, todos=decode(view.carried).ledger.todos)
+        self._ledger = msgspec.structs.replace(EMPTY, todos=decode_summary(view.carried).ledger.todos)
         for atom in view.atoms if self._book else ():
             for item in atom.items:
                 parts = tuple(shown.part for shown in item.shown if shown.part is not None)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from foveal.project.atoms import Atoms
-from foveal.text.stand_in import replace_part, text_of
+from foveal.text.stand_in import part_text, replace_part
 from foveal.values.entry import FoldItem, Opaque, Part, PartFold, RangeFold, Text, ToolCall, ToolResult
 from foveal.values.pins import with_quotes
 from foveal.values.retention import is_below
@@ -130,13 +130,13 @@ class Folding(Atoms):
         A passage that ends in the middle of what could be taken for the frame stands nowhere as it is shown alone: it is of
         every part that has words, rather than of none.
         """
-        words = [text_of(shown.part) for shown in item.shown]
+        words = [part_text(shown.part) for shown in item.shown]
         quotes = self.lens.pins.quotes_of((item.id,), self._quote)
         found = {raw: [shown in text or raw in text for text in words] for raw, shown in quotes.items()}
         return [quotes[raw] for raw, places in found.items() if words[index] and (places[index] or not any(places))]
 
     def _quote(self, text: str) -> str:
-        return text_of(self.lens.guard(Text(text)))
+        return part_text(self.lens.guard(Text(text)))
 
     def _gap(self, run: list[Atom], fold: RangeFold, text: str) -> Atom:
         entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)

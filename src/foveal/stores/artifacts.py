@@ -17,7 +17,7 @@ from hashlib import sha256
 from io import FileIO
 from pathlib import Path
 
-from foveal.stores.artifact_card import CardBuilder, checked
+from foveal.stores.artifact_card import CardBuilder, check_chunks
 from foveal.stores.durable import NO_SPACE, sync_folder
 from foveal.stores.port import ArtifactCard
 from foveal.values.errors import BadInput, NotFound, StoreCorrupt, StoreError, StoreFailed, StoreFull
@@ -131,7 +131,7 @@ class FileArtifacts:
 
     def _write(self, handle: int, chunks: Iterable[bytes]) -> ArtifactCard:
         tally = CardBuilder()
-        for chunk in checked(chunks):  # what this raises is not ours to translate
+        for chunk in check_chunks(chunks):  # what this raises is not ours to translate
             tally.add(chunk)
             with self._plain_errors():
                 rest = memoryview(chunk)

@@ -66,7 +66,7 @@ _PARTS_OF_ROLE: dict[Role, str] = {
 }
 
 
-def checked(body: Body) -> Body:
+def checked_body(body: Body) -> Body:
     """The body as the log will give it back; `BadEntry` if it holds what no log can."""
     try:
         return codec.decode(codec.encode(body))
@@ -86,7 +86,7 @@ def checked_message(message: Message) -> Message:
             raise BadEntry(
                 f"a message of role {message.role!r} cannot hold a {type(part).__name__}; it can hold {allowed}"
             )
-    kept = cast("Message", checked(message))
+    kept = cast("Message", checked_body(message))
     for item in _media(message):
         if isinstance(item.data, str):  # the log would take it for base64
             raise BadEntry(f"the data of a {type(item).__name__} is {type(item.data).__name__} where bytes belong")

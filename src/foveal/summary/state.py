@@ -41,7 +41,7 @@ _recent = deque[tuple[str, Summary]](maxlen=4)
 So few, because each takes about a megabyte; a process with more sessions reads, which takes milliseconds."""
 
 
-def decode(state: str) -> Summary:
+def decode_summary(state: str) -> Summary:
     """The summary that a fold carries; a new one if it carries none, or one of another shape than ours."""
     if known := next((summary for text, summary in tuple(_recent) if text == state), None):
         return known
@@ -53,7 +53,7 @@ def decode(state: str) -> Summary:
     return summary
 
 
-def encode(summary: Summary) -> str:
+def encode_summary(summary: Summary) -> str:
     state = msgspec.json.encode(summary).decode()
     _recent.append((state, summary))
     return state

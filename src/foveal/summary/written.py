@@ -9,7 +9,7 @@ from foveal.summary import ledger
 from foveal.summary.compose import NOTHING_FETCHED, compose
 from foveal.summary.question import FoldedMessage, Question, transcript_of
 from foveal.summary.relevance import USUAL, Standard
-from foveal.summary.state import Summary, decode, encode
+from foveal.summary.state import Summary, decode_summary, encode_summary
 from foveal.text.guard import neutralise
 from foveal.values.entry import Fold, RangeFold
 
@@ -43,7 +43,7 @@ def question_for(
     sent: AnsweredRequest | None = None,
 ) -> Question:
     """What a summariser is asked about this summary: the new messages, with what is known already."""
-    summary = decode(item.state)
+    summary = decode_summary(item.state)
     tokens = max(64, int(item.tokens * PROSE_SHARE))
     return Question(
         transcript=transcript_of(steps, TRANSCRIPT_TOKENS, count),
@@ -70,10 +70,10 @@ def with_prose(
     item = summary_in(fold)
     if item is None:
         return fold
-    summary: Summary = msgspec.structs.replace(decode(item.state), prose=prose, author=author)
+    summary: Summary = msgspec.structs.replace(decode_summary(item.state), prose=prose, author=author)
     text = compose(summary, tokens=item.tokens, count=count, shown=shown, fetched=fetched, standard=standard)
     written = msgspec.structs.replace(
-        item, text=text, tokens=count(text), prose=prose, author=author, state=encode(summary)
+        item, text=text, tokens=count(text), prose=prose, author=author, state=encode_summary(summary)
     )
     items = tuple(written if one is item else one for one in fold.items)
     return msgspec.structs.replace(fold, items=items, after=fold.after - item.tokens + written.tokens)

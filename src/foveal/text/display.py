@@ -6,7 +6,7 @@ Each function has another reader, and the results differ on purpose:
 - `one_line`: a value in a reminder or an error. Blanks and invisible characters collapse to one space.
 - `replace_invisible`: a path in a listing. Invisible characters become `_`, so that two paths stay distinguishable.
 - `safe_file_name`: the last step of such a path, short, with its extension.
-- `printable_path`: a path in an error message. Unprintable characters are escaped, so that the user can find the file.
+- `printable`: a path or a value in an error message. Unprintable characters are escaped, so that the user can find the file.
 
 A name inside the engine's own bracketed lines and tags goes through `foveal.text.guard.safe_name`, which also neutralises it.
 """
@@ -80,7 +80,7 @@ def safe_file_name(name: str) -> str:
     return shown[: FILE_NAME_CHARS - len(tail)] + tail
 
 
-def printable_path(path: object) -> str:
-    """Return a path for use in a sentence: on one line, short, and with nothing in it that a terminal obeys."""
-    text = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in str(path)[:400])
+def printable(value: object) -> str:
+    """Return a path or another value for use in a sentence: on one line, short, and with nothing in it that a terminal obeys."""
+    text = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in str(value)[:400])
     return text if len(text) <= _PATH_CHARS else f"{text[:_PATH_END_CHARS]}…{text[-_PATH_END_CHARS:]}"

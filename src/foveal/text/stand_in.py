@@ -17,15 +17,20 @@ def replace_part(part: Part | None, text: str) -> Part | None:
             return Text(text) if text.strip() else None
 
 
-def text_of(part: Part | None) -> str:
+def part_text(part: Part | None) -> str:
     """The words of a part that a passage could be pinned in."""
     match part:
         case Text(text):
             return text
-        case ToolResult(_, content):
-            return "\n".join(item.text for item in content if isinstance(item, Text))
+        case ToolResult():
+            return result_text(part)
         case _:
             return ""
+
+
+def result_text(result: ToolResult) -> str:
+    """Return the text items of a result, one below the other."""
+    return "\n".join(item.text for item in result.content if isinstance(item, Text))
 
 
 def holds_artifact(part: Part) -> bool:

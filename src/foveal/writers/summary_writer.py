@@ -17,7 +17,7 @@ from foveal.fit.stages.summarise import Summarise
 from foveal.summary.accept import Accepted, Refused, accept
 from foveal.summary.question import FoldedMessage, Question
 from foveal.summary.relevance import Standard
-from foveal.summary.state import decode
+from foveal.summary.state import decode_summary
 from foveal.summary.written import AnsweredRequest, Count, question_for, summary_in, with_prose
 from foveal.values.entry import Fold, RangeFold
 from foveal.values.errors import SummaryFailed
@@ -157,7 +157,7 @@ class SummaryWriter:
 
 def _judge(count: Count, item: RangeFold) -> Judge:
     """What is accepted for this summary: prose that is smaller than what it speaks of, and cannot pose as our frame."""
-    covered = decode(item.state).covered.tokens
+    covered = decode_summary(item.state).covered.tokens
 
     def judge(answer: str, question: Question) -> Accepted | Refused:
         return accept(answer, question, count=count, smaller_than=covered)

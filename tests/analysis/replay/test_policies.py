@@ -2,7 +2,7 @@
 
 import pytest
 
-from foveal.analysis.replay.case import text_of
+from foveal.analysis.replay.case import chat_text
 from foveal.analysis.replay.measure import Job, Looks, measure
 from foveal.analysis.replay.suite import RUNNERS, own_runner
 from foveal.values.errors import BadInput
@@ -58,7 +58,7 @@ def test_without_recall_tools_nothing_is_on_offer(one, name, can_recall):
 def test_without_its_ledger_a_summary_is_lines_alone(one, name, has_ledger):
     """Files that were read stand in the ledger; the lines of results stand below it, with or without."""
     *_, last = RUNNERS[name](one, BUDGET)
-    (summary,) = [text for text in map(text_of, last.messages) if "[Summary of" in text]
+    (summary,) = [text for text in map(chat_text, last.messages) if "[Summary of" in text]
     assert ("## Files read" in summary) is has_ledger
     assert "of the file with number" in summary
 

@@ -15,7 +15,7 @@ from foveal.session.rebuild import entries_at
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
-from foveal.summary.state import decode
+from foveal.summary.state import decode_summary
 from foveal.testing import oracles
 from foveal.testing.builders import counted_ids, open_session
 from foveal.values.entry import Fold, Message, Pin, RangeFold, ToolCall, assistant, result, system, user
@@ -170,7 +170,7 @@ def test_the_state_is_in_the_snapshot_and_not_in_the_log() -> None:
     session = worked(30, limit=3_000)
     prompt = session.prompt()
     assert prompt.fold
-    assert decode(session.view.carried).covered.entries > 0
+    assert decode_summary(session.view.carried).covered.entries > 0
     rows = [row.payload for row in session._store.rows(session.name)]
     assert any(b'"fold"' in row for row in rows)
     assert not any(b'"state"' in row for row in rows)

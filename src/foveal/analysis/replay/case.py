@@ -129,7 +129,7 @@ def content_text(message: Chat) -> str:
     return content or ""
 
 
-def text_of(message: Chat) -> str:
+def chat_text(message: Chat) -> str:
     """All that a model can read in a message; arguments without their JSON escapes, so that lines compare with lines."""
     texts = [content_text(message)]
     for call in message.get("tool_calls") or ():

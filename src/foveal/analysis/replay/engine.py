@@ -30,7 +30,7 @@ from foveal.stores.memory import MemoryStore
 from foveal.summary import ledger
 from foveal.summary.compose import compose
 from foveal.summary.relevance import Standard
-from foveal.summary.state import decode
+from foveal.summary.state import decode_summary
 from foveal.values.entry import Fold, FoldItem, RangeFold
 from foveal.values.errors import OverBudget, Unrepresentable
 from foveal.values.prompt import Prompt
@@ -119,7 +119,7 @@ class _LinesOnly(Summarise, frozen=True):
         if not made:
             return ()
         *lines, fold = made
-        bare = msgspec.structs.replace(decode(fold.state), ledger=ledger.EMPTY)
+        bare = msgspec.structs.replace(decode_summary(fold.state), ledger=ledger.EMPTY)
         beside = shown_beside(scene.view, Fold((fold,), "", 0, 0, 0))
         standard = Standard(self.score, self.weights, scene.least)
         text = compose(

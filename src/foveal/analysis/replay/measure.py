@@ -11,7 +11,17 @@ from typing import TypeAlias
 
 import msgspec
 
-from foveal.analysis.replay.case import PROMPT_TOKENS, Case, Chat, Runner, Sent, count, text_of, tokens_of, tools_tokens
+from foveal.analysis.replay.case import (
+    PROMPT_TOKENS,
+    Case,
+    Chat,
+    Runner,
+    Sent,
+    chat_text,
+    count,
+    tokens_of,
+    tools_tokens,
+)
 from foveal.analysis.replay.grounding import Need, is_name
 from foveal.analysis.replay.validity import problems
 from foveal.text.user_words import spoken
@@ -91,16 +101,16 @@ class Looks:
     def __init__(self, case: Case) -> None:
         self._held: dict[int, tuple[Chat, _Known]] = {}
         self._same = {
-            msgspec.json.encode(message): _Known(tokens, text_of(message), 0)
+            msgspec.json.encode(message): _Known(tokens, chat_text(message), 0)
             for message, tokens in zip(case.messages, case.sizes, strict=True)
         }
         self._recorded = frozenset(line for known in self._same.values() for line in known.text.splitlines())
         self._tools = {msgspec.json.encode(case.tools): case.fixed - PROMPT_TOKENS}
         asked = (message for message in case.messages if message["role"] == "user")
         # What a harness puts before the task is no request, whoever measures.
-        first = next((message for message in asked if spoken(text_of(message)).strip()), None)
+        first = next((message for message in asked if spoken(chat_text(message)).strip()), None)
         # Its longest line: an engine may mark a request up, but not leave it out.
-        self.task = max(text_of(first).splitlines(), key=len, default="").strip()[:_TASK_CHARS] if first else ""
+        self.task = max(chat_text(first).splitlines(), key=len, default="").strip()[:_TASK_CHARS] if first else ""
 
     def message(self, message: Chat) -> _Known:
         held = self._held.get(id(message))
@@ -109,7 +119,7 @@ class Looks:
         key = msgspec.json.encode(message)
         known = self._same.get(key)
         if known is None:
-            text = text_of(message)
+            text = chat_text(message)
             known = self._same[key] = _Known(tokens_of(message), text, list_tokens(text, self._recorded))
         self._held[id(message)] = message, known  # the message is held, so that no other takes its id
         return known

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heapreplace
 import msgspec
 
 from foveal.analysis.replay.baselines import Sizes, first_cut, head_of
-from foveal.analysis.replay.case import Case, Chat, Sent, content_text, count, text_of
+from foveal.analysis.replay.case import Case, Chat, Sent, chat_text, content_text, count
 from foveal.analysis.replay.grounding import Need, clues
 from foveal.session.policy import DEFAULT_STAGES, Summarise
 from foveal.text.names import PIECE_CHARS, line_pieces
@@ -44,7 +44,7 @@ def oracle(case: Case, budget: int) -> Iterator[Sent]:
             start = max(start, first_cut(history[:place], head, sizes, goal))
             digest = seer.digest((head, start), number, (*history[:head], *history[start:place]), budget)
         shown = (*history[:head], *digest, *history[start:place])
-        yield Sent(shown, case.tools, lambda upto=start: map(text_of, case.messages[head:upto]))
+        yield Sent(shown, case.tools, lambda upto=start: map(chat_text, case.messages[head:upto]))
 
 
 def _cut_huge(message: Chat, sizes: Sizes, budget: int) -> Chat:
@@ -64,7 +64,7 @@ class _Seer:
 
     def digest(self, span: tuple[int, int], number: int, beside: Sequence[Chat], budget: int) -> tuple[Chat, ...]:
         room = int(budget * _STAGE.share)
-        worth = self._worth(number, "\n".join(map(text_of, beside)), budget)
+        worth = self._worth(number, "\n".join(map(chat_text, beside)), budget)
         lines = [line for of_message in self._lines[slice(*span)] for line in of_message if line.clues & worth.keys()]
         chosen = list[_Line]()
         for best in _best_first(lines, worth):
@@ -117,7 +117,7 @@ def _used(need: Need) -> Iterator[str]:
 
 
 def _lines(at: int, message: Chat, wanted: set[str]) -> Iterator[_Line]:
-    for raw in text_of(message).splitlines():
+    for raw in chat_text(message).splitlines():
         line = raw.strip()
         whole = [line] if len(line) > PIECE_CHARS and line in wanted else []
         for text in (*whole, *line_pieces(line, _MOST_PIECES)):

@@ -9,7 +9,7 @@ from typing import BinaryIO
 import msgspec
 
 from foveal.context.files.archives import Listing, listing
-from foveal.context.files.decoding import decode
+from foveal.context.files.decoding import decode_text
 from foveal.context.files.documents import read_document
 from foveal.context.files.kinds import HEAD_BYTES, Classified, classify
 from foveal.context.files.pictures import fit_image
@@ -163,7 +163,7 @@ def _classified(stream: BinaryIO, name: str, limits: ReadLimits) -> Classified:
 def _read_text(stream: BinaryIO, given: _Given) -> _Content:
     data = stream.read(given.reading.limits.text_bytes)
     is_cut = bool(stream.read(1))
-    decoded = decode(data, is_cut=is_cut)
+    decoded = decode_text(data, is_cut=is_cut)
     if decoded is None:
         return _Content(notes=("its beginning is text, but the rest is not; it is not shown",))
     notes = [f"only its first {len(data):,} bytes were read"] if is_cut else []

@@ -64,7 +64,7 @@ def compiled(text: str, key: str) -> Template:
     return Template((*pieces, piece + text[end:]), tuple(names))
 
 
-def checked(text: str, key: str, known: Iterable[str]) -> Template:
+def checked_template(text: str, key: str, known: Iterable[str]) -> Template:
     """The template, if all its names are known."""
     template, known = compiled(text, key), frozenset(known)
     for name in template.names:

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from foveal.context.skills.front import Skill
-from foveal.context.skills.safe_paths import shown
 from foveal.context.skills.scan import SkillBody, Skills
+from foveal.text.display import printable
 from foveal.values.entry import ToolCall
 from foveal.values.errors import BadInput
 
@@ -89,10 +89,10 @@ def answer(call: ToolCall, skills: Skills) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise BadInput(f"{shown(asked.file)}: is not text; it has {len(data):,} bytes") from None
+        raise BadInput(f"{printable(asked.file)}: is not text; it has {len(data):,} bytes") from None
 
 
 def told(body: SkillBody) -> str:
     """A skill's text, and the files that can be read beside it."""
-    files = [f"- {shown(one.path)} ({one.size_bytes:,} bytes)" for one in body.resources]
+    files = [f"- {printable(one.path)} ({one.size_bytes:,} bytes)" for one in body.resources]
     return "\n".join([body.text, *(["", f"[files of the skill {body.name}]", *files] if files else [])])

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from foveal.text.display import printable
 from foveal.values.errors import BadInput
 
 READ_BYTES = 1 << 16
@@ -36,18 +37,12 @@ class FoundFile(NamedTuple):
         return stat.S_ISREG(self.stat.st_mode)
 
 
-def shown(path: object) -> str:
-    """A path as it may stand in a sentence: on one line, short, and with nothing in it that a terminal obeys."""
-    text = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in str(path)[:400])
-    return text if len(text) <= 200 else f"{text[:80]}…{text[-80:]}"
-
-
 def parts_of(path: str) -> tuple[str, ...]:
     """The parts of a relative path. They are names of things below a folder; others are refused."""
     parts = tuple(path.split("/"))
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise BadInput(
-            f"{shown(path)!r} is not a path below a folder: write its parts with '/' between, none of them '..'"
+            f"{printable(path)!r} is not a path below a folder: write its parts with '/' between, none of them '..'"
         )
     return parts
 
@@ -55,10 +50,10 @@ def parts_of(path: str) -> tuple[str, ...]:
 @contextmanager
 def opened_folder(root: str | Path, parts: Sequence[str] = ()) -> Generator[int, None, None]:
     """A folder below a root, by its descriptor. The root is the caller's word and may be a link; nothing below it may."""
-    handle = _open(str(root), os.O_DIRECTORY, None, shown(root))
+    handle = _open(str(root), os.O_DIRECTORY, None, printable(root))
     try:
         for i, part in enumerate(parts):
-            inner = _open(part, os.O_DIRECTORY | os.O_NOFOLLOW, handle, shown("/".join(parts[: i + 1])))
+            inner = _open(part, os.O_DIRECTORY | os.O_NOFOLLOW, handle, printable("/".join(parts[: i + 1])))
             os.close(handle)
             handle = inner
         yield handle
@@ -68,7 +63,7 @@ def opened_folder(root: str | Path, parts: Sequence[str] = ()) -> Generator[int,
 
 def read_file(root: str | Path, parts: Sequence[str], *, most_bytes: int) -> tuple[bytes, os.stat_result]:
     """The bytes of a regular file below a root, and what it was when it was read."""
-    where = shown("/".join(parts))
+    where = printable("/".join(parts))
     with opened_folder(root, parts[:-1]) as folder:
         # Not blocking: a pipe that nobody writes to would hold the reader for ever.
         handle = _open(parts[-1], os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, folder, where)
@@ -92,17 +87,17 @@ def listed(folder: int, parts: tuple[str, ...] = ()) -> Iterator[FoundFile]:
         except FileNotFoundError:
             continue  # gone since it was listed
         except OSError as error:
-            raise BadInput(f"{shown('/'.join((*parts, name)))}: cannot be looked at ({error.strerror})") from None
+            raise BadInput(f"{printable('/'.join((*parts, name)))}: cannot be looked at ({error.strerror})") from None
 
 
-def text_of(data: bytes, where: str) -> str:
+def decode_utf8(data: bytes, where: str) -> str:
     """The bytes as text with plain line ends; `BadInput` names the place of the first that is not UTF-8."""
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         found = f"the byte 0x{data[error.start]:02x} in line {line}"
-        raise BadInput(f"{shown(where)}: is not UTF-8 text ({found}); save it as UTF-8") from None
+        raise BadInput(f"{printable(where)}: is not UTF-8 text ({found}); save it as UTF-8") from None
 
 
 def _open(name: str, flags: int, folder: int | None, where: str) -> int:

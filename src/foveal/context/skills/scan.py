@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 
 from foveal.context.skills.front import MOST_BYTES, Skill, read_front, split
-from foveal.context.skills.safe_paths import FoundFile, listed, opened_folder, parts_of, read_file, shown, text_of
+from foveal.context.skills.safe_paths import FoundFile, decode_utf8, listed, opened_folder, parts_of, read_file
+from foveal.text.display import printable
 from foveal.values.errors import BadInput, NotFound
 
 FILE = "SKILL.md"
@@ -66,9 +67,7 @@ class Skills(msgspec.Struct, frozen=True):
                 if isinstance(found, SkillProblem):
                     problems.append(found)
                 elif first := skills.get(found.name):
-                    what = (
-                        f"{found.name!r} is already the skill {first.path} in {shown(first.root)}; this one is not used"
-                    )
+                    what = f"{found.name!r} is already the skill {first.path} in {printable(first.root)}; this one is not used"
                     problems.append(SkillProblem(found.path, what))
                 else:
                     skills[found.name] = found
@@ -83,7 +82,7 @@ class Skills(msgspec.Struct, frozen=True):
             if skill.name == name:
                 return skill
         known = ", ".join(skill.name for skill in self.skills[:20]) or "none"
-        raise NotFound(f"there is no skill {shown(name)!r:.80}; those found are: {known}")
+        raise NotFound(f"there is no skill {printable(name)!r:.80}; those found are: {known}")
 
     def body(self, name: str) -> SkillBody:
         """The text of a skill, as it was scanned, and the files beside it."""
@@ -91,7 +90,7 @@ class Skills(msgspec.Struct, frozen=True):
         data, _ = read_file(skill.root, (*skill.folder, FILE), most_bytes=MOST_BYTES)
         if sha256(data).hexdigest() != skill.sha256:
             raise BadInput(f"{skill.path}: has changed since the skills were scanned; scan them again")
-        _, text = split(text_of(data, skill.path), skill.path)
+        _, text = split(decode_utf8(data, skill.path), skill.path)
         files = {"/".join(found.parts): found.stat.st_size for found in self.files(name)}
         links = dict.fromkeys(link.partition("#")[0].removeprefix("./") for link in _LINK.findall(text))
         local = [link for link in links if link and not re.match(r"[a-zA-Z][a-zA-Z0-9+.-]{0,20}:|//", link)]
@@ -100,7 +99,7 @@ class Skills(msgspec.Struct, frozen=True):
             text,
             skill.sha256,
             tuple(Resource(path, size, path in links) for path, size in sorted(files.items())),
-            tuple(shown(link) for link in local if link not in files and link != FILE),
+            tuple(printable(link) for link in local if link not in files and link != FILE),
         )
 
     def files(self, name: str) -> tuple[FoundFile, ...]:
@@ -133,7 +132,7 @@ def _scanned(root: str) -> Iterator[Skill | SkillProblem]:
         folder = waiting.pop()
         seen += 1
         if seen > MOST_FOLDERS:
-            yield SkillProblem(shown(root), f"has more than {MOST_FOLDERS:,} folders; the rest were not looked at")
+            yield SkillProblem(printable(root), f"has more than {MOST_FOLDERS:,} folders; the rest were not looked at")
             return
         try:
             with opened_folder(root, folder) as handle:
@@ -143,7 +142,7 @@ def _scanned(root: str) -> Iterator[Skill | SkillProblem]:
                     continue
                 yield from (_linked(one) for one in inside if one.is_link and _leads_to_folder(handle, one))
         except BadInput as error:
-            yield SkillProblem(shown("/".join(folder) or root), str(error))
+            yield SkillProblem(printable("/".join(folder) or root), str(error))
             continue
         below = [one.parts for one in inside if one.is_folder and not one.parts[-1].startswith(".")]
         waiting.extend(reversed(below) if len(folder) < MOST_DEPTH else ())
@@ -156,12 +155,12 @@ def _skill(root: str, file: FoundFile) -> Skill | SkillProblem:
         data, _ = read_file(root, file.parts, most_bytes=MOST_BYTES)
         return read_front(data, root=root, folder=file.parts[:-1])
     except BadInput as error:
-        return SkillProblem(shown("/".join(file.parts)), str(error))
+        return SkillProblem(printable("/".join(file.parts)), str(error))
 
 
 def _linked(found: FoundFile) -> SkillProblem:
     what = "is a link, and links are not followed; to use what it leads to, scan that folder as a root of its own"
-    return SkillProblem(shown("/".join(found.parts)), what)
+    return SkillProblem(printable("/".join(found.parts)), what)
 
 
 def _leads_to_folder(folder: int, found: FoundFile) -> bool:

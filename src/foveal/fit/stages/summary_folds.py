@@ -11,9 +11,9 @@ from foveal.project.view import View
 from foveal.summary.compose import compose
 from foveal.summary.ledger import LedgerStep
 from foveal.summary.relevance import Standard
-from foveal.summary.state import Summary, SummaryCoverage, decode, encode, extend, steps_at
+from foveal.summary.state import Summary, SummaryCoverage, decode_summary, encode_summary, extend, steps_at
 from foveal.text.guard import session_nonce
-from foveal.text.stand_in import text_of
+from foveal.text.stand_in import part_text
 from foveal.values.entry import Fold, RangeFold
 from foveal.values.shown import Atom, Item
 
@@ -41,7 +41,7 @@ def folds(scene: Scene, going: list[Atom], allowance: int, standard: Standard) -
         return ()
     scene.summarised = items
     lines = (cover(scene, run, SUMMARISED, BECAUSE) for run in runs if run is not largest and not _is_one_line(run))
-    return *lines, msgspec.structs.replace(fold, state=encode(summary))
+    return *lines, msgspec.structs.replace(fold, state=encode_summary(summary))
 
 
 def _tokens(run: list[Atom]) -> int:
@@ -67,7 +67,7 @@ def _covered(scene: Scene, going: list[Atom]) -> SummaryCoverage:
 
 def _before(scene: Scene) -> Summary:
     """The summary so far. Where its state is not at hand, it is made again, fold by fold as it was made the first time."""
-    summary = decode(scene.carried)
+    summary = decode_summary(scene.carried)
     for places in scene.owed:
         summary = extend(summary, _read(scene, places), summary.covered)
     prose, author = scene.said
@@ -97,4 +97,4 @@ def shown_beside(view: View, fold: Fold) -> Iterator[str]:
 
 def _texts(atoms: Iterable[Atom]) -> Iterator[str]:
     for atom in atoms:
-        yield from (text_of(shown.part) for item in atom.items for shown in item.shown)
+        yield from (part_text(shown.part) for item in atom.items for shown in item.shown)

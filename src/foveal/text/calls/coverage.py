@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from foveal.text.calls.access import Access
-from foveal.values.entry import Text, ToolResult
+from foveal.text.stand_in import result_text
+from foveal.values.entry import ToolResult
 
 LineSpan: TypeAlias = tuple[int, int]
 """First and last line, counted from 1."""
@@ -32,13 +33,9 @@ _DEFAULT_LINES = 2_000
 """Claude Code, OpenCode and Pi read as many lines of a file if nothing is said."""
 
 
-def text_of(result: ToolResult) -> str:
-    return "\n".join(item.text for item in result.content if isinstance(item, Text))
-
-
 def succeeded(result: ToolResult, access: Access) -> bool:
     """Whether the result is what the call was for. Many recorders and some tools report errors as ordinary text."""
-    text = text_of(result)
+    text = result_text(result)
     if result.status != "ok":
         return False
     # Numbered lines are a file's own, whatever they say.
@@ -48,7 +45,7 @@ def succeeded(result: ToolResult, access: Access) -> bool:
 
 def lines_shown(result: ToolResult, access: Access) -> LineSpan | None:
     """The lines that a successful read shows without a hole; None if that cannot be told."""
-    text = text_of(result)
+    text = result_text(result)
     low = text.lower()
     asked, more = asked_lines(access), _has_more(low)
     if numbers := _numbers(text):
@@ -64,7 +61,7 @@ def lines_shown(result: ToolResult, access: Access) -> LineSpan | None:
 
 def lines_needed(result: ToolResult, access: Access) -> LineSpan:
     """The lines that another result has to show to replace this one: all that it may show."""
-    text = text_of(result)
+    text = result_text(result)
     first, last = asked_lines(access)
     if (numbers := _numbers(text)) and numbers[-1] - numbers[0] + 1 == len(numbers):
         return numbers[0], numbers[-1]

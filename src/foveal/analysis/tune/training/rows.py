@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from foveal.analysis.tune.training.sessions import LEAST_LINE, TrainingSession, text_of
+from foveal.analysis.tune.training.sessions import LEAST_LINE, TrainingSession, message_text
 from foveal.summary.ledger.events import LedgerStep
 from foveal.summary.relevance import Digest, update
 from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, Facts, FeatureTable, ShownElsewhere
@@ -75,7 +75,7 @@ def _folds(session: TrainingSession, limit: int) -> Iterator[tuple[Digest, Shown
                 tokens -= session.tokens[start]
                 start += 1
             digest = update(digest, _steps(session, range(first, start)))
-            yield digest, ShownElsewhere(text_of(one) for one in session.messages[start:now]), start - 1, now
+            yield digest, ShownElsewhere(message_text(one) for one in session.messages[start:now]), start - 1, now
         tokens += session.tokens[now]
 
 

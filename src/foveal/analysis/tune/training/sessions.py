@@ -30,7 +30,7 @@ class TrainingSession:
 
     def __init__(self, id_: str, messages: Sequence[Message]) -> None:
         self.id, self.messages = id_, messages
-        self.tokens = [int(len(text_of(message)) / CHARS_PER_TOKEN) + MESSAGE_TOKENS for message in messages]
+        self.tokens = [int(len(message_text(message)) / CHARS_PER_TOKEN) + MESSAGE_TOKENS for message in messages]
         self.places: dict[str, list[int]] = {}
         """The messages that hold each name and each line, in order."""
         self._used: list[set[str]] = []
@@ -74,7 +74,7 @@ def common(sessions: Iterable[TrainingSession], most: float) -> frozenset[str]:
     return frozenset(one for one, count in held_in.items() if count > most)
 
 
-def text_of(message: Message) -> str:
+def message_text(message: Message) -> str:
     """All that is said in a message, its calls as they were written."""
     return "\n".join(text for part in message.parts for text in _texts(part))
 
