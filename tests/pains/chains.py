@@ -6,8 +6,8 @@ from typing import NamedTuple
 import msgspec
 
 from foveal.session.session import Session
+from foveal.summary.ledger.extraction import update
 from foveal.summary.ledger.items import Ledger, Todo
-from foveal.summary.ledger.updating import update
 from foveal.summary.state import decode_summary, step
 from foveal.text.names import identifiers_in
 from foveal.values.entry import Message, Pin, Text, ToolCall

@@ -22,7 +22,7 @@ def test_a_summary_comes_back_as_it_was() -> None:
     """Written and read, with its ledger, lines and prose."""
     summary = extend(Summary(prose="## Goal\nx", author="me"), [*ran(1), *ran(2)], SummaryCoverage(4, 90, "a1..b2"))
     assert summary.ledger != ledger.EMPTY
-    assert summary.digest.lines
+    assert summary.relevance.lines
     state = encode_summary(summary)
     push_out()
     assert decode_summary(state) == summary

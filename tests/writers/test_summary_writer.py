@@ -11,9 +11,9 @@ from foveal.models.counters import encoding
 from foveal.session.policy import Compact
 from foveal.summary.compose import compose
 from foveal.summary.ledger import LedgerStep
+from foveal.summary.prose import summary_in
 from foveal.summary.question import Question
 from foveal.summary.state import Summary, SummaryCoverage, encode_summary, extend, step
-from foveal.summary.written import summary_in
 from foveal.values.entry import Fold, Message, PartFold, RangeFold, Text, ToolCall, ToolResult
 from foveal.values.errors import BadPolicy, SummaryFailed
 from foveal.values.events import CompactionEnded, CompactionStarted, Event, SummaryRefused, tell

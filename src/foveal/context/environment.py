@@ -19,7 +19,7 @@ from foveal.project.view import View
 from foveal.text import guard as frame
 from foveal.text.display import safe_file_name
 from foveal.text.repair import json_object
-from foveal.text.user_words import spoken
+from foveal.text.user_words import user_words
 from foveal.values.entry import Message, Text, ToolCall, ToolResult, result
 from foveal.values.errors import BadInput, FovealError
 from foveal.values.retention import RetentionRule
@@ -112,7 +112,7 @@ class EnvironmentState:
     def heard(self, message: Message) -> Mentioned | None:
         """Take a message into account; what it mentions, if the user said it. What a harness put in mentions nobody."""
         if message.role == "user":
-            texts = [spoken(part.text) for part in message.parts if isinstance(part, Text)]
+            texts = [user_words(part.text) for part in message.parts if isinstance(part, Text)]
             if not any(texts) and len(texts) == len(message.parts):
                 return None  # it asks for nothing: the request before it still holds
             self.mentioned = self._mentioned("\n".join(texts))

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 from foveal.project.measure import Measure
-from foveal.text.repair import normal
+from foveal.text.repair import repair_part
 from foveal.values.entry import Part, Role, ToolCall, ToolResult
 from foveal.values.pins import NO_PINS, Pins
 
@@ -72,7 +72,7 @@ class Projection(msgspec.Struct, frozen=True):
 
         Only what the system says is believed: users, tools and the model itself quote what others wrote.
         """
-        mended, wrong = normal(part)
+        mended, wrong = repair_part(part)
         safe = mended if role == "system" else self.guard(mended)
         if safe is mended:
             return mended, wrong, "repair" if wrong else ""

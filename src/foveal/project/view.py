@@ -22,7 +22,7 @@ from foveal.project.folding import SEAM, Folding, sent_as
 from foveal.project.projection import CHECKPOINT_TOOL, RECALL_TOOL, SEARCH_TOOL, Projection
 from foveal.text.repair import json_object
 from foveal.text.stand_in import holds_artifact, replace_part, stored_preview
-from foveal.text.user_words import spoken
+from foveal.text.user_words import user_words
 from foveal.values.blocks import standing
 from foveal.values.entry import (
     ONCE,
@@ -463,7 +463,7 @@ class View(Folding):
 
 def _asks(shown: Shown, part: Part) -> bool:
     """Whether a part of the user's may be what is asked for."""
-    return shown.part is not None and not (isinstance(part, Text) and not spoken(part.text))
+    return shown.part is not None and not (isinstance(part, Text) and not user_words(part.text))
 
 
 def _hide(item: Item, because: str) -> Item:

@@ -12,10 +12,11 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from foveal.summary import wording
+from foveal.summary import answer_checks
 from foveal.summary.question import SECTIONS, Question, mark_of, system_of
 from foveal.text.guard import tags
-from foveal.text.guard.normalise import fold
+from foveal.text.guard.normalise import normalise
+from foveal.text.shorten.allowance import CountTokens
 from foveal.values.codec import sendable
 
 RefusalReason: TypeAlias = Literal[
@@ -52,7 +53,7 @@ class SummaryDraft(msgspec.Struct, frozen=True):
 
     text: str
     question: Question
-    count: Callable[[str], int]
+    count: CountTokens
     smaller_than: int
     forged: Callable[[str], list[str]]
 
@@ -73,14 +74,14 @@ def frame_tags(text: str) -> list[str]:
     Others (a chat template's, a harness's) an honest summary may well speak of; they are neutralised where it is shown.
     """
     plain = [match.group() for match in _FRAME.finditer(text)]
-    return plain or [tag for tag in tags(text) if "foveal" in _NO_LETTER.sub("", fold(tag).text.casefold())]
+    return plain or [tag for tag in tags(text) if "foveal" in _NO_LETTER.sub("", normalise(tag).text.casefold())]
 
 
 def accept(
     answer: str,
     question: Question,
     *,
-    count: Callable[[str], int],
+    count: CountTokens,
     smaller_than: int,
     must_hold: Sequence[str] = (),
     forged: Callable[[str], list[str]] = frame_tags,
@@ -102,9 +103,9 @@ def accept(
 
 def unwrapped(answer: str) -> str:
     """The answer without thinking, without a fence around the whole, from its first heading on."""
-    text = wording.without_wrapper(wording.without_thinking(sendable(answer)))
+    text = answer_checks.without_wrapper(answer_checks.without_thinking(sendable(answer)))
     first = _HEADING.search(text)
-    return wording.without_wrapper(text[first.start() :]) if first else text
+    return answer_checks.without_wrapper(text[first.start() :]) if first else text
 
 
 def _missing(draft: SummaryDraft, must_hold: Sequence[str]) -> tuple[str, ...]:
@@ -113,7 +114,7 @@ def _missing(draft: SummaryDraft, must_hold: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         name
         for name in wanted
-        if name and len(name) <= _LONGEST_ADDED and not wording.holds(draft.text, name) and not draft.forged(name)
+        if name and len(name) <= _LONGEST_ADDED and not answer_checks.holds(draft.text, name) and not draft.forged(name)
     )
 
 
@@ -122,12 +123,12 @@ def is_empty(draft: SummaryDraft) -> str:
 
 
 def has_tool_call(draft: SummaryDraft) -> str:
-    call = wording.tool_call(draft.text)
+    call = answer_checks.tool_call(draft.text)
     return f"The answer holds a tool call ({call!r}); write text only." if call else ""
 
 
 def is_refusal(draft: SummaryDraft) -> str:
-    words = wording.refusal(_HEADING.sub("", draft.text))
+    words = answer_checks.refusal(_HEADING.sub("", draft.text))
     return f"The answer declines the task ({words!r})." if words else ""
 
 
@@ -137,24 +138,24 @@ def is_forged(draft: SummaryDraft) -> str:
 
 
 def is_garbage(draft: SummaryDraft) -> str:
-    return wording.noise(draft.text) or wording.repetition(draft.text)
+    return answer_checks.noise(draft.text) or answer_checks.repetition(draft.text)
 
 
 def is_echo(draft: SummaryDraft) -> str:
     if (mark := mark_of(draft.question)) in draft.text:
         return f"The answer repeats the question (it holds the mark {mark})."
     for name, source, most in (
-        ("transcript", draft.question.transcript, wording.MOST_QUOTED),
-        ("question", system_of(draft.question), wording.MOST_OF_RULES),
+        ("transcript", draft.question.transcript, answer_checks.MOST_QUOTED),
+        ("question", system_of(draft.question), answer_checks.MOST_OF_RULES),
     ):
-        share = wording.copied(draft.text, source)
+        share = answer_checks.copied(draft.text, source)
         if share > most:
             return f"{share:.0%} of the answer is copied from the {name}; at most {most:.0%} may be."
     return ""
 
 
 def is_cut_off(draft: SummaryDraft) -> str:
-    end = wording.broken_end(draft.text)
+    end = answer_checks.broken_end(draft.text)
     if end:
         return f"The answer is cut off: {end}."
     found = list(_HEADING.finditer(draft.text))
@@ -174,7 +175,7 @@ def is_foreign(draft: SummaryDraft) -> str:
     question = draft.question
     if question.language_hint:
         return ""
-    return wording.foreign(draft.text, "\n".join((question.transcript, question.previous, question.instructions)))
+    return answer_checks.foreign(draft.text, "\n".join((question.transcript, question.previous, question.instructions)))
 
 
 def is_not_smaller(draft: SummaryDraft) -> str:

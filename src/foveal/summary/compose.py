@@ -5,15 +5,15 @@ stand as they will be read: what was harmless in its place may not be so at the 
 was recorded.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 
-from foveal.summary import ledger
-from foveal.summary import relevance as digest
-from foveal.summary.relevance.rendering import quoted
+from foveal.summary import ledger, relevance
+from foveal.summary.relevance.render import quote_line
 from foveal.summary.state import Summary
 from foveal.text.guard import neutralise, safe_name, wrap
+from foveal.text.shorten.allowance import CountTokens
 from foveal.text.shorten.head_tail import head_tail
 
 VITAL_SHARE = 0.5
@@ -40,10 +40,10 @@ def compose(
     summary: Summary,
     *,
     tokens: int,
-    count: Callable[[str], int],
+    count: CountTokens,
     shown: Iterable[str] = (),
     fetched: Mapping[str, str] = NOTHING_FETCHED,
-    standard: digest.Standard = digest.USUAL,
+    selection: relevance.LineSelection = relevance.DEFAULT_SELECTION,
 ) -> str:
     """The text that stands for what is covered, in at most `tokens`. `shown` stands in the prompt beside it.
 
@@ -51,7 +51,7 @@ def compose(
     """
     opening, closing = _tags(summary.nonce) if tokens >= _LEAST_FRAMED else ("", "")
     room = tokens - count(opening + closing)
-    return f"{opening}{_text(summary, room, count, shown=shown, fetched=fetched, standard=standard)}{closing}"
+    return f"{opening}{_text(summary, room, count, shown=shown, fetched=fetched, selection=selection)}{closing}"
 
 
 def _tags(nonce: str) -> tuple[str, str]:
@@ -63,11 +63,11 @@ def _tags(nonce: str) -> tuple[str, str]:
 def _text(
     summary: Summary,
     tokens: int,
-    count: Callable[[str], int],
+    count: CountTokens,
     *,
     shown: Iterable[str],
     fetched: Mapping[str, str],
-    standard: digest.Standard,
+    selection: relevance.LineSelection,
 ) -> str:
     covered = summary.covered
     head = f"[Summary of {covered.entries:,} earlier messages ({covered.tokens:,} tokens); ref {covered.ref}]"
@@ -93,10 +93,12 @@ def _text(
     if room <= 0:
         return text
     beside = (*shown, text)
-    lines = digest.choose(summary.digest, tokens=room, count=safe, now=summary.now, shown=beside, standard=standard)
+    lines = relevance.choose(
+        summary.relevance, tokens=room, count=safe, now=summary.now, shown=beside, selection=selection
+    )
     return "\n\n".join(filter(None, (text, broken(lines))))
 
 
 def _quoted(text: str) -> str:
     """A text of which no line can be taken for a heading of the summary."""
-    return "\n".join(map(quoted, neutralise(text).split("\n")))
+    return "\n".join(map(quote_line, neutralise(text).split("\n")))

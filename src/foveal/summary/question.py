@@ -6,12 +6,13 @@ all that is quoted: no text can hold the digest of itself, so nothing inside can
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from foveal.text.guard import neutralise
+from foveal.text.shorten.allowance import CountTokens
 from foveal.text.shorten.head_tail import head_tail
 from foveal.text.shorten.reference import as_text
 from foveal.values.codec import sendable
@@ -154,7 +155,7 @@ def _quotation(name: str, text: str, mark: str) -> str:
     return f"[{name} begins {mark}\n{sendable(text)}\n[{name} ends {mark}"
 
 
-def transcript_of(steps: Sequence[FoldedMessage], tokens: int, count: Callable[[str], int]) -> str:
+def transcript_of(steps: Sequence[FoldedMessage], tokens: int, count: CountTokens) -> str:
     """The messages as text of at most `tokens`: every step has a line, long texts lose their middle, tools' first.
 
     Thinking is left out: it is long, and what came of it stands in the words and calls after it.
@@ -194,7 +195,7 @@ def _piece(part: Part, role: str) -> tuple[str, str, str] | None:
             return "result", role, as_text((part,))
 
 
-def _size(text: str, tokens: int, count: Callable[[str], int]) -> int:
+def _size(text: str, tokens: int, count: CountTokens) -> int:
     return tokens + 1 if len(text) > _CHARS_PER_TOKEN_AT_MOST * max(tokens, _LEAST) else count(text)
 
 
@@ -210,7 +211,7 @@ def _unit(shares: Sequence[float], sizes: Sequence[int], room: int) -> float:
     return float("inf") if not order else max(sizes[i] / shares[i] for i in order)
 
 
-def _clipped(text: str, tokens: int, count: Callable[[str], int]) -> str:
+def _clipped(text: str, tokens: int, count: CountTokens) -> str:
     """Head and tail within the bound; what even that cannot do is cut to characters, of which each takes a token or more."""
     shown = head_tail(text, tokens, count, _REF) if tokens >= _LEAST else None
     if shown is not None:

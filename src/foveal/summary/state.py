@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from foveal.summary import ledger as ledgers
-from foveal.summary import relevance as digests
-from foveal.text.repair import sayable
+from foveal.summary import relevance as relevances
+from foveal.text.repair import quotable_part
 from foveal.values.entry import Entry, Message, Opaque, RedactedThinking, Thinking
 from foveal.values.shown import entry_ref
 
@@ -22,7 +22,8 @@ class SummaryCoverage(msgspec.Struct, frozen=True, array_like=True):
 
 class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     ledger: ledgers.Ledger = ledgers.EMPTY
-    digest: digests.Digest = digests.Digest()
+    relevance: relevances.RelevanceState = msgspec.field(default=relevances.RelevanceState(), name="digest")
+    """Under the key `digest` in states that were written before it had this name."""
     covered: SummaryCoverage = SummaryCoverage()
     now: int = 0
     """The place in the log of the newest message that it covers."""
@@ -61,7 +62,9 @@ def encode_summary(summary: Summary) -> str:
 
 def step(ref: str, message: Message, number: int) -> ledgers.LedgerStep:
     """A recorded message as a summary reads it: what it says can be sent, and thinking is nobody's to repeat."""
-    parts = (sayable(part) for part in message.parts if not isinstance(part, Thinking | RedactedThinking | Opaque))
+    parts = (
+        quotable_part(part) for part in message.parts if not isinstance(part, Thinking | RedactedThinking | Opaque)
+    )
     return ledgers.LedgerStep(ref, msgspec.structs.replace(message, parts=tuple(parts)), number)
 
 
@@ -77,7 +80,7 @@ def extend(summary: Summary, steps: Iterable[ledgers.LedgerStep], covered: Summa
     return msgspec.structs.replace(
         summary,
         ledger=ledgers.update(summary.ledger, listed),
-        digest=digests.update(summary.digest, listed),
+        relevance=relevances.update(summary.relevance, listed),
         covered=covered,
         now=max((step.number for step in listed), default=summary.now),
     )

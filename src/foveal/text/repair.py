@@ -26,7 +26,7 @@ NO_OUTPUT = "(no output)"
 P = TypeVar("P", bound=Part)
 
 
-def normal(part: Part) -> tuple[Part, str]:
+def repair_part(part: Part) -> tuple[Part, str]:
     """The part as every provider takes it, and what was wrong with it (empty if nothing was)."""
     match part:
         case ToolCall():
@@ -42,9 +42,9 @@ def normal(part: Part) -> tuple[Part, str]:
             return part, ""
 
 
-def sayable(part: Part) -> Part:
+def quotable_part(part: Part) -> Part:
     """The part mended, with texts that can be written anywhere: for whoever quotes it."""
-    mended, _ = normal(part)
+    mended, _ = repair_part(part)
     if isinstance(mended, ToolResult):
         return msgspec.structs.replace(mended, content=tuple(_safe(item) for item in mended.content))
     return _safe(mended)

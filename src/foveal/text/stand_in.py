@@ -2,7 +2,7 @@
 
 import msgspec
 
-from foveal.text.repair import normal
+from foveal.text.repair import repair_part
 from foveal.values.entry import Part, Stored, Text, ToolCall, ToolResult
 
 
@@ -10,9 +10,9 @@ def replace_part(part: Part | None, text: str) -> Part | None:
     """The part shown by this text: a call keeps its name and a result its call; nothing is left of others if empty."""
     match part:
         case ToolCall(call_id, name, _, signature):
-            return normal(ToolCall(call_id, name, text, signature))[0]
+            return repair_part(ToolCall(call_id, name, text, signature))[0]
         case ToolResult():
-            return normal(msgspec.structs.replace(part, content=(Text(text),)))[0]
+            return repair_part(msgspec.structs.replace(part, content=(Text(text),)))[0]
         case _:
             return Text(text) if text.strip() else None
 

@@ -35,12 +35,12 @@ def is_harness(tag: str) -> bool:
     return _HARNESS.match(tag) is not None
 
 
-def is_standing(text: str) -> bool:
+def is_project_instructions(text: str) -> bool:
     """Whether a harness hands over the project's own instructions: no request, and yet to be followed."""
     return _STANDING.match(text) is not None
 
 
-def spoken(text: str, is_frame: Callable[[str], bool] = is_harness) -> str:
+def user_words(text: str, is_frame: Callable[[str], bool] = is_harness) -> str:
     """What is left without the frames around it; empty if all of it is theirs. `is_frame` is asked of tags before the words."""
     arguments, at = "", 0
     while found := _NOTE.match(text, at) or _OPENS.match(text, at):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from foveal.summary.ledger import EMPTY, EXTRACTORS, Ended, Ledger, LedgerEvent, LedgerStep, update
+from foveal.summary.ledger import EMPTY, EXTRACTORS, CallEnded, Ledger, LedgerEvent, LedgerStep, update
 from foveal.summary.ledger.items import LedgerNote, Todo
 from foveal.text.calls.coverage import END
 from foveal.text.names import identifiers_in
@@ -370,7 +370,7 @@ def test_an_extractor_of_ones_own_adds_a_section() -> None:
     """One callable, given with the others."""
 
     def tickets(event: LedgerEvent) -> Iterator[LedgerNote]:
-        if isinstance(event, Ended) and event.tool == "createticket":
+        if isinstance(event, CallEnded) and event.tool == "createticket":
             yield LedgerNote(section="Tickets", key=event.text, text=event.text)
 
     steps = [

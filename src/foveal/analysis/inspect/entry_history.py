@@ -11,7 +11,7 @@ from foveal import recall
 from foveal.project.folding import SUMMARISED
 from foveal.stores import rows as log
 from foveal.stores.port import Store
-from foveal.summary.written import summary_in
+from foveal.summary.prose import summary_in
 from foveal.text.shorten.reference import as_text
 from foveal.values.entry import (
     Entry,

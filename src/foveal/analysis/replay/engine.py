@@ -29,7 +29,7 @@ from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.summary import ledger
 from foveal.summary.compose import compose
-from foveal.summary.relevance import Standard
+from foveal.summary.relevance import LineSelection
 from foveal.summary.state import decode_summary
 from foveal.values.entry import Fold, FoldItem, RangeFold
 from foveal.values.errors import OverBudget, Unrepresentable
@@ -121,9 +121,9 @@ class _LinesOnly(Summarise, frozen=True):
         *lines, fold = made
         bare = msgspec.structs.replace(decode_summary(fold.state), ledger=ledger.EMPTY)
         beside = shown_beside(scene.view, Fold((fold,), "", 0, 0, 0))
-        standard = Standard(self.score, self.weights, scene.least)
+        selection = LineSelection(self.score, self.weights, scene.least)
         text = compose(
-            bare, tokens=fold.tokens, count=scene.count, shown=beside, fetched=scene.fetched, standard=standard
+            bare, tokens=fold.tokens, count=scene.count, shown=beside, fetched=scene.fetched, selection=selection
         )
         fold = msgspec.structs.replace(fold, text=text, tokens=scene.count(text))
         return *lines, fold

@@ -24,7 +24,7 @@ from foveal.analysis.replay.case import (
 )
 from foveal.analysis.replay.grounding import Need, is_name
 from foveal.analysis.replay.validity import problems
-from foveal.text.user_words import spoken
+from foveal.text.user_words import user_words
 
 AGES = (25, 50, 100)
 """Far clues are also counted by how many messages ago they were seen: up to each of these, and beyond."""
@@ -108,7 +108,7 @@ class Looks:
         self._tools = {msgspec.json.encode(case.tools): case.fixed - PROMPT_TOKENS}
         asked = (message for message in case.messages if message["role"] == "user")
         # What a harness puts before the task is no request, whoever measures.
-        first = next((message for message in asked if spoken(chat_text(message)).strip()), None)
+        first = next((message for message in asked if user_words(chat_text(message)).strip()), None)
         # Its longest line: an engine may mark a request up, but not leave it out.
         self.task = max(chat_text(first).splitlines(), key=len, default="").strip()[:_TASK_CHARS] if first else ""
 

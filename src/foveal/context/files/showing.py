@@ -8,7 +8,7 @@ from foveal.context.files.archives import Listing
 from foveal.context.files.reading import FileReading, many
 from foveal.context.files.tables import table_of
 from foveal.text.display import replace_invisible
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.reference import reference
 
 _OUTLINE_TOKENS = 200
@@ -70,8 +70,8 @@ def _is_small(text: str, reading: FileReading) -> bool:
     return len(text.encode("utf-8", "surrogatepass")) <= reading.whole_bytes
 
 
-def _room(reading: FileReading, tokens: int) -> Room:
-    return Room(tokens, reading.count, reading.ref)
+def _room(reading: FileReading, tokens: int) -> Allowance:
+    return Allowance(tokens, reading.count, reading.ref)
 
 
 def _fitted(lines: Sequence[str], reading: FileReading, *, first: str, last: str) -> str:

@@ -25,7 +25,7 @@ from foveal.context.reminders.rules import Ready, Rulebook
 from foveal.context.reminders.situation import Situation
 from foveal.context.reminders.templates import VALUE_CHARS, Value
 from foveal.text.display import one_line
-from foveal.text.guard.neutral import neutralise_joined
+from foveal.text.guard.neutral_text import neutralise_joined
 from foveal.values.codec import sendable
 from foveal.values.entry import ONCE
 from foveal.values.trace import TraceLine

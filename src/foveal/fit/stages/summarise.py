@@ -6,18 +6,15 @@ stands in the newest gap and one line in each older one.
 """
 
 from collections.abc import Iterator
-from typing import Literal, TypeAlias
 
 import msgspec
 
 from foveal.fit.cuts import AnsweredCalls, CutRule, KeptMessages, KeptTokens, KeptTurns, WorthIt, legal
 from foveal.fit.fit import Scene
-from foveal.summary.relevance.weights import Weights
+from foveal.summary.relevance.weights import Scoring, Weights
 from foveal.values.entry import RangeFold
 from foveal.values.errors import BadPolicy
 from foveal.values.shown import Atom
-
-Scoring: TypeAlias = Literal["learned", "recency"]
 
 
 class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", forbid_unknown_fields=True):
@@ -73,6 +70,6 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
         return tuple(rule for rule in rules if rule)
 
     def _folds(self, scene: Scene, going: list[Atom], allowance: int) -> tuple[RangeFold, ...]:
-        from foveal.fit.stages.summary_folds import Standard, folds  # noqa: PLC0415 - loaded by the first summary
+        from foveal.fit.stages.summary_folds import LineSelection, folds  # noqa: PLC0415 - loaded by the first summary
 
-        return folds(scene, going, allowance, Standard(self.score, self.weights, scene.least))
+        return folds(scene, going, allowance, LineSelection(self.score, self.weights, scene.least))

@@ -10,7 +10,7 @@ from foveal.project.folding import SUMMARISED
 from foveal.project.view import View
 from foveal.summary.compose import compose
 from foveal.summary.ledger import LedgerStep
-from foveal.summary.relevance import Standard
+from foveal.summary.relevance import LineSelection
 from foveal.summary.state import Summary, SummaryCoverage, decode_summary, encode_summary, extend, steps_at
 from foveal.text.guard import session_nonce
 from foveal.text.stand_in import part_text
@@ -23,7 +23,7 @@ _SEAM_TOKENS = 16
 """What a gap takes beyond its text, and a little more: a fold must make the view smaller."""
 
 
-def folds(scene: Scene, going: list[Atom], allowance: int, standard: Standard) -> tuple[RangeFold, ...]:
+def folds(scene: Scene, going: list[Atom], allowance: int, selection: LineSelection) -> tuple[RangeFold, ...]:
     """The summary for the largest run, one line for each other."""
     runs = list(neighbours(scene, going))
     largest = max(runs, key=_tokens)
@@ -34,7 +34,9 @@ def folds(scene: Scene, going: list[Atom], allowance: int, standard: Standard) -
     summary = extend(_before(scene), _steps(scene, items), _covered(scene, going))
     summary = msgspec.structs.replace(summary, nonce=session_nonce(scene.view.first))
     beside = _shown(scene, going)
-    text = compose(summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, standard=standard)
+    text = compose(
+        summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, selection=selection
+    )
     ends = largest[0].first, largest[-1].last
     fold = RangeFold(*ends, "summary", text, scene.count(text), SUMMARISED, BECAUSE, summary.prose, summary.author)
     if not scene.view.shrinks(fold):

@@ -20,7 +20,7 @@ from foveal.fit.stages.call_pairs import CallPair, steps
 from foveal.fit.stages.clear import LEAST_TOKENS
 from foveal.text.calls.access import Access
 from foveal.text.calls.coverage import END, LineSpan, asked_lines, covers, lines_needed, lines_shown, succeeded
-from foveal.text.calls.reads import is_shell, located
+from foveal.text.calls.reads import is_shell, locate_accesses
 from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.reference import reference
 from foveal.text.stand_in import part_text
@@ -53,7 +53,9 @@ class Superseded(msgspec.Struct, frozen=True, tag="superseded", tag_field="fold"
         later = _Later(scene, with_written=self.written)
         shown_elsewhere: list[PartFold] = []
         outdated: list[PartFold] = []
-        for step, files in reversed(list(zip(all_steps, located([step.call for step in all_steps]), strict=True))):
+        for step, files in reversed(
+            list(zip(all_steps, locate_accesses([step.call for step in all_steps]), strict=True))
+        ):
             for fold, is_shown in later.stale(step, files):
                 (shown_elsewhere if is_shown else outdated).append(fold)
             later.take(step, files)

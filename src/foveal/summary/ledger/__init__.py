@@ -6,20 +6,20 @@ render(ledger, 1_500, counter.count)                # what stands in the summary
 missing(ledger, summary)                            # what a written summary forgot
 """
 
-from foveal.summary.ledger.events import Began, Ended, Extractor, Fact, LedgerEvent, LedgerStep, SpokenWords
+from foveal.summary.ledger.events import CallBegan, CallEnded, Extractor, Fact, LedgerEvent, LedgerStep, SpokenWords
+from foveal.summary.ledger.extraction import update
 from foveal.summary.ledger.extractors import EXTRACTORS
 from foveal.summary.ledger.items import EMPTY, Ledger
 from foveal.summary.ledger.missing_names import identifiers, missing
 from foveal.summary.ledger.render import HELPFUL, VITAL, render
-from foveal.summary.ledger.updating import update
 
 __all__ = [
     "EMPTY",
     "EXTRACTORS",
     "HELPFUL",
     "VITAL",
-    "Began",
-    "Ended",
+    "CallBegan",
+    "CallEnded",
     "Extractor",
     "Fact",
     "Ledger",

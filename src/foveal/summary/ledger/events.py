@@ -10,8 +10,8 @@ ledger's own items, or one of the few changes below. It keeps nothing between ev
     update(ledger, steps, (*EXTRACTORS, tickets))
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -27,9 +27,8 @@ from foveal.summary.ledger.items import (
     Quote,
     Todo,
 )
+from foveal.text.calls.read_tools import CallArguments
 from foveal.values.entry import Message, Role, Status
-
-Fields: TypeAlias = Mapping[str, Any]
 
 
 class LedgerStep(msgspec.Struct, frozen=True):
@@ -50,13 +49,13 @@ class SpokenWords(msgspec.Struct, frozen=True):
     """Whether the message ends with it: no call follows."""
 
 
-class Began(msgspec.Struct, frozen=True):
+class CallBegan(msgspec.Struct, frozen=True):
     """A tool was called."""
 
     id: str
     tool: str
     """Its name without server, case, dashes and underscores."""
-    fields: Fields
+    fields: CallArguments
     """The arguments, by names squeezed like the tool's."""
     arguments: str
     command: str
@@ -65,12 +64,12 @@ class Began(msgspec.Struct, frozen=True):
     """The files that it is about to read or change."""
 
 
-class Ended(msgspec.Struct, frozen=True):
+class CallEnded(msgspec.Struct, frozen=True):
     """A tool answered. Long arguments are cut by now: what needs them whole, takes them as the call begins."""
 
     id: str
     tool: str
-    fields: Fields
+    fields: CallArguments
     command: str
     asked: tuple[LedgerFile, ...]
     """The files that it was about to touch."""
@@ -80,17 +79,17 @@ class Ended(msgspec.Struct, frozen=True):
     status: Status
 
 
-LedgerEvent: TypeAlias = SpokenWords | Began | Ended
+LedgerEvent: TypeAlias = SpokenWords | CallBegan | CallEnded
 
 
-class Passed(msgspec.Struct, frozen=True):
+class CheckPassed(msgspec.Struct, frozen=True):
     """Evidence: this test id is seen passing, or everything that this command tests."""
 
     name: str = ""
     command: str = ""
 
 
-class Todos(msgspec.Struct, frozen=True):
+class TodoList(msgspec.Struct, frozen=True):
     """The whole list, which replaces the one before."""
 
     items: tuple[Todo, ...]
@@ -108,7 +107,7 @@ class QuestionAnswered(msgspec.Struct, frozen=True):
     """Nobody waits for an answer any more."""
 
 
-class Finished(msgspec.Struct, frozen=True):
+class TaskFinished(msgspec.Struct, frozen=True):
     """A child, or a command that went on in the background, came to its end."""
 
     id: str
@@ -117,7 +116,7 @@ class Finished(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class Names(msgspec.Struct, frozen=True):
+class NamesSeen(msgspec.Struct, frozen=True):
     """Identifiers by value, with their labels."""
 
     labels: dict[str, str]
@@ -129,16 +128,16 @@ Fact: TypeAlias = (
     LedgerFile
     | LedgerCommand
     | LedgerFailure
-    | Passed
-    | Todos
+    | CheckPassed
+    | TodoList
     | TodoChange
     | LedgerPlan
     | Quote
     | LedgerQuestion
     | QuestionAnswered
     | Child
-    | Finished
-    | Names
+    | TaskFinished
+    | NamesSeen
     | LedgerNote
 )
 

@@ -4,16 +4,15 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Span: TypeAlias = tuple[int, int]
-"""First and last line, counted from 1; `coverage.END` where the file's end was reached."""
+from foveal.text.calls.coverage import LineSpan
 
-Change: TypeAlias = Literal["", "written", "edited", "deleted"]
+FileChange: TypeAlias = Literal["", "written", "edited", "deleted"]
 CommandOutcome: TypeAlias = Literal["ok", "failed", "interrupted", "running"]
-Why: TypeAlias = Literal["request", "rule", "decision", "said"]
-By: TypeAlias = Literal["user", "operator"]
+QuoteKind: TypeAlias = Literal["request", "rule", "decision", "said"]
+QuoteAuthor: TypeAlias = Literal["user", "operator"]
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LedgerItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Shared by all items. An extractor leaves these three alone; the ledger fills them in."""
 
     ref: str = ""
@@ -24,15 +23,15 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """In how many events it was seen."""
 
 
-class LedgerFile(Kept, frozen=True):
+class LedgerFile(LedgerItem, frozen=True):
     path: str
-    change: Change = ""
+    change: FileChange = ""
     """What was last done to it; empty if it was only read."""
-    spans: tuple[Span, ...] = ()
+    spans: tuple[LineSpan, ...] = ()
     """The lines that were read since it last changed; none if that cannot be told."""
 
 
-class LedgerCommand(Kept, frozen=True):
+class LedgerCommand(LedgerItem, frozen=True):
     text: str
     """Without what only trims its output, so that two runs of one command are one item."""
     outcome: CommandOutcome
@@ -43,7 +42,7 @@ class LedgerCommand(Kept, frozen=True):
     """What a command that still runs is addressed by."""
 
 
-class LedgerFailure(Kept, frozen=True):
+class LedgerFailure(LedgerItem, frozen=True):
     """Something that went wrong and is open until `Passed` names it."""
 
     name: str
@@ -62,31 +61,31 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str = ""
 
 
-class LedgerPlan(Kept, frozen=True):
+class LedgerPlan(LedgerItem, frozen=True):
     text: str
     whole: bool = True
 
 
-class Quote(Kept, frozen=True):
+class Quote(LedgerItem, frozen=True):
     """The user's own words, or the operator's, to the byte."""
 
     text: str
-    why: Why = "said"
+    why: QuoteKind = "said"
     whole: bool = True
     """Whether this is all that was said in that message."""
     about: str = ""
     """The question that it answers."""
-    by: By = "user"
+    by: QuoteAuthor = "user"
     """Who said it; the operator speaks in system messages and in the files that a harness hands over as instructions."""
 
 
-class LedgerQuestion(Kept, frozen=True):
+class LedgerQuestion(LedgerItem, frozen=True):
     """What the model asked; gone as soon as somebody answers."""
 
     text: str
 
 
-class LedgerName(Kept, frozen=True, array_like=True, gc=False):
+class LedgerName(LedgerItem, frozen=True, array_like=True, gc=False):
     """An identifier: a path, a dotted name, an id, a hash, a URL, a number with its label. Many: written without field names."""
 
     value: str
@@ -95,14 +94,14 @@ class LedgerName(Kept, frozen=True, array_like=True, gc=False):
     """In how many calls the model itself used it: what it used, it uses again."""
 
 
-class Child(Kept, frozen=True):
+class Child(LedgerItem, frozen=True):
     """A sub-agent or a task in the background whose end has not been seen."""
 
     id: str
     text: str
 
 
-class LedgerNote(Kept, frozen=True):
+class LedgerNote(LedgerItem, frozen=True):
     """Whatever an extractor of one's own wants carried; the newest of a section and key stands."""
 
     section: str
@@ -110,7 +109,7 @@ class LedgerNote(Kept, frozen=True):
     text: str
 
 
-class Pending(msgspec.Struct, frozen=True, omit_defaults=True):
+class PendingCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A call whose result has not come: what extractors need of it when it does."""
 
     id: str
@@ -135,7 +134,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     names: tuple[LedgerName, ...] = ()
     children: tuple[Child, ...] = ()
     notes: tuple[LedgerNote, ...] = ()
-    pending: tuple[Pending, ...] = ()
+    pending: tuple[PendingCall, ...] = ()
 
 
 EMPTY = Ledger()

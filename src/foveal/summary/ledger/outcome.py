@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-from foveal.summary.ledger.events import Ended
+from foveal.summary.ledger.events import CallEnded
 from foveal.summary.ledger.items import CommandOutcome
 from foveal.text.shorten.signals import alarms
 
@@ -55,7 +55,7 @@ def exit_code(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def outcome_of(event: Ended) -> CommandOutcome:
+def outcome_of(event: CallEnded) -> CommandOutcome:
     if event.status == "interrupted":
         return "interrupted"
     text, code = event.text, exit_code(event.text)
@@ -85,7 +85,7 @@ def error_line(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def trimmed(command: str) -> str:
+def comparable_command(command: str) -> str:
     """The command on one line, without what only trims its output: so that a run is known as a run of the same command."""
     line = _SPACES.sub(" ", command[: _COMMAND_CHARS * 2]).strip()
     while found := _TRIM.search(line):
@@ -93,11 +93,11 @@ def trimmed(command: str) -> str:
     return line if len(line) <= _COMMAND_CHARS else line[: _COMMAND_CHARS - 1] + "…"
 
 
-def only_looks(event: Ended) -> bool:
+def is_read_only(event: CallEnded) -> bool:
     """Whether a command changes and tests nothing."""
     if event.asked:
         return not any(file.change for file in event.asked)
-    return _LOOKS.match(trimmed(event.command)) is not None
+    return _LOOKS.match(comparable_command(event.command)) is not None
 
 
 def is_piped(command: str) -> bool:

@@ -1,14 +1,22 @@
 """The ledger as text: compact lines, what matters most first, within a number of tokens, and saying what was left out."""
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from foveal.summary.ledger.items import Kept, Ledger, LedgerCommand, LedgerFailure, LedgerFile, LedgerName, Quote, Todo
+from foveal.summary.ledger.items import (
+    Ledger,
+    LedgerCommand,
+    LedgerFailure,
+    LedgerFile,
+    LedgerItem,
+    LedgerName,
+    Quote,
+    Todo,
+)
 from foveal.summary.ledger.sections import rank_file, rank_name
 from foveal.text.calls.coverage import END
-
-Count = Callable[[str], int]
+from foveal.text.shorten.allowance import CountTokens
 
 
 class LedgerSection(NamedTuple):
@@ -27,7 +35,7 @@ VITAL = frozenset(("User said", "Todos", "Plan", "Open failures", "Running"))
 HELPFUL = frozenset(("Files changed", "Files read", "Commands", "Open questions"))
 
 
-def render(ledger: Ledger, tokens: int, count: Count, *, only: frozenset[str] | None = None) -> str:
+def render(ledger: Ledger, tokens: int, count: CountTokens, *, only: frozenset[str] | None = None) -> str:
     """Never more than `tokens` by this counter. Sections come in order of worth; each takes at most its share of what is left.
 
     `only` some of them, by their titles; sections of a host's own notes go with the helpful ones.
@@ -52,7 +60,7 @@ def _lines(block: LedgerSection, written: str) -> tuple[str, ...]:
     return tuple(line for line in block.lines if line not in written)
 
 
-def _fitted(block: LedgerSection, lines: tuple[str, ...], tokens: int, count: Count) -> str:
+def _fitted(block: LedgerSection, lines: tuple[str, ...], tokens: int, count: CountTokens) -> str:
     """As many lines as fit, by halving; empty if not even one does."""
     low, high, best = 0, len(lines), ""
     while low < high:
@@ -69,7 +77,7 @@ def _written(block: LedgerSection, lines: Sequence[str], rest: int) -> str:
     more = [f"… and {rest} more {block.called}"] if rest else []
     if block.title == "Names":
         return f"## {block.title}\n" + ", ".join((*lines, *more))
-    return "\n".join((f"## {block.title}", *(grouped(lines) if block.called == "files" else lines), *more))
+    return "\n".join((f"## {block.title}", *(group_by_directory(lines) if block.called == "files" else lines), *more))
 
 
 def _blocks(ledger: Ledger) -> Iterator[LedgerSection]:
@@ -102,7 +110,7 @@ def _ranked(names: Iterable[LedgerName]) -> Iterator[str]:
     yield from map(_name, sorted(names, key=lambda one: (*(-x for x in rank_name(one)), one.value)))
 
 
-def _newest(item: Kept) -> tuple[int, str]:
+def _newest(item: LedgerItem) -> tuple[int, str]:
     return -item.seq, str(item)
 
 
@@ -151,7 +159,7 @@ def _name(name: LedgerName) -> str:
     return f"{name.label}: {name.value}" if name.label else name.value
 
 
-def grouped(paths: Iterable[str]) -> list[str]:
+def group_by_directory(paths: Iterable[str]) -> list[str]:
     """One line a directory: `src/: a.py, b.py`; alone in its directory, a path stays whole."""
     directories: dict[str, list[str]] = {}
     for path in paths:

@@ -75,7 +75,7 @@ def _size(items: Iterable[msgspec.Struct | None]) -> int:
     return len(msgspec.json.encode(listed)) - 1 if listed else 0
 
 
-def by_use(item: Any) -> tuple[float, ...]:
+def rank_by_use(item: Any) -> tuple[float, ...]:
     """Each use is worth some messages of age."""
     return (item.seq + _USE_WORTH * min(item.uses, _MOST_USES),)
 
@@ -88,11 +88,11 @@ def rank_file(file: LedgerFile) -> tuple[float, ...]:
 
 
 def rank_command(command: LedgerCommand) -> tuple[float, ...]:
-    return (command.outcome == "running", *by_use(command))
+    return (command.outcome == "running", *rank_by_use(command))
 
 
 def rank_failure(failure: LedgerFailure) -> tuple[float, ...]:
-    return (not failure.resolved, *by_use(failure))
+    return (not failure.resolved, *rank_by_use(failure))
 
 
 def rank_quote(quote: Quote) -> tuple[float, ...]:

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 from foveal.values.lazy import later
 
 if TYPE_CHECKING:
-    from foveal.summary.relevance.choosing import choose
-    from foveal.summary.relevance.scoring import USUAL, Scoring, Standard
-    from foveal.summary.relevance.state import Digest
-    from foveal.summary.relevance.updating import update
+    from foveal.summary.relevance.collector import update
+    from foveal.summary.relevance.score import DEFAULT_SELECTION, LineSelection, Scoring
+    from foveal.summary.relevance.selection import choose
+    from foveal.summary.relevance.state import RelevanceState
     from foveal.summary.relevance.weights import Weights
 
 # A policy may hold weights, and loads nothing of the rest before something is folded.
 _WHERE = {
-    "USUAL": "scoring",
-    "Digest": "state",
-    "Scoring": "scoring",
-    "Standard": "scoring",
+    "DEFAULT_SELECTION": "score",
+    "RelevanceState": "state",
+    "Scoring": "weights",
+    "LineSelection": "score",
     "Weights": "weights",
-    "choose": "choosing",
-    "update": "updating",
+    "choose": "selection",
+    "update": "collector",
 }
 
 __getattr__ = later(__name__, _WHERE)
 
-__all__ = ["USUAL", "Digest", "Scoring", "Standard", "Weights", "choose", "update"]
+__all__ = ["DEFAULT_SELECTION", "LineSelection", "RelevanceState", "Scoring", "Weights", "choose", "update"]

@@ -6,24 +6,12 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
-from foveal.summary.relevance.state import SOURCES, Digest, SeenName, SourceText, Touched
+from foveal.summary.relevance.state import SOURCES, RelevanceState, SeenName, SourceText, TouchedFile
+from foveal.summary.relevance.weights import BLOCK_FEATURES, LINE_FEATURES, NAME_FEATURES
 from foveal.text.names import line_names, name_kind, names_in_lines
 
 NEVER = 999
 """How long ago something was that has never been."""
-
-NAME_FEATURES = (
-    "age", "span", "count", "uses", "use_age", "kind", "chars", "asked", "lines", "kin_shown", "source", "tool", "block_lines",
-    "form", "near_shown", "file_count", "file_age", "edits", "edited_after", "file_shown",
-)  # fmt: skip
-LINE_FEATURES = (
-    "age", "chars", "count", "uses", "use_age", "source", "tool", "at", "from_end", "block_lines", "form", "indent",
-    "names", "fresh_names", "most_uses", "last_use_age", "best_count", "asked", "file_count", "file_age", "edits",
-    "edited_after", "file_shown",
-)  # fmt: skip
-
-BLOCK_FEATURES = ("source", "tool", "block_lines", "file_count", "file_age", "edits", "edited_after", "file_shown")
-"""What a name or a line has from the block that it stands in."""
 
 FeatureRow: TypeAlias = tuple[float, ...]
 
@@ -77,20 +65,20 @@ class FeatureTable(NamedTuple):
         return list(zip(*(columns[feature] for feature in features), strict=True))
 
 
-class Facts:
+class Features:
     """Features of what a digest holds, as things are at the message `now`."""
 
-    def __init__(self, digest: Digest, shown: ShownElsewhere, now: int) -> None:
-        self.shown, self.now = shown, max(now, digest.newest)
-        self.names = {name.text: name for name in digest.names}
-        self.said = [line_names(line.text) for line in digest.lines]
+    def __init__(self, state: RelevanceState, shown: ShownElsewhere, now: int) -> None:
+        self.shown, self.now = shown, max(now, state.newest)
+        self.names = {name.text: name for name in state.names}
+        self.said = [line_names(line.text) for line in state.lines]
         self.holders: dict[str, list[int]] = {}
         for i, said in enumerate(self.said):
             for name in said:
                 self.holders.setdefault(name, []).append(i)
-        self._digest, self._once = digest, dict(digest.once)
-        files = {file.path: file for file in digest.files}
-        self._blocks = [*(self._of_block(block, files.get(block.path)) for block in digest.blocks), _NO_BLOCK]
+        self._state, self._once = state, dict(state.once)
+        files = {file.path: file for file in state.files}
+        self._blocks = [*(self._of_block(block, files.get(block.path)) for block in state.blocks), _NO_BLOCK]
 
     def all_names(self) -> list[str]:
         """Every name that is known of."""
@@ -112,7 +100,7 @@ class Facts:
         return self.of_lines([i]).rows(LINE_FEATURES)[0]
 
     def of_names(self, texts: Sequence[str]) -> FeatureTable:
-        now, lines, ends = self.now, self._digest.lines, self.shown.ends
+        now, lines, ends = self.now, self._state.lines, self.shown.ends
         held = [self.holders.get(text, ()) for text in texts]
         of = [lines[places[-1]].block if places else -1 for places in held]
         known = list(map(self._known, texts, of))
@@ -127,14 +115,14 @@ class Facts:
             "asked": (name.asked for name in known),
             "lines": map(len, held),
             "kin_shown": (text.rpartition("/")[2].rpartition(".")[2] in ends for text in texts),
-            "form": (form(lines[places[-1]].text) if places else -1 for places in held),
+            "form": (line_form(lines[places[-1]].text) if places else -1 for places in held),
             "near_shown": (max(map(self._shown_in, places), default=0) for places in held),
         }
         return FeatureTable(columns, BLOCK_FEATURES, self._blocks, of)
 
     def of_lines(self, places: Sequence[int]) -> FeatureTable:
-        now, blocks = self.now, self._digest.blocks
-        lines = [self._digest.lines[i] for i in places]
+        now, blocks = self.now, self._state.blocks
+        lines = [self._state.lines[i] for i in places]
         best = [_best([name for text in self.said[i] if (name := self.names.get(text))]) for i in places]
         chars = [len(line.text.lstrip()) for line in lines]
         columns: dict[str, Iterable[float]] = {
@@ -145,7 +133,7 @@ class Facts:
             "use_age": (now - line.used if line.used >= 0 else NEVER for line in lines),
             "at": (line.at for line in lines),
             "from_end": (blocks[line.block].lines - line.at for line in lines),
-            "form": (form(line.text) for line in lines),
+            "form": (line_form(line.text) for line in lines),
             "indent": (len(line.text) - size for line, size in zip(lines, chars, strict=True)),
             "names": (len(self.said[i]) for i in places),
             "fresh_names": (len(self.said[i]) - self._shown_in(i) for i in places),
@@ -174,14 +162,14 @@ class Facts:
         """What is known of a name. Of one that was met once, it is where that was."""
         if name := self.names.get(text):
             return name
-        met = self._digest.blocks[block].number if block >= 0 else self._once.get(text, 0)
+        met = self._state.blocks[block].number if block >= 0 else self._once.get(text, 0)
         return SeenName(text, met, met, 1)
 
     def _shown_in(self, i: int) -> int:
         """How many names of a line are shown."""
         return len(self.shown.names.intersection(self.said[i]))
 
-    def _of_block(self, block: SourceText, file: Touched | None) -> FeatureRow:
+    def _of_block(self, block: SourceText, file: TouchedFile | None) -> FeatureRow:
         tool = _TOOLS.index(block.tool) if block.tool in _TOOLS else 0
         found = SOURCES.index(block.source), tool, block.lines
         if file is None:
@@ -202,7 +190,7 @@ def _best(known: list[SeenName]) -> SeenName:
 
 
 @lru_cache(8_192)
-def form(line: str) -> int:
+def line_form(line: str) -> int:
     """What kind of line it looks like."""
     text = line.lstrip()
     if _TROUBLE.search(text):

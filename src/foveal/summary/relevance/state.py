@@ -60,7 +60,7 @@ class SeenName(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Whether the user named it."""
 
 
-class Touched(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TouchedFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A file that calls went to."""
 
     path: str
@@ -70,7 +70,7 @@ class Touched(msgspec.Struct, frozen=True, array_like=True, gc=False):
     edited: int = -1
 
 
-class Digest(msgspec.Struct, frozen=True):
+class RelevanceState(msgspec.Struct, frozen=True):
     """All that later folds need of what was folded before."""
 
     blocks: tuple[SourceText, ...] = ()
@@ -78,7 +78,7 @@ class Digest(msgspec.Struct, frozen=True):
     names: tuple[SeenName, ...] = ()
     once: tuple[tuple[str, int], ...] = ()
     """Names that were met in one message only and stand in no kept line, and in which message."""
-    files: tuple[Touched, ...] = ()
+    files: tuple[TouchedFile, ...] = ()
 
     @property
     def newest(self) -> int:

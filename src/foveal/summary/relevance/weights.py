@@ -7,11 +7,27 @@ features would mean nothing; they are refused. So is whatever could keep the sco
 import hashlib
 from collections.abc import Iterator, Sequence
 from math import isfinite
-from typing import TypeAlias, final
+from typing import Literal, TypeAlias, final
 
 import msgspec
 
 from foveal.values.errors import BadPolicy
+
+Scoring: TypeAlias = Literal["learned", "recency"]
+"""How lines are scored: by the weights, or by how long ago they were seen."""
+
+NAME_FEATURES = (
+    "age", "span", "count", "uses", "use_age", "kind", "chars", "asked", "lines", "kin_shown", "source", "tool", "block_lines",
+    "form", "near_shown", "file_count", "file_age", "edits", "edited_after", "file_shown",
+)  # fmt: skip
+LINE_FEATURES = (
+    "age", "chars", "count", "uses", "use_age", "source", "tool", "at", "from_end", "block_lines", "form", "indent",
+    "names", "fresh_names", "most_uses", "last_use_age", "best_count", "asked", "file_count", "file_age", "edits",
+    "edited_after", "file_shown",
+)  # fmt: skip
+
+BLOCK_FEATURES = ("source", "tool", "block_lines", "file_count", "file_age", "edits", "edited_after", "file_shown")
+"""What a name or a line has from the block that it stands in."""
 
 MOST_LEAVES = 2_000
 """Of names, and of lines: a dozen times those of the package, which is more than ever helped, and bounds what scoring takes."""
@@ -38,7 +54,7 @@ class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lines: tuple[str, ...]
 
 
-class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _WeightsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """As they stand in a file."""
 
     features: _Features
@@ -57,9 +73,8 @@ class Weights:
     __slots__ = ("_trees", "name")
 
     def __init__(self, names: Trees, lines: Trees) -> None:
-        of_names, of_lines = _known()
-        for what, trees, features in (("names", names, of_names), ("lines", lines, of_lines)):
-            if wrong := next(_wrong(trees, len(features)), ""):
+        for what, trees, features in (("names", names, NAME_FEATURES), ("lines", lines, LINE_FEATURES)):
+            if wrong := next(_problems(trees, len(features)), ""):
                 raise BadPolicy(f"weights: {what}{wrong}")
         self._trees: tuple[Trees, Trees] | None = (names, lines)
         self.name = f"{_HASH}{hashlib.sha256(self.to_json()).hexdigest()[:_DIGITS]}"
@@ -84,7 +99,7 @@ class Weights:
 
     def to_json(self) -> bytes:
         """What `weights_from` reads."""
-        return msgspec.json.encode(_Written(_Features(*_known()), *self._read())) + b"\n"
+        return msgspec.json.encode(_WeightsFile(_Features(NAME_FEATURES, LINE_FEATURES), *self._read())) + b"\n"
 
     def _read(self) -> tuple[Trees, Trees]:
         if self._trees is None:
@@ -107,11 +122,9 @@ class Weights:
 def weights_from(data: bytes, source: str) -> Weights:
     """Weights from the content of a file. An error says where something is wrong."""
     try:
-        found = msgspec.json.decode(data, type=_Written)
-        for what, features, known in zip(
-            ("names", "lines"), (found.features.names, found.features.lines), _known(), strict=True
-        ):
-            _check_features(what, features, known)
+        found = msgspec.json.decode(data, type=_WeightsFile)
+        _check_features("names", found.features.names, NAME_FEATURES)
+        _check_features("lines", found.features.lines, LINE_FEATURES)
         return Weights(found.names, found.lines)
     except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
         raise BadPolicy(f"{source}: no weights as `foveal tune --train` writes them: {error}") from None
@@ -131,23 +144,17 @@ def _check_features(what: str, features: Sequence[str], known: Sequence[str]) ->
         )
 
 
-def _known() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES  # noqa: PLC0415 - loaded where there are weights
-
-    return NAME_FEATURES, LINE_FEATURES
-
-
-def _wrong(trees: Trees, features: int) -> Iterator[str]:
+def _problems(trees: Trees, features: int) -> Iterator[str]:
     """What is wrong, and where."""
     if (leaves := sum(len(tree.leaves) for tree in trees)) > MOST_LEAVES:
         yield f": its trees have {leaves:,} leaves; {MOST_LEAVES:,} at most"
     for number, tree in enumerate(trees):
-        yield from (f"[{number}]{said}" for said in _wrong_in(tree, features))
+        yield from (f"[{number}]{said}" for said in _tree_problems(tree, features))
     if (total := sum(max(map(abs, tree.leaves)) for tree in trees)) > MOST_SUM:
         yield f": its leaves add up to {total:g}; to {MOST_SUM:g} at most, or a chance is no number"
 
 
-def _wrong_in(tree: Tree, features: int) -> Iterator[str]:
+def _tree_problems(tree: Tree, features: int) -> Iterator[str]:
     nodes, leaves = len(tree.nodes), len(tree.leaves)
     if leaves != nodes + 1:
         yield f" has {nodes:,} nodes and {leaves:,} leaves; there is one leaf more than nodes"

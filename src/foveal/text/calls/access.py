@@ -47,7 +47,7 @@ def is_absolute(path: str) -> bool:
     return path.startswith(("/", "~")) or _DRIVE.match(path) is not None
 
 
-def lines(path: str, first: int | None, count: int | None) -> Access:
+def line_access(path: str, first: int | None, count: int | None) -> Access:
     """A read of `count` lines from `first` on."""
     if first is None and count is None:
         return Access(path, "read")

@@ -11,7 +11,7 @@ from foveal.text.calls.access import AccessKind, is_whole
 from foveal.text.repair import json_object
 from foveal.values.entry import ToolCall
 
-Fields: TypeAlias = Mapping[str, Any]
+CallArguments: TypeAlias = Mapping[str, Any]
 
 _TOOLS: dict[str, str] = {
     "read": "read readfile readtextfile readfiles fileread view viewfile viewcode open openfile openfiles catfile inspectcode "
@@ -53,42 +53,42 @@ _FLAT_RANGE = re.compile(r"^- - (\d{1,9})\n  - (-?\d{1,9})$", re.MULTILINE)
 
 def kind_of(call: ToolCall) -> str:
     """What the tool does; servers put their own name before it (`mcp__files__read_file`, `functions.shell`)."""
-    return _KINDS.get(squeezed(_SERVER.split(call.name)[-1]), "")
+    return _KINDS.get(squeeze(_SERVER.split(call.name)[-1]), "")
 
 
-def squeezed(name: str) -> str:
+def squeeze(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-def fields_of(call: ToolCall) -> Fields:
+def fields_of(call: ToolCall) -> CallArguments:
     """The arguments by their squeezed names; none if they are no object."""
     given = json_object(call.arguments) or {}
     text = given.get("input") if len(given) == 1 else None
     if isinstance(text, str) and _FLAT_FIELD.match(text.partition("\n")[0]):
         given = _flat(text)
-    return {squeezed(key): value for key, value in given.items()}
+    return {squeeze(key): value for key, value in given.items()}
 
 
-def first_of(fields: Fields, keys: Sequence[str]) -> Any:
+def first_argument(fields: CallArguments, keys: Sequence[str]) -> Any:
     return next((fields[key] for key in keys if key in fields), None)
 
 
-def number(fields: Fields, *keys: str) -> int | None:
-    value = first_of(fields, keys)
+def number_argument(fields: CallArguments, *keys: str) -> int | None:
+    value = first_argument(fields, keys)
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def paths(fields: Fields, keys: Sequence[str], most: int = 1) -> Iterator[str]:
+def path_arguments(fields: CallArguments, keys: Sequence[str], most: int = 1) -> Iterator[str]:
     """The first path that is named, or all of a list of them."""
     named = [value for key in keys if isinstance(value := fields.get(key), str) and value.strip()]
-    several = first_of(fields, _PATHS)
+    several = first_argument(fields, _PATHS)
     items = cast("list[object]", several) if isinstance(several, list) else []
     yield from named[:most] or [item for item in items if isinstance(item, str)]
 
 
-def pairs(value: object) -> Iterator[tuple[int, int]]:
+def number_pairs(value: object) -> Iterator[tuple[int, int]]:
     """The pairs of numbers in a list of them; whatever else is in it is left out."""
     for item in cast("list[object]", value) if isinstance(value, list) else ():
         match item:

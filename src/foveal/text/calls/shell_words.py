@@ -60,7 +60,7 @@ class _Reader:
             kind, text = token
             match kind:
                 case "word":
-                    words.append(unquoted(text))
+                    words.append(unquote(text))
                 case "into":
                     target = self._operand()
                     if not (text.endswith("&") and target.text in ("1", "2", "-")):
@@ -102,7 +102,7 @@ class _Reader:
         token = self._token()
         if token is None or token[0] != "word":
             raise ValueError("a redirection without a target")
-        return unquoted(token[1])
+        return unquote(token[1])
 
     def _skip_documents(self, end: str) -> None:
         if end != "\n":
@@ -120,7 +120,7 @@ class _Reader:
         self._ends_of_documents = []
 
 
-def unquoted(word: str) -> Word:
+def unquote(word: str) -> Word:
     """The word without its quotes."""
     texts, plain = list[str](), True
     for piece in _PIECE.finditer(word):

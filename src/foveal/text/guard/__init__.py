@@ -12,7 +12,7 @@ from foveal.values.lazy import later
 if TYPE_CHECKING:
     from foveal.text.guard.frame_tags import KINDS, fence_kind, nonce, session_nonce, wrap
     from foveal.text.guard.names import safe_name
-    from foveal.text.guard.neutral import neutralise, neutralise_joined, restore, tags
+    from foveal.text.guard.neutral_text import neutralise, neutralise_joined, restore, tags
     from foveal.text.guard.parts import neutralise_part
     from foveal.text.guard.trust import Trust, is_trusted, lowest
 
@@ -22,14 +22,14 @@ _WHERE = {
     "fence_kind": "frame_tags",
     "is_trusted": "trust",
     "lowest": "trust",
-    "neutralise": "neutral",
-    "neutralise_joined": "neutral",
+    "neutralise": "neutral_text",
+    "neutralise_joined": "neutral_text",
     "neutralise_part": "parts",
     "nonce": "frame_tags",
-    "restore": "neutral",
+    "restore": "neutral_text",
     "safe_name": "names",
     "session_nonce": "frame_tags",
-    "tags": "neutral",
+    "tags": "neutral_text",
     "wrap": "frame_tags",
 }
 

@@ -17,7 +17,7 @@ from html import escape
 from typing import Final
 
 from foveal.text.guard.names import safe_name
-from foveal.text.guard.neutral import neutralise
+from foveal.text.guard.neutral_text import neutralise
 from foveal.text.guard.trust import Trust, is_trusted
 from foveal.values.errors import BadInput
 

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from typing import Final
 
-from foveal.text.guard.neutral import neutralise
+from foveal.text.guard.neutral_text import neutralise
 from foveal.text.shorten.cut import boundary
 
 _BRACKETS: Final = str.maketrans({"<": "(", ">": ")", "[": "(", "]": ")", '"': "'", "`": "'", ";": ",", "\\": "/"})

@@ -74,7 +74,7 @@ class NormalisedText(NamedTuple):
         return at
 
 
-def fold(text: str) -> NormalisedText:
+def normalise(text: str) -> NormalisedText:
     """The text as it is read. A plain text is returned as it is."""
     read, steps = text, list[_Step]()
     if not text.isascii():

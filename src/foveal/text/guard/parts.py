@@ -5,7 +5,7 @@ from typing import assert_never
 
 import msgspec
 
-from foveal.text.guard.neutral import neutralise, neutralise_joined
+from foveal.text.guard.neutral_text import neutralise, neutralise_joined
 from foveal.values.entry import (
     Content,
     File,

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from foveal.text.guard.normalise import UNSEEN, fold
+from foveal.text.guard.normalise import UNSEEN, normalise
 
 _CONTROL: Final = rf"\x00-\x08\x0e-\x1a\x1c-\x1f\x7f{UNSEEN}"
 _COLOUR: Final = r"\x1b\[[0-?]{0,64}+[ -/]{0,8}+[@-~]|\x1b\][^\x07\x1b\n<]{0,200}+(?:\x07|\x1b\\)|\x1b"
@@ -92,13 +92,13 @@ class Form(NamedTuple):
 
 def forms(text: str) -> list[Form]:
     """All forms of a text, broken by our mark or not, in order; none in an ordinary text."""
-    read = fold(text)
+    read = normalise(text)
     return [Form(*map(read.place, form)) for form in sorted(_found(read.text))]
 
 
 def openings(text: str) -> list[int]:
     """Where the openings of its forms end, after our marks."""
-    read = fold(text)
+    read = normalise(text)
     return sorted(read.place(form.opened) for form in _found(read.text))
 
 

@@ -1,16 +1,16 @@
 """A call's arguments with their long strings shortened: still a JSON object, still saying what was done to what."""
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
 
+from foveal.text.shorten.allowance import CountTokens
 from foveal.text.shorten.head_tail import head_tail
 
 _LEAST = 12
 
 
-def shorten_arguments(arguments: str, tokens: int, count: Callable[[str], int], ref: str) -> str | None:
+def shorten_arguments(arguments: str, tokens: int, count: CountTokens, ref: str) -> str | None:
     """At most `tokens` of JSON object; None if the arguments are no object, or that is not possible, or not shorter."""
     try:
         value = msgspec.json.decode(arguments, type=dict[str, Any])
@@ -27,7 +27,7 @@ def shorten_arguments(arguments: str, tokens: int, count: Callable[[str], int], 
     return text if len(text) < len(arguments) and count(text) <= tokens else None
 
 
-def _shortened(value: Any, tokens: int, count: Callable[[str], int], ref: str) -> Any:
+def _shortened(value: Any, tokens: int, count: CountTokens, ref: str) -> Any:
     match value:
         case str() if len(value) > tokens and count(value) > tokens:
             return head_tail(value, tokens, count, ref) or f"[{len(value):,} characters not shown; ref {ref}]"

@@ -3,9 +3,9 @@
 import hashlib
 import re
 
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.cut import boundary
-from foveal.text.shorten.pick import density, finish
+from foveal.text.shorten.line_selection import density, only_if_shorter
 
 _SAMPLE_CHARS = 2_000
 _LONG_LINE = 1_500
@@ -32,22 +32,22 @@ def fits(text: str, hint: str) -> bool:
     return _encoded(start) and _encoded(middle)
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     kind = _kind(text)
     head = _ENCODED_HEAD if kind in _ENCODED else None
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     lines = text.count("\n") + 1
-    note = f"[{kind}: {len(text):,} characters, {lines:,} lines, sha256 {digest}; ref {room.ref}]"
-    chars = int((room.tokens - room.count(note)) * density(text, room))
+    note = f"[{kind}: {len(text):,} characters, {lines:,} lines, sha256 {digest}; ref {allowance.ref}]"
+    chars = int((allowance.tokens - allowance.count(note)) * density(text, allowance))
     for _ in range(_ATTEMPTS):
         if chars < 1:
             break
-        shown = f"{note}\n{_ends(text, min(chars, head or chars), room.focus, tail=head is None)}"
-        size = room.count(shown)
-        if size <= room.tokens:
-            return finish(text, shown, room)
-        chars = int(chars * room.tokens / size * 0.95) - 4
-    return finish(text, note, room)
+        shown = f"{note}\n{_ends(text, min(chars, head or chars), allowance.focus, tail=head is None)}"
+        size = allowance.count(shown)
+        if size <= allowance.tokens:
+            return only_if_shorter(text, shown, allowance)
+        chars = int(chars * allowance.tokens / size * 0.95) - 4
+    return only_if_shorter(text, note, allowance)
 
 
 def _ends(text: str, chars: int, focus: frozenset[str], *, tail: bool) -> str:

@@ -5,16 +5,16 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from foveal.text.shorten import blob, diff, html_text, json_data, listing, logs, prose, search, source, stack, table
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.head_tail import head_tail
-from foveal.text.shorten.pick import finish
+from foveal.text.shorten.line_selection import only_if_shorter
 
 
 class ContentLevel(msgspec.Struct, frozen=True):
     name: str
     fits: Callable[[str, str], bool]
     """Whether a text looks like it, given the text and what the tool was asked."""
-    shrink: Callable[[str, Room], str | None]
+    shrink: Callable[[str, Allowance], str | None]
 
 
 LEVELS: tuple[ContentLevel, ...] = (
@@ -34,7 +34,7 @@ LEVELS: tuple[ContentLevel, ...] = (
 
 
 def trim(
-    text: str, hint: str, room: Room, *, plain: bool = False, without: Collection[str] = ()
+    text: str, hint: str, allowance: Allowance, *, plain: bool = False, without: Collection[str] = ()
 ) -> tuple[str, str] | None:
     """The name of the level and the stand-in, from the first level that suits and has something to leave out.
 
@@ -42,10 +42,10 @@ def trim(
     """
     for level in () if plain else LEVELS:
         if level.name not in without and level.fits(text, hint):
-            shown = level.shrink(text, room)
+            shown = level.shrink(text, allowance)
             if shown is not None:
                 return level.name, shown
-    shown = finish(text, head_tail(text, room.tokens, room.count, room.ref), room)
+    shown = only_if_shorter(text, head_tail(text, allowance.tokens, allowance.count, allowance.ref), allowance)
     return None if shown is None else ("head_tail", shown)
 
 

@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.clean import clean_lines
-from foveal.text.shorten.pick import pick
+from foveal.text.shorten.allowance import Allowance
+from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import focus_scores, novelty, spread
+from foveal.text.shorten.terminal_text import clean_lines
 
 _SNIFF_CHARS = 20_000
 _START = re.compile(
@@ -27,7 +27,7 @@ def fits(text: str, hint: str) -> bool:
     return _START.search(start) is not None and _HUNK.search(start) is not None
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     lines = clean_lines(text)
     heads = [at for at, line in enumerate(lines) if _opens_file(lines, at, line)]
     tails: dict[int, str] = {}
@@ -43,8 +43,8 @@ def shrink(text: str, room: Room) -> str | None:
         if _GENERATED.search(lines[start][:400]):
             scores[start + 1 : end] = [score * 0.1 for score in scores[start + 1 : end]]
     add(scores, {at: 2.0 for at, line in enumerate(lines) if line.startswith("@@ ")}, 1.0)
-    add(scores, spread(focus_scores(lines, room.focus), len(lines), 2, 0.3), 1.0)
-    return pick(text, lines, scores, room, tails=tails)
+    add(scores, spread(focus_scores(lines, allowance.focus), len(lines), 2, 0.3), 1.0)
+    return select_lines(text, lines, scores, allowance, tails=tails)
 
 
 def _opens_file(lines: Sequence[str], at: int, line: str) -> bool:

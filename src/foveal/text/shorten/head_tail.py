@@ -1,7 +1,6 @@
 """Level `trimmed`: the beginning and the end of a text, verbatim, with a note of what lies between."""
 
-from collections.abc import Callable
-
+from foveal.text.shorten.allowance import CountTokens
 from foveal.text.shorten.cut import boundary
 
 HEAD_SHARE = 0.6
@@ -11,9 +10,7 @@ _SAMPLE_CHARS = 4_000
 _ATTEMPTS = 5
 
 
-def head_tail(
-    text: str, tokens: int, count: Callable[[str], int], ref: str, *, head_share: float = HEAD_SHARE
-) -> str | None:
+def head_tail(text: str, tokens: int, count: CountTokens, ref: str, *, head_share: float = HEAD_SHARE) -> str | None:
     """At most `tokens` of head, note and tail; None if that is not possible or would not be shorter."""
     room = max(8, int(tokens * _chars_per_token(text, count)))
     lines = text.count("\n") + 1
@@ -51,6 +48,6 @@ def _line_start(text: str, at: int) -> int:
     return found + 1 if found >= 0 else at
 
 
-def _chars_per_token(text: str, count: Callable[[str], int]) -> float:
+def _chars_per_token(text: str, count: CountTokens) -> float:
     sample = text if len(text) <= 2 * _SAMPLE_CHARS else text[:_SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
     return len(sample) / max(1, count(sample))

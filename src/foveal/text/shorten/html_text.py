@@ -3,12 +3,12 @@
 import re
 from html import unescape
 
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.clean import kept_safe
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import extensions, sample
-from foveal.text.shorten.pick import pick
+from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import focus_scores, novelty, spread
+from foveal.text.shorten.terminal_text import neutralise_again
 
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})[^<>]*>|<!--|<[!?][^<>]*>")
 _UNSEEN = frozenset(("script", "style", "noscript", "template", "svg", "head"))
@@ -73,7 +73,7 @@ def fits(text: str, hint: str) -> bool:
     return tagged * 2 > len(lines) and sum(len(_COMMON.findall(line)) for line in lines) > 8
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     lines, headings = text_lines(text)
     if not lines:
         return None
@@ -81,8 +81,8 @@ def shrink(text: str, room: Room) -> str | None:
     add(scores, novelty(lines), 1.0)
     add(scores, dict.fromkeys(headings, 3.0), 1.0)
     add(scores, edges(lines), 0.5)
-    add(scores, spread(focus_scores(lines, room.focus), len(lines), 1, 0.3), 1.0)
-    return pick(text, lines, scores, room, of="lines of text")
+    add(scores, spread(focus_scores(lines, allowance.focus), len(lines), 1, 0.3), 1.0)
+    return select_lines(text, lines, scores, allowance, of="lines of text")
 
 
 def text_lines(text: str) -> tuple[list[str], list[int]]:
@@ -115,7 +115,7 @@ def text_lines(text: str) -> tuple[list[str], list[int]]:
             heading = _close(piece, lines, headings, heading=heading)
         heading = (heading or name in _HEADINGS) and not (tag[1] and name in _HEADINGS)
     _close(piece, lines, headings, heading=heading)
-    return kept_safe(lines, text), headings  # what stood between two halves of a tag is gone now
+    return neutralise_again(lines, text), headings  # what stood between two halves of a tag is gone now
 
 
 def _close(piece: list[str], lines: list[str], headings: list[int], *, heading: bool) -> bool:

@@ -4,12 +4,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.clean import clean_lines
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import sample, share
-from foveal.text.shorten.pick import pick
+from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import focus_scores
+from foveal.text.shorten.terminal_text import clean_lines
 
 _LONG = re.compile(r"(?:[-dlbcps][rwxsStT-]{9}[.+@]?\s|total \d)")
 _TREE = re.compile(r"[│ |\t\u00a0]{0,200}(?:[├└]──|[|`+]--)")
@@ -23,18 +23,20 @@ def fits(text: str, hint: str) -> bool:
     return len(lines) > 5 and any(share(pattern, lines) >= 0.7 for pattern in (_LONG, _TREE, _PATH))
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     lines = clean_lines(text)
     if share(_PATH, sample(text)) >= 0.7:
-        return _paths(text, lines, room)
+        return _paths(text, lines, allowance)
     names = [f"{name}/" if line.startswith("d") else name for line in lines if (name := _last_word(line))]
     shown = ["", *lines]
     scores = [20.0, *_sample_scores(lines, lines)]
-    add(scores, focus_scores(shown, room.focus), 1.0)
-    return pick(text, shown, scores, room, stands=[0, *([1] * len(lines))], tails={0: f"[{_kinds(names)}]"})
+    add(scores, focus_scores(shown, allowance.focus), 1.0)
+    return select_lines(
+        text, shown, scores, allowance, stands=[0, *([1] * len(lines))], tails={0: f"[{_kinds(names)}]"}
+    )
 
 
-def _paths(text: str, lines: Sequence[str], room: Room) -> str | None:
+def _paths(text: str, lines: Sequence[str], allowance: Allowance) -> str | None:
     """Full paths, as one line for each directory and the names below it."""
     groups: dict[str, list[str]] = {}
     for line in lines:
@@ -54,8 +56,8 @@ def _paths(text: str, lines: Sequence[str], room: Room) -> str | None:
         scores.extend(_sample_scores(names, names))
         stands.extend([1] * len(names))
     add(scores, edges(shown), 0.2)
-    add(scores, focus_scores(shown, room.focus), 1.0)
-    return pick(text, shown, scores, room, of="names", stands=stands, tails=tails)
+    add(scores, focus_scores(shown, allowance.focus), 1.0)
+    return select_lines(text, shown, scores, allowance, of="names", stands=stands, tails=tails)
 
 
 def _last_word(line: str) -> str:

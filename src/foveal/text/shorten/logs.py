@@ -8,12 +8,12 @@ from operator import ne
 
 import msgspec
 
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.clean import clean_lines
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import sample, share
-from foveal.text.shorten.pick import pick
+from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import alarms, focus_scores, novelty, shapes, spread
+from foveal.text.shorten.terminal_text import clean_lines
 
 _LOG_LINE = re.compile(
     r"[ \t]{0,8}(?:[^\n]{0,60}?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\[[^\]\n]{1,40}\]"
@@ -51,9 +51,11 @@ def fits(text: str, hint: str) -> bool:
     return "\x1b[" in text[:4_000] or (len(lines) > 3 and share(_LOG_LINE, lines) >= 0.35)
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     collapsed = collapse(clean_lines(text))
-    return pick(text, collapsed.lines, score(collapsed, room), room, stands=collapsed.stands, tails=collapsed.tails)
+    return select_lines(
+        text, collapsed.lines, score(collapsed, allowance), allowance, stands=collapsed.stands, tails=collapsed.tails
+    )
 
 
 def collapse(lines: list[str]) -> Collapsed:
@@ -86,7 +88,7 @@ def collapse(lines: list[str]) -> Collapsed:
     return Collapsed(shown, stands, tails, kept)
 
 
-def score(collapsed: Collapsed, room: Room) -> list[float]:
+def score(collapsed: Collapsed, allowance: Allowance) -> list[float]:
     """Rare shapes before frequent ones; trouble, summaries and what was asked for before both."""
     lines, forms = collapsed.lines, collapsed.shapes
     counts = Counter(forms)
@@ -101,7 +103,7 @@ def score(collapsed: Collapsed, room: Room) -> list[float]:
     add(scores, spread(trouble, len(lines), 2, 0.25), 1.0)
     add(scores, edges(lines), 1.0)
     add(scores, _summaries(lines), 1.0)
-    add(scores, spread(focus_scores(lines, room.focus), len(lines), 1, 0.3), 1.0)
+    add(scores, spread(focus_scores(lines, allowance.focus), len(lines), 1, 0.3), 1.0)
     add(scores, novelty(lines), 0.6)
     return scores
 

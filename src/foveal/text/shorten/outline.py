@@ -9,9 +9,9 @@
 import re
 from collections import Counter
 
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.cut import clip
-from foveal.text.shorten.pick import finish
+from foveal.text.shorten.line_selection import only_if_shorter
 
 _HEAD_CHARS, _TAIL_CHARS = 300_000, 100_000
 """Of longer texts the middle is not searched: the line should cost little and tells little more."""
@@ -44,20 +44,20 @@ _GROUPS: tuple[tuple[str, re.Pattern[str]], ...] = (
 """URLs and paths; symbols and error names; ids, hashes, and numbers with their labels."""
 
 
-def outline(text: str, hint: str, kind: str, room: Room) -> str | None:
+def outline(text: str, hint: str, kind: str, allowance: Allowance) -> str | None:
     """At most `room.tokens`; None if that is not possible or would not be shorter. `kind` is the level that suits the text."""
     tool = clip(hint.split(None, 1)[0], 40) if hint.strip() else "result"
     lines = text.count("\n") + 1
-    head = f"[{tool}: {kind}, {lines:,} lines, {len(text):,} characters; ref {room.ref}]"
-    found = [(label, _telling(text, pattern, room.focus)) for label, pattern in _GROUPS]
+    head = f"[{tool}: {kind}, {lines:,} lines, {len(text):,} characters; ref {allowance.ref}]"
+    found = [(label, _telling(text, pattern, allowance.focus)) for label, pattern in _GROUPS]
     each = _EACH
     for _ in range(_ATTEMPTS):
         named = (f"[{label}] {' '.join(terms[:each])}" for label, terms in found if terms[:each])
-        shown = finish(text, "\n".join((head, *named)), room)
+        shown = only_if_shorter(text, "\n".join((head, *named)), allowance)
         if shown is not None:
             return shown
         each = each * 2 // 3
-    return finish(text, head, room)
+    return only_if_shorter(text, head, allowance)
 
 
 def _telling(text: str, pattern: re.Pattern[str], focus: frozenset[str]) -> list[str]:

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Sequence
 
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.clean import clean_lines
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import sample, share
-from foveal.text.shorten.pick import pick
+from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import focus_scores, novelty
+from foveal.text.shorten.terminal_text import clean_lines
 
 _HIT = re.compile(
     r"(?P<path>(?:[A-Za-z]:[\\/])?[\w.@~+()\[\] \\/-]{1,260}?)(?P<sign>[:-])(?P<rest>(?P<line>\d{1,7})(?P=sign))"
@@ -27,7 +27,7 @@ def fits(text: str, hint: str) -> bool:
     )
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     lines = clean_lines(text)
     shown, stands, tails = _grouped(lines)
     new = novelty(shown)
@@ -40,8 +40,8 @@ def shrink(text: str, room: Room) -> str | None:
                 0.3 + 0.6 * new.get(at, 0.0) + 2.0 * (_DEFINITION.match(line) is not None) - 0.3 * (_is_context(line))
             )
     add(scores, edges(shown), 1.5)
-    add(scores, focus_scores(shown, room.focus), 1.0)
-    return pick(text, shown, scores, room, stands=stands, tails=tails)
+    add(scores, focus_scores(shown, allowance.focus), 1.0)
+    return select_lines(text, shown, scores, allowance, stands=stands, tails=tails)
 
 
 def _is_context(line: str) -> bool:

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Sequence
 
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.clean import clean_lines
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import extensions, sample, share
 from foveal.text.shorten.languages import CODE_LINE, DEFINITIONS, IMPORT, LANGUAGES, NUMBERED
-from foveal.text.shorten.pick import Mark, pick
+from foveal.text.shorten.line_selection import GapMark, select_lines
 from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import focus_scores, novelty, spread
+from foveal.text.shorten.terminal_text import clean_lines
 
 _NAMED, _UNNAMED = 0.35, 0.6
 """Share of lines that must look like code when the call names a source file, and when it does not."""
@@ -28,16 +28,16 @@ def fits(text: str, hint: str) -> bool:
     return len(lines) > 3 and share(CODE_LINE, lines) >= (_NAMED if named else _UNNAMED)
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     lines = clean_lines(text)
-    focus = focus_scores(lines, room.focus)
+    focus = focus_scores(lines, allowance.focus)
     new = novelty(lines)
     scores = [_body_score(_bare(line), new.get(at, 0.0)) for at, line in enumerate(lines)]
     for at, indent in _definitions(lines):
         scores[at] += _OUTLINE * (1.0 if indent == 0 else 0.6 if indent <= _DEEP else 0.3)
     add(scores, edges(lines), 1.0)
     add(scores, spread(focus, len(lines), 2, 0.3), 1.0)
-    return pick(text, lines, scores, room, mark=_mark(lines))
+    return select_lines(text, lines, scores, allowance, mark=_mark(lines))
 
 
 def _body_score(bare: str, new: float) -> float:
@@ -69,7 +69,7 @@ def _bare(line: str) -> str:
     return line[number.end() :] if number else line
 
 
-def _mark(lines: Sequence[str]) -> Mark | None:
+def _mark(lines: Sequence[str]) -> GapMark | None:
     """Numbered lines say themselves where some are missing; for others the mark says it."""
     numbered = sum(NUMBERED.match(line) is not None for line in lines[:200])
     if numbered * 2 > min(len(lines), 200):

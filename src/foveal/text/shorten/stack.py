@@ -2,11 +2,11 @@
 
 import re
 
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.clean import clean_lines
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import sample
+from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.logs import collapse, score
-from foveal.text.shorten.pick import pick
+from foveal.text.shorten.terminal_text import clean_lines
 
 _FRAME = re.compile(
     r"[ \t|]{0,16}(?:"
@@ -37,10 +37,10 @@ def fits(text: str, hint: str) -> bool:
     return frames >= _LEAST_FRAMES and frames * 5 >= len(lines) and any(_RAISED.match(line) for line in lines)
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     collapsed = collapse(clean_lines(text))
     lines = collapsed.lines
-    scores = score(collapsed, room)
+    scores = score(collapsed, allowance)
     frames = [_FRAME.match(line[:1_000]) is not None for line in lines]
     for at, line in enumerate(lines):
         if frames[at]:
@@ -48,7 +48,7 @@ def shrink(text: str, room: Room) -> str | None:
             scores[at] += 3.0 * outer + (0.2 if _LIBRARY.search(line[:1_000]) else 3.0)
         elif _RAISED.match(line[:1_000]):
             scores[at] += 12.0
-    return pick(text, lines, scores, room, stands=collapsed.stands, tails=collapsed.tails)
+    return select_lines(text, lines, scores, allowance, stands=collapsed.stands, tails=collapsed.tails)
 
 
 def _near(frames: list[bool], at: int, step: int) -> bool:

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Callable, Sequence
 
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.clean import clean_lines
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.columns import outliers
 from foveal.text.shorten.content_kind import extensions, sample
 from foveal.text.shorten.languages import NUMBERED
-from foveal.text.shorten.pick import pick
+from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import alarms, focus_scores, novelty
+from foveal.text.shorten.terminal_text import clean_lines
 
 _GAP = re.compile(r"[ ]{2,}|\t")
 _BORDER = re.compile(r"[\s|+:=─-]{3,}$")
@@ -30,7 +30,7 @@ def fits(text: str, hint: str) -> bool:
     return named or min(sorted(widths)[len(widths) // 10 :]) >= 3
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     lines = clean_lines(text)
     split = _splitter(sample(text))
     if split is None:
@@ -46,8 +46,8 @@ def shrink(text: str, room: Room) -> str | None:
     add(scores, edges(lines), 0.7)
     add(scores, outliers([row if len(row) == width else [] for row in rows]), 1.0)
     add(scores, alarms(lines), 0.5)
-    add(scores, focus_scores(lines, room.focus), 1.0)
-    return pick(text, lines, scores, room, of="rows")
+    add(scores, focus_scores(lines, allowance.focus), 1.0)
+    return select_lines(text, lines, scores, allowance, of="rows")
 
 
 def _splitter(lines: Sequence[str]) -> Split | None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from foveal.summary.ledger.events import LedgerStep
-from foveal.summary.relevance.reading import KnownCall, blocks, called, candidates
+from foveal.summary.relevance.source_texts import KnownCall, candidate_lines, known_call, source_texts
 from foveal.text.names import line_names
 from foveal.values.entry import Message, Text, Thinking, ToolCall, ToolResult
 
@@ -54,11 +54,11 @@ def _held(messages: Sequence[Message]) -> Iterator[tuple[set[str], set[str]]]:
     """The names and lines of each message, and those of them that the agent wrote in a call."""
     calls: dict[str, KnownCall] = {}
     for number, message in enumerate(messages):
-        calls.update({part.id: called(part) for part in message.parts if isinstance(part, ToolCall)})
+        calls.update({part.id: known_call(part) for part in message.parts if isinstance(part, ToolCall)})
         found, used = set[str](), set[str]()
-        for block, text, first in blocks(LedgerStep("", message, number), calls):
+        for block, text, first in source_texts(LedgerStep("", message, number), calls):
             held = set[str]()
-            for candidate in candidates(text, first):
+            for candidate in candidate_lines(text, first):
                 held.update(line_names(candidate.text))
                 if len(line := candidate.text.strip()) >= LEAST_LINE:
                     held.add(line)

@@ -6,9 +6,9 @@ Evidence is a later run that names the test as passing, or a later run of the sa
 import re
 from collections.abc import Iterator
 
-from foveal.summary.ledger.events import Ended, LedgerEvent, Passed
+from foveal.summary.ledger.events import CallEnded, CheckPassed, LedgerEvent
 from foveal.summary.ledger.items import LedgerFailure
-from foveal.summary.ledger.outcome import CONTINUES, error_line, is_piped, only_looks, outcome_of, trimmed
+from foveal.summary.ledger.outcome import CONTINUES, comparable_command, error_line, is_piped, is_read_only, outcome_of
 
 _FAILED = re.compile(
     r"^[ \t]{0,12}(?:"
@@ -47,25 +47,25 @@ _LOOKED_CHARS, _LAST_CHARS = 60_000, 1_500
 """Runners sum up at the end."""
 
 
-def failures(event: LedgerEvent) -> Iterator[LedgerFailure | Passed]:
+def failures(event: LedgerEvent) -> Iterator[LedgerFailure | CheckPassed]:
     match event:
-        case Ended(command=command, tool=tool) if command or tool in CONTINUES:
-            if not only_looks(event):
+        case CallEnded(command=command, tool=tool) if command or tool in CONTINUES:
+            if not is_read_only(event):
                 yield from _of_command(event)
-        case Ended(tool=tool) if tool:
+        case CallEnded(tool=tool) if tool:
             tried = " ".join((tool, *(file.path for file in event.asked[:1])))
             if event.status == "error":
                 yield LedgerFailure(name=tried, line=error_line(event.text))
             elif event.status == "ok":
-                yield Passed(name=tried)
+                yield CheckPassed(name=tried)
         case _:
             pass
 
 
-def _of_command(event: Ended) -> Iterator[LedgerFailure | Passed]:
-    text, command, outcome = event.text[-_LOOKED_CHARS:], trimmed(event.command), outcome_of(event)
+def _of_command(event: CallEnded) -> Iterator[LedgerFailure | CheckPassed]:
+    text, command, outcome = event.text[-_LOOKED_CHARS:], comparable_command(event.command), outcome_of(event)
     failed = _failing(text)
-    yield from (Passed(name=name) for name in _passing(text) if name not in failed)
+    yield from (CheckPassed(name=name) for name in _passing(text) if name not in failed)
     for name, line in failed.items():
         yield LedgerFailure(name=name, line=line.strip(), command=command)
     if outcome == "failed" and not failed and command and (line := error_line(text)):
@@ -76,7 +76,7 @@ def _of_command(event: Ended) -> Iterator[LedgerFailure | Passed]:
         and command
         and (not is_piped(event.command) or _GOOD.search(text[-_LAST_CHARS:]))
     ):
-        yield Passed(command=command)
+        yield CheckPassed(command=command)
 
 
 def _failing(text: str) -> dict[str, str]:

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from foveal.summary.ledger.events import Began, Ended, LedgerEvent, Names, SpokenWords
-from foveal.text.calls.read_tools import squeezed
+from foveal.summary.ledger.events import CallBegan, CallEnded, LedgerEvent, NamesSeen, SpokenWords
+from foveal.text.calls.read_tools import squeeze
 from foveal.text.names import identifiers_in
 from foveal.text.repair import json_object
 
@@ -26,9 +26,9 @@ _ALARMS, _ALARM_LINES, _ALARM_CHARS = ("rror", "ERROR", "FAIL", "panic", "xcepti
 _DEEPEST = 8
 
 
-def names(event: LedgerEvent) -> Iterator[Names]:
+def names(event: LedgerEvent) -> Iterator[NamesSeen]:
     match event:
-        case Began(fields=fields, arguments=arguments):
+        case CallBegan(fields=fields, arguments=arguments):
             # As they were written: arguments that are one text of `key: value` lines have lost values as fields.
             given = json_object(arguments)
             found = dict.fromkeys(
@@ -37,12 +37,12 @@ def names(event: LedgerEvent) -> Iterator[Names]:
             found |= {
                 str(value): key for key, value in fields.items() if isinstance(value, int) and _ID_KEY.search(key)
             }
-            yield Names({name: label for name, label in found.items() if squeezed(name) not in fields}, is_act=True)
-        case SpokenWords(role="user" | "assistant", text=text) | Ended(text=text):
+            yield NamesSeen({name: label for name, label in found.items() if squeeze(name) not in fields}, is_act=True)
+        case SpokenWords(role="user" | "assistant", text=text) | CallEnded(text=text):
             sample = _sample(text)
             keys = frozenset(_KEY.findall(sample))
             found = {name: "" for name in identifiers_in(sample) if name not in keys}
-            yield Names(found | dict(_labelled(sample)))
+            yield NamesSeen(found | dict(_labelled(sample)))
         case _:
             pass
 

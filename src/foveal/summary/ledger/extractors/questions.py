@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from foveal.summary.ledger.events import Began, Fields, LedgerEvent, SpokenWords
+from foveal.summary.ledger.events import CallBegan, LedgerEvent, SpokenWords
 from foveal.summary.ledger.items import LedgerQuestion
+from foveal.text.calls.read_tools import CallArguments
 
 _ENDS = re.compile(r"(?<=[.!?])\s|[\n。！？]")
 _LAST_CHARS = 800
@@ -20,10 +21,10 @@ def questions(event: LedgerEvent) -> Iterator[LedgerQuestion]:
         case SpokenWords(role="assistant", text=text, is_last=True):
             if asked := _last_question(text[-_LAST_CHARS:]):
                 yield LedgerQuestion(text=asked)
-        case Began(tool=tool, fields=fields) if tool in ASKS:
+        case CallBegan(tool=tool, fields=fields) if tool in ASKS:
             several = fields.get("questions")
             for one in cast("list[object]", several) if isinstance(several, list) else [fields]:
-                text = cast("Fields", one).get("question") if isinstance(one, Mapping) else one
+                text = cast("CallArguments", one).get("question") if isinstance(one, Mapping) else one
                 if isinstance(text, str) and text.strip():
                     yield LedgerQuestion(text=text.strip()[:_QUESTION_CHARS])
         case _:

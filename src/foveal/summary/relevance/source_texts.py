@@ -36,7 +36,7 @@ class KnownCall(NamedTuple):
     """Files that it writes."""
 
 
-class Candidate(msgspec.Struct, frozen=True, gc=False):
+class CandidateLine(msgspec.Struct, frozen=True, gc=False):
     """A line of a text, or a piece of it."""
 
     text: str
@@ -52,7 +52,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 UNKNOWN = KnownCall("", "", "", "", 1, ())
 
 
-def called(call: ToolCall) -> KnownCall:
+def known_call(call: ToolCall) -> KnownCall:
     found = accesses(call)
     changes = tuple(access.path for access in found if access.kind in ("write", "edit"))
     only = found[0] if len({access.path for access in found}) == 1 else None
@@ -62,7 +62,7 @@ def called(call: ToolCall) -> KnownCall:
     return KnownCall(call.name, kind_of(call), _cut(f"{call.name} {title}".strip()), path, first, changes)
 
 
-def blocks(step: LedgerStep, calls: dict[str, KnownCall]) -> Iterator[tuple[SourceText, str, int]]:
+def source_texts(step: LedgerStep, calls: dict[str, KnownCall]) -> Iterator[tuple[SourceText, str, int]]:
     """The texts of a message, each with its block and the number of its first line. `calls` are those met so far, by id."""
     for i, part in enumerate(step.message.parts):
         ref = f"{step.ref}.{i}" if i else step.ref
@@ -83,7 +83,7 @@ def blocks(step: LedgerStep, calls: dict[str, KnownCall]) -> Iterator[tuple[Sour
                 pass
 
 
-def candidates(text: str, first: int) -> list[Candidate]:
+def candidate_lines(text: str, first: int) -> list[CandidateLine]:
     """The lines of a text that are not empty; of very long texts, the beginning and the end."""
     if len(text) > _MOST_CHARS:
         text = text[: _MOST_CHARS * 3 // 4] + "\n" + text[-_MOST_CHARS // 4 :]
@@ -91,7 +91,7 @@ def candidates(text: str, first: int) -> list[Candidate]:
     places = range(len(lines))
     if len(lines) > _MOST_LINES:
         places = (*places[: _MOST_LINES * 3 // 4], *places[-_MOST_LINES // 4 :])
-    found = list[Candidate]()
+    found = list[CandidateLine]()
     for at in places:
         line = lines[at].rstrip()
         if len(line) < 4:
@@ -100,11 +100,11 @@ def candidates(text: str, first: int) -> list[Candidate]:
         if line[0] in " 0123456789" and (numbered := _NUMBERED.match(line)):
             line, number = line[numbered.end() :], int(numbered[1])
         if len(line) <= PIECE_CHARS:
-            found.append(Candidate(line, at, number))
+            found.append(CandidateLine(line, at, number))
             continue
         start = 0
         for piece in line_pieces(line, _MOST_PIECES):
-            found.append(Candidate(piece, at, number, start > 0, start + len(piece) < len(line)))
+            found.append(CandidateLine(piece, at, number, start > 0, start + len(piece) < len(line)))
             start += len(piece)
     return found
 

@@ -1,14 +1,15 @@
 """The best lines per token, until the allowance is used up."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
-from foveal.summary.relevance.features import Facts, ShownElsewhere
-from foveal.summary.relevance.rendering import header, is_in_title, quoted, render
-from foveal.summary.relevance.scoring import USUAL, Score, Standard, scored
-from foveal.summary.relevance.state import Digest
+from foveal.summary.relevance.features import Features, ShownElsewhere
+from foveal.summary.relevance.render import block_header, is_in_title, quote_line, render
+from foveal.summary.relevance.score import DEFAULT_SELECTION, LineSelection, Score, score_all
+from foveal.summary.relevance.state import RelevanceState
 from foveal.text.names import line_names
+from foveal.text.shorten.allowance import CountTokens
 
 CHARS_PER_TOKEN = 3.5
 """Of code in the usual encodings; what is chosen is measured by the caller's own counter in the end."""
@@ -33,25 +34,25 @@ _TRIES = 4
 
 
 def choose(
-    digest: Digest,
+    state: RelevanceState,
     *,
     tokens: int,
-    count: Callable[[str], int],
+    count: CountTokens,
     now: int,
     shown: str | Iterable[str] = (),
-    standard: Standard = USUAL,
+    selection: LineSelection = DEFAULT_SELECTION,
 ) -> str:
     """The digest as text, of at most so many tokens; `now` is the newest message that it covers.
 
     `shown` is what the prompt holds beside it: it is not shown twice.
     """
-    facts = Facts(digest, ShownElsewhere((shown,) if isinstance(shown, str) else shown), now)
-    worth = scored(digest, facts, standard)
+    facts = Features(state, ShownElsewhere((shown,) if isinstance(shown, str) else shown), now)
+    worth = score_all(state, facts, selection)
     allowance = float(tokens)
     for _ in range(_TRIES):
-        choice = _Choice(digest, facts, worth, allowance)
-        choice.make(standard.least)
-        text = render(digest, sorted(choice.taken), list(choice.index))
+        choice = _Choice(state, facts, worth, allowance)
+        choice.make(selection.least)
+        text = render(state, sorted(choice.taken), list(choice.index))
         used = count(text) if text else 0
         if used <= tokens:
             return text
@@ -62,18 +63,18 @@ def choose(
 class _Choice:
     """Lines and names compete for room by what they add per token. What is shown already, by whichever line, adds nothing."""
 
-    def __init__(self, digest: Digest, facts: Facts, worth: Score, allowance: float) -> None:
+    def __init__(self, state: RelevanceState, facts: Features, worth: Score, allowance: float) -> None:
         self.left, self.left_for_index = allowance, allowance * _INDEX_SHARE
         self.taken: list[int] = []
         self.index: dict[str, float] = {}
         """Names without their lines, and what each of them took."""
-        titles = [header(block) for block in digest.blocks]
+        titles = [block_header(block) for block in state.blocks]
         first = [(line_names(title), _tokens(title)) for title in titles]
         self._adding = dict.fromkeys(chain(facts.holders, *(said for said, _ in first)), 0.0) | worth.names
         """What each name still adds: nothing, if it is shown beside, and once a line that is taken says it."""
         self._of_line = worth.lines
-        self._block_of = [line.block for line in digest.lines]
-        self._alone = list(zip(facts.said, _sizes(digest), strict=True))
+        self._block_of = [line.block for line in state.lines]
+        self._alone = list(zip(facts.said, _sizes(state), strict=True))
         self._whole = [
             ((*said, *first[block][0]), tokens + first[block][1])
             for (said, tokens), block in zip(self._alone, self._block_of, strict=True)
@@ -148,11 +149,11 @@ class _Choice:
         return cheaper
 
 
-def _sizes(digest: Digest) -> Iterator[float]:
+def _sizes(state: RelevanceState) -> Iterator[float]:
     """What each line takes by itself."""
-    for line in digest.lines:
-        is_told = is_in_title(line, digest.blocks[line.block])
-        yield _LEAST_TOKENS if is_told else _tokens(quoted(line.text.strip()))
+    for line in state.lines:
+        is_told = is_in_title(line, state.blocks[line.block])
+        yield _LEAST_TOKENS if is_told else _tokens(quote_line(line.text.strip()))
 
 
 def _tokens(text: str) -> float:

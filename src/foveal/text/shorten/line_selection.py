@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import nlargest
 from itertools import pairwise
 
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.cut import CLIP_NOTE, clip
 
 _SAMPLE_CHARS = 4_000
@@ -32,90 +32,90 @@ _LIKELY = 4
 _CERTAIN_CHARS = 100_000
 """Sources longer than this are compared by their beginning first: counting all of 20 MB takes a second."""
 
-Mark = Callable[[int, int], str]
+GapMark = Callable[[int, int], str]
 """Says what is missing between two places: from the first line left out up to, not including, the next one shown."""
 
 
 _NO_TAILS: Mapping[int, str] = {}
 
 
-def pick(
+def select_lines(
     source: str,
     lines: Sequence[str],
     scores: Sequence[float],
-    room: Room,
+    allowance: Allowance,
     *,
     of: str = "lines",
     stands: Sequence[int] | None = None,
     tails: Mapping[int, str] = _NO_TAILS,
-    mark: Mark | None = None,
+    mark: GapMark | None = None,
 ) -> str | None:
     """The stand-in, or None if there is nothing to gain.
 
     `stands` says how many source lines each line stands for; `tails` are notes that follow lines, in brackets.
     """
-    chars_per_token = density(source, room)
-    most = max(40, int(room.tokens * chars_per_token / _LINE_SHARE))
-    left = _Left(of, stands, mark, len(lines))
+    chars_per_token = density(source, allowance)
+    most = max(40, int(allowance.tokens * chars_per_token / _LINE_SHARE))
+    left = _LeftOut(of, stands, mark, len(lines))
 
     def line_at(at: int) -> str:
         tail = tails.get(at)
-        line = clip(lines[at], most, room.focus)
+        line = clip(lines[at], most, allowance.focus)
         return " ".join(filter(None, (line, tail))) if tail else line
 
     costs = _Costs(lines, tails, chars_per_token, most, mark_tokens=1 + len(left.mark(0, 12)) / 2)
-    order = _order(scores, costs.worth(scores), room)
-    limit = float(room.tokens)
+    order = _order(scores, costs.worth(scores), allowance)
+    limit = float(allowance.tokens)
     best = None
     for _ in range(_ATTEMPTS):
         kept = costs.fill(order, limit)
-        shown = _render(lines, kept, room, left, line_at)
-        size = room.count(shown)
-        if size <= room.tokens:
+        shown = _render(lines, kept, allowance, left, line_at)
+        size = allowance.count(shown)
+        if size <= allowance.tokens:
             best = shown
-            if size >= room.tokens * _ENOUGH or len(kept) >= len(lines) or limit > room.tokens * 2:
+            if size >= allowance.tokens * _ENOUGH or len(kept) >= len(lines) or limit > allowance.tokens * 2:
                 break
-            limit *= room.tokens / max(1, size) * 0.98
+            limit *= allowance.tokens / max(1, size) * 0.98
         elif best is not None:
             break
         else:
-            limit = min(limit * room.tokens / size, limit - 1) * 0.97
+            limit = min(limit * allowance.tokens / size, limit - 1) * 0.97
         if limit < 1:
             break
-    return finish(source, best, room)
+    return only_if_shorter(source, best, allowance)
 
 
-def finish(source: str, shown: str | None, room: Room) -> str | None:
+def only_if_shorter(source: str, shown: str | None, allowance: Allowance) -> str | None:
     """The stand-in if it is within the room and shorter than its source in characters and in tokens, else None."""
     if shown is None or len(shown) >= len(source):
         return None
-    size = room.count(shown)
-    if size > room.tokens:
+    size = allowance.count(shown)
+    if size > allowance.tokens:
         return None
-    if len(source) > _CERTAIN_CHARS and room.count(source[:_CERTAIN_CHARS]) > size:
+    if len(source) > _CERTAIN_CHARS and allowance.count(source[:_CERTAIN_CHARS]) > size:
         return shown
-    return shown if room.count(source) > size else None
+    return shown if allowance.count(source) > size else None
 
 
-def density(text: str, room: Room) -> float:
+def density(text: str, allowance: Allowance) -> float:
     """Characters per token, from a sample of both ends."""
     sample = text if len(text) <= 2 * _SAMPLE_CHARS else text[:_SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
-    return max(0.2, len(sample) / max(1, room.count(sample)))
+    return max(0.2, len(sample) / max(1, allowance.count(sample)))
 
 
-def note(left_out: int, total: int, of: str, room: Room) -> str:
-    return f"[{left_out:,} of {total:,} {of} left out; ref {room.ref}]"
+def note(left_out: int, total: int, of: str, allowance: Allowance) -> str:
+    return f"[{left_out:,} of {total:,} {of} left out; ref {allowance.ref}]"
 
 
-def _order(scores: Sequence[float], worth: Callable[[int], tuple[float, int]], room: Room) -> list[int]:
+def _order(scores: Sequence[float], worth: Callable[[int], tuple[float, int]], allowance: Allowance) -> list[int]:
     """The lines that may be kept, best first: no more than there are tokens."""
     likely: Sequence[int] = range(len(scores))
-    if len(scores) > _LIKELY * room.tokens:
+    if len(scores) > _LIKELY * allowance.tokens:
         # By score alone first, because that compares in C: most lines of a long text are out of the question.
-        least = sorted(scores)[-_LIKELY * room.tokens]
+        least = sorted(scores)[-_LIKELY * allowance.tokens]
         level = [at for at, score in enumerate(scores) if score == least]
-        likely = [at for at, score in enumerate(scores) if score > least] + level[: _LIKELY * room.tokens]
-    return nlargest(room.tokens, (at for at in likely if scores[at] > 0), key=worth)
+        likely = [at for at, score in enumerate(scores) if score > least] + level[: _LIKELY * allowance.tokens]
+    return nlargest(allowance.tokens, (at for at in likely if scores[at] > 0), key=worth)
 
 
 class _Costs:
@@ -157,10 +157,10 @@ class _Costs:
         return filled
 
 
-class _Left:
+class _LeftOut:
     """What is left out, and how the marks and the note say it."""
 
-    def __init__(self, of: str, stands: Sequence[int] | None, mark: Mark | None, lines: int) -> None:
+    def __init__(self, of: str, stands: Sequence[int] | None, mark: GapMark | None, lines: int) -> None:
         self.of, self._stands, self._mark = of, stands, mark
         self.total = sum(stands) if stands else lines
 
@@ -174,7 +174,9 @@ class _Left:
         return f"[… {count:,} {self.of.removesuffix('s') if count == 1 else self.of}]"
 
 
-def _render(lines: Sequence[str], kept: list[int], room: Room, left: _Left, line_at: Callable[[int], str]) -> str:
+def _render(
+    lines: Sequence[str], kept: list[int], allowance: Allowance, left: _LeftOut, line_at: Callable[[int], str]
+) -> str:
     body: list[str] = []
     missing, after = 0, 0
     for at in (*kept, len(lines)):
@@ -186,4 +188,4 @@ def _render(lines: Sequence[str], kept: list[int], room: Room, left: _Left, line
         if at < len(lines):
             body.append(line_at(at))
         after = at + 1
-    return "\n".join((note(missing, left.total, left.of, room), *body))
+    return "\n".join((note(missing, left.total, left.of, allowance), *body))

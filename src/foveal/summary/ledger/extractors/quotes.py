@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from foveal.summary.ledger.events import Ended, LedgerEvent, QuestionAnswered, SpokenWords
+from foveal.summary.ledger.events import CallEnded, LedgerEvent, QuestionAnswered, SpokenWords
 from foveal.summary.ledger.extractors.questions import ASKS
-from foveal.summary.ledger.items import Quote, Why
-from foveal.text.user_words import is_standing, spoken
+from foveal.summary.ledger.items import Quote, QuoteKind
+from foveal.text.user_words import is_project_instructions, user_words
 
 _RULE = re.compile(
     r"\b(?:always|never|don'?t|do not|must(?:n'?t| not)?|instead|actually|from now on|remember|make sure|ensure|avoid|only"
@@ -30,16 +30,16 @@ _LOOKED_CHARS = 12_000
 """A longer message is a document; what is asked stands before it or after it."""
 
 
-def words(event: LedgerEvent) -> Iterator[Quote | QuestionAnswered]:
+def quotes(event: LedgerEvent) -> Iterator[Quote | QuestionAnswered]:
     match event:
-        case SpokenWords(role="user", text=text) if is_standing(text):
+        case SpokenWords(role="user", text=text) if is_project_instructions(text):
             yield from _orders(text.strip())
-        case SpokenWords(role="user", text=text) if said := spoken(text, _is_template):
+        case SpokenWords(role="user", text=text) if said := user_words(text, _is_template):
             yield from _quotes(said)
             yield QuestionAnswered()
-        case SpokenWords(role="system", text=text) if said := spoken(text):
+        case SpokenWords(role="system", text=text) if said := user_words(text):
             yield from _orders(said)
-        case Ended(tool=tool, text=text, status="ok") if tool in ASKS:
+        case CallEnded(tool=tool, text=text, status="ok") if tool in ASKS:
             answers = _ANSWER.findall(text) or [text[:_WHOLE]] * bool(text.strip())
             yield from (Quote(text=answer, why="decision") for answer in answers)
             yield QuestionAnswered()
@@ -75,5 +75,5 @@ def _rules(rest: str) -> list[str]:
     return list(islice(rules, _MOST_PIECES))
 
 
-def _why(text: str) -> Why:
+def _why(text: str) -> QuoteKind:
     return "rule" if _RULE.search(text) else "decision" if _DECISION.search(text) else "said"

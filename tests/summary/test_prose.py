@@ -5,8 +5,8 @@ import pytest
 
 from foveal.models.counters import encoding
 from foveal.summary.compose import compose
+from foveal.summary.prose import PROSE_SHARE, TRANSCRIPT_TOKENS, question_for, summary_in, with_prose
 from foveal.summary.state import Summary, SummaryCoverage, decode_summary, encode_summary, extend, step
-from foveal.summary.written import PROSE_SHARE, TRANSCRIPT_TOKENS, question_for, summary_in, with_prose
 from foveal.values.entry import Fold, Message, PartFold, RangeFold, Text, ToolCall, ToolResult
 
 PROSE = "## Goal\nFind the slow handler.\n## Next\nLook at handler_9_2."

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from foveal.summary.relevance.state import Digest, SeenLine, SeenName, Touched
+from foveal.summary.relevance.state import RelevanceState, SeenLine, SeenName, TouchedFile
 
 LINES_CHARS = 120_000
 """Of kept lines and of where they come from: several times what is shown of them, so that later folds can choose again. In
@@ -31,19 +31,19 @@ _FRESH = 20
 T = TypeVar("T")
 
 
-class Met:
+class Collected:
     """Everything that was met, while a digest is being made."""
 
-    def __init__(self, digest: Digest) -> None:
-        self.blocks = list(digest.blocks)
-        self.lines = {line.text.strip(): line for line in digest.lines}
-        self.names = {name.text: name for name in digest.names}
-        self.once = dict(digest.once)
+    def __init__(self, state: RelevanceState) -> None:
+        self.blocks = list(state.blocks)
+        self.lines = {line.text.strip(): line for line in state.lines}
+        self.names = {name.text: name for name in state.names}
+        self.once = dict(state.once)
         """Names that were met in one message so far, and in which."""
-        self.files = {file.path: file for file in digest.files}
+        self.files = {file.path: file for file in state.files}
 
 
-def pruned(met: Met, said: Mapping[str, Sequence[str]], now: int) -> Digest:
+def prune(met: Collected, said: Mapping[str, Sequence[str]], now: int) -> RelevanceState:
     """The best of it. `said` are the names of each line, by its text without indentation."""
     keys = _best_lines(met, said, now)
     lines = [met.lines[key] for key in keys]
@@ -52,8 +52,8 @@ def pruned(met: Met, said: Mapping[str, Sequence[str]], now: int) -> Digest:
     told = {name for key in keys for name in said[key]}
     names = sorted(met.names.values(), key=lambda name: _name_worth(name, now), reverse=True)
     once = sorted(((name, at) for name, at in met.once.items() if name not in told), key=itemgetter(1), reverse=True)
-    files: list[Touched] = list(met.files.values())
-    return Digest(
+    files: list[TouchedFile] = list(met.files.values())
+    return RelevanceState(
         tuple(met.blocks[block] for block in blocks),
         tuple(replace(x, block=places[x.block]) for x in sorted(lines, key=lambda line: (line.block, line.at))),
         tuple(_within(names, NAMES_CHARS, (len(name.text) + _FRAME_CHARS for name in names))),
@@ -62,7 +62,7 @@ def pruned(met: Met, said: Mapping[str, Sequence[str]], now: int) -> Digest:
     )
 
 
-def _best_lines(met: Met, said: Mapping[str, Sequence[str]], now: int) -> Sequence[str]:
+def _best_lines(met: Collected, said: Mapping[str, Sequence[str]], now: int) -> Sequence[str]:
     """The keys of the best lines, best first."""
     numbers = [block.number for block in met.blocks]
     worth = {key: _line_worth(line, numbers[line.block], len(said[key]), now) for key, line in met.lines.items()}
@@ -70,7 +70,7 @@ def _best_lines(met: Met, said: Mapping[str, Sequence[str]], now: int) -> Sequen
     return _within(ranked, LINES_CHARS, _sizes(met, ranked))
 
 
-def _sizes(met: Met, ranked: Iterable[str]) -> Iterator[int]:
+def _sizes(met: Collected, ranked: Iterable[str]) -> Iterator[int]:
     """What each line takes. The first of a block takes what is said of the block as well."""
     opened = set[int]()
     for key in ranked:

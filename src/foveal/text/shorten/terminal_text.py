@@ -16,10 +16,10 @@ def clean_lines(text: str) -> list[str]:
     if "\x1b" not in text and "\r" not in text:
         return text.split("\n")
     lines = [_last_state(line) if "\r" in line else line for line in _ESCAPES.sub("", text).split("\n")]
-    return kept_safe(lines, text)
+    return neutralise_again(lines, text)
 
 
-def kept_safe(lines: list[str], text: str) -> list[str]:
+def neutralise_again(lines: list[str], text: str) -> list[str]:
     """The lines that were made from a text, neutralised anew if the text was safe and they are not.
 
     Whatever takes something out of a text can join what it held apart. A text that was not safe is a host's who wants it so.

@@ -9,7 +9,7 @@ import msgspec
 
 from foveal.text.shorten.columns import column_outliers
 from foveal.text.shorten.cut import boundary
-from foveal.text.shorten.json_thin import Number, ThinDict, ThinList
+from foveal.text.shorten.json_sample import DecimalText, SampledDict, SampledList
 
 _ONE_LINE = 120
 _COLUMNS = 24
@@ -31,7 +31,7 @@ _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-class SketchLimits(msgspec.Struct, frozen=True):
+class PreviewLimits(msgspec.Struct, frozen=True):
     """The most that is shown: items of an array, characters of a string, levels below the top, keys of an object."""
 
     items: int
@@ -40,7 +40,7 @@ class SketchLimits(msgspec.Struct, frozen=True):
     keys: int
 
 
-Memory: TypeAlias = dict[tuple[int, int], dict[int, float]]
+ItemScores: TypeAlias = dict[tuple[int, int], dict[int, float]]
 """What items are worth, by the identity of what holds them and their number: the same for every try to draw it."""
 
 
@@ -48,15 +48,15 @@ class _TooLong(Exception):
     pass
 
 
-class Sketch:
+class JsonPreview:
     """One drawing, and what it leaves out."""
 
-    def __init__(self, limits: SketchLimits, focus: frozenset[str], *, most: int, memory: "Memory") -> None:
+    def __init__(self, limits: PreviewLimits, focus: frozenset[str], *, most: int, memory: ItemScores) -> None:
         self._limits, self._focus, self._room, self._memory = limits, sorted(focus), most, memory
         self.left_out = 0
         self.cut = 0
 
-    def draw(self, value: Any) -> str | None:
+    def render(self, value: Any) -> str | None:
         """The text, or None if it is longer than `most`."""
         try:
             return self._value(value, 0)
@@ -70,7 +70,7 @@ class Sketch:
             return self._object(cast("dict[str, Any]", value), depth)
         shown = (
             str(value)
-            if isinstance(value, Number)
+            if isinstance(value, DecimalText)
             else self._string(value)
             if isinstance(value, str)
             else _plain(value)
@@ -94,8 +94,8 @@ class Sketch:
         return f'"{start}[… {tail - head:,} characters]{end}"'
 
     def _array(self, items: list[Any], depth: int) -> str:
-        places: Sequence[int] = items.places if isinstance(items, ThinList) else range(len(items))
-        total = items.total if isinstance(items, ThinList) else len(items)
+        places: Sequence[int] = items.places if isinstance(items, SampledList) else range(len(items))
+        total = items.total if isinstance(items, SampledList) else len(items)
         if depth >= self._limits.depth and items:
             return self._deep(total, f"[… {total:,} items]")
         kept = self._sample(items)
@@ -111,7 +111,7 @@ class Sketch:
         return self._joined("[]", parts, depth)
 
     def _object(self, pairs: dict[str, Any], depth: int) -> str:
-        total = pairs.total if isinstance(pairs, ThinDict) else len(pairs)
+        total = pairs.total if isinstance(pairs, SampledDict) else len(pairs)
         if depth >= self._limits.depth and pairs:
             names = ", ".join(key for key in islice(pairs, 4) if len(key) <= 40)
             return self._deep(total, f"[… {total:,} keys: {names}]")

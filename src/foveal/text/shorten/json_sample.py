@@ -22,62 +22,62 @@ _COMMON, _COMMON_ITEMS = 0.05, 1_000
 """A stem in more than this share or number of the items is a key or an ordinary value."""
 
 
-class Number(str):
+class DecimalText(str):
     """A number with a fraction, as it was written: 1.10 stays 1.10."""
 
     __slots__ = ()
 
 
-class ThinList(list[Any]):
+class SampledList(list[Any]):
     """Some items of an array, with their places in it and the number that it has."""
 
     places: list[int]
     total: int
 
 
-class ThinDict(dict[str, Any]):
+class SampledDict(dict[str, Any]):
     """Some keys of an object, and the number that it has."""
 
     total: int
 
 
-_anything = msgspec.json.Decoder(float_hook=Number)
+_anything = msgspec.json.Decoder(float_hook=DecimalText)
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _lines = msgspec.json.Decoder(msgspec.Raw)
 
 
-def decode(text: str) -> Any:
+def decode_sampled(text: str) -> Any:
     """The value, or the list of the values of each line, or None if it is neither."""
     try:
         data = text.encode()
-        return thin(data)
+        return decode_value(data)
     except (msgspec.DecodeError, ValueError, RecursionError):
         pass
     try:
         items = _lines.decode_lines(text)
-        return _thin_list(items, 0) if len(items) > 1 else None
+        return _sampled_list(items, 0) if len(items) > 1 else None
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
 
 
-def thin(data: bytes, depth: int = 0) -> Any:
+def decode_value(data: bytes, depth: int = 0) -> Any:
     """The value, without most items of its large containers."""
     start = data[:200].lstrip()[:1]
     if len(data) <= WHOLE_BYTES or start not in (b"[", b"{") or depth == _DEPTH:
         return _anything.decode(data)
     if start == b"[":
-        return _thin_list(_array.decode(data), depth)
+        return _sampled_list(_array.decode(data), depth)
     pairs = _object.decode(data)
     names, items = list(pairs), list(pairs.values())
-    shown = ThinDict({names[at]: thin(bytes(items[at]), depth + 1) for at in _places(items)})
+    shown = SampledDict({names[at]: decode_value(bytes(items[at]), depth + 1) for at in _places(items)})
     shown.total = len(pairs)
     return shown
 
 
-def _thin_list(items: Sequence[msgspec.Raw], depth: int) -> ThinList:
+def _sampled_list(items: Sequence[msgspec.Raw], depth: int) -> SampledList:
     places = _places(items)
-    shown = ThinList(thin(bytes(items[at]), depth + 1) for at in places)
+    shown = SampledList(decode_value(bytes(items[at]), depth + 1) for at in places)
     shown.places, shown.total = places, len(items)
     return shown
 

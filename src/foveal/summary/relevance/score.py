@@ -6,23 +6,20 @@ The weights are two small ensembles of trees in `weights.json`, made by `scripts
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, Facts, FeatureTable
+from foveal.summary.relevance.features import Features, FeatureTable
 from foveal.summary.relevance.forest import forest
-from foveal.summary.relevance.state import Digest
-from foveal.summary.relevance.weights import Weights, weights_from
-
-Scoring: TypeAlias = Literal["learned", "recency"]
-"""By the weights, or by how long ago it was seen."""
+from foveal.summary.relevance.state import RelevanceState
+from foveal.summary.relevance.weights import LINE_FEATURES, NAME_FEATURES, Scoring, Weights, weights_from
 
 Chances: TypeAlias = Callable[[FeatureTable], list[float]]
 """The chance of every row of a table."""
 
 
-class Standard(msgspec.Struct, frozen=True):
+class LineSelection(msgspec.Struct, frozen=True):
     """By what lines are chosen."""
 
     score: Scoring = "learned"
@@ -32,7 +29,7 @@ class Standard(msgspec.Struct, frozen=True):
     """How likely to be needed something must be for each token that it takes: else its room is left empty."""
 
 
-USUAL = Standard()
+DEFAULT_SELECTION = LineSelection()
 
 
 class Score(NamedTuple):
@@ -40,18 +37,18 @@ class Score(NamedTuple):
     lines: list[float]
 
 
-def scored(digest: Digest, facts: Facts, standard: Standard) -> Score:
+def score_all(state: RelevanceState, facts: Features, selection: LineSelection) -> Score:
     """The chance of everything that is not shown already; what is shown is worth nothing."""
-    is_learned = standard.score == "learned"
-    of_names, of_lines = _learned(standard.weights or shipped()) if is_learned else (_recency, _recency)
+    is_learned = selection.score == "learned"
+    of_names, of_lines = _learned(selection.weights or shipped_weights()) if is_learned else (_recency, _recency)
     names = {
         name: chance
         for told, table in facts.of_hidden_names()
         for name, chance in zip(told, of_names(table), strict=True)
     }
-    hidden = [i for i, line in enumerate(digest.lines) if line.text.strip() not in facts.shown.lines]
+    hidden = [i for i, line in enumerate(state.lines) if line.text.strip() not in facts.shown.lines]
     lines = dict(zip(hidden, of_lines(facts.of_lines(hidden)), strict=True))
-    return Score(names, [lines.get(i, 0.0) for i in range(len(digest.lines))])
+    return Score(names, [lines.get(i, 0.0) for i in range(len(state.lines))])
 
 
 def _learned(weights: Weights) -> tuple[Chances, Chances]:
@@ -63,7 +60,7 @@ def _recency(table: FeatureTable) -> list[float]:
 
 
 @cache
-def shipped() -> Weights:
+def shipped_weights() -> Weights:
     """The package's own, read when something is first scored."""
     return weights_from(
         resources.files("foveal.summary.relevance").joinpath("weights.json").read_bytes(), "weights.json"

@@ -1,6 +1,6 @@
 """A planned summary and the prose that somebody writes for it: what is asked, and the fold with the answer in it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -8,12 +8,11 @@ import msgspec
 from foveal.summary import ledger
 from foveal.summary.compose import NOTHING_FETCHED, compose
 from foveal.summary.question import FoldedMessage, Question, transcript_of
-from foveal.summary.relevance import USUAL, Standard
+from foveal.summary.relevance import DEFAULT_SELECTION, LineSelection
 from foveal.summary.state import Summary, decode_summary, encode_summary
 from foveal.text.guard import neutralise
+from foveal.text.shorten.allowance import CountTokens
 from foveal.values.entry import Fold, RangeFold
-
-Count = Callable[[str], int]
 
 PROSE_SHARE = 0.3
 """Of the summary's tokens: what prose may take of the room for lines."""
@@ -37,7 +36,7 @@ class AnsweredRequest(msgspec.Struct, frozen=True):
 def question_for(
     item: RangeFold,
     steps: Sequence[FoldedMessage],
-    count: Count,
+    count: CountTokens,
     *,
     instructions: str = "",
     sent: AnsweredRequest | None = None,
@@ -61,17 +60,17 @@ def with_prose(
     prose: str,
     author: str,
     *,
-    count: Count,
+    count: CountTokens,
     shown: Iterable[str],
     fetched: Mapping[str, str] = NOTHING_FETCHED,
-    standard: Standard = USUAL,
+    selection: LineSelection = DEFAULT_SELECTION,
 ) -> Fold:
     """The fold with this prose in its summary, no larger than it was. Its lines are chosen again."""
     item = summary_in(fold)
     if item is None:
         return fold
     summary: Summary = msgspec.structs.replace(decode_summary(item.state), prose=prose, author=author)
-    text = compose(summary, tokens=item.tokens, count=count, shown=shown, fetched=fetched, standard=standard)
+    text = compose(summary, tokens=item.tokens, count=count, shown=shown, fetched=fetched, selection=selection)
     written = msgspec.structs.replace(
         item, text=text, tokens=count(text), prose=prose, author=author, state=encode_summary(summary)
     )
