@@ -16,6 +16,7 @@ from foveal.summary import answer_checks
 from foveal.summary.question import SECTIONS, Question, mark_of, system_of
 from foveal.text.guard import tags
 from foveal.text.guard.normalise import normalise
+from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import CountTokens
 from foveal.values.codec import sendable
 
@@ -61,7 +62,7 @@ class SummaryDraft(msgspec.Struct, frozen=True):
 AcceptanceRule: TypeAlias = Callable[[SummaryDraft], str]
 """What is wrong with the draft; nothing, if nothing is."""
 
-_HEADING = re.compile(rf"^#{{1,4}} {{0,4}}(?:\*\*)?({'|'.join(SECTIONS)}):?(?:\*\*)?:? {{0,8}}\r?$", re.I | re.M)
+_HEADING = lazy_pattern(rf"^#{{1,4}} {{0,4}}(?:\*\*)?({'|'.join(SECTIONS)}):?(?:\*\*)?:? {{0,8}}\r?$", re.I | re.M)
 _FRAME = re.compile(r"[<\[]\s{0,8}/?\s{0,8}foveal\b[^>\]\n]{0,80}", re.IGNORECASE)
 _NO_LETTER = re.compile(r"[^a-z]++")
 _LONGEST_ADDED = 200
@@ -104,7 +105,7 @@ def accept(
 def unwrapped(answer: str) -> str:
     """The answer without thinking, without a fence around the whole, from its first heading on."""
     text = answer_checks.without_wrapper(answer_checks.without_thinking(sendable(answer)))
-    first = _HEADING.search(text)
+    first = _HEADING().search(text)
     return answer_checks.without_wrapper(text[first.start() :]) if first else text
 
 
@@ -128,7 +129,7 @@ def has_tool_call(draft: SummaryDraft) -> str:
 
 
 def is_refusal(draft: SummaryDraft) -> str:
-    words = answer_checks.refusal(_HEADING.sub("", draft.text))
+    words = answer_checks.refusal(_HEADING().sub("", draft.text))
     return f"The answer declines the task ({words!r})." if words else ""
 
 
@@ -158,14 +159,14 @@ def is_cut_off(draft: SummaryDraft) -> str:
     end = answer_checks.broken_end(draft.text)
     if end:
         return f"The answer is cut off: {end}."
-    found = list(_HEADING.finditer(draft.text))
+    found = list(_HEADING().finditer(draft.text))
     if found and not draft.text[found[-1].end() :].strip():
         return f"The answer is cut off: nothing stands under its last heading, {found[-1].group().strip()!r}."
     return ""
 
 
 def is_incomplete(draft: SummaryDraft) -> str:
-    found = {match.group(1).lower() for match in _HEADING.finditer(draft.text)}
+    found = {match.group(1).lower() for match in _HEADING().finditer(draft.text)}
     missing = [f"## {name}" for name in SECTIONS if name.lower() not in found]
     return f"{len(missing)} of {len(SECTIONS)} headings are missing: {', '.join(missing)}." if missing else ""
 

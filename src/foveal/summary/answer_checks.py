@@ -11,26 +11,28 @@ from itertools import islice
 
 import msgspec
 
+from foveal.text.lazy_pattern import lazy_pattern
+
 MOST_QUOTED = 0.6
 """Share of a summary that may stand verbatim in the transcript: constraints are quoted on purpose, paths occur by nature."""
 
 MOST_OF_RULES = 0.3
 """Share that may stand verbatim in the rules of the task: its headings do, and little else."""
 
-_THINKING = re.compile(r"\s{0,100}<(think|thinking|analysis|reasoning|scratchpad)>", re.I)
-_CALL_TAG = re.compile(
+_THINKING = lazy_pattern(r"\s{0,100}<(think|thinking|analysis|reasoning|scratchpad)>", re.I)
+_CALL_TAG = lazy_pattern(
     r"^[ \t]{0,16}(?:<\|?(?:tool_calls?|function_calls?|tool_use|invoke|python_tag)\b|<function=|<｜tool|\[TOOL_CALLS\]"
     r"|functions\.\w{1,64}\()",
     re.I | re.M,
 )
 _JSON_LINE = re.compile(r"^[ \t]{0,16}[\[{]", re.M)
-_CALL_TYPE = re.compile(
+_CALL_TYPE = lazy_pattern(
     r'"type"\s{0,4}:\s{0,4}"(?:tool_use|tool_call|function|function_call)"|"(?:tool_calls|function_call)"\s{0,4}:'
 )
 _CALL_KEYS = (re.compile(r'"name"\s{0,4}:'), re.compile(r'"(?:arguments|parameters|input)"\s{0,4}:'))
 _LOOK_AHEAD = 2_000
 _LINES_LOOKED_AT = 50
-_REFUSAL = re.compile(
+_REFUSAL = lazy_pattern(
     r"(?:(?:i['’]m|i am)[^\n.]{0,12} sorry|sorry|unfortunately,? i|i apologi[sz]e)[^\n]{0,60}"
     r"(?:can(?:no|['’])t|cannot|unable|not able|won['’]t)"
     r"|i (?:can(?:no|['’])t|cannot|won['’]t|will not|am unable to|must decline to|['’]m unable to) "
@@ -66,7 +68,7 @@ _RULES_FROM, _LOST_BELOW = 0.6, 0.05
 def without_thinking(text: str) -> str:
     """The text after what a model said to itself; nothing, if it never stopped."""
     at = 0
-    while opened := _THINKING.match(text, at):
+    while opened := _THINKING().match(text, at):
         closed = re.compile(f"</{opened.group(1)}>", re.I).search(text, opened.end())
         at = closed.end() if closed else len(text)
     text = text[at:]
@@ -95,18 +97,18 @@ def _fences(text: str) -> int:
 
 def tool_call(text: str) -> str:
     """The beginning of a tool call that stands at the start of a line; what is quoted within a line is talk about one."""
-    if tag := _CALL_TAG.search(text):
+    if tag := _CALL_TAG().search(text):
         return tag.group().strip()[:40]
     for line in islice(_JSON_LINE.finditer(text), _LINES_LOOKED_AT):
         ahead = text[line.start() : line.start() + _LOOK_AHEAD]
-        if _CALL_TYPE.search(ahead) or all(key.search(ahead) for key in _CALL_KEYS):
+        if _CALL_TYPE().search(ahead) or all(key.search(ahead) for key in _CALL_KEYS):
             return ahead.strip()[:40]
     return ""
 
 
 def refusal(text: str) -> str:
     """The words with which the text declines, if it begins with any."""
-    found = _REFUSAL.match(text.lstrip(" \t\r\n-*#>\"'"))
+    found = _REFUSAL().match(text.lstrip(" \t\r\n-*#>\"'"))
     return found.group()[:60] if found else ""
 
 

@@ -7,10 +7,12 @@ takes them for requests keeps them for ever and loses the real one. One pass ove
 import re
 from collections.abc import Callable
 
+from foveal.text.lazy_pattern import lazy_pattern
+
 _OPENS = re.compile(r"\s{0,20}<([a-zA-Z][\w-]{0,40})[ >\n]")
 _CLOSES = re.compile(r"</([a-zA-Z][\w-]{0,40})>\Z")
 _TAG_CHARS = 48
-_HARNESS = re.compile(
+_HARNESS = lazy_pattern(
     r"(?:system-reminder|system-notification|environment_(?:context|details)|user_instructions|turn_aborted"
     r"|(?:task-|subagent_)notification|(?:local-)?command-[\w-]{1,20}|bash-[\w-]{1,20}|ide_[\w-]{1,20}|user_shell_command"
     r"|user_action|recommended_plugins|skill|[\w-]{1,24}-hook)\Z",
@@ -18,12 +20,12 @@ _HARNESS = re.compile(
 )
 """Tags of Claude Code, Codex and Cline. Other tags are the user's own: many wrap a whole request in one."""
 _NOTE = re.compile(r"\s{0,20}\[(?:Request interrupted by user|Image: |Pasted |Old tool )[^\]\n]{0,300}\]")
-_NOT_SPOKEN = re.compile(
+_NOT_SPOKEN = lazy_pattern(
     r"\s{0,20}(?:Caveat: The messages below|This session is being continued from|Base directory for this skill"
     r"|--- Observation|# AGENTS\.md instructions|\[CONTEXT)"
 )
 """A message that begins so is the harness's from end to end."""
-_STANDING = re.compile(
+_STANDING = lazy_pattern(
     r"\s{0,20}(?:# AGENTS\.md instructions|<user_instructions[ >\n]|<system-reminder>[^#]{0,200}# claudeMd)"
 )
 _ARGUMENTS = "command-args"
@@ -32,12 +34,12 @@ _ARGUMENTS = "command-args"
 
 def is_harness(tag: str) -> bool:
     """Whether a known harness frames its own words in this tag."""
-    return _HARNESS.match(tag) is not None
+    return _HARNESS().match(tag) is not None
 
 
 def is_project_instructions(text: str) -> bool:
     """Whether a harness hands over the project's own instructions: no request, and yet to be followed."""
-    return _STANDING.match(text) is not None
+    return _STANDING().match(text) is not None
 
 
 def user_words(text: str, is_frame: Callable[[str], bool] = is_harness) -> str:
@@ -55,7 +57,7 @@ def user_words(text: str, is_frame: Callable[[str], bool] = is_harness) -> str:
             if tag == _ARGUMENTS:
                 arguments = text[at:end].strip()
             at = end + len(tag) + 3
-    if _NOT_SPOKEN.match(text, at):
+    if _NOT_SPOKEN().match(text, at):
         return arguments
     return text[at : _end_of_words(text, at)].strip() or arguments
 

@@ -4,7 +4,7 @@ import pytest
 
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.choose import trim
-from foveal.text.shorten.languages import DEFINITIONS
+from foveal.text.shorten.languages import definition_patterns
 from foveal.text.shorten.source import fits, shrink
 
 REF = "k3v9x2m1qa"
@@ -67,8 +67,8 @@ def test_what_was_asked_for_is_shown_with_its_neighbours():
 )
 def test_definitions_are_known_in_many_languages(language, line):
     """One line of each language that opens a definition, with and without a line number."""
-    assert DEFINITIONS[language].match(line)
-    assert DEFINITIONS[language].match(f"    12→{line}")
+    assert definition_patterns()[language].match(line)
+    assert definition_patterns()[language].match(f"    12→{line}")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,9 @@ def test_definitions_are_known_in_many_languages(language, line):
 )
 def test_statements_are_no_definitions(line):
     """Control flow and calls are not taken for definitions."""
-    assert not any(DEFINITIONS[name].match(line) for name in ("python", "script", "go", "rust", "ruby", "php"))
+    assert not any(
+        definition_patterns()[name].match(line) for name in ("python", "script", "go", "rust", "ruby", "php")
+    )
 
 
 def test_prose_is_not_taken_for_code():

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from foveal.summary.relevance.state import SOURCES, RelevanceState, SeenName, SourceText, TouchedFile
 from foveal.summary.relevance.weights import BLOCK_FEATURES, LINE_FEATURES, NAME_FEATURES
+from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.names import line_names, name_kind, names_in_lines
 
 NEVER = 999
@@ -20,7 +21,7 @@ _NO_BLOCK: FeatureRow = -1, 0, 0, *_NO_FILE
 _USES, _USED, _COUNT, _ASKED = map(attrgetter, ("uses", "used", "count", "asked"))
 
 _TOOLS = ("", "read", "write", "edit", "move", "list", "search", "editor", "shell", "patch")
-_FORMS = re.compile(
+_FORMS = lazy_pattern(
     r"(?P<comment>#(?!include|define)|//|/?\*|--|<!--)"
     r"|(?P<import>import\b|from \S+ import|use\b|#include|require|package\b|using\b)"
     r"|(?P<definition>(?:export |public |private |protected |static |async |abstract |default |pub )*"
@@ -195,5 +196,5 @@ def line_form(line: str) -> int:
     text = line.lstrip()
     if _TROUBLE.search(text):
         return _TROUBLE_NUMBER
-    found = _FORMS.match(text)
+    found = _FORMS().match(text)
     return _FORM_NUMBERS[found.lastgroup] if found and found.lastgroup else 0

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from foveal.text.calls.access import Access
+from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.stand_in import result_text
 from foveal.values.entry import ToolResult
 
@@ -15,12 +16,12 @@ END = 1 << 60
 """The last line of a file whose length is not known."""
 
 _NUMBERED = re.compile(r"^[ \t]{0,10}(\d{1,7})(?:→|\t|:|\|)", re.MULTILINE)
-_CUT = re.compile(
+_CUT = lazy_pattern(
     r"\b(?:tokens|chars|characters|lines|bytes|output|text) (?:was |were )?truncated|truncated output|\.\.\.[\s`]{0,8}\Z"
 )
 _MORE = re.compile(r"\b\d+ more lines\b|lines (?:not shown|omitted)|use offset=")
 _MORE_STEMS = ("more lines", "lines not shown", "lines omitted", "use offset=")
-_FAILED = re.compile(
+_FAILED = lazy_pattern(
     r"\A\W{0,8}(?:error\b|failed\b|tool_use_error|traceback|cannot |could not |no such file|file (?:does not exist|not found)"
     r"|apply_patch verification failed|your proposed edit has introduced)"
     r"|exited with code [1-9]|exit code:? [1-9]|\"exit_code\": ?[1-9]|: No such file or directory",
@@ -40,7 +41,7 @@ def succeeded(result: ToolResult, access: Access) -> bool:
         return False
     # Numbered lines are a file's own, whatever they say.
     is_file = access.kind == "read" and _NUMBERED.match(text) is not None
-    return is_file or _FAILED.search(text[:_HEAD_CHARS]) is None
+    return is_file or _FAILED().search(text[:_HEAD_CHARS]) is None
 
 
 def lines_shown(result: ToolResult, access: Access) -> LineSpan | None:
@@ -80,7 +81,7 @@ def _numbers(text: str) -> list[int]:
 
 def _is_cut(low: str) -> bool:
     """Harnesses cut in the middle too, so that all of the text is looked at: by plain searches first, which are fast."""
-    return ("truncated" in low or "..." in low[-16:]) and _CUT.search(low) is not None
+    return ("truncated" in low or "..." in low[-16:]) and _CUT().search(low) is not None
 
 
 def _has_more(low: str) -> bool:

@@ -19,6 +19,7 @@ from html.entities import html5
 from typing import Final, NamedTuple
 
 from foveal.text.guard.lookalikes import LOOKALIKES
+from foveal.text.lazy_pattern import lazy_pattern
 
 MARK: Final = "~"
 """Breaks a form. It means nothing in a tag, a URL, JSON or a character reference, so it cannot melt into what follows."""
@@ -35,17 +36,19 @@ _KEPT: Final = 20_000
 _INVISIBLE: Final = frozenset(("Cf", "Mn", "Me", "Cc"))
 _FILLERS: Final = "\u115f\u1160\u3164\uffa0\u2800"
 
-_PERCENT: Final = re.compile(r"%(?:25){0,64}(?:[0-7][0-9a-f]|[c-f][0-9a-f](?:%(?:25){0,64}+[89ab][0-9a-f]){1,3})", re.I)
-_BACKSLASH: Final = re.compile(
+_PERCENT: Final = lazy_pattern(
+    r"%(?:25){0,64}(?:[0-7][0-9a-f]|[c-f][0-9a-f](?:%(?:25){0,64}+[89ab][0-9a-f]){1,3})", re.I
+)
+_BACKSLASH: Final = lazy_pattern(
     r"\\(?<!\\\\)(?:\\++|u005c|x5c){0,64}(?:ud([89ab][0-9a-f]{2})\\++ud([c-f][0-9a-f]{2})"
     r"|(?:u|(?-i:U)0000)([0-9a-f]{4})|u\{0*+([0-9a-f]{1,6})\}|x([0-9a-f]{2}))",
     re.I,
 )
-_REFERENCE: Final = re.compile(
+_REFERENCE: Final = lazy_pattern(
     r"&(?:(?:amp|#0*+38|#x0*+26);){0,64}(?:#0*+([0-9]{1,7});?|#x0*+([0-9a-f]{1,6});?|(lt|gt|amp);?|([a-z]{2,31});)",
     re.I,
 )
-_LONG: Final = re.compile(
+_LONG: Final = lazy_pattern(
     "[\u00df\u0132\u0133\u0149\u01c4-\u01cc\u01f1-\u01f3\u1e9a\u1e9e\u20a8\u2100-\u213f\u2160-\u217f\u3250"
     "\u32cc-\u32cf\u3371-\u33ff\ufb00-\ufb06\U0001f12a-\U0001f1ff]"
 )
@@ -81,15 +84,15 @@ def normalise(text: str) -> NormalisedText:
         runs = list[str]()
         read = _FOREIGN.sub(lambda run: _plain(run[0], runs), text)
         if runs:
-            read = _replaced(read, _LONG, _letters, steps)
+            read = _replaced(read, _LONG(), _letters, steps)
     for _ in range(_ROUNDS):
         before = len(steps)
         if "%" in read:
-            read = _replaced(read, _PERCENT, _percent, steps)
+            read = _replaced(read, _PERCENT(), _percent, steps)
         if "\\" in read:
-            read = _replaced(read, _BACKSLASH, _backslash, steps)
+            read = _replaced(read, _BACKSLASH(), _backslash, steps)
         if "&" in read:
-            read = _replaced(read, _REFERENCE, _reference, steps)
+            read = _replaced(read, _REFERENCE(), _reference, steps)
         if len(steps) == before:
             break
     for line_end in "\r\v\f":
@@ -164,7 +167,7 @@ def _meant(code: int) -> str | None:
 
 def _plain(run: str, long: list[str]) -> str:
     """These characters as they are read, one for one; noted, if one of them is read as several."""
-    if _LONG.search(run):
+    if _LONG().search(run):
         long.append(run)
     return run.translate(_READ)
 

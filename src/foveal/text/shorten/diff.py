@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.prose import add, edges
@@ -11,20 +12,20 @@ from foveal.text.shorten.signals import focus_scores, novelty, spread
 from foveal.text.shorten.terminal_text import clean_lines
 
 _SNIFF_CHARS = 20_000
-_START = re.compile(
+_START = lazy_pattern(
     r"^(?:diff --git |Index: |\*\*\* (?:Update|Add|Delete) File: |--- [^\n]{1,400}\n\+\+\+ )", re.MULTILINE
 )
 _HUNK = re.compile(r"^@@ ", re.MULTILINE)
 _FILE = ("diff --git ", "Index: ", "*** Update File: ", "*** Add File: ", "*** Delete File: ")
 _PLUMBING = ("index ", "--- ", "+++ ", "old mode", "new mode", "similarity index", "\\ No newline")
-_GENERATED = re.compile(
+_GENERATED = lazy_pattern(
     r"(?:package-lock|pnpm-lock|yarn\.lock|go\.sum|Cargo\.lock|poetry\.lock|uv\.lock|\.min\.|\.snap|/dist/)"
 )
 
 
 def fits(text: str, hint: str) -> bool:
     start = text[:_SNIFF_CHARS]
-    return _START.search(start) is not None and _HUNK.search(start) is not None
+    return _START().search(start) is not None and _HUNK.search(start) is not None
 
 
 def shrink(text: str, allowance: Allowance) -> str | None:
@@ -40,7 +41,7 @@ def shrink(text: str, allowance: Allowance) -> str | None:
         added, removed = (sum(_changed(line, sign) for line in body) for sign in "+-")
         tails[start] = f"[+{added:,} -{removed:,}]"
         scores[start] += 8.0
-        if _GENERATED.search(lines[start][:400]):
+        if _GENERATED().search(lines[start][:400]):
             scores[start + 1 : end] = [score * 0.1 for score in scores[start + 1 : end]]
     add(scores, {at: 2.0 for at, line in enumerate(lines) if line.startswith("@@ ")}, 1.0)
     add(scores, spread(focus_scores(lines, allowance.focus), len(lines), 2, 0.3), 1.0)

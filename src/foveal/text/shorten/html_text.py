@@ -3,6 +3,7 @@
 import re
 from html import unescape
 
+from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import extensions, sample
 from foveal.text.shorten.line_selection import select_lines
@@ -10,7 +11,7 @@ from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import focus_scores, novelty, spread
 from foveal.text.shorten.terminal_text import neutralise_again
 
-_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})[^<>]*>|<!--|<[!?][^<>]*>")
+_TAG = lazy_pattern(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})[^<>]*>|<!--|<[!?][^<>]*>")
 _UNSEEN = frozenset(("script", "style", "noscript", "template", "svg", "head"))
 _BREAKS = frozenset(
     (  # a line of its own each
@@ -52,9 +53,9 @@ _BREAKS = frozenset(
 )
 _CELLS = frozenset(("td", "th"))
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "title", "caption", "th"))
-_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-_PAGE = re.compile(r"\s{0,200}(?:<\?xml[^<>]{0,200}>\s{0,20})?<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
-_COMMON = re.compile(
+_ENTITY = lazy_pattern(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_PAGE = lazy_pattern(r"\s{0,200}(?:<\?xml[^<>]{0,200}>\s{0,20})?<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
+_COMMON = lazy_pattern(
     r"<(?:div|p|span|a|li|td|tr|table|ul|h[1-6]|img|br|meta|link|script)\b[^<>]{0,400}>", re.IGNORECASE
 )
 _CODE = frozenset(
@@ -64,13 +65,13 @@ _SNIFF_CHARS = 4_000
 
 
 def fits(text: str, hint: str) -> bool:
-    if _PAGE.match(text[:_SNIFF_CHARS]):
+    if _PAGE().match(text[:_SNIFF_CHARS]):
         return True
     if _CODE & set(extensions(hint)):
         return False
     lines = sample(text)
     tagged = sum(line.lstrip().startswith("<") for line in lines)
-    return tagged * 2 > len(lines) and sum(len(_COMMON.findall(line)) for line in lines) > 8
+    return tagged * 2 > len(lines) and sum(len(_COMMON().findall(line)) for line in lines) > 8
 
 
 def shrink(text: str, allowance: Allowance) -> str | None:
@@ -91,9 +92,9 @@ def text_lines(text: str) -> tuple[list[str], list[int]]:
     headings: list[int] = []
     piece: list[str] = []
     at, hidden, heading = 0, "", False
-    end = len(text)
+    end, find_tag = len(text), _TAG().search
     while at < end:
-        tag = _TAG.search(text, at)
+        tag = find_tag(text, at)
         if not hidden:
             piece.append(text[at : tag.start() if tag else end])
         if tag is None:
@@ -120,7 +121,7 @@ def text_lines(text: str) -> tuple[list[str], list[int]]:
 
 def _close(piece: list[str], lines: list[str], headings: list[int], *, heading: bool) -> bool:
     """Ends the line; a heading's flag does not outlive it."""
-    line = _ENTITY.sub(lambda found: unescape(found[0]), " ".join("".join(piece).split()))
+    line = _ENTITY().sub(lambda found: unescape(found[0]), " ".join("".join(piece).split()))
     piece.clear()
     if line.strip(" |"):
         if heading:

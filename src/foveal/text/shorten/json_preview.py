@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.columns import column_outliers
 from foveal.text.shorten.cut import boundary
 from foveal.text.shorten.json_sample import DecimalText, SampledDict, SampledList
@@ -14,7 +15,7 @@ from foveal.text.shorten.json_sample import DecimalText, SampledDict, SampledLis
 _ONE_LINE = 120
 _COLUMNS = 24
 _FOCUS_ITEMS = 2_000
-_TELLING = re.compile(
+_TELLING = lazy_pattern(
     r"(?i)(?:^|_)(?:id|ids|uuid|key|name|path|file|status|state|error|errors|message|code|type|title|url|reason|body|text"
     r"|content|output|result|summary|description|value)$|Id$|Error"
 )
@@ -152,7 +153,7 @@ class JsonPreview:
             return names
         scores = self._scores(pairs, [pairs[name] for name in names])
         for at, key in enumerate(names[:_FOCUS_ITEMS]):
-            if key in self._focus or _TELLING.search(key[-40:]):
+            if key in self._focus or _TELLING().search(key[-40:]):
                 scores[at] = scores.get(at, 0.0) + _LAST
         return [names[at] for at in _best(scores, len(names), most)]
 

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import sample, share
 from foveal.text.shorten.line_selection import select_lines
@@ -11,21 +12,21 @@ from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import focus_scores
 from foveal.text.shorten.terminal_text import clean_lines
 
-_LONG = re.compile(r"(?:[-dlbcps][rwxsStT-]{9}[.+@]?\s|total \d)")
-_TREE = re.compile(r"[│ |\t\u00a0]{0,200}(?:[├└]──|[|`+]--)")
-_PATH = re.compile(r"(?:[A-Za-z]:)?[.~]{0,2}[\w@.+() -]{0,120}(?:[/\\][^\s/\\:][^/\\:\n\t]{0,120}){1,40}[/\\]?$")
+_LONG = lazy_pattern(r"(?:[-dlbcps][rwxsStT-]{9}[.+@]?\s|total \d)")
+_TREE = lazy_pattern(r"[│ |\t\u00a0]{0,200}(?:[├└]──|[|`+]--)")
+_PATH = lazy_pattern(r"(?:[A-Za-z]:)?[.~]{0,2}[\w@.+() -]{0,120}(?:[/\\][^\s/\\:][^/\\:\n\t]{0,120}){1,40}[/\\]?$")
 _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,10}$")
 _SHOWN_KINDS = 6
 
 
 def fits(text: str, hint: str) -> bool:
     lines = sample(text)
-    return len(lines) > 5 and any(share(pattern, lines) >= 0.7 for pattern in (_LONG, _TREE, _PATH))
+    return len(lines) > 5 and any(share(pattern, lines) >= 0.7 for pattern in (_LONG(), _TREE(), _PATH()))
 
 
 def shrink(text: str, allowance: Allowance) -> str | None:
     lines = clean_lines(text)
-    if share(_PATH, sample(text)) >= 0.7:
+    if share(_PATH(), sample(text)) >= 0.7:
         return _paths(text, lines, allowance)
     names = [f"{name}/" if line.startswith("d") else name for line in lines if (name := _last_word(line))]
     shown = ["", *lines]
@@ -40,7 +41,7 @@ def _paths(text: str, lines: Sequence[str], allowance: Allowance) -> str | None:
     """Full paths, as one line for each directory and the names below it."""
     groups: dict[str, list[str]] = {}
     for line in lines:
-        cut = max(line.rfind("/", 0, -1), line.rfind("\\", 0, -1)) + 1 if _PATH.match(line) else 0
+        cut = max(line.rfind("/", 0, -1), line.rfind("\\", 0, -1)) + 1 if _PATH().match(line) else 0
         groups.setdefault(line[:cut], []).append(line[cut:])
     shown: list[str] = []
     scores: list[float] = []
@@ -69,7 +70,7 @@ def _sample_scores(lines: Sequence[str], names: Sequence[str]) -> list[float]:
     seen: Counter[str] = Counter()
     scores: list[float] = []
     for line, name in zip(lines, names, strict=True):
-        kind = "/" if line.startswith("d") and _LONG.match(line) else _kind(name)
+        kind = "/" if line.startswith("d") and _LONG().match(line) else _kind(name)
         seen[kind] += 1
         scores.append((2.0 if kind == "/" else 1.0) / seen[kind] ** 0.7 if name.strip() else 0.0)
     if scores:

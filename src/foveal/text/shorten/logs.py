@@ -1,6 +1,5 @@
 """Logs, terminal and test output: repeats collapsed, trouble and its surroundings kept, how it began and how it ended."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import compress, islice, pairwise
@@ -8,6 +7,7 @@ from operator import ne
 
 import msgspec
 
+from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import sample, share
 from foveal.text.shorten.line_selection import select_lines
@@ -15,14 +15,14 @@ from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import alarms, focus_scores, novelty, shapes, spread
 from foveal.text.shorten.terminal_text import clean_lines
 
-_LOG_LINE = re.compile(
+_LOG_LINE = lazy_pattern(
     r"[ \t]{0,8}(?:[^\n]{0,60}?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\[[^\]\n]{1,40}\]"
     r"|(?:DEBUG|INFO|WARN|WARNING|ERROR|TRACE|FATAL)\b|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d"
     r"|(?:---|===) (?:RUN|PASS|FAIL|SKIP)"
     r"|(?:ok|FAIL|PASS|PASSED|FAILED)\b|[✓✗✔✘●×√]"
     r"|\S{1,200}(?:::|\.py)\S{0,200} (?:PASSED|FAILED|ERROR)|\s{0,3}\d{1,3}%|npm |Compiling |Downloading |Collecting |Step \d)"
 )
-_SUMMARY = re.compile(
+_SUMMARY = lazy_pattern(
     r"\b\d+ (?:passed|failed|errors?|failures?|skipped|tests?|warnings?|problems?|examples?)\b"
     r"|Process exited|[Ee]xit (?:code|status)"
     r"|\bTests?:|\bFAIL\b|\bBUILD (?:SUCCESS|FAIL)|^(?:ok|FAIL)\s|real\t"
@@ -48,7 +48,7 @@ class Collapsed(msgspec.Struct, frozen=True):
 
 def fits(text: str, hint: str) -> bool:
     lines = sample(text)
-    return "\x1b[" in text[:4_000] or (len(lines) > 3 and share(_LOG_LINE, lines) >= 0.35)
+    return "\x1b[" in text[:4_000] or (len(lines) > 3 and share(_LOG_LINE(), lines) >= 0.35)
 
 
 def shrink(text: str, allowance: Allowance) -> str | None:
@@ -110,4 +110,4 @@ def score(collapsed: Collapsed, allowance: Allowance) -> list[float]:
 
 def _summaries(lines: Sequence[str]) -> dict[int, float]:
     last = range(max(0, len(lines) - _SUMMARY_LINES), len(lines))
-    return {at: 8.0 for at in (*range(min(20, last.start)), *last) if _SUMMARY.search(lines[at][:400])}
+    return {at: 8.0 for at in (*range(min(20, last.start)), *last) if _SUMMARY().search(lines[at][:400])}

@@ -4,12 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.signals import alarms, focus_scores, novelty, spread
 from foveal.text.shorten.terminal_text import clean_lines
 
-_HEADING = re.compile(
+_HEADING = lazy_pattern(
     r"(?:[ \t]{0,8}\d{1,7}(?:→|\t|:))?[ \t]{0,4}(?:#{1,6}[ ]|\*\*[^*\n]{1,80}\*\*|[-=]{3,}$|File:|[A-Z][\w ,/-]{2,60}:$)"
 )
 _DIGITS = re.compile(r"\d+")
@@ -25,8 +26,9 @@ def shrink(text: str, allowance: Allowance) -> str | None:
     scores = [0.0] * len(lines)
     add(scores, novelty(lines), 1.0)
     seen: Counter[str] = Counter()
+    is_heading = _HEADING().match
     for at, line in enumerate(lines):
-        if _HEADING.match(line):
+        if is_heading(line):
             shape = _DIGITS.sub("", line[:80])
             seen[shape] += 1
             scores[at] += 2.0 / seen[shape]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import sample, share
 from foveal.text.shorten.line_selection import select_lines
@@ -10,11 +11,11 @@ from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import focus_scores, novelty
 from foveal.text.shorten.terminal_text import clean_lines
 
-_HIT = re.compile(
+_HIT = lazy_pattern(
     r"(?P<path>(?:[A-Za-z]:[\\/])?[\w.@~+()\[\] \\/-]{1,260}?)(?P<sign>[:-])(?P<rest>(?P<line>\d{1,7})(?P=sign))"
 )
 _PATH_SIGN = re.compile(r"[./\\]")
-_DEFINITION = re.compile(
+_DEFINITION = lazy_pattern(
     r"\d+[:-](?:\d+[:-])?\s{0,40}(?:export |pub |public |private |static |async |abstract |default ){0,4}"
     r"(?:def|class|func|fn|function|interface|struct|enum|trait|impl|type|module|const|var|let)\b"
 )
@@ -23,7 +24,9 @@ _DEFINITION = re.compile(
 def fits(text: str, hint: str) -> bool:
     lines = sample(text)
     return (
-        len(lines) > 3 and share(_HIT, lines) >= 0.6 and sum(bool(_PATH_SIGN.search(line[:120])) for line in lines) > 2
+        len(lines) > 3
+        and share(_HIT(), lines) >= 0.6
+        and sum(bool(_PATH_SIGN.search(line[:120])) for line in lines) > 2
     )
 
 
@@ -37,7 +40,7 @@ def shrink(text: str, allowance: Allowance) -> str | None:
             scores[at] = 4.0 + new.get(at, 0.0)
         elif line.strip():
             scores[at] = (
-                0.3 + 0.6 * new.get(at, 0.0) + 2.0 * (_DEFINITION.match(line) is not None) - 0.3 * (_is_context(line))
+                0.3 + 0.6 * new.get(at, 0.0) + 2.0 * (_DEFINITION().match(line) is not None) - 0.3 * (_is_context(line))
             )
     add(scores, edges(shown), 1.5)
     add(scores, focus_scores(shown, allowance.focus), 1.0)
@@ -56,7 +59,7 @@ def _same(path: str, other: str) -> bool:
 
 def _grouped(lines: Sequence[str]) -> tuple[list[str], list[int], dict[int, str]]:
     """Lines of the form `path:12:text` as one line for the path and `12:text` below it, in the order of the source."""
-    hits = [_HIT.match(line) for line in lines]
+    hits = [_HIT().match(line) for line in lines]
     counts: dict[str, int] = {}
     for hit in hits:
         if hit:

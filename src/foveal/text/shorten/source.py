@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import extensions, sample, share
-from foveal.text.shorten.languages import CODE_LINE, DEFINITIONS, IMPORT, LANGUAGES, NUMBERED
+from foveal.text.shorten.languages import CODE_LINE, IMPORT, LANGUAGES, NUMBERED, definition_patterns
 from foveal.text.shorten.line_selection import GapMark, select_lines
 from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import focus_scores, novelty, spread
@@ -25,7 +25,7 @@ _TOLD_BY = 6_000
 def fits(text: str, hint: str) -> bool:
     lines = [_bare(line) for line in sample(text)]
     named = any(extension in LANGUAGES for extension in extensions(hint))
-    return len(lines) > 3 and share(CODE_LINE, lines) >= (_NAMED if named else _UNNAMED)
+    return len(lines) > 3 and share(CODE_LINE(), lines) >= (_NAMED if named else _UNNAMED)
 
 
 def shrink(text: str, allowance: Allowance) -> str | None:
@@ -43,7 +43,7 @@ def shrink(text: str, allowance: Allowance) -> str | None:
 def _body_score(bare: str, new: float) -> float:
     if not bare.strip():
         return 0.0
-    if IMPORT.match(bare):
+    if IMPORT().match(bare):
         return 0.4 * new
     if _REMARK.match(bare):
         return 0.5 * new + 3.0 * (_TODO.search(bare) is not None)
@@ -54,7 +54,7 @@ def _definitions(lines: Sequence[str]) -> list[tuple[int, int]]:
     """The lines that open a definition, in the language that finds the most of them, with their indentation."""
     found: list[tuple[int, int]] = []
     text = "\n".join(lines)
-    best = max(DEFINITIONS.values(), key=lambda pattern: sum(1 for _ in pattern.finditer(text[:_TOLD_BY])))
+    best = max(definition_patterns().values(), key=lambda pattern: sum(1 for _ in pattern.finditer(text[:_TOLD_BY])))
     at = start = 0
     for match in best.finditer(text):
         at += text.count("\n", start, match.start())
@@ -65,13 +65,13 @@ def _definitions(lines: Sequence[str]) -> list[tuple[int, int]]:
 
 def _bare(line: str) -> str:
     """The line without its number."""
-    number = NUMBERED.match(line)
+    number = NUMBERED().match(line)
     return line[number.end() :] if number else line
 
 
 def _mark(lines: Sequence[str]) -> GapMark | None:
     """Numbered lines say themselves where some are missing; for others the mark says it."""
-    numbered = sum(NUMBERED.match(line) is not None for line in lines[:200])
+    numbered = sum(NUMBERED().match(line) is not None for line in lines[:200])
     if numbered * 2 > min(len(lines), 200):
         return lambda first, end: "[…]"
     return lambda first, end: f"[… {first + 1}-{end}]" if end - first > 1 else f"[… {end}]"

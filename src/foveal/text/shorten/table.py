@@ -22,7 +22,7 @@ Split = Callable[[str], list[str]]
 
 def fits(text: str, hint: str) -> bool:
     # Numbered lines of a file look like a table of two columns.
-    lines = [NUMBERED.sub("", line, count=1) for line in sample(text)]
+    lines = [NUMBERED().sub("", line, count=1) for line in sample(text)]
     if len(lines) < _LEAST_ROWS or (split := _splitter(lines)) is None:
         return False
     widths = [len(split(line)) for line in lines]

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from foveal.summary.ledger.events import CallEnded, CheckPassed, LedgerEvent
 from foveal.summary.ledger.items import LedgerFailure
 from foveal.summary.ledger.outcome import CONTINUES, comparable_command, error_line, is_piped, is_read_only, outcome_of
+from foveal.text.lazy_pattern import lazy_pattern
 
-_FAILED = re.compile(
+_FAILED = lazy_pattern(
     r"^[ \t]{0,12}(?:"
     r"(?:FAILED|ERROR) (?P<pytest>[\w./-]{1,200}(?:::[^\s]{1,200})?)(?: - (?P<why>.{0,200}))?"
     r"|--- FAIL: (?P<go>\S{1,200})"
@@ -24,7 +25,7 @@ _FAILED = re.compile(
     r")",
     re.MULTILINE,
 )
-_PASSED = re.compile(
+_PASSED = lazy_pattern(
     r"^[ \t]{0,12}(?:"
     r"(?P<pytest>[\w./-]{1,200}::[^\s]{1,200}) PASSED"
     r"|--- PASS: (?P<go>\S{1,200})"
@@ -37,7 +38,7 @@ _PASSED = re.compile(
 )
 _IDS = ("pytest", "go", "package", "cargo", "unittest", "mark", "jest")
 _TIME = re.compile(r" \(?\d[\d.]{0,9} ?m?s\)?\s*\Z")
-_GOOD = re.compile(
+_GOOD = lazy_pattern(
     r"\b\d+ passed\b|^ok\b|\bPASS\b|\b0 (?:failed|failures|errors|issues)\b|\ball (?:tests|checks) passed",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -74,7 +75,7 @@ def _of_command(event: CallEnded) -> Iterator[LedgerFailure | CheckPassed]:
         outcome == "ok"
         and not failed
         and command
-        and (not is_piped(event.command) or _GOOD.search(text[-_LAST_CHARS:]))
+        and (not is_piped(event.command) or _GOOD().search(text[-_LAST_CHARS:]))
     ):
         yield CheckPassed(command=command)
 
@@ -82,7 +83,7 @@ def _of_command(event: CallEnded) -> Iterator[LedgerFailure | CheckPassed]:
 def _failing(text: str) -> dict[str, str]:
     """What failed, and what was said of it. The errors of a compiler are one failure a file."""
     failed: dict[str, str] = {}
-    for found in _FAILED.finditer(text):
+    for found in _FAILED().finditer(text):
         named = found.groupdict()
         name = named["compiler"] or _TIME.sub("", next(named[key] for key in _IDS if named[key]))
         said = f"{named['place']} {named['said']}" if named["compiler"] else named["why"]
@@ -93,5 +94,5 @@ def _failing(text: str) -> dict[str, str]:
 
 
 def _passing(text: str) -> list[str]:
-    found = (next(v for v in one.groups() if v) for one in _PASSED.finditer(text))
+    found = (next(v for v in one.groups() if v) for one in _PASSED().finditer(text))
     return list(dict.fromkeys(_TIME.sub("", name) for name in found))

@@ -7,9 +7,10 @@ from itertools import islice
 from foveal.summary.ledger.events import CallEnded, LedgerEvent, QuestionAnswered, SpokenWords
 from foveal.summary.ledger.extractors.questions import ASKS
 from foveal.summary.ledger.items import Quote, QuoteKind
+from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.user_words import is_project_instructions, user_words
 
-_RULE = re.compile(
+_RULE = lazy_pattern(
     r"\b(?:always|never|don'?t|do not|must(?:n'?t| not)?|instead|actually|from now on|remember|make sure|ensure|avoid|only"
     r"|prefer|rather|stop|wrong|not what|should(?:n'?t| not)?|important|required?|revert|undo|no longer|without|keep|wait|nope)\b"
     r"|(?:\A|[.!?\n] {0,2})no\b[,. ]|请勿|总是|始终|一定|必须|不要|不能|不得|不许"
@@ -17,13 +18,13 @@ _RULE = re.compile(
     r"|记住|以后|今后|优先|只能|只用|只要|确保|避免|保持|停",
     re.IGNORECASE,
 )
-_DECISION = re.compile(
+_DECISION = lazy_pattern(
     r"\b(?:let'?s|let us|go with|going with|we'?ll|we will|i want|i'?d like|decided?"
     r"|choose|option \w\b|use \w|yes\b|approved?|agreed?)"
     r"|就用|决定|选择|选|采用|同意|可以|好的",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"[^\n.!?。！？]++(?:[.!?。！？]++(?![\s\"')\]]|\Z)[^\n.!?。！？]*+)*+[.!?。！？]*+[\"')\]]?")
+_SENTENCE = lazy_pattern(r"[^\n.!?。！？]++(?:[.!?。！？]++(?![\s\"')\]]|\Z)[^\n.!?。！？]*+)*+[.!?。！？]*+[\"')\]]?")
 _ANSWER = re.compile(r"\"=\"((?:[^\"\\]|\\.){1,400})\"")
 _WHOLE, _REQUEST, _PIECE, _MOST_PIECES = 400, 1_200, 300, 8
 _LOOKED_CHARS = 12_000
@@ -70,10 +71,10 @@ def _rules(rest: str) -> list[str]:
     """The first sentences with a cue, as they stand there."""
     if len(rest) > _LOOKED_CHARS:
         rest = rest[: _LOOKED_CHARS // 2] + "\n" + rest[-_LOOKED_CHARS // 2 :]
-    pieces = (piece.strip() for piece in _SENTENCE.findall(rest))
-    rules = (piece for piece in pieces if 8 < len(piece) <= _PIECE and piece[-1] != ":" and _RULE.search(piece))
+    pieces = (piece.strip() for piece in _SENTENCE().findall(rest))
+    rules = (piece for piece in pieces if 8 < len(piece) <= _PIECE and piece[-1] != ":" and _RULE().search(piece))
     return list(islice(rules, _MOST_PIECES))
 
 
 def _why(text: str) -> QuoteKind:
-    return "rule" if _RULE.search(text) else "decision" if _DECISION.search(text) else "said"
+    return "rule" if _RULE().search(text) else "decision" if _DECISION().search(text) else "said"
