@@ -26,7 +26,7 @@ def test_runs_of_like_lines_become_a_count():
     collapsed = collapse([*log(500), "Done.", "same", "same", "same", "same"])
     assert collapsed.lines == [log(500)[0], log(500)[-1], "Done.", "same"]
     assert collapsed.tails == {0: "[×499 alike]", 3: "[×4]"}
-    assert sum(collapsed.stands) == 505
+    assert sum(collapsed.source_lines) == 505
 
 
 def test_the_error_in_the_middle_and_what_surrounds_it_is_kept():

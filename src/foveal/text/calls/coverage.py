@@ -1,4 +1,4 @@
-"""Which lines of a file a result really shows: what was asked for is not always what came back."""
+"""The lines of a file that a result really shows, which are not always the lines that the call asked for."""
 
 import re
 from collections.abc import Iterable
@@ -28,24 +28,24 @@ _FAILED = lazy_pattern(
     re.IGNORECASE,
 )
 _HEAD_CHARS = 600
-"""Failures are told in the first lines; further down such words belong to what was read."""
+"""Failures are reported in the first lines; further down, such words belong to the text that was read."""
 
 _DEFAULT_LINES = 2_000
-"""Claude Code, OpenCode and Pi read as many lines of a file if nothing is said."""
+"""Lines that Claude Code, OpenCode and Pi read of a file if the call names no number."""
 
 
 def succeeded(result: ToolResult, access: Access) -> bool:
-    """Whether the result is what the call was for. Many recorders and some tools report errors as ordinary text."""
+    """Return whether the call succeeded. Many recorders and some tools report errors as ordinary text."""
     text = result_text(result)
     if result.status != "ok":
         return False
-    # Numbered lines are a file's own, whatever they say.
+    # Numbered lines come from a file, and prove nothing by their words.
     is_file = access.kind == "read" and _NUMBERED.match(text) is not None
     return is_file or _FAILED().search(text[:_HEAD_CHARS]) is None
 
 
 def lines_shown(result: ToolResult, access: Access) -> LineSpan | None:
-    """The lines that a successful read shows without a hole; None if that cannot be told."""
+    """Return the lines that a successful read shows without a hole; None if the result does not tell."""
     text = result_text(result)
     low = text.lower()
     asked, more = asked_lines(access), _has_more(low)
@@ -56,12 +56,12 @@ def lines_shown(result: ToolResult, access: Access) -> LineSpan | None:
         return min(numbers[0], asked[0]) if numbers[0] <= 1 else numbers[0], END if to_end else numbers[-1]
     if _is_cut(low) or (access.last is None and more):
         return None
-    # Fewer lines than were asked for: there were no more.
+    # Fewer lines than were asked for: the file has no more.
     return asked[0], END if not more and _line_count(text) <= asked[1] - asked[0] else asked[1]
 
 
 def lines_needed(result: ToolResult, access: Access) -> LineSpan:
-    """The lines that another result has to show to replace this one: all that it may show."""
+    """Return the lines that another result has to show in order to replace this one: all lines that this result may show."""
     text = result_text(result)
     first, last = asked_lines(access)
     if (numbers := _numbers(text)) and numbers[-1] - numbers[0] + 1 == len(numbers):
@@ -74,13 +74,14 @@ def asked_lines(access: Access) -> LineSpan:
 
 
 def _numbers(text: str) -> list[int]:
-    """The line numbers that most lines begin with; none, if most do not."""
+    """Return the line numbers at the beginning of the lines; none if fewer than half of the lines have one."""
     numbers = [int(found) for found in _NUMBERED.findall(text)]
     return numbers if len(numbers) * 2 > text.count("\n") else []
 
 
 def _is_cut(low: str) -> bool:
-    """Harnesses cut in the middle too, so that all of the text is looked at: by plain searches first, which are fast."""
+    """Return whether a harness cut the text. Harnesses cut in the middle too, so all of it is searched: by plain searches
+    first."""
     return ("truncated" in low or "..." in low[-16:]) and _CUT().search(low) is not None
 
 
@@ -93,7 +94,7 @@ def _line_count(text: str) -> int:
 
 
 def covers(spans: Iterable[LineSpan], wanted: LineSpan) -> bool:
-    """Whether the spans together hold all lines of `wanted`."""
+    """Return whether the spans together hold all lines of `wanted`."""
     at, last = wanted
     for first, end in sorted(spans):
         if first > at:

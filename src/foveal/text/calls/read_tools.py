@@ -1,6 +1,6 @@
-"""The tables behind `reads`: what tools are called, what their arguments are called, and how to get at their values.
+"""The tables behind `reads`: names of tools, names of their arguments, and access to the values.
 
-Names are compared without case, dashes and underscores.
+Names are compared without case, dashes and underscores ("squeezed").
 """
 
 import re
@@ -27,7 +27,8 @@ _TOOLS: dict[str, str] = {
     "shellcommand cmdrun run",
     "patch": "applypatch",
 }
-"""Claude Code, Codex, Pi, SWE-agent, OpenHands, Gemini CLI, Cursor, Cline, Rovo Dev, and the names that people give."""
+"""Names of tools in Claude Code, Codex, Pi, SWE-agent, OpenHands, Gemini CLI, Cursor, Cline, Rovo Dev, and common names of
+users' tools."""
 
 _KINDS = {name: kind for kind, names in _TOOLS.items() for name in names.split()}
 _SERVER = re.compile(r"__|[.:/]")
@@ -52,7 +53,8 @@ _FLAT_RANGE = re.compile(r"^- - (\d{1,9})\n  - (-?\d{1,9})$", re.MULTILINE)
 
 
 def kind_of(call: ToolCall) -> str:
-    """What the tool does; servers put their own name before it (`mcp__files__read_file`, `functions.shell`)."""
+    """Return the kind of the tool. Servers put their own name before the tool's (`mcp__files__read_file`,
+    `functions.shell`)."""
     return _KINDS.get(squeeze(_SERVER.split(call.name)[-1]), "")
 
 
@@ -61,7 +63,7 @@ def squeeze(name: str) -> str:
 
 
 def fields_of(call: ToolCall) -> CallArguments:
-    """The arguments by their squeezed names; none if they are no object."""
+    """Return the arguments by their squeezed names; none if they are no object."""
     given = json_object(call.arguments) or {}
     text = given.get("input") if len(given) == 1 else None
     if isinstance(text, str) and _FLAT_FIELD.match(text.partition("\n")[0]):
@@ -81,7 +83,7 @@ def number_argument(fields: CallArguments, *keys: str) -> int | None:
 
 
 def path_arguments(fields: CallArguments, keys: Sequence[str], most: int = 1) -> Iterator[str]:
-    """The first path that is named, or all of a list of them."""
+    """Yield the first paths that are named, at most `most`, or all of a list of paths."""
     named = [value for key in keys if isinstance(value := fields.get(key), str) and value.strip()]
     several = first_argument(fields, _PATHS)
     items = cast("list[object]", several) if isinstance(several, list) else []
@@ -89,7 +91,7 @@ def path_arguments(fields: CallArguments, keys: Sequence[str], most: int = 1) ->
 
 
 def number_pairs(value: object) -> Iterator[tuple[int, int]]:
-    """The pairs of numbers in a list of them; whatever else is in it is left out."""
+    """Yield the pairs of numbers in a list; items of another shape are left out."""
     for item in cast("list[object]", value) if isinstance(value, list) else ():
         match item:
             case [int(first), int(last)]:
@@ -99,7 +101,7 @@ def number_pairs(value: object) -> Iterator[tuple[int, int]]:
 
 
 def _flat(text: str) -> dict[str, Any]:
-    """Arguments that were written as `key: value` lines, with plain values only."""
+    """Return arguments that were written as `key: value` lines, with plain values only."""
     fields: dict[str, Any] = {}
     key = ""
     for line in text.split("\n"):

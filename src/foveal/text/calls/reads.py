@@ -1,6 +1,7 @@
-"""Which files a tool call reads, writes, lists or searches, whoever's tools they are.
+"""The files that a tool call reads, writes, lists or searches, for the tools of every common harness.
 
-What is unclear is no access: staleness is never guessed. The tables are in `read_tools`, shell commands in `shell_reads`.
+An unclear call counts as no access: staleness is never guessed. The tables are in `read_tools`, shell commands in
+`shell_reads`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,21 +15,21 @@ from foveal.text.calls.shell_reads import FileAccesses, patch_accesses, shell_ac
 from foveal.values.entry import ToolCall
 
 _SHORT_CHARS = 4_000
-"""Longer arguments are read each time: remembered are a megabyte or two, whatever agents write."""
+"""Longer arguments are read each time, so that the cache takes a megabyte or two at most."""
 
 _SHELLS = frozenset(("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash"))
 
 
 def accesses(call: ToolCall) -> tuple[Access, ...]:
-    """The files that a call touches; none if that is unclear."""
+    """Return the files that a call touches; none if that is unclear."""
     return _understood(call).accesses
 
 
 def locate_accesses(calls: Sequence[ToolCall]) -> list[tuple[Access, ...]]:
-    """The accesses of all calls of a session, with relative paths made absolute where that is certain.
+    """Return the accesses of all calls of a session, with relative paths made absolute where that is certain.
 
-    It is if all calls that name a directory name the same one. If they name several, a relative path in a shell command may
-    be below any of them and is left out; other tools count from the root of the workspace, whatever it is.
+    It is certain if all calls that name a directory name the same one. If they name several, a relative path in a shell
+    command may be below any of them and is left out; other tools count from the root of the workspace, wherever that is.
     """
     understood = [_understood(call) for call in calls]
     directories = {directory for one in understood for directory in one.directories}
@@ -48,7 +49,8 @@ def is_shell(call: ToolCall) -> bool:
 
 
 def _understood(call: ToolCall) -> FileAccesses:
-    """A call is looked at by several, and again at every fold until it goes."""
+    """Return the accesses of a call, from a cache if its arguments are short. A call is read by several stages, at every
+    fold."""
     is_short = len(call.arguments) <= _SHORT_CHARS
     return _remembered(call.name, call.arguments) if is_short else _read(call)
 
@@ -99,7 +101,7 @@ def _by_kind(kind: str, fields: CallArguments) -> Iterator[Access]:
 
 
 def _ranges(path: str, fields: CallArguments) -> Iterator[Access]:
-    """The lines that a reading tool is asked for, however it asks."""
+    """Yield the lines that a reading tool is asked for, in any of the ways in which tools take them."""
     first, last = tools.number_argument(fields, *tools.FIRST), tools.number_argument(fields, *tools.LAST)
     offset, limit = tools.number_argument(fields, "offset"), tools.number_argument(fields, "limit")
     if "patterns" in fields or "pattern" in fields or (offset or 0) < 0 or (limit is not None and limit <= 0):

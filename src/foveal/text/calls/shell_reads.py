@@ -1,7 +1,7 @@
-"""Which files a shell command reads and writes.
+"""The files that a shell command reads and writes.
 
-Reads count only if every part of the command is understood: then all that its result shows is known. Writes count wherever
-they stand.
+Reads count only if every part of the command is understood, so that everything its result shows is known. Writes count in
+any part of it.
 """
 
 import re
@@ -19,21 +19,21 @@ _FORMATTERS = {"gofmt": "-w", "goimports": "-w", "gofumpt": "-w", "prettier": "-
 
 
 class FileAccesses(NamedTuple):
-    """What a call does to files, and where. `directories`: the absolute ones that it names as its own."""
+    """The accesses of one call. `directories` are the absolute directories that it names as its own."""
 
     accesses: tuple[Access, ...] = ()
     directories: tuple[str, ...] = ()
 
 
 def patch_accesses(text: str) -> tuple[Access, ...]:
-    """The files of a patch in the format of `apply_patch`."""
+    """Return the files of a patch in the format of `apply_patch`."""
     if not is_whole(text):
         return ()
     return tuple(Access(f["path"], "edit" if f["how"] == "Update File" else "write") for f in _PATCHED.finditer(text))
 
 
 def shell_accesses(text: str, directory: str | None = None) -> FileAccesses:
-    """What a command reads and writes, if it is run in this directory."""
+    """Return the files that a command reads and writes if it is run in this directory."""
     parsed = pipelines(text) if is_whole(text) else None
     found: list[Access] = []
     seen: list[str] = []
@@ -43,7 +43,7 @@ def shell_accesses(text: str, directory: str | None = None) -> FileAccesses:
             target = pipeline[0].operands()[:1]
             directory = clean_path(target[0].text, directory) if target and target[0].plain else None
             if directory is None:
-                return FileAccesses((), tuple(seen))  # where it goes on is not known
+                return FileAccesses((), tuple(seen))  # the directory of the remaining commands is not known
             seen += [directory] * is_absolute(directory)
             continue
         changed, printed = list(_changes(pipeline, text)), printed_files(pipeline)
@@ -60,7 +60,7 @@ def _is_quiet(pipeline: Pipeline) -> bool:
 
 
 def _changes(pipeline: Pipeline, text: str) -> Iterator[Access]:
-    """The files that the pipeline writes, with paths as they are written."""
+    """Yield the files that the pipeline writes, with paths as the command spells them."""
     for command in pipeline:
         for word in command.into:
             if word.plain and not word.text.startswith("/dev/"):

@@ -1,4 +1,4 @@
-"""Which files a pipeline prints, whole or in part. A program that is not in the tables makes it unclear (None)."""
+"""The files that a pipeline prints, whole or in part. A program that is not in the tables makes the pipeline unclear (None)."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -11,11 +11,11 @@ PrintedFiles: TypeAlias = tuple[Access, ...] | None
 
 _SEARCH_VALUES = ("-e", "-g", "-t", "-T", "-A", "-B", "-C", "-m", "-f", "--glob", "--type", "--include", "--exclude")
 _ACTS = frozenset(("-exec", "-execdir", "-delete", "-ok", "-okdir", "-fprint", "-fls", "-x", "-X", "--exec"))
-"""With these, `find` and `fd` do more than list."""
+"""Options by which `find` and `fd` do more than list."""
 
 
 def printed_files(pipeline: Pipeline) -> PrintedFiles:
-    """The files whose content or names the pipeline prints, with paths as they are written; None if that is unclear."""
+    """Return the files whose content or names the pipeline prints, with paths as the command spells them; None if unclear."""
     source, *filters = pipeline
     shown = _SOURCES[source.program](source) if source.program in _SOURCES else None
     if source.is_silent:
@@ -27,7 +27,7 @@ def printed_files(pipeline: Pipeline) -> PrintedFiles:
 
 
 def _narrowed(shown: tuple[Access, ...], command: ShellCommand) -> PrintedFiles:
-    """What is left of it behind a filter."""
+    """Return the files that are still printed behind a filter."""
     if command.program in ("cat", "nl", "bat", "tee"):
         return shown
     if command.program not in _FILTERS or command.operands(*_FILTERS[command.program])[1:]:
@@ -42,7 +42,7 @@ def _narrowed(shown: tuple[Access, ...], command: ShellCommand) -> PrintedFiles:
 
 def _cat(command: ShellCommand) -> PrintedFiles:
     if command.is_fed:
-        return ()  # it prints what the command itself holds
+        return ()  # it prints a text of the command itself
     return _each(command.operands(*("-b", "-w", "-s", "-v") * (command.program == "nl")), "read")
 
 
@@ -87,7 +87,7 @@ def _counting(command: ShellCommand) -> PrintedFiles:
 
 
 def _open(command: ShellCommand) -> PrintedFiles:
-    """SWE-agent's viewer: a window around a line, which the result numbers itself."""
+    """Return the file of SWE-agent's viewer, which shows a window around a line and numbers the lines itself."""
     operands = command.operands()
     around = all(word.text.isdecimal() for word in operands[1:])
     return _each(operands[:1], "read") if around and len(operands) <= 2 else None
@@ -98,7 +98,7 @@ def _nothing(_command: ShellCommand) -> PrintedFiles:
 
 
 def _each(words: list[Word], kind: AccessKind) -> PrintedFiles:
-    """An access for each word; None if there is none, or if one of them is no plain path."""
+    """Return an access for each word; None if there is no word, or if one of them is no plain path."""
     if not words or any(not word.plain or word.text in ("-", "") for word in words):
         return None
     return tuple(Access(word.text, kind) for word in words)
@@ -127,4 +127,4 @@ _FILTERS: dict[str, tuple[str, ...]] = {
     "tr": (),
     "less": (),
 }
-"""What may stand behind a pipe, with the options that have a value; a second operand would be a file of its own."""
+"""Programs that may follow a pipe, with their options that have a value; a second operand would be a file of its own."""

@@ -1,8 +1,9 @@
-"""The frame: how the engine speaks inside a prompt, and how nobody else does.
+"""The guard: the engine frames its own words in a prompt, and no other text can forge such a frame.
 
-A prompt is one long text, and a model believes what looks like its host. So every text is shown according to its `Trust`:
-what the host wrote may hold frames, everything else is **neutralised**, which breaks whatever could be taken for a frame of
-ours, for a chat template's token or for a line of our stand-ins, visibly and reversibly. Pure text in, pure text out.
+A prompt is one long text, and a model believes a text that looks like its host. So every text is shown according to its
+`Trust`: a text of the host may hold frames, every other text is **neutralised**. Neutralising breaks every form that a
+model could take for a frame of ours, for a chat template's token or for a line of our stand-ins, visibly and reversibly.
+Pure text in, pure text out.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Names that others gave (tools, files, attributes, keys), for use inside the lines that we write."""
+"""Names that others gave (tools, files, attributes, keys), made safe for the lines that the engine writes."""
 
 import re
 import unicodedata
@@ -8,7 +8,7 @@ from foveal.text.guard.neutral_text import neutralise
 from foveal.text.shorten.cut import boundary
 
 _BRACKETS: Final = str.maketrans({"<": "(", ">": ")", "[": "(", "]": ")", '"': "'", "`": "'", ";": ",", "\\": "/"})
-"""What ends one of our lines, attributes or tags, by what does not."""
+"""Replacements for the characters that end one of our lines, attributes or tags."""
 
 _BLANKS: Final = re.compile(r"\s+")
 _TAIL: Final = "…"
@@ -16,12 +16,12 @@ NAMELESS: Final = "unnamed"
 
 
 def safe_name(text: str, limit: int) -> str:
-    """The name on one line, without anything that could end the line's brackets, in at most `limit` characters.
+    """Return the name on one line of at most `limit` characters, without characters that could end the line's brackets.
 
-    Not reversible: it is shown, never looked up. It is never empty, so that a line keeps its shape.
+    The result is shown, never looked up: it cannot be reversed. It is never empty, so that a line keeps its shape.
     """
     limit = max(limit, 1)
-    # Bounded before it is looked at: names come in megabytes, too. Marks and blanks that go leave room, hence the factor.
+    # Cut before it is read: names come in megabytes, too. Removed marks and blanks leave space, hence the factor.
     name = _BLANKS.sub(" ", "".join(map(_visible, text[: limit * 8]))).strip().translate(_BRACKETS)
     is_cut = len(text) > limit * 8
     if not name:
@@ -36,7 +36,7 @@ def safe_name(text: str, limit: int) -> str:
 
 
 def _visible(char: str) -> str:
-    """The character; nothing if it shows nothing, and a replacement if it cannot be shown."""
+    """Return the character; nothing if it is invisible, and a replacement if it cannot be shown."""
     match unicodedata.category(char):
         case "Cf":
             return ""

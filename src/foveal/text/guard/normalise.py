@@ -1,14 +1,14 @@
-"""A text as a careless reader takes it: disguises undone, with the way back to the places in the original.
+"""Normalised text: disguises undone, with a way back to the places in the original.
 
 Three things happen, in this order, and none of them changes the text that is sent:
 
-1. every character is replaced by what it is read as (`＜` by `<`, a Cyrillic `о` by `o`, invisible ones by one invisible mark);
+1. every character is replaced by the one it is read as (`＜` by `<`, a Cyrillic `о` by `o`, invisible ones by one mark);
 2. percent codes, backslash codes and character references are decoded, up to `_ROUNDS` deep;
-3. the marks by which `neutralise` has broken a form (`~` after its opening) are taken out.
+3. the marks by which `neutralise` has broken a form (`~` after its opening) are removed.
 
-The third step is why neutralising can be undone: a text and its neutralised text fold to the same string, so the same forms
-are found in both. For that, step 2 may never make a `~` of its own, and no code may reach across an opening; the characters
-that codes are made of and the mark are disjoint, so it cannot.
+Because of the third step neutralising can be undone: a text and its neutralised text are normalised to the same string, so
+the same forms are found in both. For that, step 2 may never produce a `~`, and no code may reach across an opening. It
+cannot: the characters of codes and the mark are disjoint.
 """
 
 import re
@@ -22,16 +22,18 @@ from foveal.text.guard.lookalikes import LOOKALIKES
 from foveal.text.lazy_pattern import lazy_pattern
 
 MARK: Final = "~"
-"""Breaks a form. It means nothing in a tag, a URL, JSON or a character reference, so it cannot melt into what follows."""
+"""The character that breaks a form. It means nothing in a tag, a URL, JSON or a character reference, so it cannot merge
+with the text after it."""
 
 UNSEEN: Final = "\u200b"
-"""Stands for every character that shows nothing."""
+"""Replacement for every invisible character."""
 
 _ROUNDS: Final = 3
-"""Codes inside codes inside codes; the same code within itself (`&amp;amp;lt;`, `%25253c`) counts once."""
+"""How often codes are decoded: codes inside codes inside codes. The same code within itself (`&amp;amp;lt;`, `%25253c`)
+counts once."""
 
 _KEPT: Final = 20_000
-"""Folded characters that are remembered: all living alphabets, and not all of Unicode."""
+"""Normalised characters that are cached: all living alphabets, and not all of Unicode."""
 
 _INVISIBLE: Final = frozenset(("Cf", "Mn", "Me", "Cc"))
 _FILLERS: Final = "\u115f\u1160\u3164\uffa0\u2800"
@@ -57,20 +59,20 @@ _FOREIGN: Final = re.compile("[^\x00-\x7f]+")
 
 
 class _Step(NamedTuple):
-    """Where one replacement moved what: from place `at` of the new text on, the old text is `ahead` characters further."""
+    """One replacement's shifts: from place `at` of the new text on, the old text is `ahead` characters further."""
 
     at: list[int]
     ahead: list[int]
 
 
 class NormalisedText(NamedTuple):
-    """What is read, and how to find the place in the original."""
+    """A normalised text, and the shifts that lead back to places in the original."""
 
     text: str
     steps: tuple[_Step, ...] = ()
 
     def place(self, at: int) -> int:
-        """The place in the original that this place was made from; after whatever ends here."""
+        """Return the place in the original that corresponds to this place, behind any code that ends here."""
         for where, ahead in reversed(self.steps):
             found = bisect_right(where, at)
             at += ahead[found - 1] if found else 0
@@ -78,7 +80,7 @@ class NormalisedText(NamedTuple):
 
 
 def normalise(text: str) -> NormalisedText:
-    """The text as it is read. A plain text is returned as it is."""
+    """Return the text with all disguises undone. A plain text is returned unchanged."""
     read, steps = text, list[_Step]()
     if not text.isascii():
         runs = list[str]()
@@ -104,7 +106,7 @@ def normalise(text: str) -> NormalisedText:
 
 
 def _replaced(text: str, units: re.Pattern[str], read: Callable[[re.Match[str]], str], steps: list[_Step]) -> str:
-    """The text with each unit replaced by what it is read as; the places are noted if any was."""
+    """Return the text with each unit replaced by its reading; add the shifts to `steps` if there was any."""
     pieces, at, ahead = list[str](), list[int](), list[int]()
     done = length = 0
     for unit in units.finditer(text):
@@ -124,7 +126,7 @@ def _replaced(text: str, units: re.Pattern[str], read: Callable[[re.Match[str]],
 
 
 class _Reading(dict[int, str]):
-    """What each character is read as; filled as characters are met."""
+    """The reading of each character; filled as characters are met."""
 
     def __missing__(self, code: int) -> str:
         read = _read(chr(code))
@@ -151,7 +153,7 @@ def _read(char: str) -> str:
 
 
 def _bare(char: str) -> str:
-    """The character without its accents and its styling."""
+    """Return the character without its accents and its styling."""
     return "".join(c for c in unicodedata.normalize("NFKD", char) if unicodedata.category(c) not in _INVISIBLE)
 
 
@@ -159,14 +161,15 @@ _READ: Final = _Reading({code: chr(code) for code in range(128)})
 
 
 def _meant(code: int) -> str | None:
-    """What a coded character is read as. A coded mark is no mark: only we set those."""
+    """Return the reading of a coded character. A coded mark does not count as a mark: only the engine sets marks."""
     if code > 0x10FFFF:
         return None
     return "\ufffd" if code == ord(MARK) else _READ[code]
 
 
 def _plain(run: str, long: list[str]) -> str:
-    """These characters as they are read, one for one; noted, if one of them is read as several."""
+    """Return these characters as they are read, one for one. If one of them is read as several letters, the run is added to
+    `long`."""
     if _LONG().search(run):
         long.append(run)
     return run.translate(_READ)
@@ -203,7 +206,7 @@ def _reference(unit: re.Match[str]) -> str:
 
 
 def _unmarked(unit: re.Match[str]) -> str:
-    """Nothing, if these marks stand where a form opens."""
+    """Return nothing if these marks follow the opening of a form, else the marks."""
     at, text = unit.start(), unit.string
     opens = at == 0 or text[at - 1] in "<[;\n" or text[at - 2 : at] in ("\\n", "\\r")
     return "" if opens else unit[0]

@@ -1,4 +1,4 @@
-"""A call's arguments with their long strings shortened: still a JSON object, still saying what was done to what."""
+"""Call arguments with their long strings shortened: still a JSON object, still naming the act and its object."""
 
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ _LEAST = 12
 
 
 def shorten_arguments(arguments: str, tokens: int, count: CountTokens, ref: str) -> str | None:
-    """At most `tokens` of JSON object; None if the arguments are no object, or that is not possible, or not shorter."""
+    """Return a JSON object of at most `tokens`; None if the arguments are no object, or if it would not be shorter."""
     try:
         value = msgspec.json.decode(arguments, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -20,7 +20,7 @@ def shorten_arguments(arguments: str, tokens: int, count: CountTokens, ref: str)
     while each >= _LEAST:
         text = msgspec.json.encode(_shortened(value, each, count, ref)).decode()
         if count(text) <= tokens:
-            # Without a reference in it, nothing was left out but white space: that is no stand-in.
+            # Without a reference in it, only white space was left out: that is no stand-in.
             return text if len(text) < len(arguments) and ref in text else None
         each //= 2
     text = msgspec.json.encode({"folded": f"[arguments not shown; ref {ref}]"}).decode()

@@ -1,4 +1,4 @@
-"""Blobs: base64, hex, minified code and whatever else has no lines. What it is, its size and hash, and how it begins."""
+"""Blobs: base64, hex, minified code and other text without lines. Shown by kind, size, hash and beginning."""
 
 import hashlib
 import re
@@ -9,7 +9,7 @@ from foveal.text.shorten.line_selection import density, only_if_shorter
 
 _SAMPLE_CHARS = 2_000
 _LONG_LINE = 1_500
-"""Nobody writes lines of this length by hand."""
+"""Longer than any line that is written by hand."""
 _ENCODED_HEAD = 64
 _KINDS = (
     ("hex", re.compile(r"(?:0x)?[0-9a-fA-F\s:]+\Z")),
@@ -51,7 +51,7 @@ def shrink(text: str, allowance: Allowance) -> str | None:
 
 
 def _ends(text: str, chars: int, focus: frozenset[str], *, tail: bool) -> str:
-    """The beginning, what surrounds the terms asked for, and the end."""
+    """Return the beginning, the surroundings of the terms asked for, and the end."""
     windows = _windows(text, chars // 3, focus)
     left = chars - sum(end - start for start, end in windows)
     first = boundary(text, int(left * _HEAD_SHARE) if tail else left)
@@ -70,7 +70,7 @@ def _ends(text: str, chars: int, focus: frozenset[str], *, tail: bool) -> str:
 
 
 def _windows(text: str, chars: int, focus: frozenset[str]) -> list[tuple[int, int]]:
-    """Where the terms first stand, with something around, in order and without overlap."""
+    """Return the first place of each term with its surroundings, in order and without overlap."""
     places = sorted(at for term in sorted(focus)[:16] if term and (at := text.find(term)) >= 0)
     width = max(40, chars // max(1, len(places)))
     windows: list[tuple[int, int]] = []
@@ -89,6 +89,6 @@ def _kind(text: str) -> str:
 
 
 def _encoded(piece: str) -> bool:
-    """Digits and letters without the spaces of words."""
+    """Return whether the piece is digits and letters without the spaces of words."""
     words = piece.split()
     return bool(words) and len(piece) / len(words) > 30 and any(pattern.match(piece) for _, pattern in _KINDS[:2])

@@ -1,4 +1,4 @@
-"""Which level suits a text, and the stand-in that it makes. Registering a level is one line."""
+"""Choice of the level that suits a text, and its stand-in. Registering a level is one line."""
 
 from collections.abc import Callable, Collection
 
@@ -13,7 +13,7 @@ from foveal.text.shorten.line_selection import only_if_shorter
 class ContentLevel(msgspec.Struct, frozen=True):
     name: str
     fits: Callable[[str, str], bool]
-    """Whether a text looks like it, given the text and what the tool was asked."""
+    """Whether the level suits a text, given the text and the call that produced it."""
     shrink: Callable[[str, Allowance], str | None]
 
 
@@ -30,15 +30,15 @@ LEVELS: tuple[ContentLevel, ...] = (
     ContentLevel("source", source.fits, source.shrink),
     ContentLevel("prose", prose.fits, prose.shrink),
 )
-"""In the order in which they are asked: what is told by its form first, what accepts almost anything last."""
+"""In the order in which they are tried: levels with a distinct form first, levels that accept almost anything last."""
 
 
 def trim(
     text: str, hint: str, allowance: Allowance, *, plain: bool = False, without: Collection[str] = ()
 ) -> tuple[str, str] | None:
-    """The name of the level and the stand-in, from the first level that suits and has something to leave out.
+    """Return the name and the stand-in of the first level that suits the text and has something to leave out.
 
-    `plain` is head and tail only; `without` names levels that are passed over.
+    `plain` allows head and tail only; `without` names levels that are skipped.
     """
     for level in () if plain else LEVELS:
         if level.name not in without and level.fits(text, hint):
@@ -50,5 +50,5 @@ def trim(
 
 
 def kind_of(text: str, hint: str) -> str:
-    """The name of the level that suits the text."""
+    """Return the name of the level that suits the text."""
     return next((level.name for level in LEVELS if level.fits(text, hint)), "text")

@@ -56,7 +56,7 @@ def _opens_file(lines: Sequence[str], at: int, line: str) -> bool:
 
 
 def _name_line(body: Sequence[str]) -> int:
-    """Of the lines that name the file, `+++ b/path` is the shortest, unless the file is gone."""
+    """Return the line that names the file: `+++ b/path` is the shortest, unless the file is gone."""
     for at, line in enumerate(body[:8]):
         if line.startswith("+++ ") and "/dev/null" not in line:
             return at

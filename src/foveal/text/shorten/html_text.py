@@ -1,4 +1,4 @@
-"""HTML: its text. Scripts and styles dropped, headings, lists and table rows as lines; then the best of them."""
+"""HTML by its text: scripts and styles dropped, headings, lists and table rows as lines; then the best of them."""
 
 import re
 from html import unescape
@@ -87,7 +87,7 @@ def shrink(text: str, allowance: Allowance) -> str | None:
 
 
 def text_lines(text: str) -> tuple[list[str], list[int]]:
-    """The lines that a reader would see, and which of them are headings."""
+    """Return the lines that a reader would see, and the numbers of the headings among them."""
     lines: list[str] = []
     headings: list[int] = []
     piece: list[str] = []
@@ -116,11 +116,11 @@ def text_lines(text: str) -> tuple[list[str], list[int]]:
             heading = _close(piece, lines, headings, heading=heading)
         heading = (heading or name in _HEADINGS) and not (tag[1] and name in _HEADINGS)
     _close(piece, lines, headings, heading=heading)
-    return neutralise_again(lines, text), headings  # what stood between two halves of a tag is gone now
+    return neutralise_again(lines, text), headings  # text between two halves of a tag may be gone now
 
 
 def _close(piece: list[str], lines: list[str], headings: list[int], *, heading: bool) -> bool:
-    """Ends the line; a heading's flag does not outlive it."""
+    """End the line. Return whether the heading is still open: its flag ends with its line."""
     line = _ENTITY().sub(lambda found: unescape(found[0]), " ".join("".join(piece).split()))
     piece.clear()
     if line.strip(" |"):

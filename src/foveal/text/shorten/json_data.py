@@ -1,8 +1,8 @@
-"""JSON and JSON Lines: the shape of the data, samples of its arrays, what stands out, identifiers, errors.
+"""JSON and JSON Lines: the shape of the data, samples of its arrays, outliers, identifiers, errors.
 
-The text is decoded and sketched: arrays by their first, last and outstanding items, long strings by their ends, deep parts
-by their keys. How much of each is decided by trying limits from generous to narrow; a sketch stops as soon as it is too long,
-so each try costs what the room holds, not what the data holds. Numbers are shown as they were written.
+The text is decoded and previewed: arrays by their first, last and outstanding items, long strings by their ends, deep parts
+by their keys. The limits of the preview are tried from generous to narrow. A preview stops as soon as it is too long, so
+that each try costs in proportion to the allowance, not to the data. Numbers are shown as they were written.
 """
 
 import re
@@ -55,7 +55,7 @@ def shrink(text: str, allowance: Allowance) -> str | None:
 
 
 def _start(text: str) -> int | None:
-    """Where the JSON begins: at once, or after a few lines of another kind."""
+    """Return the place where the JSON begins: at once, or after a few lines of another kind."""
     at = 0
     for _ in range(_PREAMBLE_LINES):
         if _OPENING.match(text, at):
@@ -67,7 +67,7 @@ def _start(text: str) -> int | None:
 
 
 def _fitting(preamble: str, value: Any, allowance: Allowance, chars: int) -> str | None:
-    """The most generous sketch that fits."""
+    """Return the most generous preview that fits."""
     memory: ItemScores = {}
 
     def drawn(limits: PreviewLimits) -> str | None:
@@ -83,7 +83,7 @@ def _fitting(preamble: str, value: Any, allowance: Allowance, chars: int) -> str
 
 
 def _widened(shown: str, rungs: dict[str, int], drawn: Callable[[PreviewLimits], str | None]) -> str:
-    """With single limits raised again, in turn, for as long as it fits."""
+    """Return the preview with single limits raised again, in turn, as long as it fits."""
     open_ = [name for name, rung in rungs.items() if rung > 0]
     for _ in range(_TRIES):
         if not open_:
@@ -110,7 +110,7 @@ def _sketch(preamble: str, value: Any, allowance: Allowance, sketch: JsonPreview
 
 
 def _main_text(value: Any, size: int) -> str | None:
-    """The one long text that makes up most of the data, if there is one: a report, a page, a command's output."""
+    """Return the one long text that makes up most of the data, if there is one: a report, a page, a command's output."""
     at: Any = value
     for _ in range(6):
         if isinstance(at, str):
@@ -129,7 +129,7 @@ def _main_text(value: Any, size: int) -> str | None:
 
 
 def _with_main(text: str, preamble: str, value: Any, main: str, allowance: Allowance) -> str | None:
-    """A sketch of the data, and below it the best lines of its main text as a reader would see it."""
+    """Return a preview of the data, and below it the best lines of its main text."""
     frame = msgspec.structs.replace(allowance, tokens=allowance.tokens // 4)
     sketch = _fitting(preamble, value, frame, int(frame.tokens * density(text, frame)))
     if sketch is None:

@@ -1,4 +1,4 @@
-"""Drawing decoded JSON within limits."""
+"""Preview of decoded JSON within limits."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,9 +20,9 @@ _TELLING = lazy_pattern(
     r"|content|output|result|summary|description|value)$|Id$|Error"
 )
 _LINK = re.compile(r"_url$|^_links$|^node_id$|Url$|[hH]ref$")
-"""Links that interfaces add to every object. They are the first to go when not all keys can be shown."""
+"""Links that interfaces add to every object. They are left out first when not all keys can be shown."""
 _ALL_KEYS = 100
-"""A limit of fewer keys than this is a narrow room, in which links and empty values are left out."""
+"""A limit of fewer keys than this is a narrow allowance, in which links and empty values are left out."""
 _FIRST = (10.0, 5.0, 3.5)
 _LAST = 6.0
 _OTHER_SHAPE = 4.0
@@ -33,7 +33,7 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 class PreviewLimits(msgspec.Struct, frozen=True):
-    """The most that is shown: items of an array, characters of a string, levels below the top, keys of an object."""
+    """Most items of an array, characters of a string, levels below the top and keys of an object that are shown."""
 
     items: int
     chars: int
@@ -42,7 +42,7 @@ class PreviewLimits(msgspec.Struct, frozen=True):
 
 
 ItemScores: TypeAlias = dict[tuple[int, int], dict[int, float]]
-"""What items are worth, by the identity of what holds them and their number: the same for every try to draw it."""
+"""Scores of items, by the identity of their container and their number: the same in every try."""
 
 
 class _TooLong(Exception):
@@ -50,7 +50,7 @@ class _TooLong(Exception):
 
 
 class JsonPreview:
-    """One drawing, and what it leaves out."""
+    """One preview, with counts of the items and texts that it leaves out."""
 
     def __init__(self, limits: PreviewLimits, focus: frozenset[str], *, most: int, memory: ItemScores) -> None:
         self._limits, self._focus, self._room, self._memory = limits, sorted(focus), most, memory
@@ -58,7 +58,7 @@ class JsonPreview:
         self.cut = 0
 
     def render(self, value: Any) -> str | None:
-        """The text, or None if it is longer than `most`."""
+        """Return the text, or None if it is longer than `most`."""
         try:
             return self._value(value, 0)
         except _TooLong:
@@ -130,7 +130,7 @@ class JsonPreview:
         return self._spend(mark)
 
     def _joined(self, signs: str, parts: list[str], depth: int) -> str:
-        """The parts, as many on a line as read well; what takes several lines stands alone."""
+        """Return the parts joined, several on a line where that reads well; a part of several lines has lines of its own."""
         lines: list[str] = []
         for part in parts:
             if lines and len(lines[-1]) + len(part) <= _ONE_LINE and "\n" not in part and "\n" not in lines[-1]:
@@ -172,7 +172,7 @@ class JsonPreview:
         return dict(known)
 
     def _worth(self, items: Sequence[Any]) -> Iterator[tuple[int, float]]:
-        """What the first, the last, the outstanding and the asked-for items are worth."""
+        """Yield the scores of the first, the last, the outstanding and the asked-for items."""
         yield from enumerate(_FIRST[: len(items)])
         yield len(items) - 1, _LAST
         yield from outstanding(items)
@@ -185,7 +185,7 @@ class JsonPreview:
 
 
 def outstanding(items: Sequence[Any]) -> Iterator[tuple[int, float]]:
-    """Items of another shape than the ones before, extreme numbers, rare values of a category."""
+    """Yield items of another shape than the ones before, extreme numbers and rare values of a category, with their scores."""
     shapes: dict[Any, int] = {}
     for at, item in enumerate(items):
         shape: Any = tuple(cast("dict[str, Any]", item)) if isinstance(item, dict) else cast("Any", type(item))
@@ -204,7 +204,7 @@ def outstanding(items: Sequence[Any]) -> Iterator[tuple[int, float]]:
 
 
 def _best(scores: dict[int, float], count: int, most: int) -> list[int]:
-    """The places with the highest scores; where those are too few, the first ones."""
+    """Return the places with the highest scores; if those are too few, the first places as well."""
     ranked = sorted(scores, key=lambda at: (-scores[at], at))[:most]
     chosen = set(ranked)
     for at in range(min(count, most * 2)):

@@ -1,8 +1,8 @@
-"""Decoding large JSON: only the items that have a chance to be shown.
+"""Samples of large JSON: only the items that have a chance to be shown are decoded.
 
-An array of 150 000 objects takes half a second to decode and most of that is making objects nobody looks at. Its items can
-be told apart 15 times as fast without looking into them. So of a large container only some items are decoded: the first,
-the last, evenly spaced ones, the shortest and longest, and those that speak of trouble.
+An array of 150 000 objects takes half a second to decode, and most of that time makes objects that are never shown. Its
+items can be separated 15 times as fast without decoding them. So only some items of a large container are decoded: the
+first, the last, evenly spaced ones, the shortest and longest, and those that mention trouble.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import msgspec
 from foveal.text.shorten.signals import line_starts, lines_with
 
 WHOLE_BYTES = 200_000
-"""Up to this size everything is decoded: 4 ms."""
+"""Up to this size everything is decoded, which takes 4 ms."""
 _ITEMS = 2_000
 _FIRST, _LAST, _EXTREME, _TROUBLED = 200, 50, 20, 20
 _DEPTH = 12
@@ -29,14 +29,14 @@ class DecimalText(str):
 
 
 class SampledList(list[Any]):
-    """Some items of an array, with their places in it and the number that it has."""
+    """Some items of an array, with their places in it and the number of all its items."""
 
     places: list[int]
     total: int
 
 
 class SampledDict(dict[str, Any]):
-    """Some keys of an object, and the number that it has."""
+    """Some keys of an object, and the number of all its keys."""
 
     total: int
 
@@ -48,7 +48,7 @@ _lines = msgspec.json.Decoder(msgspec.Raw)
 
 
 def decode_sampled(text: str) -> Any:
-    """The value, or the list of the values of each line, or None if it is neither."""
+    """Return the value, or the list of the values of each line, or None if the text is neither."""
     try:
         data = text.encode()
         return decode_value(data)
@@ -62,7 +62,7 @@ def decode_sampled(text: str) -> Any:
 
 
 def decode_value(data: bytes, depth: int = 0) -> Any:
-    """The value, without most items of its large containers."""
+    """Return the value without most items of its large containers."""
     start = data[:200].lstrip()[:1]
     if len(data) <= WHOLE_BYTES or start not in (b"[", b"{") or depth == _DEPTH:
         return _anything.decode(data)

@@ -1,7 +1,7 @@
-"""Tables of the languages that `source` can outline: what opens a definition, by file extension.
+"""Languages that `source` can outline: lines that open a definition, by file extension.
 
 All patterns are tried at the beginning of a line only, behind an optional line number, and every repetition in them is
-bounded, so a line costs the same however long it is.
+bounded, so that the cost of a line does not depend on its length.
 """
 
 import re

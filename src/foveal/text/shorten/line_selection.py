@@ -1,14 +1,14 @@
-"""The mechanism that most levels share: of scored lines, the best for their tokens, in their order.
+"""Selection of lines, the mechanism that most levels share: of scored lines, the best for their tokens, in their order.
 
-A level cleans its text into lines and gives each a score: what it is worth to somebody who sees nothing else. `pick` keeps
-lines by score per token until the room is full, puts a mark wherever lines are missing, and one note on top:
+A level cleans its text into lines and scores each by its worth to a reader who sees no other line. `select_lines` keeps
+lines by score per token until the allowance is used up, puts a mark wherever lines are missing, and one note on top:
 
     [812 of 900 lines left out; ref k3v9x2m1qa]
     def connect(host):
     [… 12 lines]
         raise Refused(host)
 
-Tokens are estimated from characters; only whole stand-ins are counted, a handful of times however long the text is.
+Tokens are estimated from characters; only whole stand-ins are counted, a handful of times for a text of any length.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,19 +21,19 @@ from foveal.text.shorten.cut import CLIP_NOTE, clip
 _SAMPLE_CHARS = 4_000
 _ATTEMPTS = 6
 _BLANKS = 6
-"""Up to this many missing blank lines are not worth a mark."""
+"""Up to this number of missing blank lines are not worth a mark."""
 _LINE_TOKENS = 15
 """Added to each line's size before scores are compared: a line of two characters is not worth ten times one of twenty."""
 _LINE_SHARE = 6
-"""No line takes more than this part of the room; what is longer is clipped."""
+"""No line takes more than this part of the allowance; a longer one is clipped."""
 _ENOUGH = 0.9
 _LIKELY = 4
-"""Lines looked at more closely, for each token of room."""
+"""Lines that are ranked by score per token, for each token of the allowance."""
 _CERTAIN_CHARS = 100_000
 """Sources longer than this are compared by their beginning first: counting all of 20 MB takes a second."""
 
 GapMark = Callable[[int, int], str]
-"""Says what is missing between two places: from the first line left out up to, not including, the next one shown."""
+"""Text of the mark for missing lines: from the first line left out up to, not including, the next one shown."""
 
 
 _NO_TAILS: Mapping[int, str] = {}
@@ -46,17 +46,18 @@ def select_lines(
     allowance: Allowance,
     *,
     of: str = "lines",
-    stands: Sequence[int] | None = None,
+    source_lines: Sequence[int] | None = None,
     tails: Mapping[int, str] = _NO_TAILS,
     mark: GapMark | None = None,
 ) -> str | None:
-    """The stand-in, or None if there is nothing to gain.
+    """Return the stand-in, or None if there is nothing to gain.
 
-    `stands` says how many source lines each line stands for; `tails` are notes that follow lines, in brackets.
+    `source_lines` is the number of source lines that each line represents; `tails` are notes that follow lines, in
+    brackets.
     """
     chars_per_token = density(source, allowance)
     most = max(40, int(allowance.tokens * chars_per_token / _LINE_SHARE))
-    left = _LeftOut(of, stands, mark, len(lines))
+    left = _LeftOut(of, source_lines, mark, len(lines))
 
     def line_at(at: int) -> str:
         tail = tails.get(at)
@@ -86,7 +87,7 @@ def select_lines(
 
 
 def only_if_shorter(source: str, shown: str | None, allowance: Allowance) -> str | None:
-    """The stand-in if it is within the room and shorter than its source in characters and in tokens, else None."""
+    """Return the stand-in if it is within the allowance and shorter than its source in characters and in tokens, else None."""
     if shown is None or len(shown) >= len(source):
         return None
     size = allowance.count(shown)
@@ -98,7 +99,7 @@ def only_if_shorter(source: str, shown: str | None, allowance: Allowance) -> str
 
 
 def density(text: str, allowance: Allowance) -> float:
-    """Characters per token, from a sample of both ends."""
+    """Return the characters per token, from a sample of both ends."""
     sample = text if len(text) <= 2 * _SAMPLE_CHARS else text[:_SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
     return max(0.2, len(sample) / max(1, allowance.count(sample)))
 
@@ -108,7 +109,7 @@ def note(left_out: int, total: int, of: str, allowance: Allowance) -> str:
 
 
 def _order(scores: Sequence[float], worth: Callable[[int], tuple[float, int]], allowance: Allowance) -> list[int]:
-    """The lines that may be kept, best first: no more than there are tokens."""
+    """Return the lines that may be kept, best first: no more than there are tokens."""
     likely: Sequence[int] = range(len(scores))
     if len(scores) > _LIKELY * allowance.tokens:
         # By score alone first, because that compares in C: most lines of a long text are out of the question.
@@ -119,7 +120,7 @@ def _order(scores: Sequence[float], worth: Callable[[int], tuple[float, int]], a
 
 
 class _Costs:
-    """What it takes, in estimated tokens, to show each line, and marks where lines are missing."""
+    """Estimated tokens of each line, and of marks where lines are missing."""
 
     def __init__(
         self, lines: Sequence[str], tails: Mapping[int, str], chars_per_token: float, most: int, *, mark_tokens: float
@@ -133,7 +134,7 @@ class _Costs:
         return (min(chars, self._most + CLIP_NOTE) + len(self._tails.get(at, ""))) / self._chars_per_token + 1
 
     def worth(self, scores: Sequence[float]) -> Callable[[int], tuple[float, int]]:
-        """Score per token; of equals, the earlier."""
+        """Return a key that ranks lines by score per token; of equals, the earlier."""
         return lambda at: (scores[at] / (self.of(at) + _LINE_TOKENS), -at)
 
     def fill(self, order: Sequence[int], limit: float) -> list[int]:
@@ -147,7 +148,7 @@ class _Costs:
         return self._joined(sorted(kept))
 
     def _joined(self, kept: list[int]) -> list[int]:
-        """With the lines between two kept ones where those take no more than the mark would."""
+        """Return the kept lines, with the lines between two of them where those take no more than the mark would."""
         filled: list[int] = kept[:1]
         for before, after in pairwise(kept):
             between = range(before + 1, after)
@@ -158,14 +159,14 @@ class _Costs:
 
 
 class _LeftOut:
-    """What is left out, and how the marks and the note say it."""
+    """Counts of the lines that are left out, for the marks and the note."""
 
-    def __init__(self, of: str, stands: Sequence[int] | None, mark: GapMark | None, lines: int) -> None:
-        self.of, self._stands, self._mark = of, stands, mark
-        self.total = sum(stands) if stands else lines
+    def __init__(self, of: str, source_lines: Sequence[int] | None, mark: GapMark | None, lines: int) -> None:
+        self.of, self._source_lines, self._mark = of, source_lines, mark
+        self.total = sum(source_lines) if source_lines else lines
 
     def count(self, first: int, end: int) -> int:
-        return sum(self._stands[first:end]) if self._stands else end - first
+        return sum(self._source_lines[first:end]) if self._source_lines else end - first
 
     def mark(self, first: int, end: int) -> str:
         if self._mark:

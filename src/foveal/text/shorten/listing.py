@@ -1,4 +1,4 @@
-"""Directory listings: directories, how many files of which kind they hold, and a sample of names."""
+"""Directory listings: directories, the number of files of each kind in them, and a sample of names."""
 
 import re
 from collections import Counter
@@ -33,32 +33,32 @@ def shrink(text: str, allowance: Allowance) -> str | None:
     scores = [20.0, *_sample_scores(lines, lines)]
     add(scores, focus_scores(shown, allowance.focus), 1.0)
     return select_lines(
-        text, shown, scores, allowance, stands=[0, *([1] * len(lines))], tails={0: f"[{_kinds(names)}]"}
+        text, shown, scores, allowance, source_lines=[0, *([1] * len(lines))], tails={0: f"[{_kinds(names)}]"}
     )
 
 
 def _paths(text: str, lines: Sequence[str], allowance: Allowance) -> str | None:
-    """Full paths, as one line for each directory and the names below it."""
+    """Return full paths as one line for each directory and the names below it."""
     groups: dict[str, list[str]] = {}
     for line in lines:
         cut = max(line.rfind("/", 0, -1), line.rfind("\\", 0, -1)) + 1 if _PATH().match(line) else 0
         groups.setdefault(line[:cut], []).append(line[cut:])
     shown: list[str] = []
     scores: list[float] = []
-    stands: list[int] = []
+    source_lines: list[int] = []
     tails: dict[int, str] = {}
     for folder, names in groups.items():
         if folder:
             tails[len(shown)] = f"[{_kinds(names)}]"
             shown.append(folder)
             scores.append(4.0 + len(names) ** 0.25)
-            stands.append(0)
+            source_lines.append(0)
         shown.extend(names)
         scores.extend(_sample_scores(names, names))
-        stands.extend([1] * len(names))
+        source_lines.extend([1] * len(names))
     add(scores, edges(shown), 0.2)
     add(scores, focus_scores(shown, allowance.focus), 1.0)
-    return select_lines(text, shown, scores, allowance, of="names", stands=stands, tails=tails)
+    return select_lines(text, shown, scores, allowance, of="names", source_lines=source_lines, tails=tails)
 
 
 def _last_word(line: str) -> str:
@@ -66,7 +66,7 @@ def _last_word(line: str) -> str:
 
 
 def _sample_scores(lines: Sequence[str], names: Sequence[str]) -> list[float]:
-    """Directories first, then the first names of each kind, the last name."""
+    """Return scores that prefer directories, then the first names of each kind, then the last name."""
     seen: Counter[str] = Counter()
     scores: list[float] = []
     for line, name in zip(lines, names, strict=True):

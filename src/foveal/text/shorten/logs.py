@@ -1,4 +1,4 @@
-"""Logs, terminal and test output: repeats collapsed, trouble and its surroundings kept, how it began and how it ended."""
+"""Logs, terminal and test output: repeats collapsed, trouble and its surroundings kept, the beginning and the end."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -28,19 +28,19 @@ _SUMMARY = lazy_pattern(
     r"|\bTests?:|\bFAIL\b|\bBUILD (?:SUCCESS|FAIL)|^(?:ok|FAIL)\s|real\t"
 )
 _SUMMARY_LINES = 400
-"""Summaries stand at the ends; the middle of a long log is not searched for them."""
+"""Summaries are at the ends of a log; the middle of a long one is not searched for them."""
 _TROUBLED_LINES = 5_000
 """More troubled lines than this cannot be shown anyway."""
 _FEW_REPEATS = 0.9
 _RUN = 3
-"""From so many near-identical lines on, a count takes less than the lines."""
+"""For this many near-identical lines or more, a count takes less than the lines."""
 
 
 class Collapsed(msgspec.Struct, frozen=True):
-    """Lines, with runs of near-identical ones as the first with a count, and the last."""
+    """Lines, with runs of near-identical ones reduced to the first with a count, and the last."""
 
     lines: list[str]
-    stands: list[int]
+    source_lines: list[int]
     tails: dict[int, str]
     """Counts that follow lines."""
     shapes: list[bytes]
@@ -54,42 +54,48 @@ def fits(text: str, hint: str) -> bool:
 def shrink(text: str, allowance: Allowance) -> str | None:
     collapsed = collapse(clean_lines(text))
     return select_lines(
-        text, collapsed.lines, score(collapsed, allowance), allowance, stands=collapsed.stands, tails=collapsed.tails
+        text,
+        collapsed.lines,
+        score(collapsed, allowance),
+        allowance,
+        source_lines=collapsed.source_lines,
+        tails=collapsed.tails,
     )
 
 
 def collapse(lines: list[str]) -> Collapsed:
-    """Runs of lines that differ only in numbers, times or hashes become a line and a count, then the last of them."""
+    """Return the lines with each run that differs only in numbers, times or hashes reduced to a line with a count, and its
+    last line."""
     forms = shapes(lines)
     changes = map(ne, forms, islice(forms, 1, None))
     starts = [0, *compress(range(1, len(lines)), changes), len(lines)]
     if len(starts) > len(lines) * _FEW_REPEATS:
         return Collapsed(lines, [1] * len(lines), {}, forms)
     shown: list[str] = []
-    stands: list[int] = []
+    source_lines: list[int] = []
     tails: dict[int, str] = {}
     kept: list[bytes] = []
     for start, end in pairwise(starts):
         run = end - start
         if run < _RUN or not forms[start]:
             shown.extend(lines[start:end])
-            stands.extend([1] * run)
+            source_lines.extend([1] * run)
             kept.extend(forms[start:end])
         elif lines[start] == lines[end - 1]:
             tails[len(shown)] = f"[×{run:,}]"
             shown.append(lines[start])
-            stands.append(run)
+            source_lines.append(run)
             kept.append(forms[start])
         else:
             tails[len(shown)] = f"[×{run - 1:,} alike]"
             shown += (lines[start], lines[end - 1])
-            stands += (run - 1, 1)
+            source_lines += (run - 1, 1)
             kept += (forms[start], forms[start])
-    return Collapsed(shown, stands, tails, kept)
+    return Collapsed(shown, source_lines, tails, kept)
 
 
 def score(collapsed: Collapsed, allowance: Allowance) -> list[float]:
-    """Rare shapes before frequent ones; trouble, summaries and what was asked for before both."""
+    """Return scores that prefer rare shapes to frequent ones, and trouble, summaries and terms that were asked for to both."""
     lines, forms = collapsed.lines, collapsed.shapes
     counts = Counter(forms)
     worth = {form: 1.5 / count**0.5 if form.strip() else 0.0 for form, count in counts.items()}

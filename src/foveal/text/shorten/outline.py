@@ -1,4 +1,4 @@
-"""Level `outline`: what it was, its size, and the most telling identifiers in it, on two to four lines.
+"""Level `outline`: the tool, the kind and the size of a text, and its most telling identifiers, on two to four lines.
 
 [read_file: source, 900 lines, 31,204 characters; ref k3v9x2m1qa]
 [paths] src/net/pool.py tests/test_pool.py
@@ -15,7 +15,7 @@ from foveal.text.shorten.cut import clip
 from foveal.text.shorten.line_selection import only_if_shorter
 
 _HEAD_CHARS, _TAIL_CHARS = 300_000, 100_000
-"""Of longer texts the middle is not searched: the line should cost little and tells little more."""
+"""The middle of longer texts is not searched: the line should cost little, and would tell little more."""
 _LONGEST = 80
 _EACH = 40
 _ATTEMPTS = 8
@@ -46,7 +46,8 @@ _GROUPS: tuple[tuple[str, LazyPattern], ...] = (
 
 
 def outline(text: str, hint: str, kind: str, allowance: Allowance) -> str | None:
-    """At most `room.tokens`; None if that is not possible or would not be shorter. `kind` is the level that suits the text."""
+    """Return an outline of at most `allowance.tokens`; None if it would not be shorter. `kind` is the level that suits the
+    text."""
     tool = clip(hint.split(None, 1)[0], 40) if hint.strip() else "result"
     lines = text.count("\n") + 1
     head = f"[{tool}: {kind}, {lines:,} lines, {len(text):,} characters; ref {allowance.ref}]"
@@ -62,7 +63,7 @@ def outline(text: str, hint: str, kind: str, allowance: Allowance) -> str | None
 
 
 def _telling(text: str, pattern: re.Pattern[str], focus: frozenset[str]) -> list[str]:
-    """What was asked for first, then by how often it comes back; of equals the longer, then the earlier."""
+    """Return the terms that were asked for first, then the most frequent; of equals the longer, then the earlier."""
     searched = text if len(text) <= _HEAD_CHARS + _TAIL_CHARS else text[:_HEAD_CHARS] + "\n" + text[-_TAIL_CHARS:]
     counts = Counter(term for term in pattern.findall(searched) if 4 <= len(term) <= _LONGEST)
     order = {term: at for at, term in enumerate(counts)}

@@ -1,4 +1,4 @@
-"""Text of no other kind: headings, what is named in it, its beginning and its end."""
+"""Text of no other kind: headings, lines that name something new, the beginning and the end."""
 
 import re
 from collections import Counter
@@ -39,7 +39,7 @@ def shrink(text: str, allowance: Allowance) -> str | None:
 
 
 def edges(lines: Sequence[str]) -> dict[int, float]:
-    """The first and the last lines, falling inwards."""
+    """Return scores of the first and the last lines, falling inwards."""
     found: dict[int, float] = {}
     for distance in range(min(_EDGE_LINES, len(lines))):
         worth = 6.0 / (1 + distance / 2)

@@ -32,7 +32,7 @@ def fits(text: str, hint: str) -> bool:
 
 def shrink(text: str, allowance: Allowance) -> str | None:
     lines = clean_lines(text)
-    shown, stands, tails = _grouped(lines)
+    shown, source_lines, tails = _grouped(lines)
     new = novelty(shown)
     scores = [0.0] * len(shown)
     for at, line in enumerate(shown):
@@ -44,7 +44,7 @@ def shrink(text: str, allowance: Allowance) -> str | None:
             )
     add(scores, edges(shown), 1.5)
     add(scores, focus_scores(shown, allowance.focus), 1.0)
-    return select_lines(text, shown, scores, allowance, stands=stands, tails=tails)
+    return select_lines(text, shown, scores, allowance, source_lines=source_lines, tails=tails)
 
 
 def _is_context(line: str) -> bool:
@@ -53,19 +53,19 @@ def _is_context(line: str) -> bool:
 
 
 def _same(path: str, other: str) -> bool:
-    """Some tools print one file by its full path on context lines and by a relative one on hits."""
+    """Return whether two paths name one file. Some tools print its full path on context lines and a relative one on hits."""
     return path == other or (bool(other) and (path.endswith(other) or other.endswith(path)))
 
 
 def _grouped(lines: Sequence[str]) -> tuple[list[str], list[int], dict[int, str]]:
-    """Lines of the form `path:12:text` as one line for the path and `12:text` below it, in the order of the source."""
+    """Return lines of the form `path:12:text` as one line for the path and `12:text` below it, in the order of the source."""
     hits = [_HIT().match(line) for line in lines]
     counts: dict[str, int] = {}
     for hit in hits:
         if hit:
             counts[hit["path"]] = counts.get(hit["path"], 0) + (hit["sign"] == ":")
     shown: list[str] = []
-    stands: list[int] = []
+    source_lines: list[int] = []
     tails: dict[int, str] = {}
     current = ""
     for line, hit in zip(lines, hits, strict=True):
@@ -73,7 +73,7 @@ def _grouped(lines: Sequence[str]) -> tuple[list[str], list[int], dict[int, str]
             current = hit["path"]
             tails[len(shown)] = f"[{counts[current]:,} hits]"
             shown.append(current)
-            stands.append(0)
+            source_lines.append(0)
         shown.append(line[hit.start("rest") :] if hit else line)
-        stands.append(1)
-    return shown, stands, tails
+        source_lines.append(1)
+    return shown, source_lines, tails

@@ -19,7 +19,7 @@ _TODO = re.compile(r"\b(?:TODO|FIXME|XXX|HACK|BUG|NOTE)\b")
 _DEEP = 8
 
 _TOLD_BY = 6_000
-"""Characters that tell the language of a file; ten patterns look at each of them."""
+"""Characters from which the language of a file is told; ten patterns search each of them."""
 
 
 def fits(text: str, hint: str) -> bool:
@@ -51,7 +51,7 @@ def _body_score(bare: str, new: float) -> float:
 
 
 def _definitions(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """The lines that open a definition, in the language that finds the most of them, with their indentation."""
+    """Return the lines that open a definition, with their indentation, in the language that finds the most of them."""
     found: list[tuple[int, int]] = []
     text = "\n".join(lines)
     best = max(definition_patterns().values(), key=lambda pattern: sum(1 for _ in pattern.finditer(text[:_TOLD_BY])))
@@ -64,13 +64,14 @@ def _definitions(lines: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _bare(line: str) -> str:
-    """The line without its number."""
+    """Return the line without its number."""
     number = NUMBERED().match(line)
     return line[number.end() :] if number else line
 
 
 def _mark(lines: Sequence[str]) -> GapMark | None:
-    """Numbered lines say themselves where some are missing; for others the mark says it."""
+    """Return the mark for missing lines. Numbered lines show by themselves where some are missing; for others the mark
+    names the lines."""
     numbered = sum(NUMBERED().match(line) is not None for line in lines[:200])
     if numbered * 2 > min(len(lines), 200):
         return lambda first, end: "[…]"

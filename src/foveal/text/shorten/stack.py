@@ -1,4 +1,4 @@
-"""Stack traces: what was raised, where it began and ended, and the user's own frames before those of libraries."""
+"""Stack traces: the exception, the outermost and innermost frames, and the user's own frames before those of libraries."""
 
 from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import Allowance
@@ -47,9 +47,9 @@ def shrink(text: str, allowance: Allowance) -> str | None:
             scores[at] += 3.0 * outer + (0.2 if _LIBRARY().search(line[:1_000]) else 3.0)
         elif _RAISED().match(line[:1_000]):
             scores[at] += 12.0
-    return select_lines(text, lines, scores, allowance, stands=collapsed.stands, tails=collapsed.tails)
+    return select_lines(text, lines, scores, allowance, source_lines=collapsed.source_lines, tails=collapsed.tails)
 
 
 def _near(frames: list[bool], at: int, step: int) -> bool:
-    """Whether a frame stands here or one further: Python and Go print a line of code or a call between frames."""
+    """Return whether there is a frame here or one line further: Python and Go print a line of code or a call between frames."""
     return frames[at] or (0 <= at + step < len(frames) and frames[at + step])

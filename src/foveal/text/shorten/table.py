@@ -1,4 +1,4 @@
-"""Tables: CSV, TSV, Markdown and aligned columns. The header, the first and last rows, and the rows that stand out."""
+"""Tables: CSV, TSV, Markdown and aligned columns. The header, the first and last rows, and the outliers."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ def shrink(text: str, allowance: Allowance) -> str | None:
 
 
 def _splitter(lines: Sequence[str]) -> Split | None:
-    """How to cut lines into cells: by the sign that most lines hold equally often."""
+    """Return a function that cuts lines into cells, by the sign that most lines hold equally often."""
     for sign in ("\t", "|", ",", ";"):
         counts = [line.count(sign) for line in lines if not _BORDER.match(line)]
         common = max(set(counts), key=counts.count, default=0) if counts else 0
