@@ -1,9 +1,9 @@
-"""When a written summary is kept, and why not.
+"""Acceptance of a written summary, or the reason for its refusal.
 
-An answer is first unwrapped (thinking, a fence around the whole, words before the first heading). Then every rule looks
-at it; the first that objects refuses it. A rule is a small function: it gets the draft and says what is wrong, with
-numbers, or nothing. Rules are cautious: a good summary that is refused costs a model call, so each objects only to what no
-honest summary looks like. Identifiers that must stay and are missing are no reason to refuse; code adds them.
+An answer is first unwrapped (thinking, a fence around the whole, words before the first heading). Then every rule checks
+it; the first that objects refuses it. A rule is a small function: it gets the draft and returns an objection with numbers,
+or nothing. Rules are cautious: a good summary that is refused costs a model call, so each objects only to texts that no
+honest summary resembles. Missing identifiers are no reason to refuse; code adds them.
 """
 
 import re
@@ -43,14 +43,14 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Why not. `detail` is a sentence that the writer can be told."""
+    """The reason for a refusal. `detail` is a sentence for the writer."""
 
     reason: RefusalReason
     detail: str
 
 
 class SummaryDraft(msgspec.Struct, frozen=True):
-    """What the rules look at: the unwrapped answer and all that it is held against."""
+    """The input of the rules: the unwrapped answer and everything that it is compared with."""
 
     text: str
     question: Question
@@ -60,7 +60,7 @@ class SummaryDraft(msgspec.Struct, frozen=True):
 
 
 AcceptanceRule: TypeAlias = Callable[[SummaryDraft], str]
-"""What is wrong with the draft; nothing, if nothing is."""
+"""A check of a draft; it returns an objection, or an empty text."""
 
 _HEADING = lazy_pattern(rf"^#{{1,4}} {{0,4}}(?:\*\*)?({'|'.join(SECTIONS)}):?(?:\*\*)?:? {{0,8}}\r?$", re.I | re.M)
 _FRAME = re.compile(r"[<\[]\s{0,8}/?\s{0,8}foveal\b[^>\]\n]{0,80}", re.IGNORECASE)
@@ -70,9 +70,9 @@ _LONGEST_ADDED = 200
 
 
 def frame_tags(text: str) -> list[str]:
-    """What poses as a tag of ours, in any disguise: no honest summary holds one.
+    """Return the texts that pose as a tag of ours, in any disguise: no honest summary holds one.
 
-    Others (a chat template's, a harness's) an honest summary may well speak of; they are neutralised where it is shown.
+    An honest summary may well mention other tags (a chat template's, a harness's); they are neutralised where it is shown.
     """
     plain = [match.group() for match in _FRAME.finditer(text)]
     return plain or [tag for tag in tags(text) if "foveal" in _NO_LETTER.sub("", normalise(tag).text.casefold())]
@@ -87,7 +87,7 @@ def accept(
     must_hold: Sequence[str] = (),
     forged: Callable[[str], list[str]] = frame_tags,
 ) -> Accepted | Refused:
-    """The summary as it will stand, or the first rule that it breaks."""
+    """Return the summary to keep, or the objection of the first rule that it breaks."""
     draft = SummaryDraft(unwrapped(answer), question, count, smaller_than, forged)
     for reason, rule in RULES:
         if wrong := rule(draft):
@@ -103,14 +103,15 @@ def accept(
 
 
 def unwrapped(answer: str) -> str:
-    """The answer without thinking, without a fence around the whole, from its first heading on."""
+    """Return the answer without thinking, without a fence around the whole, from its first heading on."""
     text = answer_checks.without_wrapper(answer_checks.without_thinking(sendable(answer)))
     first = _HEADING().search(text)
     return answer_checks.without_wrapper(text[first.start() :]) if first else text
 
 
 def _missing(draft: SummaryDraft, must_hold: Sequence[str]) -> tuple[str, ...]:
-    """Identifiers come from tools' words too: what could forge a tag or break the line is not worth carrying."""
+    """Return the identifiers that the draft lacks. They come from tools too: one that forges a tag or breaks the line is
+    dropped."""
     wanted = dict.fromkeys(" ".join(sendable(name).split()) for name in must_hold)
     return tuple(
         name
@@ -172,7 +173,7 @@ def is_incomplete(draft: SummaryDraft) -> str:
 
 
 def is_foreign(draft: SummaryDraft) -> str:
-    """Only scripts are compared, and not at all where a language was asked for by name."""
+    """Object to a foreign script. Only scripts are compared, and only if no language was asked for by name."""
     question = draft.question
     if question.language_hint:
         return ""
@@ -210,4 +211,4 @@ RULES: tuple[tuple[RefusalReason, AcceptanceRule], ...] = (
     ("incomplete", is_incomplete),
     ("language", is_foreign),
 )
-"""In the order in which they are asked: what the answer is, how large it is, whether all of it is there."""
+"""In the order in which they are applied: kind of the answer, its size, its completeness."""

@@ -1,6 +1,6 @@
-"""What can be seen in the wording of an answer without understanding it.
+"""Checks of an answer by its wording alone, without understanding it.
 
-Every function is linear in the text, whatever the text is: an answer may be hostile, and ten megabytes long.
+Every function takes time linear in the text: an answer may be hostile, and ten megabytes long.
 """
 
 import re
@@ -14,10 +14,11 @@ import msgspec
 from foveal.text.lazy_pattern import lazy_pattern
 
 MOST_QUOTED = 0.6
-"""Share of a summary that may stand verbatim in the transcript: constraints are quoted on purpose, paths occur by nature."""
+"""Largest share of a summary that may be copied from the transcript: constraints are quoted on purpose, paths occur by
+nature."""
 
 MOST_OF_RULES = 0.3
-"""Share that may stand verbatim in the rules of the task: its headings do, and little else."""
+"""Largest share that may be copied from the rules of the task: the headings are, and little else."""
 
 _THINKING = lazy_pattern(r"\s{0,100}<(think|thinking|analysis|reasoning|scratchpad)>", re.I)
 _CALL_TAG = lazy_pattern(
@@ -57,7 +58,7 @@ _MOST_UNBROKEN = 0.3
 _UNBROKEN_CHARS = 80
 _REPEATS_FROM = 400
 _MOST_REPETITIVE = 0.12
-"""Compressed size over size. Prose comes to 0.35 and more, lists of paths to 0.2, one sentence again and again to 0.09."""
+"""Compressed size over size. Prose has 0.35 and more, lists of paths 0.2, one sentence again and again 0.09."""
 _TAIL = 1_000
 
 _WINDOW, _WINDOWS, _FEWEST_WINDOWS = 40, 200, 5
@@ -66,7 +67,7 @@ _RULES_FROM, _LOST_BELOW = 0.6, 0.05
 
 
 def without_thinking(text: str) -> str:
-    """The text after what a model said to itself; nothing, if it never stopped."""
+    """Return the text after a model's thinking; nothing if the thinking never ends."""
     at = 0
     while opened := _THINKING().match(text, at):
         closed = re.compile(f"</{opened.group(1)}>", re.I).search(text, opened.end())
@@ -78,7 +79,7 @@ def without_thinking(text: str) -> str:
 
 
 def without_wrapper(text: str) -> str:
-    """The text without a code fence or a tag around the whole, or the end of one whose beginning is gone."""
+    """Return the text without a code fence or a tag around the whole, or the end of one whose beginning is gone."""
     text = text.strip()
     if text.startswith("<summary>"):
         text = text.removeprefix("<summary>").strip()
@@ -96,7 +97,7 @@ def _fences(text: str) -> int:
 
 
 def tool_call(text: str) -> str:
-    """The beginning of a tool call that stands at the start of a line; what is quoted within a line is talk about one."""
+    """Return the beginning of a tool call at the start of a line; a call quoted within a line only speaks about one."""
     if tag := _CALL_TAG().search(text):
         return tag.group().strip()[:40]
     for line in islice(_JSON_LINE.finditer(text), _LINES_LOOKED_AT):
@@ -107,13 +108,13 @@ def tool_call(text: str) -> str:
 
 
 def refusal(text: str) -> str:
-    """The words with which the text declines, if it begins with any."""
+    """Return the words with which the text declines, if it begins with any."""
     found = _REFUSAL().match(text.lstrip(" \t\r\n-*#>\"'"))
     return found.group()[:60] if found else ""
 
 
 def noise(text: str) -> str:
-    """What makes it no text that anybody would read."""
+    """Return an objection if the text is not readable prose."""
     chars = Counter(text)
     total = max(1, len(text))
     odd = sum(n for char, n in chars.items() if char in "\ufffd\u2400" or _unprintable(char)) / total
@@ -131,12 +132,12 @@ def _unprintable(char: str) -> bool:
 
 
 def _is_blob(word: str) -> bool:
-    """Paths and addresses are long too, and some scripts write without spaces."""
+    """Return whether the word is encoded data. Paths and addresses are long too, and some scripts write without spaces."""
     return word.isascii() and word.count("/") * 40 < len(word) and "://" not in word
 
 
 def repetition(text: str) -> str:
-    """Whether it says one thing again and again, as a whole or at its end, where models that loop do."""
+    """Return an objection if the text repeats itself, as a whole or at its end, where looping models do."""
     for part in (text, text[-_TAIL:]):
         data = part.encode("utf-8", "replace")
         if len(data) >= _REPEATS_FROM and (ratio := len(zlib.compress(data)) / len(data)) < _MOST_REPETITIVE:
@@ -145,7 +146,7 @@ def repetition(text: str) -> str:
 
 
 def copied(text: str, source: str) -> float:
-    """The share of evenly spaced windows of the text that stand verbatim in the source."""
+    """Return the share of evenly spaced windows of the text that the source holds verbatim."""
     text, source = (" ".join(side.casefold().split()) for side in (text, source))
     places = range(0, len(text) - _WINDOW + 1, max(_WINDOW // 2, len(text) // _WINDOWS))
     if len(places) < _FEWEST_WINDOWS:
@@ -154,7 +155,7 @@ def copied(text: str, source: str) -> float:
 
 
 def broken_end(text: str) -> str:
-    """What shows that the text stops before its end."""
+    """Return a sign that the text stops before its end."""
     if text.startswith(("{", "[")):
         try:
             msgspec.json.decode(text.encode("utf-8", "replace"))
@@ -178,7 +179,7 @@ def broken_end(text: str) -> str:
 
 
 def foreign(text: str, source: str) -> str:
-    """A script that the source does not use at all, or none of the one that rules the source."""
+    """Name a writing system in the answer that the source never uses, or report that the source's main one is missing."""
     said, heard = _scripts(text), _scripts(source)
     letters, known = max(1, said.total()), heard.total()
     for script, number in said.items():
@@ -191,7 +192,7 @@ def foreign(text: str, source: str) -> str:
 
 
 def _scripts(text: str) -> Counter[str]:
-    """How many letters of each script: the first word of a letter's Unicode name."""
+    """Count the letters of each script, which is the first word of a letter's Unicode name."""
     found: Counter[str] = Counter()
     for char, number in Counter(text).items():
         if char.isalpha():
@@ -200,7 +201,7 @@ def _scripts(text: str) -> Counter[str]:
 
 
 def holds(text: str, name: str) -> bool:
-    """Whether the name stands in the text, and not as a part of a longer one."""
+    """Return whether the text holds the name, and not only as a part of a longer one."""
     before = r"(?<!\w)" if name[0].isalnum() else ""
     after = r"(?!\w)" if name[-1].isalnum() else ""
     return re.search(f"{before}{re.escape(name)}{after}", text) is not None

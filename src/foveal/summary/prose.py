@@ -1,4 +1,4 @@
-"""A planned summary and the prose that somebody writes for it: what is asked, and the fold with the answer in it."""
+"""Prose of a planned summary: the question to its writer, and the fold with the answer in it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,14 +15,14 @@ from foveal.text.shorten.allowance import CountTokens
 from foveal.values.entry import Fold, RangeFold
 
 PROSE_SHARE = 0.3
-"""Of the summary's tokens: what prose may take of the room for lines."""
+"""Share of the summary's tokens that prose may take."""
 
 TRANSCRIPT_TOKENS = 24_000
-"""What a summariser is given to read at most: small models have small windows, and long texts lose their middle."""
+"""Longest transcript for a summariser: small models have small windows, and long texts lose their middle."""
 
 
 def summary_in(fold: Fold) -> RangeFold | None:
-    """The fold's summary, if it has one."""
+    """Return the summary of a fold, if it has one."""
     return next((item for item in fold.items if isinstance(item, RangeFold) and item.level == "summary"), None)
 
 
@@ -41,7 +41,7 @@ def question_for(
     instructions: str = "",
     sent: AnsweredRequest | None = None,
 ) -> Question:
-    """What a summariser is asked about this summary: the new messages, with what is known already."""
+    """Return the question for a summariser about this summary: the new messages, with the facts that are known already."""
     summary = decode_summary(item.state)
     tokens = max(64, int(item.tokens * PROSE_SHARE))
     return Question(
@@ -65,7 +65,7 @@ def with_prose(
     fetched: Mapping[str, str] = NOTHING_FETCHED,
     selection: LineSelection = DEFAULT_SELECTION,
 ) -> Fold:
-    """The fold with this prose in its summary, no larger than it was. Its lines are chosen again."""
+    """Return the fold with this prose in its summary, no larger than before. The relevant lines are chosen again."""
     item = summary_in(fold)
     if item is None:
         return fold

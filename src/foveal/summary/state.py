@@ -1,4 +1,4 @@
-"""What a summary knows: the ledger, the lines worth keeping, and the prose that somebody wrote. Carried from fold to fold."""
+"""The state of a summary: the ledger, the relevance state and the prose. It is carried from fold to fold."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from foveal.values.shown import entry_ref
 
 
 class SummaryCoverage(msgspec.Struct, frozen=True, array_like=True):
-    """What a summary stands for."""
+    """The range that a summary covers."""
 
     entries: int = 0
     tokens: int = 0
@@ -22,16 +22,16 @@ class SummaryCoverage(msgspec.Struct, frozen=True, array_like=True):
 class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     ledger: ledgers.Ledger = ledgers.EMPTY
     relevance: relevances.RelevanceState = msgspec.field(default=relevances.RelevanceState(), name="digest")
-    """Under the key `digest` in states that were written before it had this name."""
+    """Encoded under the key `digest`, as states that were written before it had this name."""
     covered: SummaryCoverage = SummaryCoverage()
     now: int = 0
     """The place in the log of the newest message that it covers."""
     prose: str = ""
-    """Written by a model, or by the agent itself at a checkpoint; accepted, and replaced by the next."""
+    """Text of a model, or of the agent itself at a checkpoint; accepted, and replaced by the next."""
     author: str = ""
-    """Who wrote the prose."""
+    """Author of the prose."""
     nonce: str = ""
-    """The session's, for the tag around the text."""
+    """The session's nonce, for the tag around the text."""
 
 
 _decoder = msgspec.json.Decoder(Summary)
@@ -46,12 +46,12 @@ def decode_summary(state: str) -> Summary:
 
 
 def encode_summary(summary: Summary) -> str:
-    """Return the summary as a fold carries it. To read it again takes a hundredth of the time of a fold."""
+    """Return the summary as a fold carries it. Decoding it again takes a hundredth of the time of a fold."""
     return msgspec.json.encode(summary).decode()
 
 
 def step(ref: str, message: Message, number: int) -> ledgers.LedgerStep:
-    """A recorded message as a summary reads it: what it says can be sent, and thinking is nobody's to repeat."""
+    """Return a recorded message as input of a summary: its texts can be sent, and thinking is left out."""
     parts = (
         quotable_part(part) for part in message.parts if not isinstance(part, Thinking | RedactedThinking | Opaque)
     )
@@ -59,13 +59,13 @@ def step(ref: str, message: Message, number: int) -> ledgers.LedgerStep:
 
 
 def steps_at(places: Sequence[int], found: Mapping[int, Entry]) -> list[ledgers.LedgerStep]:
-    """The messages at these places of the log, of the entries that were found there."""
+    """Return the messages at these places of the log, of the entries that were found there."""
     entries = ((at, found[at]) for at in places if at in found)
     return [step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
 
 
 def extend(summary: Summary, steps: Iterable[ledgers.LedgerStep], covered: SummaryCoverage) -> Summary:
-    """The summary with these messages folded into it."""
+    """Return the summary with these messages folded into it."""
     listed = list(steps)
     return msgspec.structs.replace(
         summary,

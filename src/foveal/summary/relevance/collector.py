@@ -1,4 +1,4 @@
-"""Taking what is newly folded into the digest, at a cost that depends only on how much that is."""
+"""Collection of newly folded messages into the relevance state, at a cost that depends only on their size."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -15,7 +15,7 @@ _LEAST_LINE = 12
 
 
 def update(state: RelevanceState, steps: Iterable[LedgerStep]) -> RelevanceState:
-    """The digest of everything so far and these steps. A step may be older than what was folded before: requests stay longer."""
+    """Return the state with these steps added. A step may be older than the messages folded before: requests stay longer."""
     memory = _Collector(state)
     for step in steps:
         memory.take(step)
@@ -23,7 +23,7 @@ def update(state: RelevanceState, steps: Iterable[LedgerStep]) -> RelevanceState
 
 
 class _Collector:
-    """The digest while it is being changed."""
+    """The relevance state while it is being changed."""
 
     def __init__(self, state: RelevanceState) -> None:
         self.met = Collected(state)
@@ -56,7 +56,7 @@ class _Collector:
             self._meet(name, is_use=name in used, asked=asked)
 
     def _touch(self, part: ToolCall, number: int) -> None:
-        """Note which files a call goes to. The latest come last."""
+        """Record the files that a call touches. The latest come last."""
         call = known_call(part)
         self._calls[part.id] = call
         files = self.met.files
@@ -67,7 +67,7 @@ class _Collector:
             files[path] = TouchedFile(path, old.count + 1, max(number, old.last), old.edits + is_edit, edited)
 
     def _read(self, block: SourceText, found: list[CandidateLine], *, is_use: bool) -> dict[str, None]:
-        """Keep the lines of a block; the names that it holds."""
+        """Add the lines of a block; return the names in them."""
         at = len(self.met.blocks)
         lines = found[-1].at + 1 if found else 0
         self.met.blocks.append(

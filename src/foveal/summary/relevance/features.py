@@ -1,4 +1,4 @@
-"""What a score looks at: rows of numbers, in the order of the names given here. The weights refer to that order."""
+"""Features of names and lines: rows of numbers, in the order that `weights` gives. The weights refer to that order."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.names import line_names, name_kind, names_in_lines
 
 NEVER = 999
-"""How long ago something was that has never been."""
+"""Age of something that never happened."""
 
 FeatureRow: TypeAlias = tuple[float, ...]
 
@@ -35,7 +35,7 @@ _TROUBLE_NUMBER = 6
 
 
 class ShownElsewhere:
-    """What the prompt shows beside the digest."""
+    """The names and lines that the prompt shows beside the summary."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.names: set[str] = set()
@@ -49,25 +49,25 @@ class ShownElsewhere:
 
 
 class FeatureTable(NamedTuple):
-    """Rows of features as columns, each made when it is asked for. What many rows have in common stands once."""
+    """Rows of features as columns, each made when it is asked for. Values that many rows have in common are stored once."""
 
     columns: dict[str, Iterable[float]]
     common: tuple[str, ...]
-    """The other features, ..."""
+    """Names of the features that rows have in common."""
     commons: list[FeatureRow]
-    """... their values, ..."""
+    """Their values: one row for each combination."""
     of: list[int]
-    """... and which of these each row has."""
+    """For each row, the place of its combination in `commons`."""
 
     def rows(self, features: tuple[str, ...]) -> list[FeatureRow]:
-        """The rows whole, in the order of these features."""
+        """Return the complete rows, in the order of these features."""
         commons = zip(*(self.commons[at] for at in self.of), strict=True)
         columns = {**self.columns, **dict(zip(self.common, commons, strict=False))}
         return list(zip(*(columns[feature] for feature in features), strict=True))
 
 
 class Features:
-    """Features of what a digest holds, as things are at the message `now`."""
+    """Features of the names and lines in a relevance state, at the time of the message `now`."""
 
     def __init__(self, state: RelevanceState, shown: ShownElsewhere, now: int) -> None:
         self.shown, self.now = shown, max(now, state.newest)
@@ -82,11 +82,12 @@ class Features:
         self._blocks = [*(self._of_block(block, files.get(block.path)) for block in state.blocks), _NO_BLOCK]
 
     def all_names(self) -> list[str]:
-        """Every name that is known of."""
+        """Return every known name."""
         return list(dict.fromkeys((*self.holders, *self.names, *self._once)))
 
     def of_hidden_names(self) -> Iterator[tuple[list[str], FeatureTable]]:
-        """All names that are not shown, with their features. Most were met once and stand in no line: they come apart."""
+        """Yield all names that are not shown, with their features. Names met once and in no line, which are most, come in a
+        table of their own."""
         hidden = [text for text in self.all_names() if text not in self.shown.names]
         known = [text for text in hidden if text in self.holders or text in self.names]
         once = hidden[len(known) :]
@@ -146,7 +147,7 @@ class Features:
         return FeatureTable(columns, BLOCK_FEATURES, self._blocks, [line.block for line in lines])
 
     def _of_names_met_once(self, texts: Sequence[str]) -> FeatureTable:
-        """They differ in where they were met and how they are written, and in nothing else."""
+        """Return features of names that were met once: they differ only in the message and in their spelling."""
         ages, ends = [self.now - self._once[text] for text in texts], self.shown.ends
         columns: dict[str, Iterable[float]] = {
             "age": ages,
@@ -160,14 +161,14 @@ class Features:
         return FeatureTable(columns, tuple(rest), [tuple(rest.values())], [0] * len(texts))
 
     def _known(self, text: str, block: int) -> SeenName:
-        """What is known of a name. Of one that was met once, it is where that was."""
+        """Return the record of a name. A name that was met once has only the message that it was met in."""
         if name := self.names.get(text):
             return name
         met = self._state.blocks[block].number if block >= 0 else self._once.get(text, 0)
         return SeenName(text, met, met, 1)
 
     def _shown_in(self, i: int) -> int:
-        """How many names of a line are shown."""
+        """Return how many names of a line are shown."""
         return len(self.shown.names.intersection(self.said[i]))
 
     def _of_block(self, block: SourceText, file: TouchedFile | None) -> FeatureRow:
@@ -183,7 +184,7 @@ _NO_NAME = SeenName("", 0, 0, 1)
 
 
 def _best(known: list[SeenName]) -> SeenName:
-    """Several names as one: the most that is known of any of them."""
+    """Return several names as one, with the maximum of each figure."""
     if len(known) < 2:
         return known[0] if known else _NO_NAME
     uses, used, count = max(map(_USES, known)), max(map(_USED, known)), max(map(_COUNT, known))
@@ -192,7 +193,7 @@ def _best(known: list[SeenName]) -> SeenName:
 
 @lru_cache(8_192)
 def line_form(line: str) -> int:
-    """What kind of line it looks like."""
+    """Return the number of the form that a line looks like."""
     text = line.lstrip()
     if _TROUBLE.search(text):
         return _TROUBLE_NUMBER

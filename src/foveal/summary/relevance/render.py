@@ -1,4 +1,4 @@
-"""The chosen lines as a text to read: by where they come from, in order, with marks where something is left out."""
+"""The chosen lines as text: by source, in order, with marks where lines are left out."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +9,7 @@ from foveal.summary.relevance.state import RelevanceState, SeenLine, SourceText
 INDEX = "Also named: "
 
 QUOTED = "| "
-"""Before a line that would read as part of the summary itself."""
+"""Prefix of a line that would read as part of the summary itself."""
 
 _STRUCTURE = re.compile(rf"\s*(?:[#\[<]|- “|{INDEX})|.*\(ref [^()\s]{{1,64}}\):?\Z")
 """Headings, notes, tags, quotes of the user, the index of names and the headers of blocks."""
@@ -20,21 +20,21 @@ def block_header(block: SourceText) -> str:
 
 
 def quote_line(row: str) -> str:
-    """The row as it may stand in a summary: others wrote it, and it shall not pose as a heading or a header of ours.
+    """Return a row of others for use in a summary, such that it cannot pose as a heading or a header of ours.
 
-    What breaks a line without `\\n`, a carriage return say, would begin another one.
+    A line break other than `\\n`, such as a carriage return, would begin another line, and becomes a space.
     """
     row = " ".join(row.splitlines())
     return QUOTED + row if _STRUCTURE.match(row) else row
 
 
 def is_in_title(line: SeenLine, block: SourceText) -> bool:
-    """Whether the header says it all: a path, a short command."""
+    """Return whether the header shows the whole line: a path, a short command."""
     return line.text.strip() in block.title
 
 
 def render(state: RelevanceState, chosen: Iterable[int], index: Sequence[str]) -> str:
-    """Lines under what they come from; then, on one line, names whose lines are not shown."""
+    """Return the lines under the headers of their sources; then, on one line, names whose lines are not shown."""
     groups = list[tuple[SourceText, list[str]]]()
     for place, lines in groupby((state.lines[i] for i in chosen), key=lambda line: line.block):
         block = state.blocks[place]
@@ -51,8 +51,8 @@ def render(state: RelevanceState, chosen: Iterable[int], index: Sequence[str]) -
 
 
 def _rows(lines: list[SeenLine]) -> Iterator[str]:
-    """The lines of one block without the indentation that all of them share. Where a run of neighbours begins stands the
-    number of its first line, or a mark."""
+    """Yield the lines of one block without their common indentation. A run of neighbours begins with the number of its
+    first line, or a mark."""
     shared = min((_indent(line) for line in lines), default=0)
     expected = -1 if lines and lines[0].number else 0
     for line in lines:

@@ -1,4 +1,4 @@
-"""How likely each name and each line is to be needed again.
+"""Scores: the chance of each name and each line to be needed again.
 
 The weights are two small ensembles of trees in `weights.json`, made by `scripts/train_digest.py`.
 """
@@ -16,17 +16,17 @@ from foveal.summary.relevance.state import RelevanceState
 from foveal.summary.relevance.weights import LINE_FEATURES, NAME_FEATURES, Scoring, Weights, weights_from
 
 Chances: TypeAlias = Callable[[FeatureTable], list[float]]
-"""The chance of every row of a table."""
+"""A function that returns the chance of every row of a table."""
 
 
 class LineSelection(msgspec.Struct, frozen=True):
-    """By what lines are chosen."""
+    """Options by which lines are selected."""
 
     score: Scoring = "learned"
     weights: Weights | None = None
-    """Of the learned score; None are the package's."""
+    """Weights of the learned score; None for the package's own."""
     least: float = 0.0
-    """How likely to be needed something must be for each token that it takes: else its room is left empty."""
+    """Least chance to be needed per token: lines and names below it are left out, even if the allowance is not used up."""
 
 
 DEFAULT_SELECTION = LineSelection()
@@ -38,7 +38,7 @@ class Score(NamedTuple):
 
 
 def score_all(state: RelevanceState, facts: Features, selection: LineSelection) -> Score:
-    """The chance of everything that is not shown already; what is shown is worth nothing."""
+    """Return the chances of all names and lines. A line that the prompt shows already has none."""
     is_learned = selection.score == "learned"
     of_names, of_lines = _learned(selection.weights or shipped_weights()) if is_learned else (_recency, _recency)
     names = {
@@ -61,7 +61,7 @@ def _recency(table: FeatureTable) -> list[float]:
 
 @cache
 def shipped_weights() -> Weights:
-    """The package's own, read when something is first scored."""
+    """Return the package's own weights, read when something is first scored."""
     return weights_from(
         resources.files("foveal.summary.relevance").joinpath("weights.json").read_bytes(), "weights.json"
     )

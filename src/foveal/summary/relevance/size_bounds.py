@@ -1,7 +1,7 @@
-"""Which lines and names are kept for later folds: a few times more than are ever shown, and never more than so many bytes.
+"""Bounds of the relevance state: lines and names kept for later folds, a few times more than are ever shown.
 
-By a guess, not by the score: in replays it kept more of what was needed later, and it takes a tenth of the time. The score
-tells what is needed next; what will be needed after that is told by little more than use and age.
+They are chosen by a guess, not by the score: in replays the guess kept more of the texts that were needed later, and it
+takes a tenth of the time. The score predicts the next need; later needs depend on little more than use and age.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,14 +14,14 @@ from msgspec.structs import replace
 from foveal.summary.relevance.state import RelevanceState, SeenLine, SeenName, TouchedFile
 
 LINES_CHARS = 120_000
-"""Of kept lines and of where they come from: several times what is shown of them, so that later folds can choose again. In
+"""Characters of kept lines and their sources: several times those that are shown, so that later folds can choose again. In
 replays at 32k, far grounding was 0.015 lower with 70 000, and no higher with 200 000."""
 NAMES_CHARS = 45_000
 ONCE_CHARS = 10_000
 MOST_FILES = 200
 
 _FRAME_CHARS = 24
-"""Numbers and brackets around a line or a name when it is written down."""
+"""Numbers and brackets around a line or a name in its encoded form."""
 _ONCE_FRAME_CHARS = 8
 _BLOCK_FRAME_CHARS = 50
 
@@ -32,19 +32,20 @@ T = TypeVar("T")
 
 
 class Collected:
-    """Everything that was met, while a digest is being made."""
+    """Everything that was met, while a relevance state is being changed."""
 
     def __init__(self, state: RelevanceState) -> None:
         self.blocks = list(state.blocks)
         self.lines = {line.text.strip(): line for line in state.lines}
         self.names = {name.text: name for name in state.names}
         self.once = dict(state.once)
-        """Names that were met in one message so far, and in which."""
+        """Names that were met in one message only, with that message."""
         self.files = {file.path: file for file in state.files}
 
 
 def prune(met: Collected, said: Mapping[str, Sequence[str]], now: int) -> RelevanceState:
-    """The best of it. `said` are the names of each line, by its text without indentation."""
+    """Return the best lines, names and files within the bounds. `said` are the names of each line, by its text without
+    indentation."""
     keys = _best_lines(met, said, now)
     lines = [met.lines[key] for key in keys]
     blocks = sorted({line.block for line in lines})
@@ -63,7 +64,7 @@ def prune(met: Collected, said: Mapping[str, Sequence[str]], now: int) -> Releva
 
 
 def _best_lines(met: Collected, said: Mapping[str, Sequence[str]], now: int) -> Sequence[str]:
-    """The keys of the best lines, best first."""
+    """Return the keys of the best lines, best first."""
     numbers = [block.number for block in met.blocks]
     worth = {key: _line_worth(line, numbers[line.block], len(said[key]), now) for key, line in met.lines.items()}
     ranked = sorted(worth, key=worth.__getitem__, reverse=True)
@@ -71,7 +72,7 @@ def _best_lines(met: Collected, said: Mapping[str, Sequence[str]], now: int) -> 
 
 
 def _sizes(met: Collected, ranked: Iterable[str]) -> Iterator[int]:
-    """What each line takes. The first of a block takes what is said of the block as well."""
+    """Yield the size of each line. The first line of a block includes the size of the block's header."""
     opened = set[int]()
     for key in ranked:
         line = met.lines[key]
@@ -96,5 +97,5 @@ def _name_worth(name: SeenName, now: int) -> float:
 
 
 def _within(ranked: Sequence[T], chars: int, sizes: Iterable[int]) -> Sequence[T]:
-    """As many as fit, from the first on."""
+    """Return as many as fit, from the first on."""
     return ranked[: sum(1 for _ in takewhile(chars.__ge__, accumulate(sizes)))]

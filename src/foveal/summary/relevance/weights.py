@@ -1,7 +1,8 @@
-"""The weights of the score: for names and for lines, a small ensemble of trees over their features. Plain data.
+"""Weights of the score: for names and for lines, a small ensemble of trees over their features. Plain data.
 
-A file of weights names the features that it was trained on. Trees refer to features by their place, so that weights for other
-features would mean nothing; they are refused. So is whatever could keep the score from ending or from being a number.
+A file of weights names the features that it was trained on. Trees refer to features by their place, so that weights for
+other features would mean nothing; they are refused. Trees that could keep the score from ending or from being a number are
+refused as well.
 """
 
 import hashlib
@@ -27,12 +28,13 @@ LINE_FEATURES = (
 )  # fmt: skip
 
 BLOCK_FEATURES = ("source", "tool", "block_lines", "file_count", "file_age", "edits", "edited_after", "file_shown")
-"""What a name or a line has from the block that it stands in."""
+"""Features that a name or a line has from its block."""
 
 MOST_LEAVES = 2_000
-"""Of names, and of lines: a dozen times those of the package, which is more than ever helped, and bounds what scoring takes."""
+"""Most leaves for names, and for lines: a dozen times those of the package, more than ever helped. It bounds the time of
+scoring."""
 MOST_SUM = 500.0
-"""What the largest leaves of all trees may add up to: an exponent beyond 700 is no number any more."""
+"""Largest sum of the largest leaves of all trees: the exponential of more than 700 is no number any more."""
 
 
 _HASH = "sha256:"
@@ -40,7 +42,8 @@ _DIGITS = 16
 
 
 class Tree(msgspec.Struct, frozen=True, array_like=True):
-    """A node is a feature, a threshold, and the nodes that follow up to it and above it; below 0 are leaves, from -1 on."""
+    """A tree. A node is a feature, a threshold, and the next nodes up to it and above it; numbers below 0 are leaves, from
+    -1 on."""
 
     nodes: tuple[tuple[int, float, int, int], ...]
     leaves: tuple[float, ...]
@@ -55,7 +58,7 @@ class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _WeightsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """As they stand in a file."""
+    """The content of a file of weights."""
 
     features: _Features
     names: Trees
@@ -66,8 +69,8 @@ class _WeightsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Weights:
     """Trees that have been checked.
 
-    They are not written into policies and logs: wherever weights are written down, a hash stands for them. What was folded by
-    them is in the log and is never chosen again, so that a policy from a log holds weights of which only the hash is known.
+    Policies and logs hold a hash in place of the weights. Folds made by them are in the log and are never chosen again, so
+    a policy from a log may hold weights of which only the hash is known.
     """
 
     __slots__ = ("_trees", "name")
@@ -81,7 +84,7 @@ class Weights:
 
     @classmethod
     def logged(cls, name: str) -> "Weights | None":
-        """Those that have this name in a log; None if it is no such name."""
+        """Return the weights that have this name in a log; None if it is no such name."""
         digits = name.removeprefix(_HASH)
         if digits == name or len(digits) != _DIGITS or not set(digits) <= set("0123456789abcdef"):
             return None
@@ -98,7 +101,7 @@ class Weights:
         return self._read()[1]
 
     def to_json(self) -> bytes:
-        """What `weights_from` reads."""
+        """Return the content of a file that `weights_from` reads."""
         return msgspec.json.encode(_WeightsFile(_Features(NAME_FEATURES, LINE_FEATURES), *self._read())) + b"\n"
 
     def _read(self) -> tuple[Trees, Trees]:
@@ -120,7 +123,7 @@ class Weights:
 
 
 def weights_from(data: bytes, source: str) -> Weights:
-    """Weights from the content of a file. An error says where something is wrong."""
+    """Return the weights in the content of a file; raise `BadPolicy` with the place of an error."""
     try:
         found = msgspec.json.decode(data, type=_WeightsFile)
         _check_features("names", found.features.names, NAME_FEATURES)
@@ -145,7 +148,7 @@ def _check_features(what: str, features: Sequence[str], known: Sequence[str]) ->
 
 
 def _problems(trees: Trees, features: int) -> Iterator[str]:
-    """What is wrong, and where."""
+    """Yield the problems of the trees, each with its place."""
     if (leaves := sum(len(tree.leaves) for tree in trees)) > MOST_LEAVES:
         yield f": its trees have {leaves:,} leaves; {MOST_LEAVES:,} at most"
     for number, tree in enumerate(trees):
@@ -165,7 +168,7 @@ def _tree_problems(tree: Tree, features: int) -> Iterator[str]:
             yield f": node {at} looks at feature {feature}; there are {features}"
         if not isfinite(threshold):
             yield f": node {at} has the threshold {threshold}; it is a finite number"
-    # Every node and every leaf is reached once, and later nodes only from earlier ones: no way goes round in a circle.
+    # Every node and every leaf is reached once, and later nodes only from earlier ones: no way leads round in a circle.
     following = [(place, at) for at, (*_, low, high) in enumerate(tree.nodes) for place in (low, high)]
     wrong = next((one for one in following if not (one[1] < one[0] < nodes or -leaves <= one[0] < 0)), None)
     if wrong:
