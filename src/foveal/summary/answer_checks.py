@@ -53,7 +53,7 @@ _EMPTY_BULLET = re.compile(r"(?:[-*+]|\d{1,3}[.)])\Z")
 
 _MOST_ODD = 0.02
 _FEWEST_WORDS = 0.5
-"""Of recorded prose with code in it, four fifths are letters, digits and spaces."""
+"""Least share of words: four fifths of recorded prose with code in it are letters, digits and spaces."""
 _MOST_UNBROKEN = 0.3
 _UNBROKEN_CHARS = 80
 _REPEATS_FROM = 400

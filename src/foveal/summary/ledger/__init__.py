@@ -1,9 +1,10 @@
-"""What code knows of a session without asking a model: files, commands, failures, todos, the user's words, identifiers. Pure.
+"""The ledger: facts about a session that code extracts without a model. Files, commands, failures, todos, the user's words,
+identifiers. Pure.
 
-ledger = update(EMPTY, steps)                       # the first range that is folded
-ledger = update(ledger, more)                       # the next; older messages are never needed again
-render(ledger, 1_500, counter.count)                # what stands in the summary
-missing(ledger, summary)                            # what a written summary forgot
+    ledger = update(EMPTY, steps)                       # the first range that is folded
+    ledger = update(ledger, more)                       # the next; older messages are never needed again
+    render(ledger, 1_500, counter.count)                # the ledger's text in the summary
+    missing(ledger, summary)                            # identifiers that a written summary forgot
 """
 
 from foveal.summary.ledger.events import CallBegan, CallEnded, Extractor, Fact, LedgerEvent, LedgerStep, SpokenWords

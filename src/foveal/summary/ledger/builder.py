@@ -1,4 +1,4 @@
-"""The ledger while it is being written: facts come in one by one, and what there is of the same thing becomes one item."""
+"""The ledger while it is being written: facts arrive one by one, and facts about the same thing become one item."""
 
 from typing import TypeVar, assert_never
 
@@ -39,7 +39,8 @@ _TODO_CHARS = 400
 
 
 class LedgerBuilder:
-    """Opened from a ledger, closed to a ledger. `ref` and `seq` say where the facts that come in were found."""
+    """A mutable ledger, made from a ledger and turned into one. `ref` and `seq` are the message in which the arriving facts
+    were found."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ref, self.seq = "", 0
@@ -89,7 +90,8 @@ class LedgerBuilder:
                 assert_never(fact)
 
     def cut(self) -> None:
-        """Every section back to its bound: at the end of each message, so that it does not matter what came in one update."""
+        """Cut every section back to its bound. Called at the end of each message, so that the grouping of messages into
+        updates has no effect."""
         for section in (self.files, self.commands, self.failures, self.quotes, self.questions):
             section.cut()
         for section in (self.names, self.children, self.notes, self.pending):
@@ -174,7 +176,7 @@ def _note_key(note: LedgerNote) -> str:
 
 
 def _joined(spans: tuple[LineSpan, ...]) -> tuple[LineSpan, ...]:
-    """Spans in order, those that touch made one; of too many, the last."""
+    """Return the spans in order, with touching ones joined; if there are too many, the last."""
     joined: list[LineSpan] = []
     for first, last in sorted(spans):
         if joined and first <= joined[-1][1] + 1:
@@ -199,7 +201,7 @@ _DONE = frozenset(("completed", "done", "cancelled"))
 
 
 def _fitting(todos: tuple[Todo, ...]) -> tuple[Todo, ...]:
-    """The list as it is, unless it is too long to be carried: then without what is done, and then without its first items."""
+    """Return the list, or, if it is too long to be carried, the list without done items, and then without its first items."""
     kept = [replace(one, text=one.text[:_TODO_CHARS]) if len(one.text) > _TODO_CHARS else one for one in todos]
     most, size = bounds.TODOS
     spare = sorted(range(len(kept)), key=lambda at: (kept[at].status not in _DONE, at))

@@ -1,4 +1,4 @@
-"""From messages to facts: each message becomes events, each event is shown to every extractor."""
+"""Extraction of facts from messages: each message becomes events, and every extractor sees each event."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,8 @@ _WHOLE_CHARS, _VALUE_CHARS, _MOST_FIELDS = 700, 300, 12
 
 
 def update(ledger: Ledger, steps: Iterable[LedgerStep], extractors: Sequence[Extractor] = EXTRACTORS) -> Ledger:
-    """The ledger with these messages taken in. They are never needed again: a call may be answered in a later update."""
+    """Return the ledger with the facts of these messages. They are never needed again: a call may be answered in a later
+    update."""
     builder = LedgerBuilder(ledger)
     for step in steps:
         builder.ref, builder.seq = step.ref, step.number
@@ -57,7 +58,7 @@ def _began(call: ToolCall, step: LedgerStep, builder: LedgerBuilder) -> CallBega
 
 
 def _ended(result: ToolResult, builder: LedgerBuilder) -> CallEnded:
-    """An answer to a call that nobody knows is still an answer."""
+    """Return the event of a result. A result without a known call is still an event."""
     name = sendable(result.call)[:_ID_CHARS]
     call = builder.pending.items.get(name)
     builder.pending.drop(name)

@@ -1,4 +1,4 @@
-"""Which files a call is about to touch, and which of it came true."""
+"""The files that a call is about to touch, and those that its result confirms."""
 
 import re
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ _COMMAND_CHARS = 2_000
 
 @lru_cache(maxsize=256)
 def tool_of(name: str) -> str:
-    """A tool's name without its server, squeezed."""
+    """Return a tool's name without its server, squeezed."""
     return squeeze(_SERVER.split(name)[-1])
 
 
 def command_of(call: ToolCall, fields: CallArguments) -> str:
-    """The shell command of a call, whoever's shell tool it is; empty if it is none."""
+    """Return the shell command of a call to any shell tool; empty if the call is none."""
     if kind_of(call) in ("editor", "edit", "write", "read", "patch", "search", "list"):
         return ""
     keys = COMMAND if kind_of(call) == "shell" else ("command", "cmd")
@@ -40,7 +40,7 @@ def command_of(call: ToolCall, fields: CallArguments) -> str:
 
 
 def touched_files(call: ToolCall, command: str) -> tuple[LedgerFile, ...]:
-    """The files that a call reads or changes, if all goes well. Listings touch none."""
+    """Return the files that a call reads or changes if it succeeds. Listings touch none."""
     gone = frozenset(_deleted(call, command))
     found = dict[str, LedgerFile]()
     for access in accesses(call):
@@ -56,7 +56,7 @@ def touched_files(call: ToolCall, command: str) -> tuple[LedgerFile, ...]:
 
 
 def confirmed_files(files: tuple[LedgerFile, ...], result: ToolResult) -> tuple[LedgerFile, ...]:
-    """What of it the result shows to have happened: nothing if it failed, the lines that really came if they can be told."""
+    """Return the files that the result confirms: none if the call failed, and the lines that were shown if the result tells."""
     if not files:
         return ()
     first, *rest = files

@@ -1,4 +1,4 @@
-"""What the ledger holds: one small frozen value an item, each with where it came from, when it was last used and how often."""
+"""Items of the ledger: small frozen values, each with its source, the time of its last use and the number of uses."""
 
 from typing import Literal, TypeAlias
 
@@ -13,46 +13,46 @@ QuoteAuthor: TypeAlias = Literal["user", "operator"]
 
 
 class LedgerItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Shared by all items. An extractor leaves these three alone; the ledger fills them in."""
+    """Fields of all items. Extractors leave these three alone; the ledger fills them in."""
 
     ref: str = ""
     """The entry that it was last seen in."""
     seq: int = 0
     """The place of that entry in the session."""
     uses: int = 1
-    """In how many events it was seen."""
+    """Number of events in which it was seen."""
 
 
 class LedgerFile(LedgerItem, frozen=True):
     path: str
     change: FileChange = ""
-    """What was last done to it; empty if it was only read."""
+    """The last change; empty if the file was only read."""
     spans: tuple[LineSpan, ...] = ()
-    """The lines that were read since it last changed; none if that cannot be told."""
+    """The lines that were read since the last change; none if they are not known."""
 
 
 class LedgerCommand(LedgerItem, frozen=True):
     text: str
-    """Without what only trims its output, so that two runs of one command are one item."""
+    """The command without filters that only trim its output, so that two runs of one command are one item."""
     outcome: CommandOutcome
     exit: int | None = None
     error: str = ""
-    """The line that says what went wrong."""
+    """The line that reports the error."""
     handle: str = ""
-    """What a command that still runs is addressed by."""
+    """The id of a command that still runs."""
 
 
 class LedgerFailure(LedgerItem, frozen=True):
-    """Something that went wrong and is open until `Passed` names it."""
+    """A failure, open until a `CheckPassed` names it."""
 
     name: str
-    """The test's id, or what was tried."""
+    """The test's id, or the act that failed."""
     line: str = ""
-    """What it said."""
+    """The error message."""
     command: str = ""
-    """The command that showed it, as its `Command.text`."""
+    """The command that showed it, as its `LedgerCommand.text`."""
     resolved: str = ""
-    """Where it was seen passing."""
+    """The entry in which it was seen passing."""
 
 
 class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -72,26 +72,27 @@ class Quote(LedgerItem, frozen=True):
     text: str
     why: QuoteKind = "said"
     whole: bool = True
-    """Whether this is all that was said in that message."""
+    """Whether the quote is the whole message."""
     about: str = ""
     """The question that it answers."""
     by: QuoteAuthor = "user"
-    """Who said it; the operator speaks in system messages and in the files that a harness hands over as instructions."""
+    """The speaker; the operator speaks in system messages and in the files that a harness hands over as instructions."""
 
 
 class LedgerQuestion(LedgerItem, frozen=True):
-    """What the model asked; gone as soon as somebody answers."""
+    """A question of the model; removed as soon as the user answers."""
 
     text: str
 
 
 class LedgerName(LedgerItem, frozen=True, array_like=True, gc=False):
-    """An identifier: a path, a dotted name, an id, a hash, a URL, a number with its label. Many: written without field names."""
+    """An identifier: a path, a dotted name, an id, a hash, a URL, a number with its label. Encoded without field names,
+    because there are many."""
 
     value: str
     label: str = ""
     acts: int = 0
-    """In how many calls the model itself used it: what it used, it uses again."""
+    """Number of calls in which the model itself used it: a used name is likely to be used again."""
 
 
 class Child(LedgerItem, frozen=True):
@@ -102,7 +103,7 @@ class Child(LedgerItem, frozen=True):
 
 
 class LedgerNote(LedgerItem, frozen=True):
-    """Whatever an extractor of one's own wants carried; the newest of a section and key stands."""
+    """A text of a host's own extractor; the newest of a section and key is kept."""
 
     section: str
     key: str
@@ -110,7 +111,7 @@ class LedgerNote(LedgerItem, frozen=True):
 
 
 class PendingCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A call whose result has not come: what extractors need of it when it does."""
+    """A call without a result yet, with the data that extractors need when the result comes."""
 
     id: str
     name: str
@@ -122,7 +123,7 @@ class PendingCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The state of a session so far. See `foveal.summary.ledger` for what may be done with it."""
+    """The facts of a session up to now. `foveal.summary.ledger` has the functions on it."""
 
     files: tuple[LedgerFile, ...] = ()
     commands: tuple[LedgerCommand, ...] = ()

@@ -1,4 +1,4 @@
-"""How a call ended, read from what it returned: exit codes, the line that says what went wrong, the same command again."""
+"""The outcome of a call, read from its result: exit code, error line, and whether it repeats an earlier command."""
 
 import re
 from functools import lru_cache
@@ -9,7 +9,7 @@ from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.signals import alarms
 
 CONTINUES = frozenset(("writestdin", "bashoutput", "readoutput", "taskoutput", "wait"))
-"""Tools that look after a command that went on in the background."""
+"""Tools that follow a command in the background."""
 
 _EXIT = re.compile(r"\bexit(?:ed with)?(?: code| status|_code)?\"?[:= ]{1,2}(?:code |status )?(\d{1,3})\b")
 _HEAD, _TAIL = 400, 160
@@ -31,7 +31,7 @@ _SUMMED_UP = lazy_pattern(
     r"|^test result: FAILED|^FAILED \((?:failures|errors)=|^FAIL(?:$|[\t ])|^Tests run: \d{1,7}, Failures: (?!0, Errors: 0\b)",
     re.MULTILINE,
 )
-"""How test runners say at the end that something failed."""
+"""Phrases by which test runners report failures at the end."""
 _SUM_CHARS = 1_500
 _ERROR_CHARS, _LOOKED_CHARS = 240, 30_000
 _SPACES = re.compile(r"[ \t\r\n]+")
@@ -39,7 +39,7 @@ _LOOKS = lazy_pattern(
     r"(?:cd \S{1,300} && )?(?:(?:ls|cat|nl|head|tail|sed -n|rg|grep|find|fd|wc|pwd|which|tree|stat|file|sleep|echo)\b"
     r"|git (?:--no-pager )?(?:status|log|diff|show|branch|rev-parse|blame|ls-files)\b)[^>&;]*\Z"
 )
-"""Commands that only look: what they showed is in the files and the names."""
+"""Commands that only look: their output is recorded by the files and the names."""
 _TRIM = lazy_pattern(
     r" ?(?:\| ?(?:tail|head|less|cat)(?: [-+\w]{1,12}){0,3}"
     r"|\| ?grep [^|&;]{0,80}(?:error|fail|warn|pass)[^|&;]{0,80}"
@@ -51,7 +51,7 @@ _COMMAND_CHARS = 300
 
 
 def exit_code(text: str) -> int | None:
-    """The exit code that a harness states before or after the output."""
+    """Return the exit code that a harness states before or after the output."""
     found = _EXIT.search(text[:_HEAD].lower()) or _EXIT.search(text[-_TAIL:].lower())
     return int(found[1]) if found else None
 
@@ -76,7 +76,7 @@ def handle_of(text: str) -> str:
 
 
 def error_line(text: str) -> str:
-    """The first of the lines that announce trouble loudest; the first line of all if none does."""
+    """Return the first of the lines that announce the worst trouble; the first line of all if none does."""
     shown = text if len(text) <= _LOOKED_CHARS else text[: _LOOKED_CHARS // 2] + "\n" + text[-_LOOKED_CHARS // 2 :]
     lines = [line.strip() for line in shown.split("\n")]
     lines = [line for line in lines if len(line) > 3 and not _BOILERPLATE().search(line, 0, 80)]
@@ -87,7 +87,7 @@ def error_line(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def comparable_command(command: str) -> str:
-    """The command on one line, without what only trims its output: so that a run is known as a run of the same command."""
+    """Return the command on one line, without filters that only trim its output, so that repeated runs are recognised."""
     line = _SPACES.sub(" ", command[: _COMMAND_CHARS * 2]).strip()
     while found := _TRIM().search(line):
         line = line[: found.start()]
@@ -95,12 +95,12 @@ def comparable_command(command: str) -> str:
 
 
 def is_read_only(event: CallEnded) -> bool:
-    """Whether a command changes and tests nothing."""
+    """Return whether a command changes and tests nothing."""
     if event.asked:
         return not any(file.change for file in event.asked)
     return _LOOKS().match(comparable_command(event.command)) is not None
 
 
 def is_piped(command: str) -> bool:
-    """Whether the exit code may be another program's."""
+    """Return whether the exit code may be another program's."""
     return _PIPED.search(command) is not None and "pipefail" not in command

@@ -1,4 +1,4 @@
-"""One extractor a family. A new one is a file and a line here."""
+"""The extractors, one a family of facts. A new one is a file and a line here."""
 
 from foveal.summary.ledger.events import Extractor
 from foveal.summary.ledger.extractors.children import children

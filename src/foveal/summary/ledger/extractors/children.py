@@ -1,4 +1,4 @@
-"""Sub-agents and background tasks that still run: forgotten, they are started again."""
+"""Extractor of sub-agents and background tasks that still run: a forgotten one is started again."""
 
 import re
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def children(event: LedgerEvent) -> Iterator[Child | TaskFinished]:
             text, 0, _LOOKED_CHARS
         ):
             for given in (cast("object", fields[key]) for key in _TARGETS if fields.get(key)):
-                # Of several that are waited for, those are over that the answer names.
+                # Of several awaited tasks, only those are over that the answer names.
                 several = cast("list[object]", given) if isinstance(given, list) else [str(given)]
                 yield from (
                     TaskFinished(str(one)) for one in several if not isinstance(given, list) or str(one) in text

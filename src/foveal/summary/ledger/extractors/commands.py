@@ -1,4 +1,4 @@
-"""Commands and how they ended."""
+"""Extractor of commands and their outcomes."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,8 @@ _HANDLE = ("sessionid", "bashid", "shellid", "taskid", "cellid", "id")
 
 
 def commands(event: LedgerEvent) -> Iterator[Fact]:
-    """A command that only looks is no news: what it showed is listed with the files and the names."""
+    """Yield commands with their outcomes. Commands that only look are left out: their output is recorded by the files and
+    the names."""
     if not isinstance(event, CallEnded):
         return
     if event.command:

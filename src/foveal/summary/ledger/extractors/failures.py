@@ -1,4 +1,4 @@
-"""Failing tests and errors, and the evidence that they are over.
+"""Extractor of failing tests and errors, and of the evidence that they are over.
 
 Evidence is a later run that names the test as passing, or a later run of the same command that passes as a whole.
 """
@@ -43,9 +43,9 @@ _GOOD = lazy_pattern(
     re.MULTILINE | re.IGNORECASE,
 )
 _MOST = 40
-"""Tests of one run: more than these fail for one reason."""
+"""Most tests of one run: more than these fail for one reason."""
 _LOOKED_CHARS, _LAST_CHARS = 60_000, 1_500
-"""Runners sum up at the end."""
+"""Characters searched, and characters at the end in which runners sum up."""
 
 
 def failures(event: LedgerEvent) -> Iterator[LedgerFailure | CheckPassed]:
@@ -81,7 +81,7 @@ def _of_command(event: CallEnded) -> Iterator[LedgerFailure | CheckPassed]:
 
 
 def _failing(text: str) -> dict[str, str]:
-    """What failed, and what was said of it. The errors of a compiler are one failure a file."""
+    """Return the failing tests with their messages. The errors of a compiler are one failure a file."""
     failed: dict[str, str] = {}
     for found in _FAILED().finditer(text):
         named = found.groupdict()

@@ -1,7 +1,7 @@
-"""Identifiers: what the model would have to look up again if it forgot it.
+"""Extractor of identifiers that the model would have to look up again if it forgot them.
 
-Taken from calls (what the model used, it uses again), from what users and the model said, and from results: of a long result
-only the head, the tail and the lines that announce trouble are looked at.
+They are taken from calls (a used name is likely to be used again), from the words of users and the model, and from results.
+Of a long result only the head, the tail and the lines that announce trouble are searched.
 """
 
 import re
@@ -29,7 +29,7 @@ _DEEPEST = 8
 def names(event: LedgerEvent) -> Iterator[NamesSeen]:
     match event:
         case CallBegan(fields=fields, arguments=arguments):
-            # As they were written: arguments that are one text of `key: value` lines have lost values as fields.
+            # From the raw arguments: if they are one text of `key: value` lines, their fields have lost values.
             given = json_object(arguments)
             found = dict.fromkeys(
                 identifiers_in(_sample(arguments if given is None else "\n".join(_strings(given, 0)))), ""
@@ -48,7 +48,7 @@ def names(event: LedgerEvent) -> Iterator[NamesSeen]:
 
 
 def _labelled(text: str) -> Iterator[tuple[str, str]]:
-    """Values with digits in them that stand after a label: `order_id: 4711`, `issue #12`."""
+    """Yield values with digits in them that follow a label: `order_id: 4711`, `issue #12`."""
     for found in _VALUE.finditer(text):
         at = found.start()
         before = text[max(0, at - _LABEL_CHARS) : at]
@@ -60,7 +60,7 @@ def _labelled(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _sample(text: str) -> str:
-    """All of a text, or its head, its tail and the first lines between that announce trouble: plain searches are fast."""
+    """Return the text, or of a long one the head, the tail and the first lines between that announce trouble."""
     if len(text) <= _HEAD + _TAIL:
         return text
     return "\n".join((text[:_HEAD], *_alarming(text, _HEAD, len(text) - _TAIL), text[-_TAIL:]))

@@ -1,4 +1,4 @@
-"""What the user said, in the user's own words: the first request, rules and corrections, decisions, short messages whole."""
+"""Extractor of the user's own words: the first request, rules and corrections, decisions, short messages whole."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _SENTENCE = lazy_pattern(r"[^\n.!?。！？]++(?:[.!?。！？]++(?![\s\"')\]]|\
 _ANSWER = re.compile(r"\"=\"((?:[^\"\\]|\\.){1,400})\"")
 _WHOLE, _REQUEST, _PIECE, _MOST_PIECES = 400, 1_200, 300, 8
 _LOOKED_CHARS = 12_000
-"""A longer message is a document; what is asked stands before it or after it."""
+"""A longer message is a document; the request is before it or after it."""
 
 
 def quotes(event: LedgerEvent) -> Iterator[Quote | QuestionAnswered]:
@@ -49,12 +49,12 @@ def quotes(event: LedgerEvent) -> Iterator[Quote | QuestionAnswered]:
 
 
 def _is_template(_tag: str) -> bool:
-    """What stands in a tag before the user's words is a document, whoever put it there."""
+    """Accept every tag: a text in a tag before the user's words is a document, of any origin."""
     return True
 
 
 def _orders(text: str) -> Iterator[Quote]:
-    """What the operator or the project's own instructions say stands from then on: all of it is a rule."""
+    """Yield the text of the operator or of the project's instructions, all of it as rules."""
     yield Quote(text=text[:_REQUEST], why="rule", whole=len(text) <= _REQUEST, by="operator")
     yield from (Quote(text=piece, why="rule", whole=False, by="operator") for piece in _rules(text[_REQUEST:]))
 
@@ -68,7 +68,7 @@ def _quotes(text: str) -> Iterator[Quote]:
 
 
 def _rules(rest: str) -> list[str]:
-    """The first sentences with a cue, as they stand there."""
+    """Return the first sentences with a cue, verbatim."""
     if len(rest) > _LOOKED_CHARS:
         rest = rest[: _LOOKED_CHARS // 2] + "\n" + rest[-_LOOKED_CHARS // 2 :]
     pieces = (piece.strip() for piece in _SENTENCE().findall(rest))

@@ -1,4 +1,4 @@
-"""Todo lists and plans: the newest list stands, exactly as the model wrote it."""
+"""Extractor of todo lists and plans: the newest list is kept, exactly as the model wrote it."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _PLAN_CHARS = 1_200
 
 
 def todos(event: LedgerEvent) -> Iterator[TodoList | TodoChange | LedgerPlan]:
-    """A list counts as the call begins: arguments are whole then, and a list has nothing to wait for."""
+    """Yield lists as the call begins: the arguments are whole then, and a list has nothing to wait for."""
     match event:
         case CallBegan(tool=tool, fields=fields) if tool in _WRITES:
             if items := _items(next((fields[key] for key in _LIST if key in fields), None)):
@@ -66,7 +66,7 @@ def _item(given: object) -> Todo | None:
 
 
 def _first(fields: Any, keys: tuple[str, ...]) -> str:
-    """The first of these that has a value, as text."""
+    """Return the first of these fields that has a value, as text."""
     values = (fields.get(key) for key in keys)
     return next(
         (str(one) for one in values if isinstance(one, str | int) and not isinstance(one, bool) and one != ""), ""
