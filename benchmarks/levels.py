@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from foveal.models.counters import counter_for
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.choose import LEVELS, trim
 from foveal.text.shorten.head_tail import head_tail
 from foveal.text.shorten.outline import outline
@@ -45,7 +45,7 @@ def seconds(run: Callable[[], object], repeats: int) -> float:
 
 def speed(size: int, repeats: int) -> None:
     count = counter_for("gpt-5").counter.count
-    room = Room(1_000, count, REF)
+    room = Allowance(1_000, count, REF)
     print(f"| input, {size / 1e6:g} MB | level | MB/s | time(2n)/time(n) | outline MB/s |\n|---|---|---|---|---|")
     for name, (make, hint) in INPUTS.items():
         once, twice = make(size), make(2 * size)
@@ -70,7 +70,7 @@ def fuzz(texts: int, seed: int) -> int:
         if number and number % 100_000 == 0:
             print(f"{number:,} texts so far", flush=True)
         text, count = random_text(rng), rng.choice(list(room_of.values()))
-        room = Room(
+        room = Allowance(
             rng.randint(1, 500),
             count,
             REF,
@@ -173,7 +173,7 @@ def measure(
 ) -> None:
     plain = head_tail(case.text, tokens, count, REF) or ""
     trimmed = {
-        name: trim(case.text, case.hint, Room(tokens, count, REF, focus))
+        name: trim(case.text, case.hint, Allowance(tokens, count, REF, focus))
         for name, focus in (("", frozenset[str]()), ("before", case.before), ("since", case.since))
     }
     texts = {name: found[1] if found else "" for name, found in trimmed.items()}

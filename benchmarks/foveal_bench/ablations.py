@@ -23,8 +23,8 @@ from foveal.session.policy import (
 )
 from foveal.summary import ledger
 from foveal.summary.compose import compose
-from foveal.summary.relevance import Standard
-from foveal.summary.state import decode
+from foveal.summary.relevance import LineSelection
+from foveal.summary.state import decode_summary
 from foveal.values.entry import Fold, FoldItem, RangeFold
 from foveal.values.shown import Atom
 
@@ -73,11 +73,11 @@ class _LinesOnly(Summarise, frozen=True):
         if not made:
             return ()
         *lines, fold = made
-        bare = msgspec.structs.replace(decode(fold.state), ledger=ledger.EMPTY)
+        bare = msgspec.structs.replace(decode_summary(fold.state), ledger=ledger.EMPTY)
         beside = shown_beside(scene.view, Fold((fold,), "", 0, 0, 0))
-        standard = Standard(self.score, self.weights, scene.least)
+        selection = LineSelection(self.score, self.weights, scene.least)
         text = compose(
-            bare, tokens=fold.tokens, count=scene.count, shown=beside, fetched=scene.fetched, standard=standard
+            bare, tokens=fold.tokens, count=scene.count, shown=beside, fetched=scene.fetched, selection=selection
         )
         fold = msgspec.structs.replace(fold, text=text, tokens=scene.count(text))
         return *lines, fold

@@ -24,13 +24,13 @@ from foveal.session.model_setup import MessageLimits, ModelSetup
 from foveal.session.policy import Policy
 from foveal.session.rebuild import view_of
 from foveal.stores.rows import branch
-from foveal.summary import compose, state, written
+from foveal.summary import compose, prose, state
 from foveal.summary.accept import Accepted
 from foveal.summary.ledger import EXTRACTORS
-from foveal.summary.ledger.builder import Book
-from foveal.summary.ledger.events import Ended, SpokenWords
-from foveal.summary.ledger.extractors.words import words
-from foveal.summary.ledger.updating import update
+from foveal.summary.ledger.builder import LedgerBuilder
+from foveal.summary.ledger.events import CallEnded, SpokenWords
+from foveal.summary.ledger.extraction import update
+from foveal.summary.ledger.extractors.quotes import quotes
 from foveal.text.stand_in import replace_part
 from foveal.values.budget import Budget
 from foveal.values.entry import Fold, RangeFold, ToolResult
@@ -108,7 +108,7 @@ def ignores_pins() -> AbstractContextManager[Any]:
 
 def closes_nothing() -> AbstractContextManager[Any]:
     """Evidence that a failure is over is not looked at."""
-    return patch.object(Book, "_passed", lambda _self, _passed: None)
+    return patch.object(LedgerBuilder, "_passed", lambda _self, _passed: None)
 
 
 def fails_with_its_summariser() -> AbstractContextManager[Any]:
@@ -121,7 +121,7 @@ def fails_with_its_summariser() -> AbstractContextManager[Any]:
 
 
 def gives_everything_to_read() -> AbstractContextManager[Any]:
-    return patch.object(written, "TRANSCRIPT_TOKENS", 10_000_000)
+    return patch.object(prose, "TRANSCRIPT_TOKENS", 10_000_000)
 
 
 def keeps_giants_in_the_log() -> AbstractContextManager[Any]:
@@ -261,7 +261,7 @@ def accepts_anything() -> AbstractContextManager[Any]:
 
 def forgets_what_it_knew() -> AbstractContextManager[Any]:
     """Each summary is made from what is newly covered, and from nothing that the one before knew."""
-    return patch("foveal.fit.stages.summary_folds.decode", lambda _state: state.Summary())
+    return patch("foveal.fit.stages.summary_folds.decode_summary", lambda _state: state.Summary())
 
 
 def counts_no_images() -> AbstractContextManager[Any]:
@@ -316,16 +316,16 @@ def believes_every_harness() -> AbstractContextManager[Any]:
 
 
 def shows_lines_as_they_are() -> AbstractContextManager[Any]:
-    return patch("foveal.summary.relevance.rendering.quoted", lambda row: row)
+    return patch("foveal.summary.relevance.render.quoted", lambda row: row)
 
 
 def quotes_everybody() -> AbstractContextManager[Any]:
     """What tools say is taken for words of the user."""
 
     def heard(event: Any) -> Iterator[Any]:
-        yield from words(SpokenWords("user", event.text, is_last=True) if isinstance(event, Ended) else event)
+        yield from quotes(SpokenWords("user", event.text, is_last=True) if isinstance(event, CallEnded) else event)
 
-    return patch.object(update, "__defaults__", ((heard, *(one for one in EXTRACTORS if one is not words)),))
+    return patch.object(update, "__defaults__", ((heard, *(one for one in EXTRACTORS if one is not quotes)),))
 
 
 def tells_nobody() -> AbstractContextManager[Any]:

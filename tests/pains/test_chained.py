@@ -13,7 +13,7 @@ import pytest
 
 from foveal.analysis.recordings import Recording, read
 from foveal.summary.ledger import LedgerStep
-from foveal.summary.relevance import Digest, update
+from foveal.summary.relevance import RelevanceState, update
 from foveal.values.entry import Message, assistant, result, user
 
 from .chains import run
@@ -78,7 +78,7 @@ def test_an_older_message_may_be_covered_later() -> None:
     for distance in range(1, 64):
         newer = LedgerStep("a", assistant("look at lib/alpha.py and the rows of it"), 1_000)
         older = LedgerStep("b", user("an older word about lib/beta.py and its rows"), 1_000 - distance)
-        assert update(update(Digest(), [newer]), [older]).lines
+        assert update(update(RelevanceState(), [newer]), [older]).lines
 
 
 LONG, LIMIT_OF_LONG = 800, 8_000

@@ -7,7 +7,7 @@ import pytest
 
 from foveal.session.policy import Policy, Summarise, policy_from
 from foveal.session.policy_file import MOST_BYTES, read_policy, read_weights
-from foveal.summary.relevance.scoring import shipped
+from foveal.summary.relevance.score import shipped_weights
 from foveal.summary.relevance.weights import Tree, Weights
 from foveal.values.errors import BadPolicy
 
@@ -40,9 +40,9 @@ def test_one_line_is_enough_for_all_stages(tmp_path, weights):
     read = policy(tmp_path, 'weights = "mine.json"\n')
     assert {stage.weights for stage in read.stages if isinstance(stage, Summarise)} == {weights}
     assert [type(stage) for stage in read.stages] == [type(stage) for stage in Policy().stages]
-    (tmp_path / "package.json").write_bytes(shipped().to_json())
+    (tmp_path / "package.json").write_bytes(shipped_weights().to_json())
     own = policy(tmp_path, f'weights = "mine.json"\n{STAGE}weights = "package.json"\n{STAGE}')
-    assert [stage.weights for stage in own.stages] == [shipped(), weights]
+    assert [stage.weights for stage in own.stages] == [shipped_weights(), weights]
 
 
 def test_weights_are_read_in_yaml_as_well(tmp_path, weights):

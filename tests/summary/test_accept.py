@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.summary import wording
+from foveal.summary import answer_checks
 from foveal.summary.accept import RULES, Accepted, Refused, accept, frame_tags, unwrapped
 from foveal.summary.question import Question, mark_of, system_of
 
@@ -349,4 +349,4 @@ def test_rules_are_linear_on_hostile_answers(unit):
     text = unit * (2_000_000 // len(unit))
     assert isinstance(judge(text), Refused)
     assert isinstance(judge(f"{GOOD}\n{text}"), Refused)
-    assert wording.copied(text, text) >= 0
+    assert answer_checks.copied(text, text) >= 0

@@ -7,10 +7,10 @@ import foveal
 from foveal.analysis.inspect.stored_session import recorded_setup
 from foveal.session.rebuild import prompt_at, setup_at
 from foveal.stores.port import Store
-from foveal.summary.relevance import Standard
+from foveal.summary.prose import summary_in, with_prose
+from foveal.summary.relevance import LineSelection
 from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES
 from foveal.summary.relevance.weights import Tree, Weights
-from foveal.summary.written import summary_in, with_prose
 from foveal.values.entry import Fold, RangeFold
 
 AGE = 40.5
@@ -63,11 +63,11 @@ def test_prose_leaves_the_choice_to_the_same_score(options: dict[str, object]) -
     """Lines are chosen again beside it, by what the policy says."""
     session, fold = folded(**options)
     counted = {"count": len, "shown": ()}
-    standard = Standard(**options)  # type: ignore[arg-type]
-    written = with_prose(fold, PROSE, "me", **counted, standard=standard)  # type: ignore[arg-type]
+    selection = LineSelection(**options)  # type: ignore[arg-type]
+    written = with_prose(fold, PROSE, "me", **counted, selection=selection)  # type: ignore[arg-type]
     by_package = with_prose(fold, PROSE, "me", **counted)  # type: ignore[arg-type]
     assert text_of(written) != text_of(by_package)
-    assert session._scribe._with_prose.keywords == {"standard": standard}
+    assert session._scribe._with_prose.keywords == {"selection": selection}
 
 
 def test_the_log_holds_the_hash_and_a_past_prompt_needs_no_more() -> None:
@@ -98,6 +98,6 @@ def test_a_fold_is_replaced_not_changed() -> None:
     """The fold that code wrote is as it was."""
     _, fold = folded(weights=OLD)
     before = msgspec.json.encode(fold)
-    with_prose(fold, PROSE, "me", count=len, shown=(), standard=Standard(weights=OLD))
+    with_prose(fold, PROSE, "me", count=len, shown=(), selection=LineSelection(weights=OLD))
     assert msgspec.json.encode(fold) == before
     assert any(isinstance(item, RangeFold) for item in fold.items)

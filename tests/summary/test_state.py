@@ -4,7 +4,7 @@ import pytest
 
 from foveal.summary import ledger
 from foveal.summary.ledger import LedgerStep
-from foveal.summary.state import Summary, SummaryCoverage, decode, encode, extend, step
+from foveal.summary.state import Summary, SummaryCoverage, decode_summary, encode_summary, extend, step
 from foveal.values.entry import Message, Opaque, Text, Thinking, ToolCall, ToolResult, user
 
 
@@ -22,32 +22,14 @@ def test_a_summary_comes_back_as_it_was() -> None:
     """Written and read, with its ledger, lines and prose."""
     summary = extend(Summary(prose="## Goal\nx", author="me"), [*ran(1), *ran(2)], SummaryCoverage(4, 90, "a1..b2"))
     assert summary.ledger != ledger.EMPTY
-    assert summary.digest.lines
-    state = encode(summary)
-    push_out()
-    assert decode(state) == summary
-
-
-def push_out() -> None:
-    """Write other states, so that those before are no longer at hand."""
-    for number in range(8):
-        encode(Summary(now=number))
-
-
-def test_the_state_that_was_written_last_is_not_read_again() -> None:
-    """At the next fold the summary is at hand; of older ones none is held on to."""
-    summary = extend(Summary(), ran(1), SummaryCoverage(2, 40, "a1..b1"))
-    state = encode(summary)
-    assert decode(state) is summary
-    push_out()
-    assert decode(state) is not summary
-    assert decode(state) is decode(state)
+    assert summary.relevance.lines
+    assert decode_summary(encode_summary(summary)) == summary
 
 
 @pytest.mark.parametrize("state", ["", "{", "[]", '{"ledger": 5}', '{"now": "late"}', "\ud800"])
 def test_a_state_of_another_shape_is_a_new_summary(state: str) -> None:
     """Written by a newer or older version, or damaged: it is made again from the log, and nothing fails."""
-    assert decode(state) == Summary()
+    assert decode_summary(state) == Summary()
 
 
 def test_steps_one_by_one_name_the_same_files() -> None:
@@ -82,4 +64,4 @@ def test_thinking_and_opaque_parts_are_nobodys_to_repeat() -> None:
 def test_text_that_cannot_be_sent_is_made_sendable() -> None:
     """A lone surrogate must not stop a summary from being written."""
     summary = extend(Summary(), [step("a", user("the file is src/\ud800x.py and no other"), 1)], SummaryCoverage(1))
-    assert encode(summary).encode()
+    assert encode_summary(summary).encode()

@@ -5,7 +5,7 @@ import pytest
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, Asks, Player
 from foveal.testing.strategies import ODD_IDS, tiny_png
-from foveal.text.repair import json_object, normal
+from foveal.text.repair import json_object, repair_part
 from foveal.values.entry import (
     Fold,
     Image,
@@ -29,7 +29,7 @@ def test_arguments_nested_too_deeply_are_sent_as_text(levels: int, *, is_read: b
     """How deep is too deep does not depend on how deep the caller's stack is."""
     text = '{"a":' * levels + "1" + "}" * levels
     assert (json_object(text) is not None) == is_read
-    mended, wrong = normal(ToolCall("c", "read", text))
+    mended, wrong = repair_part(ToolCall("c", "read", text))
     assert isinstance(mended, ToolCall)
     assert json_object(mended.arguments) is not None
     assert bool(wrong) != is_read

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from foveal.testing.builders import open_session
-from foveal.text.user_words import spoken
+from foveal.text.user_words import user_words
 from foveal.values.entry import Image, user
 
 INJECTED = [
@@ -25,7 +25,7 @@ INJECTED = [
 @pytest.mark.parametrize("text", INJECTED)
 def test_a_message_of_frames_alone_says_nothing(text: str) -> None:
     """Whichever harness it comes from."""
-    assert spoken(text) == ""
+    assert user_words(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_message_of_frames_alone_says_nothing(text: str) -> None:
 )
 def test_words_among_frames_are_found(text: str) -> None:
     """Before, after and between them, and as the arguments of a command."""
-    assert spoken(text) == "Port it."
+    assert user_words(text) == "Port it."
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ def test_words_among_frames_are_found(text: str) -> None:
 )
 def test_markup_of_the_users_own_is_the_users_word(text: str) -> None:
     """A request that is wrapped in a tag is still the request."""
-    assert spoken(text) == text
+    assert user_words(text) == text
 
 
 @given(st.text(st.characters(exclude_characters="<[#-BCT")))
 @example("\ud800 \x00")
 def test_plain_words_stay_as_they_are(text: str) -> None:
     """But for blanks around them."""
-    assert spoken(text) == text.strip()
+    assert user_words(text) == text.strip()
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_plain_words_stay_as_they_are(text: str) -> None:
 def test_hostile_texts_take_linear_time(piece: str) -> None:
     """Megabytes of frames, open, closed or neither; the test's own time limit is the judge."""
     text = piece * (3_000_000 // len(piece))
-    assert len(spoken(text)) <= len(text)
-    assert len(spoken(f"x{text}")) <= len(text) + 1
+    assert len(user_words(text)) <= len(text)
+    assert len(user_words(f"x{text}")) <= len(text) + 1
 
 
 @pytest.mark.parametrize("text", INJECTED)

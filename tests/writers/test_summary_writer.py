@@ -11,9 +11,9 @@ from foveal.models.counters import encoding
 from foveal.session.policy import Compact
 from foveal.summary.compose import compose
 from foveal.summary.ledger import LedgerStep
+from foveal.summary.prose import summary_in
 from foveal.summary.question import Question
-from foveal.summary.state import Summary, SummaryCoverage, encode, extend, step
-from foveal.summary.written import summary_in
+from foveal.summary.state import Summary, SummaryCoverage, encode_summary, extend, step
 from foveal.values.entry import Fold, Message, PartFold, RangeFold, Text, ToolCall, ToolResult
 from foveal.values.errors import BadPolicy, SummaryFailed
 from foveal.values.events import CompactionEnded, CompactionStarted, Event, SummaryRefused, tell
@@ -51,7 +51,7 @@ def planned(steps: Sequence[LedgerStep]) -> Fold:
     """What a policy hands over: a fold whose summary code has written."""
     summary = extend(Summary(), steps, SummaryCoverage(len(steps), 4_000, "a..b"))
     text = compose(summary, tokens=1_200, count=count)
-    item = RangeFold("a", "b", "summary", text, count(text), "summarise", "because", state=encode(summary))
+    item = RangeFold("a", "b", "summary", text, count(text), "summarise", "because", state=encode_summary(summary))
     return Fold((item,), "too much", 5_000, 1_500, 1_400)
 
 

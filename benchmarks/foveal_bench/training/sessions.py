@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from foveal.summary.ledger.events import LedgerStep
-from foveal.summary.relevance.names import names
-from foveal.summary.relevance.reading import KnownCall, blocks, called, candidates
+from foveal.summary.relevance.source_texts import KnownCall, candidate_lines, known_call, source_texts
+from foveal.text.names import line_names
 from foveal.values.entry import Message, Text, Thinking, ToolCall, ToolResult
 
 FAR = 12
@@ -30,7 +30,7 @@ class TrainingSession:
 
     def __init__(self, id_: str, messages: Sequence[Message]) -> None:
         self.id, self.messages = id_, messages
-        self.tokens = [int(len(text_of(message)) / CHARS_PER_TOKEN) + MESSAGE_TOKENS for message in messages]
+        self.tokens = [int(len(message_text(message)) / CHARS_PER_TOKEN) + MESSAGE_TOKENS for message in messages]
         self.places: dict[str, list[int]] = {}
         """The messages that hold each name and each line, in order."""
         self._used: list[set[str]] = []
@@ -54,12 +54,12 @@ def _held(messages: Sequence[Message]) -> Iterator[tuple[set[str], set[str]]]:
     """The names and lines of each message, and those of them that the agent wrote in a call."""
     calls: dict[str, KnownCall] = {}
     for number, message in enumerate(messages):
-        calls.update({part.id: called(part) for part in message.parts if isinstance(part, ToolCall)})
+        calls.update({part.id: known_call(part) for part in message.parts if isinstance(part, ToolCall)})
         found, used = set[str](), set[str]()
-        for block, text, first in blocks(LedgerStep("", message, number), calls):
+        for block, text, first in source_texts(LedgerStep("", message, number), calls):
             held = set[str]()
-            for candidate in candidates(text, first):
-                held.update(names(candidate.text))
+            for candidate in candidate_lines(text, first):
+                held.update(line_names(candidate.text))
                 if len(line := candidate.text.strip()) >= LEAST_LINE:
                     held.add(line)
             found |= held
@@ -74,7 +74,7 @@ def common(sessions: Iterable[TrainingSession], most: float) -> frozenset[str]:
     return frozenset(one for one, count in held_in.items() if count > most)
 
 
-def text_of(message: Message) -> str:
+def message_text(message: Message) -> str:
     """All that is said in a message, its calls as they were written."""
     return "\n".join(text for part in message.parts for text in _texts(part))
 

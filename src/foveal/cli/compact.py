@@ -19,7 +19,7 @@ from foveal.session.rebuild import setup_at
 from foveal.session.session import Session
 from foveal.stores import open_store
 from foveal.stores.port import Store
-from foveal.summary.written import summary_in
+from foveal.summary.prose import summary_in
 from foveal.values.entry import Fold, PartFold
 from foveal.values.errors import BadInput, BadPolicy, SessionHeld
 from foveal.values.events import CompactionEnded, Event, Pressure, SummaryRefused

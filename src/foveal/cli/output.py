@@ -12,7 +12,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
-from foveal.text.visible import visible
+from foveal.text.display import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,19 +12,13 @@ from typing import TypeAlias
 
 import msgspec
 
-from foveal.text.shorten.cut import boundary
+from foveal.text.display import LINE_CHARS, one_line
 from foveal.values.errors import BadInput, BadPolicy
 
 Value: TypeAlias = str | int
 
 _PIECE = re.compile(r"\{\{|\}\}|\{([a-z_][a-z0-9_]{0,63})\}|[{}]")
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,63}\Z")
-
-# White space, controls, line and direction marks, and what has no width: a name must not begin a line of its own.
-_NOT_PLAIN = re.compile(r"[\s\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]+")
-
-ITEM_CHARS = 160
-"""One file name, todo or tool name: enough to recognise it by."""
 
 VALUE_CHARS = 2_000
 LISTED = 20
@@ -70,7 +64,7 @@ def compiled(text: str, key: str) -> Template:
     return Template((*pieces, piece + text[end:]), tuple(names))
 
 
-def checked(text: str, key: str, known: Iterable[str]) -> Template:
+def checked_template(text: str, key: str, known: Iterable[str]) -> Template:
     """The template, if all its names are known."""
     template, known = compiled(text, key), frozenset(known)
     for name in template.names:
@@ -93,18 +87,7 @@ def nearest(wrong: str, known: Iterable[str]) -> str:
     return f". Known: {', '.join(names)}" if names else ". None is known"
 
 
-def one_line(text: str, most: int = ITEM_CHARS) -> str:
-    """The text as a value may be shown: on one line, without what cannot be seen, and not too long."""
-    if len(text) <= most and text.isprintable():
-        return text.strip()
-    # What is collapsed is shorter than it was; four times as much is looked at and no more.
-    plain = _NOT_PLAIN.sub(" ", text[: 4 * most]).strip()
-    if len(plain) <= most and len(text) <= 4 * most:
-        return plain
-    return f"{plain[: boundary(plain, most)]}…"
-
-
-def listed(items: Iterable[str], most: int = ITEM_CHARS) -> str:
+def listed(items: Iterable[str], most: int = LINE_CHARS) -> str:
     """Names as one value."""
     plain = [name for item in items if (name := one_line(item, most))]
     more = f" (+{len(plain) - LISTED})" if len(plain) > LISTED else ""

@@ -30,7 +30,7 @@ def bodies(item: object, store: Store, session: str, spoken: Spoken, *, estimate
     if isinstance(item, Pin):
         _check_pin(item, store, session)
     if isinstance(item, Body.__args__):
-        return [log.checked(cast("Body", item))]
+        return [log.checked_body(cast("Body", item))]
     return _parse(item, spoken, estimated)
 
 

@@ -39,7 +39,7 @@ class CardBuilder:
         )
 
 
-def checked(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def check_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The chunks, refused if they are something else: iterating over one bytes object would give numbers."""
     for chunk in chunks:
         if not isinstance(chunk, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]

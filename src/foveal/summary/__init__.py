@@ -1,1 +1,1 @@
-"""The summary that stands for a folded range: its sections, how they are composed, when a written one is accepted. Pure."""
+"""The summary of a folded range: its state, its composition as text, and the acceptance of prose that a model wrote. Pure."""

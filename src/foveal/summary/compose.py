@@ -1,37 +1,38 @@
-"""A summary as text: what it stands for, the prose, the ledger, the lines that will be needed.
+"""Composition of a summary as text: its coverage, the prose, the ledger, the relevant lines.
 
-All but its first line is made of what others wrote, cut and put together anew. So it is neutralised here, where its lines
-stand as they will be read: what was harmless in its place may not be so at the beginning of a line. The state stays as it
-was recorded.
+All but the first line is made of texts of others, cut and put together anew. So the result is neutralised here, in its
+final lines: a text that was harmless in its place can be a form at the beginning of a line. The state stays as it was
+recorded.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 
-from foveal.summary import ledger
-from foveal.summary import relevance as digest
-from foveal.summary.relevance.rendering import quoted
+from foveal.summary import ledger, relevance
+from foveal.summary.relevance.render import quote_line
 from foveal.summary.state import Summary
 from foveal.text.guard import neutralise, safe_name, wrap
+from foveal.text.shorten.allowance import CountTokens
 from foveal.text.shorten.head_tail import head_tail
 
 VITAL_SHARE = 0.5
-"""Of the allowance, at most: the user's words, todos, open failures. They seldom need as much."""
+"""Largest share of the allowance for the user's words, todos and open failures. They seldom need as much."""
 
 HELPFUL_SHARE = 0.15
-"""Of what is left then: files and commands. Names are the digest's, which shows them in their lines."""
+"""Share of the rest for files and commands. Names are left to the relevant lines, which show them in their context."""
 
 PROSE_SHARE = 0.5
-"""Of the allowance: what prose takes at most; of longer prose the beginning and the end are shown."""
+"""Largest share of the allowance for prose; longer prose is cut to its beginning and its end."""
 
 FETCHED_SHARE = 0.5
-"""Of the allowance: what is shown again because it was fetched more than once."""
+"""Largest share of the allowance for originals that are shown again because they were fetched more than once."""
 
 _REF_CHARS = 120
 
 _LEAST_FRAMED = 300
-"""Tokens: a shorter one is a line or two, as other stand-ins are, and the tag would be a tenth of it."""
+"""Tokens of the smallest summary with a tag: a shorter one is a line or two, as other stand-ins are, and the tag would be a
+tenth of it."""
 
 NOTHING_FETCHED: Mapping[str, str] = MappingProxyType({})
 
@@ -40,22 +41,22 @@ def compose(
     summary: Summary,
     *,
     tokens: int,
-    count: Callable[[str], int],
+    count: CountTokens,
     shown: Iterable[str] = (),
     fetched: Mapping[str, str] = NOTHING_FETCHED,
-    standard: digest.Standard = digest.USUAL,
+    selection: relevance.LineSelection = relevance.DEFAULT_SELECTION,
 ) -> str:
-    """The text that stands for what is covered, in at most `tokens`. `shown` stands in the prompt beside it.
+    """Return the summary as text of at most `tokens`. `shown` are the texts that the prompt shows beside it.
 
-    What was `fetched` again and again, by its reference, is part of it as far as there is room.
+    Originals in `fetched`, by their references, were fetched again and again; they are included as far as they fit.
     """
     opening, closing = _tags(summary.nonce) if tokens >= _LEAST_FRAMED else ("", "")
     room = tokens - count(opening + closing)
-    return f"{opening}{_text(summary, room, count, shown=shown, fetched=fetched, standard=standard)}{closing}"
+    return f"{opening}{_text(summary, room, count, shown=shown, fetched=fetched, selection=selection)}{closing}"
 
 
 def _tags(nonce: str) -> tuple[str, str]:
-    """What is around it: all that is inside is neutralised already."""
+    """Return the opening and the closing tag. The text between them is neutralised already."""
     opening, _, closing = wrap("summary", "…", nonce=nonce).partition("…") if nonce else ("", "", "")
     return opening, closing
 
@@ -63,23 +64,25 @@ def _tags(nonce: str) -> tuple[str, str]:
 def _text(
     summary: Summary,
     tokens: int,
-    count: Callable[[str], int],
+    count: CountTokens,
     *,
     shown: Iterable[str],
     fetched: Mapping[str, str],
-    standard: digest.Standard,
+    selection: relevance.LineSelection,
 ) -> str:
     covered = summary.covered
     head = f"[Summary of {covered.entries:,} earlier messages ({covered.tokens:,} tokens); ref {covered.ref}]"
 
-    broken = cache(neutralise)  # what is counted is used afterwards
+    broken = cache(neutralise)  # each text is neutralised for counting and used afterwards
 
     def safe(text: str) -> int:
         return count(broken(text))
 
     most = int(tokens * PROSE_SHARE)
     prose = broken(summary.prose)
-    if count(prose) > most:  # a checkpoint may be long, and the room may be less than it was when the prose was written
+    if (
+        count(prose) > most
+    ):  # a checkpoint may be long, and the allowance may be smaller than when the prose was written
         prose = head_tail(prose, most, count, covered.ref) or ""
     text = f"{head}\n{prose}" if prose and count(f"{head}\n{prose}") <= tokens else head
     for ref, original in fetched.items():
@@ -93,10 +96,12 @@ def _text(
     if room <= 0:
         return text
     beside = (*shown, text)
-    lines = digest.choose(summary.digest, tokens=room, count=safe, now=summary.now, shown=beside, standard=standard)
+    lines = relevance.choose(
+        summary.relevance, tokens=room, count=safe, now=summary.now, shown=beside, selection=selection
+    )
     return "\n\n".join(filter(None, (text, broken(lines))))
 
 
 def _quoted(text: str) -> str:
-    """A text of which no line can be taken for a heading of the summary."""
-    return "\n".join(map(quoted, neutralise(text).split("\n")))
+    """Return the text neutralised, such that no line can be taken for a heading of the summary."""
+    return "\n".join(map(quote_line, neutralise(text).split("\n")))

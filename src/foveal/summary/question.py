@@ -1,24 +1,25 @@
-"""What a model is asked when it may write the prose of a summary, as a value.
+"""The question to a model that writes the prose of a summary, as a value.
 
-The question is complete: whoever answers it (a provider, a local model, a function) needs nothing else. It is written
-from originals, never from stand-ins. Text that came from tools and files is quoted between marks that carry a digest of
-all that is quoted: no text can hold the digest of itself, so nothing inside can pretend to end the quotation.
+The question is complete: a provider, a local model or a function needs nothing else to answer it. It is written from
+originals, never from stand-ins. Text from tools and files is quoted between marks that carry a hash of all quoted text: no
+text can hold the hash of itself, so nothing inside can pretend to end the quotation.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from foveal.text.guard import neutralise
+from foveal.text.shorten.allowance import CountTokens
 from foveal.text.shorten.head_tail import head_tail
 from foveal.text.shorten.reference import as_text
 from foveal.values.codec import sendable
 from foveal.values.entry import Message, Opaque, Part, RedactedThinking, Text, Thinking, ToolCall, ToolResult
 
 SECTIONS = ("Goal", "Constraints", "State", "Decisions", "Next")
-"""What an answer must have, each under its own heading, in this order."""
+"""Headings that an answer must have, in this order."""
 
 _ABOUT = {
     "Goal": "what the user wants, in one or two sentences",
@@ -28,16 +29,16 @@ _ABOUT = {
     "Next": "the next steps, the most urgent first",
 }
 _SHARES: Mapping[str, float] = {"user": 4.0, "assistant": 2.0, "call": 1.0, "result": 1.0}
-"""How much more room the words of people and models get than what tools said, when not everything fits."""
+"""Relative shares of tokens when not everything fits: words of people and models get more than results of tools."""
 
 _LEAST = 24
-"""Tokens below which a clipped text says nothing; the middle of the transcript goes before that."""
+"""Fewest tokens of a clipped text, which would say nothing below that; instead, the middle of the transcript is dropped."""
 
 _REF = "of the step"
-"""Where the rest is. The step's own reference stands before its text and need not be said twice."""
+"""Reference in the note of a clipped text. The step's own reference is before its text and need not be repeated."""
 
 _CHARS_PER_TOKEN_AT_MOST = 64
-"""Longer texts than this are over any bound for certain enough, and need not be counted to know it."""
+"""Texts longer than this per token are over any bound with certainty, and need not be counted."""
 
 
 class FoldedMessage(Protocol):
@@ -52,40 +53,41 @@ class FoldedMessage(Protocol):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What is asked. Two equal questions deserve the same answer."""
+    """A request for prose. Two equal questions deserve the same answer."""
 
     transcript: str
     """The newly folded messages as text."""
     tokens: int
-    """The most that the answer may take."""
+    """Most tokens of the answer."""
     instructions: str = ""
-    """What the user wants the summary to look at above all."""
+    """The user's wish for the focus of the summary."""
     previous: str = ""
     """The prose of the summary that this one updates."""
     facts: str = ""
-    """What code knows (files, commands, failures …): to rely on, not to repeat."""
+    """Facts that code extracted (files, commands, failures …): to rely on, not to repeat."""
     language_hint: str = ""
     """The language to write in, if it is not that of the conversation."""
     remark: str = ""
-    """Why the answer before this one was refused."""
+    """The reason why the answer before this one was refused."""
     request: dict[str, Any] | None = None
-    """The conversation's own request. Who speaks its format may append to it, and has its prefix read from the cache."""
+    """The conversation's own request. A writer that speaks its format may append to it, so that its prefix is read from the
+    cache."""
     dialect: str = ""
     """The format of `request`."""
 
     def prefix_for(self, model: str, dialect: str) -> dict[str, Any] | None:
-        """The request, if this model knows it: a cache belongs to a model, and a list of messages to a format."""
+        """Return the request if this model has it cached: a cache belongs to a model, and a list of messages to a format."""
         known = self.request is not None and self.dialect == dialect and self.request.get("model") == model
         return self.request if known else None
 
 
 def again(question: Question, reason: str) -> Question:
-    """The same question once more, with what was wrong with the answer."""
+    """Return the same question once more, with the reason why the answer was refused."""
     return msgspec.structs.replace(question, remark=reason)
 
 
 def messages_of(question: Question) -> list[dict[str, str]]:
-    """The question as a chat of its own: rules as system, everything to be summarised as user."""
+    """Return the question as a chat of its own: rules as system message, everything to be summarised as user message."""
     quoted = [
         ("previous summary", question.previous),
         ("facts", question.facts),
@@ -98,7 +100,7 @@ def messages_of(question: Question) -> list[dict[str, str]]:
 
 
 def system_of(question: Question) -> str:
-    """The rules of the task."""
+    """Return the rules of the task."""
     update = (
         "The previous summary is replaced by yours: carry on what still holds, change what the transcript changed.\n"
         if question.previous
@@ -114,9 +116,10 @@ def system_of(question: Question) -> str:
 
 
 def appended_instruction(question: Question) -> str:
-    """The question as one more user message after the conversation itself, so that its prefix is served from the cache.
+    """Return the question as one more user message after the conversation itself, so that its prefix is served from the
+    cache.
 
-    The facts are quoted, because the conversation does not hold them; the transcript is what stands above.
+    The facts are quoted, because the conversation does not hold them; the conversation above is the transcript.
     """
     facts = f"{_quotation('facts', question.facts, mark_of(question))}\n\n" if question.facts else ""
     return (
@@ -127,7 +130,7 @@ def appended_instruction(question: Question) -> str:
 
 
 def mark_of(question: Question) -> str:
-    """Ends every line that begins or ends quoted data."""
+    """Return the mark that ends every line which begins or ends quoted data."""
     quoted = "\0".join((question.previous, question.facts, question.transcript))
     return f"#{hashlib.sha256(quoted.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
@@ -154,10 +157,10 @@ def _quotation(name: str, text: str, mark: str) -> str:
     return f"[{name} begins {mark}\n{sendable(text)}\n[{name} ends {mark}"
 
 
-def transcript_of(steps: Sequence[FoldedMessage], tokens: int, count: Callable[[str], int]) -> str:
-    """The messages as text of at most `tokens`: every step has a line, long texts lose their middle, tools' first.
+def transcript_of(steps: Sequence[FoldedMessage], tokens: int, count: CountTokens) -> str:
+    """Return the messages as text of at most `tokens`: every step has a line, long texts lose their middle, tools' first.
 
-    Thinking is left out: it is long, and what came of it stands in the words and calls after it.
+    Thinking is left out: it is long, and its results are in the words and calls after it.
     """
     pieces = [piece for step in steps for piece in _pieces(step)]
     sizes = [_size(text, tokens, count) for _, _, text in pieces]
@@ -172,7 +175,7 @@ def transcript_of(steps: Sequence[FoldedMessage], tokens: int, count: Callable[[
 
 
 def _pieces(step: FoldedMessage) -> list[tuple[str, str, str]]:
-    """The step as (kind, head, text); the first head carries number and reference, so that the answer may name them."""
+    """Return the step as (kind, head, text); the first head carries number and reference, so that the answer may name them."""
     role = step.message.role
     found = [piece for part in step.message.parts if (piece := _piece(part, role))]
     return [(kind, f"[{step.number} {step.ref}] {head}:", neutralise(sendable(text))) for kind, head, text in found]
@@ -194,12 +197,12 @@ def _piece(part: Part, role: str) -> tuple[str, str, str] | None:
             return "result", role, as_text((part,))
 
 
-def _size(text: str, tokens: int, count: Callable[[str], int]) -> int:
+def _size(text: str, tokens: int, count: CountTokens) -> int:
     return tokens + 1 if len(text) > _CHARS_PER_TOKEN_AT_MOST * max(tokens, _LEAST) else count(text)
 
 
 def _unit(shares: Sequence[float], sizes: Sequence[int], room: int) -> float:
-    """The largest unit such that texts of at most `share × unit` fit: small texts leave what they do not need to others."""
+    """Return the largest unit such that texts of at most `share × unit` fit: small texts leave their rest to others."""
     order = sorted(range(len(sizes)), key=lambda i: sizes[i] / shares[i])
     left, weight = float(max(0, room)), sum(shares)
     for i in order:
@@ -210,8 +213,8 @@ def _unit(shares: Sequence[float], sizes: Sequence[int], room: int) -> float:
     return float("inf") if not order else max(sizes[i] / shares[i] for i in order)
 
 
-def _clipped(text: str, tokens: int, count: Callable[[str], int]) -> str:
-    """Head and tail within the bound; what even that cannot do is cut to characters, of which each takes a token or more."""
+def _clipped(text: str, tokens: int, count: CountTokens) -> str:
+    """Return head and tail within the bound, or if even those do not fit, the first characters."""
     shown = head_tail(text, tokens, count, _REF) if tokens >= _LEAST else None
     if shown is not None:
         return shown

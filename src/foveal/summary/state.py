@@ -1,19 +1,18 @@
-"""What a summary knows: the ledger, the lines worth keeping, and the prose that somebody wrote. Carried from fold to fold."""
+"""The state of a summary: the ledger, the relevance state and the prose. It is carried from fold to fold."""
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from foveal.summary import ledger as ledgers
-from foveal.summary import relevance as digests
-from foveal.text.repair import sayable
+from foveal.summary import relevance as relevances
+from foveal.text.repair import quotable_part
 from foveal.values.entry import Entry, Message, Opaque, RedactedThinking, Thinking
 from foveal.values.shown import entry_ref
 
 
 class SummaryCoverage(msgspec.Struct, frozen=True, array_like=True):
-    """What a summary stands for."""
+    """The range that a summary covers."""
 
     entries: int = 0
     tokens: int = 0
@@ -22,62 +21,56 @@ class SummaryCoverage(msgspec.Struct, frozen=True, array_like=True):
 
 class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     ledger: ledgers.Ledger = ledgers.EMPTY
-    digest: digests.Digest = digests.Digest()
+    relevance: relevances.RelevanceState = msgspec.field(default=relevances.RelevanceState(), name="digest")
+    """Encoded under the key `digest`, as states that were written before it had this name."""
     covered: SummaryCoverage = SummaryCoverage()
     now: int = 0
     """The place in the log of the newest message that it covers."""
     prose: str = ""
-    """Written by a model, or by the agent itself at a checkpoint; accepted, and replaced by the next."""
+    """Text of a model, or of the agent itself at a checkpoint; accepted, and replaced by the next."""
     author: str = ""
-    """Who wrote the prose."""
+    """Author of the prose."""
     nonce: str = ""
-    """The session's, for the tag around the text."""
+    """The session's nonce, for the tag around the text."""
 
 
 _decoder = msgspec.json.Decoder(Summary)
 
-_recent = deque[tuple[str, Summary]](maxlen=4)
-"""States that were written or read last: at the next fold of a session, its summary is at hand and need not be read again.
-So few, because each takes about a megabyte; a process with more sessions reads, which takes milliseconds."""
 
-
-def decode(state: str) -> Summary:
-    """The summary that a fold carries; a new one if it carries none, or one of another shape than ours."""
-    if known := next((summary for text, summary in tuple(_recent) if text == state), None):
-        return known
+def decode_summary(state: str) -> Summary:
+    """Return the summary that a fold carries; a new one if the state is empty or of another shape than ours."""
     try:
-        summary = _decoder.decode(state) if state else Summary()
+        return _decoder.decode(state) if state else Summary()
     except (msgspec.DecodeError, UnicodeEncodeError):
         return Summary()
-    _recent.append((state, summary))
-    return summary
 
 
-def encode(summary: Summary) -> str:
-    state = msgspec.json.encode(summary).decode()
-    _recent.append((state, summary))
-    return state
+def encode_summary(summary: Summary) -> str:
+    """Return the summary as a fold carries it. Decoding it again takes a hundredth of the time of a fold."""
+    return msgspec.json.encode(summary).decode()
 
 
 def step(ref: str, message: Message, number: int) -> ledgers.LedgerStep:
-    """A recorded message as a summary reads it: what it says can be sent, and thinking is nobody's to repeat."""
-    parts = (sayable(part) for part in message.parts if not isinstance(part, Thinking | RedactedThinking | Opaque))
+    """Return a recorded message as input of a summary: its texts can be sent, and thinking is left out."""
+    parts = (
+        quotable_part(part) for part in message.parts if not isinstance(part, Thinking | RedactedThinking | Opaque)
+    )
     return ledgers.LedgerStep(ref, msgspec.structs.replace(message, parts=tuple(parts)), number)
 
 
 def steps_at(places: Sequence[int], found: Mapping[int, Entry]) -> list[ledgers.LedgerStep]:
-    """The messages at these places of the log, of the entries that were found there."""
+    """Return the messages at these places of the log, of the entries that were found there."""
     entries = ((at, found[at]) for at in places if at in found)
     return [step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
 
 
 def extend(summary: Summary, steps: Iterable[ledgers.LedgerStep], covered: SummaryCoverage) -> Summary:
-    """The summary with these messages folded into it."""
+    """Return the summary with these messages folded into it."""
     listed = list(steps)
     return msgspec.structs.replace(
         summary,
         ledger=ledgers.update(summary.ledger, listed),
-        digest=digests.update(summary.digest, listed),
+        relevance=relevances.update(summary.relevance, listed),
         covered=covered,
         now=max((step.number for step in listed), default=summary.now),
     )

@@ -1,4 +1,4 @@
-"""YAML as plain data: no tags, no aliases, no key twice."""
+"""YAML read as plain data: tags, aliases and repeated keys are refused."""
 
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ def plain_yaml(text: str, path: object, what: str = "a policy") -> dict[str, Any
         raise MissingExtra(f"{path}: reading {what} in YAML", "yaml") from None
 
     class PlainLoader(yaml.SafeLoader):
-        """Maps, lists, texts and numbers, each written where it is used."""
+        """Loader of maps, lists, texts and numbers, each written out where it is used."""
 
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             parser = cast("Any", self)  # the stubs leave the types of events open

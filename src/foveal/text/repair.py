@@ -1,7 +1,7 @@
-"""Making what was recorded acceptable to any provider, in the view only.
+"""Repairs that make recorded parts acceptable to every provider. They change the view, never the log.
 
-`normal` mends one part on arrival. `settle` turns an atom into messages in which every call has exactly one result, in the
-order of the calls, directly after them. What only one provider objects to is that dialect's affair.
+`repair_part` repairs one part on arrival. `settle` turns an atom into messages in which every call has exactly one result,
+in the order of the calls, directly after them. Rules of a single provider are its dialect's affair.
 """
 
 import re
@@ -20,14 +20,15 @@ _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,(.+)\Z", re.DOTALL)
 _DEEPEST = 64
-"""Levels of JSON: far more than tools use, and fewer than any parser refuses (protobuf 100, Python's own about 1 000)."""
+"""Deepest JSON that is accepted: far deeper than tools use, and less deep than any parser refuses (protobuf 100, Python's
+own about 1 000)."""
 
 NO_OUTPUT = "(no output)"
 P = TypeVar("P", bound=Part)
 
 
-def normal(part: Part) -> tuple[Part, str]:
-    """The part as every provider takes it, and what was wrong with it (empty if nothing was)."""
+def repair_part(part: Part) -> tuple[Part, str]:
+    """Return the part in a form that every provider accepts, and the reason for a change (empty if there was none)."""
     match part:
         case ToolCall():
             return _normal_call(part)
@@ -42,16 +43,16 @@ def normal(part: Part) -> tuple[Part, str]:
             return part, ""
 
 
-def sayable(part: Part) -> Part:
-    """The part mended, with texts that can be written anywhere: for whoever quotes it."""
-    mended, _ = normal(part)
+def quotable_part(part: Part) -> Part:
+    """Return the part repaired and with texts that can be encoded, for use inside a quotation."""
+    mended, _ = repair_part(part)
     if isinstance(mended, ToolResult):
         return msgspec.structs.replace(mended, content=tuple(_safe(item) for item in mended.content))
     return _safe(mended)
 
 
 def settle(atom: Atom) -> tuple[Message, ...]:
-    """The messages that show this atom; none, if nothing of it is shown."""
+    """Return the messages that show this atom; none if the atom shows nothing."""
     if atom.kind == "hidden":
         return ()
     if atom.gap:
@@ -88,7 +89,7 @@ def _visible(item: Item) -> tuple[Part, ...]:
 
 
 def _late_note(item: Item) -> tuple[Part, ...]:
-    """Results that belong to no open call, as something that the user says."""
+    """Return results that belong to no open call as text of a user message."""
     parts: list[Part] = []
     for shown in item.shown:
         if isinstance(shown.part, ToolResult):
@@ -107,7 +108,7 @@ _TEXTS_OF: dict[type, tuple[str, ...]] = {
 
 
 def _safe(part: P) -> P:
-    """The part with its texts made sendable. Signed thinking is not touched: dialects send it whole or not at all."""
+    """Return the part with its texts made sendable. Signed thinking is not changed: dialects send it whole or not at all."""
     given = {name: getattr(part, name) for name in _TEXTS_OF.get(type(part), ())}
     changes: dict[str, Any] = {
         name: safe for name, text in given.items() if text is not None and (safe := sendable(text)) is not text
@@ -116,7 +117,8 @@ def _safe(part: P) -> P:
 
 
 def sendable_part(part: Part) -> Part:
-    """The part with the texts that are sent of it: what has to be read in them can be read only now."""
+    """Return the part as its texts are sent. Text that could not be encoded is readable only in this form, so the guard
+    reads this one."""
     if not isinstance(part, ToolResult):
         return _safe(part)
     content = tuple(_safe(item) for item in part.content)
@@ -125,14 +127,14 @@ def sendable_part(part: Part) -> Part:
 
 
 def _unpacked(item: P) -> P:
-    """An image or a file whose address is its bytes, by its bytes: two of the four formats want them so."""
+    """Return an image or a file with a data URL by its bytes: two of the four formats want bytes."""
     if not isinstance(item, Image | File) or item.data or not (found := _DATA_URL.match(item.url or "")):
         return item
     media_type, encoded = found.groups()
     try:
         data = b64decode(encoded, validate=True)
     except ValueError:
-        return item  # no bytes after all; the dialect says so
+        return item  # no bytes after all; the dialect reports it
     return msgspec.structs.replace(item, media_type=media_type.lower(), data=data, url=None)
 
 
@@ -149,13 +151,13 @@ def _normal_call(call: ToolCall) -> tuple[ToolCall, str]:
 
 
 def _wrapped(arguments: str) -> str:
-    """What the model wrote instead of JSON, in JSON."""
+    """Return a JSON object that holds the text that the model wrote instead of JSON."""
     return msgspec.json.encode({"invalid_json": sendable(arguments)}).decode() if arguments.strip() else "{}"
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """The JSON object that this text spells; None if it spells none, or one that parsers may refuse."""
-    # The depth is looked at first: how deep the decoder can go depends on who calls it.
+    """Return the JSON object that this text encodes; None if it encodes none, or one that parsers may refuse."""
+    # The depth is checked first: how deep the decoder can go depends on the caller's stack.
     if _is_deep(text):
         return None
     try:

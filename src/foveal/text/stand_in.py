@@ -1,42 +1,48 @@
-"""Putting a stand-in where a part was, without breaking the part's role in its atom."""
+"""Stand-ins in the place of parts, such that a part keeps its role in its atom."""
 
 import msgspec
 
-from foveal.text.repair import normal
+from foveal.text.repair import repair_part
 from foveal.values.entry import Part, Stored, Text, ToolCall, ToolResult
 
 
 def replace_part(part: Part | None, text: str) -> Part | None:
-    """The part shown by this text: a call keeps its name and a result its call; nothing is left of others if empty."""
+    """Return the part with this text as its content. A call keeps its name, a result its call; an empty text removes other
+    parts."""
     match part:
         case ToolCall(call_id, name, _, signature):
-            return normal(ToolCall(call_id, name, text, signature))[0]
+            return repair_part(ToolCall(call_id, name, text, signature))[0]
         case ToolResult():
-            return normal(msgspec.structs.replace(part, content=(Text(text),)))[0]
+            return repair_part(msgspec.structs.replace(part, content=(Text(text),)))[0]
         case _:
             return Text(text) if text.strip() else None
 
 
-def text_of(part: Part | None) -> str:
-    """The words of a part that a passage could be pinned in."""
+def part_text(part: Part | None) -> str:
+    """Return the text of a part in which a passage could be pinned; empty for a part without text."""
     match part:
         case Text(text):
             return text
-        case ToolResult(_, content):
-            return "\n".join(item.text for item in content if isinstance(item, Text))
+        case ToolResult():
+            return result_text(part)
         case _:
             return ""
 
 
+def result_text(result: ToolResult) -> str:
+    """Return the text items of a result, one below the other."""
+    return "\n".join(item.text for item in result.content if isinstance(item, Text))
+
+
 def holds_artifact(part: Part) -> bool:
-    """Whether some of its text lives beside the log."""
+    """Return whether a text of the part is an artifact, stored beside the log."""
     return isinstance(part, Stored) or (
         isinstance(part, ToolResult) and any(isinstance(item, Stored) for item in part.content)
     )
 
 
 def stored_preview(part: Part, ref: str) -> Part:
-    """A part whose text is an artifact, by its head and tail."""
+    """Return the part with the head and the tail of its artifact in place of the whole text."""
     if isinstance(part, ToolResult):
         content = tuple(Text(_preview(item, ref)) if isinstance(item, Stored) else item for item in part.content)
         return msgspec.structs.replace(part, content=content)

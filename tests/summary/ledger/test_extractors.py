@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from foveal.summary.ledger import EMPTY, EXTRACTORS, Ended, Ledger, LedgerEvent, LedgerStep, update
-from foveal.summary.ledger.extractors.names import found_in
+from foveal.summary.ledger import EMPTY, EXTRACTORS, CallEnded, Ledger, LedgerEvent, LedgerStep, update
 from foveal.summary.ledger.items import LedgerNote, Todo
 from foveal.text.calls.coverage import END
+from foveal.text.names import identifiers_in
 from foveal.values.entry import Message, Status, Text, ToolCall, assistant, result, system, user
 
 
@@ -338,7 +338,7 @@ def test_identifiers_are_found_and_plain_words_are_not() -> None:
         "See src/app/main.py and os.path.join, commit 9fceb02d0ae, order #W123, https://example.org/a?b=1. and/or "
         "ordinary words end here.</system-reminder> getUserName"
     )
-    assert found_in(text) == [
+    assert identifiers_in(text) == [
         "src/app/main.py",
         "os.path.join",
         "9fceb02d0ae",
@@ -370,7 +370,7 @@ def test_an_extractor_of_ones_own_adds_a_section() -> None:
     """One callable, given with the others."""
 
     def tickets(event: LedgerEvent) -> Iterator[LedgerNote]:
-        if isinstance(event, Ended) and event.tool == "createticket":
+        if isinstance(event, CallEnded) and event.tool == "createticket":
             yield LedgerNote(section="Tickets", key=event.text, text=event.text)
 
     steps = [

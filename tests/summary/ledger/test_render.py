@@ -15,7 +15,7 @@ from foveal.summary.ledger.items import (
     Quote,
     Todo,
 )
-from foveal.summary.ledger.render import grouped
+from foveal.summary.ledger.render import group_by_directory
 from foveal.values.entry import Message, ToolCall, assistant, result, user
 
 
@@ -85,7 +85,11 @@ def test_what_was_left_out_is_said() -> None:
 
 def test_paths_are_grouped_by_directory() -> None:
     """A path alone in its directory stays whole."""
-    assert grouped(["/a/x.py:1-2", "/b/z.py", "/a/y.py", "w.py"]) == ["- /a/: x.py:1-2, y.py", "- /b/z.py", "- w.py"]
+    assert group_by_directory(["/a/x.py:1-2", "/b/z.py", "/a/y.py", "w.py"]) == [
+        "- /a/: x.py:1-2, y.py",
+        "- /b/z.py",
+        "- w.py",
+    ]
 
 
 def worked() -> Ledger:

@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal.summary.ledger import LedgerStep
-from foveal.summary.relevance import Digest, update
+from foveal.summary.relevance import RelevanceState, update
 from foveal.summary.relevance.features import (
     LINE_FEATURES,
     NAME_FEATURES,
-    DigestFeatures,
     FeatureRow,
+    Features,
     FeatureTable,
     ShownElsewhere,
 )
 from foveal.summary.relevance.forest import Forest, forest
-from foveal.summary.relevance.scoring import shipped
+from foveal.summary.relevance.score import shipped_weights
 from foveal.summary.relevance.weights import Tree
 from foveal.values.entry import ToolCall, assistant, result, user
 
@@ -76,19 +76,19 @@ def test_a_column_that_no_tree_looks_at_is_not_made():
     assert len(Forest(trees, FEATURES).chances(FeatureTable({"a": [0], "b": unused}, (), [()], [0]))) == 1
 
 
-def folded() -> tuple[Digest, DigestFeatures]:
+def folded() -> tuple[RelevanceState, Features]:
     """A session with names of every sort: used, asked for, in lines that are kept and in none."""
     found = [user("Look at parse_header"), result("c0", "first_value = 1\nsecond_value = load_it(2)")]
     found += [assistant("", ToolCall(f"c{i}", "Bash", '{"command": "grep second_value ."}')) for i in range(3)]
     found += [result("c9", "\n".join(f"    row_{i} = build_row_{i}(other_{i % 7})  # {'x' * 90}" for i in range(900)))]
-    digest = update(Digest(), [LedgerStep(f"r{i}", message, i) for i, message in enumerate(found)])
-    return digest, DigestFeatures(digest, ShownElsewhere(["row_3 = second_value.strip"]), 20)
+    state = update(RelevanceState(), [LedgerStep(f"r{i}", message, i) for i, message in enumerate(found)])
+    return state, Features(state, ShownElsewhere(["row_3 = second_value.strip"]), 20)
 
 
 def test_names_in_tables_have_the_chances_of_their_own_rows():
     """Whether a name comes with those that were met once or with the others."""
     _, facts = folded()
-    trees = shipped().names
+    trees = shipped_weights().names
     found = {
         name: chance
         for names, table in facts.of_hidden_names()
@@ -100,7 +100,7 @@ def test_names_in_tables_have_the_chances_of_their_own_rows():
 
 def test_lines_in_a_table_have_the_chances_of_their_own_rows():
     """Many lines at once, or one."""
-    digest, facts = folded()
-    trees = shipped().lines
-    chances = forest(trees, LINE_FEATURES).chances(facts.of_lines(range(len(digest.lines))))
-    assert chances == [walked(trees, facts.of_line(i)) for i in range(len(digest.lines))]
+    state, facts = folded()
+    trees = shipped_weights().lines
+    chances = forest(trees, LINE_FEATURES).chances(facts.of_lines(range(len(state.lines))))
+    assert chances == [walked(trees, facts.of_line(i)) for i in range(len(state.lines))]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foveal.summary.relevance.features import NAME_FEATURES
 from foveal.summary.relevance.forest import Forest
-from foveal.summary.relevance.scoring import shipped
+from foveal.summary.relevance.score import shipped_weights
 from foveal.summary.relevance.weights import MOST_LEAVES, Tree, Weights, weights_from
 from foveal.values.errors import BadPolicy
 
@@ -19,12 +19,12 @@ STUMP = Tree(((0, 2.5, -1, -2),), (-1.0, 1.0))
 
 def written(**changes):
     """The package's weights as a file, with some keys changed."""
-    return json.dumps(json.loads(shipped().to_json()) | changes).encode()
+    return json.dumps(json.loads(shipped_weights().to_json()) | changes).encode()
 
 
 def test_weights_are_read_as_they_were_written():
     """To the last byte."""
-    assert weights_from(shipped().to_json(), "w.json").to_json() == shipped().to_json()
+    assert weights_from(shipped_weights().to_json(), "w.json").to_json() == shipped_weights().to_json()
 
 
 def test_equal_trees_are_equal_weights():
@@ -44,9 +44,9 @@ def test_weights_can_be_handed_to_another_process(copied):
 
 def test_weights_from_a_log_are_known_by_their_hash_alone():
     """They equal those that were logged, and say so when they are asked to score."""
-    logged = Weights.logged(shipped().name)
-    assert logged == shipped()
-    with pytest.raises(BadPolicy, match=f"{shipped().name} are not here.*Fold this session where it is used"):
+    logged = Weights.logged(shipped_weights().name)
+    assert logged == shipped_weights()
+    with pytest.raises(BadPolicy, match=f"{shipped_weights().name} are not here.*Fold this session where it is used"):
         assert logged.names
 
 
@@ -114,7 +114,7 @@ def test_a_file_that_holds_no_weights_is_refused_by_name(data, said):
 )
 def test_weights_for_other_features_are_refused(features, said):
     """Also for the same ones in another order: trees know them by their place."""
-    lines = json.loads(shipped().to_json())["features"]["lines"]
+    lines = json.loads(shipped_weights().to_json())["features"]["lines"]
     with pytest.raises(BadPolicy, match=f"{said}.*Train them again"):
         weights_from(written(features={"names": features, "lines": lines}), "w.json")
 

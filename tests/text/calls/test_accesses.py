@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal.text.calls.access import clean_path
-from foveal.text.calls.reads import accesses, located
+from foveal.text.calls.reads import accesses, locate_accesses
 from foveal.text.calls.shell_words import pipelines
 from foveal.values.entry import ToolCall
 
@@ -311,7 +311,7 @@ def test_a_relative_path_is_the_absolute_one_if_the_session_knows_one_directory(
         call("Read", file_path="src/a.py"),
         call("Read", file_path="/w/src/a.py"),
     ]
-    paths = [[access.path for access in found] for found in located(calls)]
+    paths = [[access.path for access in found] for found in locate_accesses(calls)]
     assert paths == [["/w"], ["/w/src/a.py"], ["/w/src/a.py"]]
 
 
@@ -324,7 +324,7 @@ def test_a_relative_path_of_a_shell_is_left_out_if_there_are_several_directories
         call("read_file", path="a.py"),
         call("bash", command="rm b.py; cat > /w/c.py <<E\nx\nE"),
     ]
-    assert [[access.path for access in found] for found in located(calls)] == [
+    assert [[access.path for access in found] for found in locate_accesses(calls)] == [
         ["/w"],
         ["/v"],
         [],

@@ -3,7 +3,7 @@
 import pytest
 
 from foveal.text.guard import neutralise, restore, tags
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.choose import trim
 
 from .attacks import attacks
@@ -55,7 +55,7 @@ def test_shortening_makes_nothing_live() -> None:
     """A long result with attacks in it, neutralised and then trimmed, holds none."""
     lines = [f"{i} ordinary line of a log\n{attack}" for i, attack in enumerate(ATTACKS[:200])]
     text = neutralise("\n".join(lines))
-    room = Room(400, lambda words: len(words) // 4, "k3v9x2m1qz")
+    room = Allowance(400, lambda words: len(words) // 4, "k3v9x2m1qz")
     trimmed = trim(text, "", room)
     assert trimmed
     short = trimmed[1]

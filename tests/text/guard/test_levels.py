@@ -3,8 +3,8 @@
 import pytest
 
 from foveal.text.guard import neutralise, tags
-from foveal.text.shorten.clean import clean_lines
 from foveal.text.shorten.reference import as_text, reference
+from foveal.text.shorten.terminal_text import clean_lines
 from foveal.values.entry import File, Image
 
 APART = (

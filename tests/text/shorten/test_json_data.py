@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.choose import trim
 from foveal.text.shorten.json_data import fits, shrink
 
@@ -21,8 +21,8 @@ def count(text: str) -> int:
     return (len(text) + 3) // 4
 
 
-def room(tokens: int, *focus: str) -> Room:
-    return Room(tokens, count, REF, frozenset(focus))
+def room(tokens: int, *focus: str) -> Allowance:
+    return Allowance(tokens, count, REF, frozenset(focus))
 
 
 class Literal(str):

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from foveal.text.shorten import blob, diff, html_text, listing, prose, search, stack, table
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.choose import LEVELS, trim
 
 REF = "k3v9x2m1qa"
@@ -15,8 +15,8 @@ def count(text: str) -> int:
     return (len(text) + 3) // 4
 
 
-def room(tokens: int, *focus: str) -> Room:
-    return Room(tokens, count, REF, frozenset(focus))
+def room(tokens: int, *focus: str) -> Allowance:
+    return Allowance(tokens, count, REF, frozenset(focus))
 
 
 def patch(files: int = 6) -> str:

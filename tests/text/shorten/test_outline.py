@@ -1,6 +1,6 @@
 """The outline: what it was and what is named in it."""
 
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.outline import outline
 
 REF = "k3v9x2m1qa"
@@ -19,7 +19,7 @@ def text() -> str:
 
 def test_an_outline_says_what_it_was_and_names_what_is_in_it():
     """Tool, kind, size and reference first; then paths, names and values, verbatim."""
-    shown = outline(text(), 'read {"path": "x"}', "prose", Room(200, count, REF)) or ""
+    shown = outline(text(), 'read {"path": "x"}', "prose", Allowance(200, count, REF)) or ""
     lines = shown.split("\n")
     assert lines[0] == f"[read: prose, 200 lines, {len(text()):,} characters; ref {REF}]"
     assert lines[1].startswith("[paths] ")
@@ -36,12 +36,12 @@ def test_an_outline_says_what_it_was_and_names_what_is_in_it():
 
 def test_an_outline_shrinks_to_its_room():
     """With little room only the first line is left, with less nothing."""
-    assert (outline(text(), "read", "prose", Room(22, count, REF)) or "").startswith("[read: prose, 200 lines")
-    assert outline(text(), "read", "prose", Room(3, count, REF)) is None
+    assert (outline(text(), "read", "prose", Allowance(22, count, REF)) or "").startswith("[read: prose, 200 lines")
+    assert outline(text(), "read", "prose", Allowance(3, count, REF)) is None
 
 
 def test_what_was_asked_for_is_named_first():
     """A term in focus comes before more frequent ones."""
     source = "\n".join(["alpha_beta gamma_delta"] * 50 + ["rare_term_here"])
-    shown = outline(source, "read", "prose", Room(100, count, REF, frozenset({"rare_term_here"}))) or ""
+    shown = outline(source, "read", "prose", Allowance(100, count, REF, frozenset({"rare_term_here"}))) or ""
     assert "[names] rare_term_here" in shown

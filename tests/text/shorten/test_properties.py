@@ -7,11 +7,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.choose import LEVELS, trim
-from foveal.text.shorten.clean import clean_lines
 from foveal.text.shorten.html_text import text_lines
 from foveal.text.shorten.outline import outline
+from foveal.text.shorten.terminal_text import clean_lines
 
 REF = "k3v9x2m1qa"
 
@@ -83,14 +83,14 @@ hints = st.sampled_from(
     ("bash", 'read {"path": "x.py"}', "fetch page.html", "cat data.csv", "rg connect src", "ls -l", "")
 )
 rooms = st.builds(
-    lambda tokens, counter, focus: Room(tokens, COUNTERS[counter], REF, focus),
+    lambda tokens, counter, focus: Allowance(tokens, COUNTERS[counter], REF, focus),
     st.integers(1, 400),
     st.sampled_from(sorted(COUNTERS)),
     st.frozensets(st.sampled_from(("connect", "anna", "x.py", "17", "", "のテ", "boom", "\ud800")), max_size=4),
 )
 
 
-def check(shown: str | None, source: str, room: Room) -> None:
+def check(shown: str | None, source: str, room: Allowance) -> None:
     """Within the room, shorter in every way, naming the reference; or nothing at all."""
     if shown is None:
         return
@@ -176,7 +176,7 @@ def test_the_same_text_gives_the_same_stand_in(text, hint, room):
 def test_what_is_read_as_one_character_is_not_split(times, character, tokens):
     """Cuts fall between characters as people see them, in long lines and in lists of lines."""
     for text in (character * times * 20, "\n".join([character * times] * 20)):
-        found = trim(text, "", Room(tokens, COUNTERS["bytes"], REF))
+        found = trim(text, "", Allowance(tokens, COUNTERS["bytes"], REF))
         if found is not None:
             for piece in pieces(found[1]):
                 whole = piece.strip().removeprefix("…")

@@ -8,7 +8,7 @@ from foveal import recall
 from foveal.project.facts import SUMMARISED
 from foveal.analysis.inspect.stored_session import branch_of, stored_prompt
 from foveal.stores.port import Store
-from foveal.summary.written import summary_in
+from foveal.summary.prose import summary_in
 from foveal.text.shorten.reference import as_text
 from foveal.values.entry import (
     Entry,

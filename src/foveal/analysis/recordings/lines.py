@@ -128,7 +128,7 @@ def _starts_document(path: Path, content: bytes) -> bool:
     if ".json" not in path.suffixes[-2:] or not content.startswith((b"{", b"[")):
         return False
     try:
-        decode(content)
+        decode_json(content)
     except ValueError:
         return True
     return False
@@ -136,7 +136,7 @@ def _starts_document(path: Path, content: bytes) -> bool:
 
 def _decoded(file: str, number: int, content: bytes, last: bool) -> Iterator[JsonLine]:
     try:
-        value = decode(content)
+        value = decode_json(content)
     except ValueError as problem:
         if last and number > 1:
             yield JsonLine(number, content, None, torn=True)
@@ -155,7 +155,7 @@ def _documents(value: object) -> Sequence[object]:
     return [value] if items is None or first is None or "role" in first else items
 
 
-def decode(content: bytes) -> object:
+def decode_json(content: bytes) -> object:
     """One JSON value. Raises `ValueError` with the reason.
 
     msgspec is strict and fast; what it rejects gets a second chance, since recordings hold lone surrogates ("\\ud83d",

@@ -8,7 +8,7 @@ import msgspec
 from foveal.analysis.tune.report import expected, purpose
 from foveal.analysis.tune.tune import Tuning
 from foveal.session.policy import Policy
-from foveal.text.visible import visible
+from foveal.text.display import visible
 
 _BUDGET = (
     "What is sent stays within `limit` less `reserve`, the room for the reply. All else is as in the default policy."

@@ -26,7 +26,7 @@ class Decoded(msgspec.Struct, frozen=True):
     """Whether the encoding was inferred from the bytes, and may be another."""
 
 
-def decode(data: bytes, *, is_cut: bool = False) -> Decoded | None:
+def decode_text(data: bytes, *, is_cut: bool = False) -> Decoded | None:
     """The text, or None for bytes that are none. `is_cut` allows for a character that goes on beyond the end."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):

@@ -8,7 +8,7 @@ from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import hints_of
 from foveal.fit.stages.checks import check_shortens
 from foveal.fit.stages.shorten import LEAST_TOKENS
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.reference import as_text
 from foveal.values.entry import PartFold, ToolResult
 
@@ -36,7 +36,7 @@ class Outline(msgspec.Struct, frozen=True, tag="outline", tag_field="fold", forb
                     if shown.level != "full" or shown.size.tokens <= over or not isinstance(shown.part, ToolResult):
                         continue
                     text, hint = as_text(shown.part.content), hints.get((at, i), "")
-                    line = outline(text, hint, kind_of(text, hint), Room(to, scene.count, scene.ref(item.id, i)))
+                    line = outline(text, hint, kind_of(text, hint), Allowance(to, scene.count, scene.ref(item.id, i)))
                     if line is not None:
                         because = f"{shown.size.tokens:,} tokens, and no longer new"
                         yield scene.fold((item.id, i), line, level="outline", policy="outline", because=because)

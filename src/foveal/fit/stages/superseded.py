@@ -20,10 +20,10 @@ from foveal.fit.stages.call_pairs import CallPair, steps
 from foveal.fit.stages.clear import LEAST_TOKENS
 from foveal.text.calls.access import Access
 from foveal.text.calls.coverage import END, LineSpan, asked_lines, covers, lines_needed, lines_shown, succeeded
-from foveal.text.calls.reads import is_shell, located
+from foveal.text.calls.reads import is_shell, locate_accesses
 from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.reference import reference
-from foveal.text.stand_in import text_of
+from foveal.text.stand_in import part_text
 from foveal.values.entry import PartFold
 
 POLLING = frozenset(("write_stdin", "wait", "BashOutput", "TaskOutput", "wait_agent", "read_output", "get_output"))
@@ -53,7 +53,9 @@ class Superseded(msgspec.Struct, frozen=True, tag="superseded", tag_field="fold"
         later = _Later(scene, with_written=self.written)
         shown_elsewhere: list[PartFold] = []
         outdated: list[PartFold] = []
-        for step, files in reversed(list(zip(all_steps, located([step.call for step in all_steps]), strict=True))):
+        for step, files in reversed(
+            list(zip(all_steps, locate_accesses([step.call for step in all_steps]), strict=True))
+        ):
             for fold, is_shown in later.stale(step, files):
                 (shown_elsewhere if is_shown else outdated).append(fold)
             later.take(step, files)
@@ -79,7 +81,7 @@ class _Later:
     def take(self, step: CallPair, files: tuple[Access, ...]) -> None:
         ref = self._scene.ref(step.at[0].id, step.at[1])
         if step.shown.level == "full":
-            self._texts.append(text_of(step.result))
+            self._texts.append(part_text(step.result))
         if step.result.status == "ok":
             self._same.setdefault((step.call.name, step.call.arguments), ref)
         for access in files:
@@ -129,7 +131,7 @@ class _Later:
         that is read again may have been changed."""
         while self._texts:
             self._lines.update(map(str.strip, self._texts.pop().splitlines()))
-        return self._lines.issuperset(map(str.strip, text_of(step.result).splitlines()))
+        return self._lines.issuperset(map(str.strip, part_text(step.result).splitlines()))
 
     def _shown_by(self, files: tuple[Access, ...], needed: list[LineSpan]) -> str | None:
         """The newest of the reads that together show all of this; None if they do not."""

@@ -7,9 +7,9 @@ character.
 """
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 
+from foveal.text.names import camel_case_parts
 from foveal.values.codec import sendable
 
 MOST_QUERY_CHARACTERS = 1_000
@@ -23,8 +23,6 @@ _UNSPACED = re.compile(
 _BLOB = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{200,}")
 """Base64 and the like. There are no words in it, and every one of its pieces would be a new one."""
 _BLOCK = re.compile(r"[A-Za-z0-9+/=_-]{100}")
-_NAME = re.compile(r"[A-Za-z0-9]+")
-_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _WORD = re.compile(r"[^\W_]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
@@ -37,7 +35,7 @@ def indexed(text: str, *, is_json: bool = False) -> tuple[str, str]:
     # Every blob holds one of these blocks whole, and it takes a few looks to see that there is none.
     if any(_BLOCK.match(text, at) for at in range(0, len(text) - 99, 100)):
         text = _BLOB.sub(" ", text)
-    return _spaced(text), " ".join(_pieces(text))
+    return _spaced(text), " ".join(camel_case_parts(text))
 
 
 def query(text: str) -> str:
@@ -52,18 +50,12 @@ def query(text: str) -> str:
             terms[" ".join(words)] = None
         singles = [word for word in words if not _UNSPACED.match(word)]
         pairs = [f"{one} {two}" for one, two in pairwise(words) if _UNSPACED.match(one) and _UNSPACED.match(two)]
-        terms.update(dict.fromkeys([*singles, *_pieces(chunk), *pairs]))
+        terms.update(dict.fromkeys([*singles, *camel_case_parts(chunk), *pairs]))
     return " OR ".join(f'"{term}"' for term in list(terms)[:MOST_TERMS])
 
 
 def _spaced(text: str) -> str:
     return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
-
-
-def _pieces(text: str) -> Iterator[str]:
-    for name in dict.fromkeys(_NAME.findall(text)):
-        if not (name.islower() or name.isupper() or name.istitle() or name.isdecimal()):
-            yield from _PIECE.findall(name)
 
 
 def _unescaped(escape: re.Match[str]) -> str:

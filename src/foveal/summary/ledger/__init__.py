@@ -1,25 +1,26 @@
-"""What code knows of a session without asking a model: files, commands, failures, todos, the user's words, identifiers. Pure.
+"""The ledger: facts about a session that code extracts without a model. Files, commands, failures, todos, the user's words,
+identifiers. Pure.
 
-ledger = update(EMPTY, steps)                       # the first range that is folded
-ledger = update(ledger, more)                       # the next; older messages are never needed again
-render(ledger, 1_500, counter.count)                # what stands in the summary
-missing(ledger, summary)                            # what a written summary forgot
+    ledger = update(EMPTY, steps)                       # the first range that is folded
+    ledger = update(ledger, more)                       # the next; older messages are never needed again
+    render(ledger, 1_500, counter.count)                # the ledger's text in the summary
+    missing(ledger, summary)                            # identifiers that a written summary forgot
 """
 
-from foveal.summary.ledger.events import Began, Ended, Extractor, Fact, LedgerEvent, LedgerStep, SpokenWords
+from foveal.summary.ledger.events import CallBegan, CallEnded, Extractor, Fact, LedgerEvent, LedgerStep, SpokenWords
+from foveal.summary.ledger.extraction import update
 from foveal.summary.ledger.extractors import EXTRACTORS
 from foveal.summary.ledger.items import EMPTY, Ledger
 from foveal.summary.ledger.missing_names import identifiers, missing
 from foveal.summary.ledger.render import HELPFUL, VITAL, render
-from foveal.summary.ledger.updating import update
 
 __all__ = [
     "EMPTY",
     "EXTRACTORS",
     "HELPFUL",
     "VITAL",
-    "Began",
-    "Ended",
+    "CallBegan",
+    "CallEnded",
     "Extractor",
     "Fact",
     "Ledger",

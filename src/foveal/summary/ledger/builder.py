@@ -1,4 +1,4 @@
-"""The ledger while it is being written: facts come in one by one, and what there is of the same thing becomes one item."""
+"""The ledger while it is being written: facts arrive one by one, and facts about the same thing become one item."""
 
 from typing import TypeVar, assert_never
 
@@ -6,33 +6,41 @@ import msgspec
 from msgspec.structs import replace
 
 from foveal.summary.ledger import sections as bounds
-from foveal.summary.ledger.events import Fact, Finished, Names, Passed, QuestionAnswered, TodoChange, Todos
+from foveal.summary.ledger.events import (
+    CheckPassed,
+    Fact,
+    NamesSeen,
+    QuestionAnswered,
+    TaskFinished,
+    TodoChange,
+    TodoList,
+)
 from foveal.summary.ledger.items import (
     Child,
-    Kept,
     Ledger,
     LedgerCommand,
     LedgerFailure,
     LedgerFile,
+    LedgerItem,
     LedgerName,
     LedgerNote,
     LedgerPlan,
     LedgerQuestion,
     Quote,
-    Span,
     Todo,
 )
 from foveal.summary.ledger.sections import Section
-from foveal.text.calls.coverage import END
+from foveal.text.calls.coverage import END, LineSpan
 
-K = TypeVar("K", bound=Kept)
+K = TypeVar("K", bound=LedgerItem)
 _MOST_SPANS = 8
 _ABOUT_CHARS = 200
 _TODO_CHARS = 400
 
 
-class Book:
-    """Opened from a ledger, closed to a ledger. `ref` and `seq` say where the facts that come in were found."""
+class LedgerBuilder:
+    """A mutable ledger, made from a ledger and turned into one. `ref` and `seq` are the message in which the arriving facts
+    were found."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ref, self.seq = "", 0
@@ -40,10 +48,10 @@ class Book:
         self.commands = Section(((one.text, one) for one in ledger.commands), bounds.COMMANDS, bounds.rank_command)
         self.failures = Section(((one.name, one) for one in ledger.failures), bounds.FAILURES, bounds.rank_failure)
         self.quotes = Section(((one.text, one) for one in ledger.quotes), bounds.QUOTES, bounds.rank_quote)
-        self.questions = Section(((one.text, one) for one in ledger.questions), bounds.QUESTIONS, bounds.by_use)
+        self.questions = Section(((one.text, one) for one in ledger.questions), bounds.QUESTIONS, bounds.rank_by_use)
         self.names = Section(((one.value, one) for one in ledger.names), bounds.NAMES, bounds.rank_name)
-        self.children = Section(((one.id, one) for one in ledger.children), bounds.CHILDREN, bounds.by_use)
-        self.notes = Section(((_note_key(one), one) for one in ledger.notes), bounds.NOTES, bounds.by_use)
+        self.children = Section(((one.id, one) for one in ledger.children), bounds.CHILDREN, bounds.rank_by_use)
+        self.notes = Section(((_note_key(one), one) for one in ledger.notes), bounds.NOTES, bounds.rank_by_use)
         self.pending = Section(((one.id, one) for one in ledger.pending), bounds.PENDING, lambda one: (one.seq,))
         self.todos, self.plan = ledger.todos, ledger.plan
 
@@ -55,9 +63,9 @@ class Book:
                 self._put(self.commands, fact.text, fact)
             case LedgerFailure():
                 self._put(self.failures, fact.name, fact)
-            case Passed():
+            case CheckPassed():
                 self._passed(fact)
-            case Todos(items):
+            case TodoList(items):
                 self.todos = _fitting(items)
             case TodoChange():
                 self.todos = _fitting(_changed(self.todos, fact))
@@ -72,9 +80,9 @@ class Book:
                     self.questions.drop(key)
             case Child():
                 self._put(self.children, fact.id, fact)
-            case Finished():
+            case TaskFinished():
                 self._finished(fact)
-            case Names(labels, is_act):
+            case NamesSeen(labels, is_act):
                 self._names(labels, is_act=is_act)
             case LedgerNote():
                 self._put(self.notes, _note_key(fact), fact)
@@ -82,7 +90,8 @@ class Book:
                 assert_never(fact)
 
     def cut(self) -> None:
-        """Every section back to its bound: at the end of each message, so that it does not matter what came in one update."""
+        """Cut every section back to its bound. Called at the end of each message, so that the grouping of messages into
+        updates has no effect."""
         for section in (self.files, self.commands, self.failures, self.quotes, self.questions):
             section.cut()
         for section in (self.names, self.children, self.notes, self.pending):
@@ -115,7 +124,7 @@ class Book:
             file = replace(file, change=before.change, spans=_joined((*before.spans, *file.spans)))
         self._put(self.files, file.path, file)
 
-    def _passed(self, passed: Passed) -> None:
+    def _passed(self, passed: CheckPassed) -> None:
         if passed.name:
             failure = self.failures.items.get(passed.name)
             if failure and not failure.resolved:
@@ -133,7 +142,7 @@ class Book:
             )
         self._put(self.quotes, quote.text, quote)
 
-    def _finished(self, finished: Finished) -> None:
+    def _finished(self, finished: TaskFinished) -> None:
         self.children.drop(finished.id)
         running = (
             one for one in self.commands.items.values() if one.handle == finished.id and one.outcome == "running"
@@ -142,7 +151,7 @@ class Book:
             over = replace(command, outcome=finished.outcome, exit=finished.exit, error=finished.error, handle="")
             self.commands.put(command.text, replace(over, ref=self.ref, seq=self.seq))
             if finished.outcome == "ok":
-                self._passed(Passed(command=command.text))
+                self._passed(CheckPassed(command=command.text))
 
     def _names(self, labels: dict[str, str], *, is_act: bool) -> None:
         known = self.names.items
@@ -166,9 +175,9 @@ def _note_key(note: LedgerNote) -> str:
     return f"{note.section}\0{note.key}"
 
 
-def _joined(spans: tuple[Span, ...]) -> tuple[Span, ...]:
-    """Spans in order, those that touch made one; of too many, the last."""
-    joined: list[Span] = []
+def _joined(spans: tuple[LineSpan, ...]) -> tuple[LineSpan, ...]:
+    """Return the spans in order, with touching ones joined; if there are too many, the last."""
+    joined: list[LineSpan] = []
     for first, last in sorted(spans):
         if joined and first <= joined[-1][1] + 1:
             joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
@@ -192,7 +201,7 @@ _DONE = frozenset(("completed", "done", "cancelled"))
 
 
 def _fitting(todos: tuple[Todo, ...]) -> tuple[Todo, ...]:
-    """The list as it is, unless it is too long to be carried: then without what is done, and then without its first items."""
+    """Return the list, or, if it is too long to be carried, the list without done items, and then without its first items."""
     kept = [replace(one, text=one.text[:_TODO_CHARS]) if len(one.text) > _TODO_CHARS else one for one in todos]
     most, size = bounds.TODOS
     spare = sorted(range(len(kept)), key=lambda at: (kept[at].status not in _DONE, at))

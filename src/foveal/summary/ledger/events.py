@@ -1,17 +1,17 @@
-"""What extractors are given and what they give back.
+"""Events that extractors receive, and facts that they yield.
 
-An extractor is one callable: it takes an event (somebody spoke, a call began, a call ended) and yields facts. Facts are the
-ledger's own items, or one of the few changes below. It keeps nothing between events; the ledger does.
+An extractor is one callable: it takes an event (a speech, the beginning or the end of a call) and yields facts. Facts are
+the ledger's own items, or one of the few changes below. An extractor keeps nothing between events; the ledger does.
 
-    def tickets(event: Event) -> Iterator[Fact]:
-        if isinstance(event, Ended) and event.tool == "createticket":
-            yield Note(section="tickets", key=event.text, text=event.text)
+    def tickets(event: LedgerEvent) -> Iterator[Fact]:
+        if isinstance(event, CallEnded) and event.tool == "createticket":
+            yield LedgerNote(section="tickets", key=event.text, text=event.text)
 
     update(ledger, steps, (*EXTRACTORS, tickets))
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -27,9 +27,8 @@ from foveal.summary.ledger.items import (
     Quote,
     Todo,
 )
+from foveal.text.calls.read_tools import CallArguments
 from foveal.values.entry import Message, Role, Status
-
-Fields: TypeAlias = Mapping[str, Any]
 
 
 class LedgerStep(msgspec.Struct, frozen=True):
@@ -47,57 +46,57 @@ class SpokenWords(msgspec.Struct, frozen=True):
     role: Role
     text: str
     is_last: bool
-    """Whether the message ends with it: no call follows."""
+    """Whether these words end the message: no call follows."""
 
 
-class Began(msgspec.Struct, frozen=True):
+class CallBegan(msgspec.Struct, frozen=True):
     """A tool was called."""
 
     id: str
     tool: str
-    """Its name without server, case, dashes and underscores."""
-    fields: Fields
+    """Name of the tool without server, case, dashes and underscores."""
+    fields: CallArguments
     """The arguments, by names squeezed like the tool's."""
     arguments: str
     command: str
-    """The shell command, if it is one."""
+    """The shell command, if the call is one."""
     touched: tuple[LedgerFile, ...]
-    """The files that it is about to read or change."""
+    """The files that the call is about to read or change."""
 
 
-class Ended(msgspec.Struct, frozen=True):
-    """A tool answered. Long arguments are cut by now: what needs them whole, takes them as the call begins."""
+class CallEnded(msgspec.Struct, frozen=True):
+    """A tool answered. Long arguments are cut by now: an extractor that needs them whole reads them in `CallBegan`."""
 
     id: str
     tool: str
-    fields: Fields
+    fields: CallArguments
     command: str
     asked: tuple[LedgerFile, ...]
-    """The files that it was about to touch."""
+    """The files that the call was about to touch."""
     touched: tuple[LedgerFile, ...]
-    """The files that it did touch, with the lines that were shown; none if it failed."""
+    """The files that the call did touch, with the lines that were shown; none if it failed."""
     text: str
     status: Status
 
 
-LedgerEvent: TypeAlias = SpokenWords | Began | Ended
+LedgerEvent: TypeAlias = SpokenWords | CallBegan | CallEnded
 
 
-class Passed(msgspec.Struct, frozen=True):
-    """Evidence: this test id is seen passing, or everything that this command tests."""
+class CheckPassed(msgspec.Struct, frozen=True):
+    """Evidence that a test passes, by its id, or that everything passes that a command tests."""
 
     name: str = ""
     command: str = ""
 
 
-class Todos(msgspec.Struct, frozen=True):
+class TodoList(msgspec.Struct, frozen=True):
     """The whole list, which replaces the one before."""
 
     items: tuple[Todo, ...]
 
 
 class TodoChange(msgspec.Struct, frozen=True):
-    """One item of the list, by its id; a status of "deleted" takes it away."""
+    """A change of one item of the list, by its id; the status "deleted" removes it."""
 
     id: str
     text: str = ""
@@ -105,11 +104,11 @@ class TodoChange(msgspec.Struct, frozen=True):
 
 
 class QuestionAnswered(msgspec.Struct, frozen=True):
-    """Nobody waits for an answer any more."""
+    """The user answered: no question is open any more."""
 
 
-class Finished(msgspec.Struct, frozen=True):
-    """A child, or a command that went on in the background, came to its end."""
+class TaskFinished(msgspec.Struct, frozen=True):
+    """A child, or a command in the background, came to its end."""
 
     id: str
     outcome: CommandOutcome = "ok"
@@ -117,7 +116,7 @@ class Finished(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class Names(msgspec.Struct, frozen=True):
+class NamesSeen(msgspec.Struct, frozen=True):
     """Identifiers by value, with their labels."""
 
     labels: dict[str, str]
@@ -129,16 +128,16 @@ Fact: TypeAlias = (
     LedgerFile
     | LedgerCommand
     | LedgerFailure
-    | Passed
-    | Todos
+    | CheckPassed
+    | TodoList
     | TodoChange
     | LedgerPlan
     | Quote
     | LedgerQuestion
     | QuestionAnswered
     | Child
-    | Finished
-    | Names
+    | TaskFinished
+    | NamesSeen
     | LedgerNote
 )
 

@@ -1,15 +1,14 @@
-"""Which files a call is about to touch, and which of it came true."""
+"""The files that a call is about to touch, and those that its result confirms."""
 
 import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import cast
 
-from foveal.summary.ledger.events import Fields
-from foveal.summary.ledger.items import Change, LedgerFile
+from foveal.summary.ledger.items import FileChange, LedgerFile
 from foveal.text.calls.access import Access, clean_path
 from foveal.text.calls.coverage import END, lines_shown, succeeded
-from foveal.text.calls.read_tools import COMMAND, kind_of, squeezed
+from foveal.text.calls.read_tools import COMMAND, CallArguments, kind_of, squeeze
 from foveal.text.calls.reads import accesses
 from foveal.text.calls.shell_words import pipelines
 from foveal.values.entry import ToolCall, ToolResult
@@ -17,19 +16,19 @@ from foveal.values.entry import ToolCall, ToolResult
 _SERVER = re.compile(r"__|[.:/]")
 _DELETED = re.compile(r"^\*\*\* Delete File: (.+?)\s*$", re.MULTILINE)
 _REMOVES = frozenset(("deletefile", "removefile", "delete", "remove"))
-_CHANGES: dict[str, Change] = {"write": "written", "edit": "edited"}
+_CHANGES: dict[str, FileChange] = {"write": "written", "edit": "edited"}
 _NAMES_A_FILE = re.compile(r"[^/]*\.\w{1,10}\Z")
 _COMMAND_CHARS = 2_000
 
 
 @lru_cache(maxsize=256)
 def tool_of(name: str) -> str:
-    """A tool's name without its server, squeezed."""
-    return squeezed(_SERVER.split(name)[-1])
+    """Return a tool's name without its server, squeezed."""
+    return squeeze(_SERVER.split(name)[-1])
 
 
-def command_of(call: ToolCall, fields: Fields) -> str:
-    """The shell command of a call, whoever's shell tool it is; empty if it is none."""
+def command_of(call: ToolCall, fields: CallArguments) -> str:
+    """Return the shell command of a call to any shell tool; empty if the call is none."""
     if kind_of(call) in ("editor", "edit", "write", "read", "patch", "search", "list"):
         return ""
     keys = COMMAND if kind_of(call) == "shell" else ("command", "cmd")
@@ -40,8 +39,8 @@ def command_of(call: ToolCall, fields: Fields) -> str:
     return given[:_COMMAND_CHARS] if isinstance(given, str) else ""
 
 
-def touches(call: ToolCall, command: str) -> tuple[LedgerFile, ...]:
-    """The files that a call reads or changes, if all goes well. Listings touch none."""
+def touched_files(call: ToolCall, command: str) -> tuple[LedgerFile, ...]:
+    """Return the files that a call reads or changes if it succeeds. Listings touch none."""
     gone = frozenset(_deleted(call, command))
     found = dict[str, LedgerFile]()
     for access in accesses(call):
@@ -56,8 +55,8 @@ def touches(call: ToolCall, command: str) -> tuple[LedgerFile, ...]:
     return tuple(found.values())
 
 
-def shown(files: tuple[LedgerFile, ...], result: ToolResult) -> tuple[LedgerFile, ...]:
-    """What of it the result shows to have happened: nothing if it failed, the lines that really came if they can be told."""
+def confirmed_files(files: tuple[LedgerFile, ...], result: ToolResult) -> tuple[LedgerFile, ...]:
+    """Return the files that the result confirms: none if the call failed, and the lines that were shown if the result tells."""
     if not files:
         return ()
     first, *rest = files

@@ -1,59 +1,58 @@
-"""What the ledger holds: one small frozen value an item, each with where it came from, when it was last used and how often."""
+"""Items of the ledger: small frozen values, each with its source, the time of its last use and the number of uses."""
 
 from typing import Literal, TypeAlias
 
 import msgspec
 
-Span: TypeAlias = tuple[int, int]
-"""First and last line, counted from 1; `coverage.END` where the file's end was reached."""
+from foveal.text.calls.coverage import LineSpan
 
-Change: TypeAlias = Literal["", "written", "edited", "deleted"]
+FileChange: TypeAlias = Literal["", "written", "edited", "deleted"]
 CommandOutcome: TypeAlias = Literal["ok", "failed", "interrupted", "running"]
-Why: TypeAlias = Literal["request", "rule", "decision", "said"]
-By: TypeAlias = Literal["user", "operator"]
+QuoteKind: TypeAlias = Literal["request", "rule", "decision", "said"]
+QuoteAuthor: TypeAlias = Literal["user", "operator"]
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Shared by all items. An extractor leaves these three alone; the ledger fills them in."""
+class LedgerItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Fields of all items. Extractors leave these three alone; the ledger fills them in."""
 
     ref: str = ""
     """The entry that it was last seen in."""
     seq: int = 0
     """The place of that entry in the session."""
     uses: int = 1
-    """In how many events it was seen."""
+    """Number of events in which it was seen."""
 
 
-class LedgerFile(Kept, frozen=True):
+class LedgerFile(LedgerItem, frozen=True):
     path: str
-    change: Change = ""
-    """What was last done to it; empty if it was only read."""
-    spans: tuple[Span, ...] = ()
-    """The lines that were read since it last changed; none if that cannot be told."""
+    change: FileChange = ""
+    """The last change; empty if the file was only read."""
+    spans: tuple[LineSpan, ...] = ()
+    """The lines that were read since the last change; none if they are not known."""
 
 
-class LedgerCommand(Kept, frozen=True):
+class LedgerCommand(LedgerItem, frozen=True):
     text: str
-    """Without what only trims its output, so that two runs of one command are one item."""
+    """The command without filters that only trim its output, so that two runs of one command are one item."""
     outcome: CommandOutcome
     exit: int | None = None
     error: str = ""
-    """The line that says what went wrong."""
+    """The line that reports the error."""
     handle: str = ""
-    """What a command that still runs is addressed by."""
+    """The id of a command that still runs."""
 
 
-class LedgerFailure(Kept, frozen=True):
-    """Something that went wrong and is open until `Passed` names it."""
+class LedgerFailure(LedgerItem, frozen=True):
+    """A failure, open until a `CheckPassed` names it."""
 
     name: str
-    """The test's id, or what was tried."""
+    """The test's id, or the act that failed."""
     line: str = ""
-    """What it said."""
+    """The error message."""
     command: str = ""
-    """The command that showed it, as its `Command.text`."""
+    """The command that showed it, as its `LedgerCommand.text`."""
     resolved: str = ""
-    """Where it was seen passing."""
+    """The entry in which it was seen passing."""
 
 
 class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,56 +61,57 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str = ""
 
 
-class LedgerPlan(Kept, frozen=True):
+class LedgerPlan(LedgerItem, frozen=True):
     text: str
     whole: bool = True
 
 
-class Quote(Kept, frozen=True):
+class Quote(LedgerItem, frozen=True):
     """The user's own words, or the operator's, to the byte."""
 
     text: str
-    why: Why = "said"
+    why: QuoteKind = "said"
     whole: bool = True
-    """Whether this is all that was said in that message."""
+    """Whether the quote is the whole message."""
     about: str = ""
     """The question that it answers."""
-    by: By = "user"
-    """Who said it; the operator speaks in system messages and in the files that a harness hands over as instructions."""
+    by: QuoteAuthor = "user"
+    """The speaker; the operator speaks in system messages and in the files that a harness hands over as instructions."""
 
 
-class LedgerQuestion(Kept, frozen=True):
-    """What the model asked; gone as soon as somebody answers."""
+class LedgerQuestion(LedgerItem, frozen=True):
+    """A question of the model; removed as soon as the user answers."""
 
     text: str
 
 
-class LedgerName(Kept, frozen=True, array_like=True, gc=False):
-    """An identifier: a path, a dotted name, an id, a hash, a URL, a number with its label. Many: written without field names."""
+class LedgerName(LedgerItem, frozen=True, array_like=True, gc=False):
+    """An identifier: a path, a dotted name, an id, a hash, a URL, a number with its label. Encoded without field names,
+    because there are many."""
 
     value: str
     label: str = ""
     acts: int = 0
-    """In how many calls the model itself used it: what it used, it uses again."""
+    """Number of calls in which the model itself used it: a used name is likely to be used again."""
 
 
-class Child(Kept, frozen=True):
+class Child(LedgerItem, frozen=True):
     """A sub-agent or a task in the background whose end has not been seen."""
 
     id: str
     text: str
 
 
-class LedgerNote(Kept, frozen=True):
-    """Whatever an extractor of one's own wants carried; the newest of a section and key stands."""
+class LedgerNote(LedgerItem, frozen=True):
+    """A text of a host's own extractor; the newest of a section and key is kept."""
 
     section: str
     key: str
     text: str
 
 
-class Pending(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A call whose result has not come: what extractors need of it when it does."""
+class PendingCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call without a result yet, with the data that extractors need when the result comes."""
 
     id: str
     name: str
@@ -123,7 +123,7 @@ class Pending(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The state of a session so far. See `foveal.summary.ledger` for what may be done with it."""
+    """The facts of a session up to now. `foveal.summary.ledger` has the functions on it."""
 
     files: tuple[LedgerFile, ...] = ()
     commands: tuple[LedgerCommand, ...] = ()
@@ -135,7 +135,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     names: tuple[LedgerName, ...] = ()
     children: tuple[Child, ...] = ()
     notes: tuple[LedgerNote, ...] = ()
-    pending: tuple[Pending, ...] = ()
+    pending: tuple[PendingCall, ...] = ()
 
 
 EMPTY = Ledger()

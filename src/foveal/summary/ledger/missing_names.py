@@ -1,4 +1,4 @@
-"""Does a text still hold what the ledger knows?"""
+"""Identifiers of the ledger that a text lacks."""
 
 import posixpath
 from collections.abc import Iterator
@@ -11,12 +11,14 @@ _LEAST_ACTS = 2
 
 
 def identifiers(ledger: Ledger) -> frozenset[str]:
-    """What a summary must still hold: changed files, open failures, running children, names that the model worked with."""
+    """Return the identifiers that a summary must hold: changed files, open failures, running children, names that the model
+    used."""
     return frozenset(_needed(ledger))
 
 
 def missing(ledger: Ledger, text: str) -> list[str]:
-    """Those that do not stand in the text, the most useful first. A path counts as there if its directory and its name are."""
+    """Return the identifiers that the text lacks, the most useful first. A path counts as present if its directory and its
+    name are."""
     return [one for one in dict.fromkeys(_needed(ledger)) if one not in text and not _stands_apart(one, text)]
 
 

@@ -1,36 +1,45 @@
-"""The ledger as text: compact lines, what matters most first, within a number of tokens, and saying what was left out."""
+"""The ledger as text: compact lines in order of importance, within a number of tokens, with counts of the items left out."""
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from foveal.summary.ledger.items import Kept, Ledger, LedgerCommand, LedgerFailure, LedgerFile, LedgerName, Quote, Todo
+from foveal.summary.ledger.items import (
+    Ledger,
+    LedgerCommand,
+    LedgerFailure,
+    LedgerFile,
+    LedgerItem,
+    LedgerName,
+    Quote,
+    Todo,
+)
 from foveal.summary.ledger.sections import rank_file, rank_name
 from foveal.text.calls.coverage import END
-
-Count = Callable[[str], int]
+from foveal.text.shorten.allowance import CountTokens
 
 
 class LedgerSection(NamedTuple):
-    """A section: its heading, its lines from the best on, what they are called, and its share of the room that is left."""
+    """A section: its heading, its lines from the best on, the noun for them, and its share of the remaining tokens."""
 
     title: str
     lines: Iterable[str]
-    """Names are many and seldom asked for: they are ranked when they are."""
+    """An iterable, because names are many and seldom rendered: they are ranked only then."""
     called: str
     share: float = 1.0
 
 
 VITAL = frozenset(("User said", "Todos", "Plan", "Open failures", "Running"))
-"""Sections without which an agent loses the plot; the others save it a look."""
+"""Sections that an agent cannot work without; the others save it a look."""
 
 HELPFUL = frozenset(("Files changed", "Files read", "Commands", "Open questions"))
 
 
-def render(ledger: Ledger, tokens: int, count: Count, *, only: frozenset[str] | None = None) -> str:
-    """Never more than `tokens` by this counter. Sections come in order of worth; each takes at most its share of what is left.
+def render(ledger: Ledger, tokens: int, count: CountTokens, *, only: frozenset[str] | None = None) -> str:
+    """Return the ledger as text of at most `tokens`. Sections come in order of worth; each takes at most its share of the
+    remaining tokens.
 
-    `only` some of them, by their titles; sections of a host's own notes go with the helpful ones.
+    `only` selects sections by their titles; sections of a host's own notes count as helpful ones.
     """
     written: list[str] = []
     left = tokens
@@ -46,14 +55,14 @@ def render(ledger: Ledger, tokens: int, count: Count, *, only: frozenset[str] | 
 
 
 def _lines(block: LedgerSection, written: str) -> tuple[str, ...]:
-    """Names that stand above already are not said twice."""
+    """Return the lines of a section, without names that an earlier section shows."""
     if block.title != "Names":
         return tuple(block.lines)
     return tuple(line for line in block.lines if line not in written)
 
 
-def _fitted(block: LedgerSection, lines: tuple[str, ...], tokens: int, count: Count) -> str:
-    """As many lines as fit, by halving; empty if not even one does."""
+def _fitted(block: LedgerSection, lines: tuple[str, ...], tokens: int, count: CountTokens) -> str:
+    """Return as many lines as fit, found by bisection; empty if not even one does."""
     low, high, best = 0, len(lines), ""
     while low < high:
         middle = (low + high + 1) // 2
@@ -69,7 +78,7 @@ def _written(block: LedgerSection, lines: Sequence[str], rest: int) -> str:
     more = [f"… and {rest} more {block.called}"] if rest else []
     if block.title == "Names":
         return f"## {block.title}\n" + ", ".join((*lines, *more))
-    return "\n".join((f"## {block.title}", *(grouped(lines) if block.called == "files" else lines), *more))
+    return "\n".join((f"## {block.title}", *(group_by_directory(lines) if block.called == "files" else lines), *more))
 
 
 def _blocks(ledger: Ledger) -> Iterator[LedgerSection]:
@@ -102,12 +111,12 @@ def _ranked(names: Iterable[LedgerName]) -> Iterator[str]:
     yield from map(_name, sorted(names, key=lambda one: (*(-x for x in rank_name(one)), one.value)))
 
 
-def _newest(item: Kept) -> tuple[int, str]:
+def _newest(item: LedgerItem) -> tuple[int, str]:
     return -item.seq, str(item)
 
 
 _REQUEST_CHARS = 1_600
-"""Of a long message: the summary quotes the first and the latest request by itself."""
+"""Most characters of a long message: the summary quotes the first and the latest request by itself."""
 
 
 def _quote(quote: Quote) -> str:
@@ -151,8 +160,8 @@ def _name(name: LedgerName) -> str:
     return f"{name.label}: {name.value}" if name.label else name.value
 
 
-def grouped(paths: Iterable[str]) -> list[str]:
-    """One line a directory: `src/: a.py, b.py`; alone in its directory, a path stays whole."""
+def group_by_directory(paths: Iterable[str]) -> list[str]:
+    """Return one line a directory, `src/: a.py, b.py`; a path that is alone in its directory stays whole."""
     directories: dict[str, list[str]] = {}
     for path in paths:
         directory, name = posixpath.split(path)

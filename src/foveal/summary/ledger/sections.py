@@ -1,7 +1,7 @@
-"""Bounded sections: what is used least goes first, the same whatever came in one update or in two.
+"""Bounded sections: the least used items are dropped first, with the same result for one update or two.
 
-Sizes are those of the encoded JSON. A section is cut back only when a whole message has been taken in, and then to some way
-below its bound, so that it is not sorted again for every message.
+Sizes are those of the encoded JSON. A section is cut back only after a whole message, and then to some way below its bound,
+so that it is not sorted again for every message.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,22 +29,22 @@ CHILDREN = Bound(24, 2_000)
 NOTES = Bound(60, 2_500)
 NAMES = Bound(2_000, 100_000)
 PENDING = Bound(64, 4_500)
-"""Together, with a plan of 1,200 characters of three bytes each, below 160,000 bytes. Most of it names: they are not shown by
-the number, and what was known at the first fold is used again late in a session."""
+"""All bounds together, with a plan of 1,200 characters of three bytes each, are below 160,000 bytes. Most of it is names:
+few of them are shown, and a name from before the first fold may be used again late in a session."""
 
 _CUT_TO = 0.8
 
 
 class Section(Generic[K]):
-    """Items by key, and how much they come to."""
+    """Items by key, and their total size."""
 
     def __init__(self, items: Iterable[tuple[str, K]], bound: Bound, rank: Callable[[K], tuple[Any, ...]]) -> None:
         self.items: dict[str, K] = dict(items)
         self._bound, self._rank = bound, rank
-        # All at once: most items are never touched while the book is open.
+        # All at once: most items are never touched while the ledger is built.
         self._total = _size(self.items.values())
         self._before: dict[str, K | None] = {}
-        """What there was of the items that changed since the last cut: their sizes are taken together."""
+        """Former values of the items that changed since the last cut: their sizes are measured together."""
 
     def put(self, key: str, item: K) -> None:
         self._before.setdefault(key, self.items.get(key))
@@ -55,7 +55,7 @@ class Section(Generic[K]):
             self._before.setdefault(key, item)
 
     def cut(self) -> None:
-        """Back below the bound, if it is passed."""
+        """Cut the section back below its bound, if it is exceeded."""
         if self._before:
             now = (self.items.get(key) for key in self._before)
             self._total += _size(now) - _size(self._before.values())
@@ -70,13 +70,13 @@ class Section(Generic[K]):
 
 
 def _size(items: Iterable[msgspec.Struct | None]) -> int:
-    """Each with the comma after it."""
+    """Return the encoded size of the items, each with the comma after it."""
     listed = [item for item in items if item is not None]
     return len(msgspec.json.encode(listed)) - 1 if listed else 0
 
 
-def by_use(item: Any) -> tuple[float, ...]:
-    """Each use is worth some messages of age."""
+def rank_by_use(item: Any) -> tuple[float, ...]:
+    """Return a rank in which each use is worth some messages of age."""
     return (item.seq + _USE_WORTH * min(item.uses, _MOST_USES),)
 
 
@@ -88,11 +88,11 @@ def rank_file(file: LedgerFile) -> tuple[float, ...]:
 
 
 def rank_command(command: LedgerCommand) -> tuple[float, ...]:
-    return (command.outcome == "running", *by_use(command))
+    return (command.outcome == "running", *rank_by_use(command))
 
 
 def rank_failure(failure: LedgerFailure) -> tuple[float, ...]:
-    return (not failure.resolved, *by_use(failure))
+    return (not failure.resolved, *rank_by_use(failure))
 
 
 def rank_quote(quote: Quote) -> tuple[float, ...]:

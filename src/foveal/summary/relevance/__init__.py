@@ -1,8 +1,9 @@
-"""Which lines of what is folded will be needed again, and how they are shown. Pure.
+"""Relevance: the folded lines that are likely to be needed again, and their text in a summary. Pure.
 
-`update` takes what is newly folded into a `Digest`: the lines that may be needed again, and how often each name in them has been
-seen and used. `choose` shows the best of them under a number of tokens. A line is worth what it names: each name, and the line
-itself, has a chance of being needed again (`score`), and counts once however often it is shown.
+`update` adds newly folded messages to a `RelevanceState`: the lines that may be needed again, and how often each name in
+them has been seen and used. `choose` shows the best of them in a number of tokens. A line is worth the names in it: each
+name, and the line itself, has a chance of being needed again (`score`), and counts once even if it is shown in several
+lines.
 """
 
 from typing import TYPE_CHECKING
@@ -10,23 +11,23 @@ from typing import TYPE_CHECKING
 from foveal.values.lazy import later
 
 if TYPE_CHECKING:
-    from foveal.summary.relevance.choosing import choose
-    from foveal.summary.relevance.scoring import USUAL, Scoring, Standard
-    from foveal.summary.relevance.state import Digest
-    from foveal.summary.relevance.updating import update
+    from foveal.summary.relevance.collector import update
+    from foveal.summary.relevance.score import DEFAULT_SELECTION, LineSelection, Scoring
+    from foveal.summary.relevance.selection import choose
+    from foveal.summary.relevance.state import RelevanceState
     from foveal.summary.relevance.weights import Weights
 
-# A policy may hold weights, and loads nothing of the rest before something is folded.
+# A policy may hold weights, and loads nothing else of this room before something is folded.
 _WHERE = {
-    "USUAL": "scoring",
-    "Digest": "state",
-    "Scoring": "scoring",
-    "Standard": "scoring",
+    "DEFAULT_SELECTION": "score",
+    "RelevanceState": "state",
+    "Scoring": "weights",
+    "LineSelection": "score",
     "Weights": "weights",
-    "choose": "choosing",
-    "update": "updating",
+    "choose": "selection",
+    "update": "collector",
 }
 
 __getattr__ = later(__name__, _WHERE)
 
-__all__ = ["USUAL", "Digest", "Scoring", "Standard", "Weights", "choose", "update"]
+__all__ = ["DEFAULT_SELECTION", "LineSelection", "RelevanceState", "Scoring", "Weights", "choose", "update"]

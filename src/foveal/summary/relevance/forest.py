@@ -1,8 +1,8 @@
-"""Many rows through a few trees at once, column by column.
+"""Evaluation of many rows by a few trees at once, column by column.
 
-A value of a feature rules out the leaves that it cannot reach: in each tree, those on the other side of every node that looks
-at that feature. So a value stands for the set of leaves that are left, and what all values of a row leave is one leaf a tree.
-Sets are bits of an integer, and rows that end in the same leaves are summed once.
+A value of a feature rules out the leaves that it cannot reach: in each tree, those on the other side of every node that
+tests that feature. So a value is represented by the set of leaves that remain, and the intersection over all values of a
+row is one leaf a tree. Sets are bits of an integer, and rows that end in the same leaves are summed once.
 """
 
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ from foveal.summary.relevance.features import FeatureRow, FeatureTable
 from foveal.summary.relevance.weights import Tree
 
 _KEPT = 16_384
-"""Values of a feature and ends of rows that are remembered: more than a long session has, and not all that there could be."""
+"""Cached values of a feature and ends of rows: more than a long session has, and fewer than all possible ones."""
 
 TreeNode: TypeAlias = tuple[float, int, int]
-"""A threshold, and the leaves that are left up to it and above it."""
+"""A threshold, the leaves that remain up to it, and the leaves that remain above it."""
 
 
 class _Column(dict[float, int]):
-    """The leaves that each value of one feature leaves; filled as values are met."""
+    """The leaves that remain for each value of one feature; filled as values are met."""
 
     def __init__(self, nodes: list[TreeNode], everything: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class _Column(dict[float, int]):
 
 
 class _Chances(dict[int, float]):
-    """The chance by the leaves, one of each tree; filled as they are met."""
+    """The chance for each set of leaves, one of each tree; filled as they are met."""
 
     def __init__(self, leaves: list[float]) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Forest:
         self._chances = _Chances(leaves)
 
     def chances(self, table: FeatureTable) -> list[float]:
-        """The chance of every row. Columns that no tree looks at are not made."""
+        """Return the chance of every row. Columns that no tree tests are not made."""
         commons = [self._left(table.common, row) for row in table.commons]
         left = [commons[at] for at in table.of]
         for feature, values in table.columns.items():
@@ -87,7 +87,8 @@ class Forest:
 
 
 def _under(tree: Tree, first: int) -> dict[int, int]:
-    """The leaves under each node, and each leaf itself, by their places in the tree. Nodes come before those that follow."""
+    """Return the leaves under each node, and each leaf itself, by their places in the tree. Nodes come before those that
+    follow."""
     under = {-1 - at: 1 << (first + at) for at in range(len(tree.leaves))}
     for at in range(len(tree.nodes) - 1, -1, -1):
         _, _, low, high = tree.nodes[at]

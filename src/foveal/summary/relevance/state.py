@@ -1,11 +1,12 @@
-"""What is kept of everything that was folded: lines, where they come from, and the names that were met. Bounded, plain data."""
+"""The relevance state: folded lines, their sources, and the names in them. Bounded, plain data."""
 
 from typing import Literal, TypeAlias
 
 import msgspec
 
 SourceKind: TypeAlias = Literal["result", "arguments", "replaced", "text", "user"]
-"""Where a line stands: in a result, in what the agent wrote or took out by a call, in its words, in the user's words."""
+"""Where a line occurred: in a result, in arguments that the agent wrote, in text that an edit removed, in the agent's
+words, in the user's words."""
 
 SOURCES: tuple[SourceKind, ...] = ("result", "arguments", "replaced", "text", "user")
 
@@ -18,7 +19,7 @@ class SourceText(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The message's place in the session."""
     source: SourceKind
     tool: str = ""
-    """What the tool does (`read`, `shell`, …); empty if that is not known or there is none."""
+    """Kind of the tool (`read`, `shell`, …); empty if it is not known or there is no tool."""
     title: str = ""
     path: str = ""
     lines: int = 0
@@ -30,38 +31,38 @@ class SeenLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
     text: str
     block: int
     at: int
-    """Which line of its block, from 0."""
+    """Number of the line in its block, from 0."""
     number: int = 0
-    """Which line of its file, from 1; 0 is not known."""
+    """Number of the line in its file, from 1; 0 if unknown."""
     count: int = 1
-    """Messages in which it stood."""
+    """Number of messages with this line."""
     uses: int = 0
-    """Calls in whose arguments it stood."""
+    """Number of calls with this line in their arguments."""
     used: int = -1
-    """The last of them."""
+    """The last of these calls."""
     before: bool = False
     after: bool = False
-    """Whether its long line goes on before and after it."""
+    """Whether its long line continues before and after this piece."""
 
 
 class SeenName(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How often a name was met, if it was more than once or mattered to somebody."""
+    """A name that was met in several messages, or used in a call, or mentioned by the user."""
 
     text: str
     first: int
     last: int
     count: int
-    """Messages in which it stood."""
+    """Number of messages with this name."""
     uses: int = 0
-    """Calls in whose arguments it stood."""
+    """Number of calls with this name in their arguments."""
     used: int = -1
-    """The last of them."""
+    """The last of these calls."""
     asked: bool = False
     """Whether the user named it."""
 
 
-class Touched(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A file that calls went to."""
+class TouchedFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A file that calls touched."""
 
     path: str
     count: int
@@ -70,17 +71,17 @@ class Touched(msgspec.Struct, frozen=True, array_like=True, gc=False):
     edited: int = -1
 
 
-class Digest(msgspec.Struct, frozen=True):
-    """All that later folds need of what was folded before."""
+class RelevanceState(msgspec.Struct, frozen=True):
+    """Everything that later folds need of the messages that were folded before."""
 
     blocks: tuple[SourceText, ...] = ()
     lines: tuple[SeenLine, ...] = ()
     names: tuple[SeenName, ...] = ()
     once: tuple[tuple[str, int], ...] = ()
-    """Names that were met in one message only and stand in no kept line, and in which message."""
-    files: tuple[Touched, ...] = ()
+    """Names that were met in one message only and are in no kept line, with that message."""
+    files: tuple[TouchedFile, ...] = ()
 
     @property
     def newest(self) -> int:
-        """The newest message that it knows of."""
+        """The newest message with a line or a name in the state."""
         return max((*(block.number for block in self.blocks), *(name.last for name in self.names)), default=0)

@@ -1,7 +1,8 @@
-"""The weights of the score: for names and for lines, a small ensemble of trees over their features. Plain data.
+"""Weights of the score: for names and for lines, a small ensemble of trees over their features. Plain data.
 
-A file of weights names the features that it was trained on. Trees refer to features by their place, so that weights for other
-features would mean nothing; they are refused. So is whatever could keep the score from ending or from being a number.
+A file of weights names the features that it was trained on. Trees refer to features by their place, so that weights for
+other features would mean nothing; they are refused. Trees that could keep the score from ending or from being a number are
+refused as well.
 """
 
 import hashlib
@@ -13,10 +14,27 @@ import msgspec
 
 from foveal.values.errors import BadPolicy
 
+Scoring: TypeAlias = Literal["learned", "recency"]
+"""How lines are scored: by the weights, or by how long ago they were seen."""
+
+NAME_FEATURES = (
+    "age", "span", "count", "uses", "use_age", "kind", "chars", "asked", "lines", "kin_shown", "source", "tool", "block_lines",
+    "form", "near_shown", "file_count", "file_age", "edits", "edited_after", "file_shown",
+)  # fmt: skip
+LINE_FEATURES = (
+    "age", "chars", "count", "uses", "use_age", "source", "tool", "at", "from_end", "block_lines", "form", "indent",
+    "names", "fresh_names", "most_uses", "last_use_age", "best_count", "asked", "file_count", "file_age", "edits",
+    "edited_after", "file_shown",
+)  # fmt: skip
+
+BLOCK_FEATURES = ("source", "tool", "block_lines", "file_count", "file_age", "edits", "edited_after", "file_shown")
+"""Features that a name or a line has from its block."""
+
 MOST_LEAVES = 2_000
-"""Of names, and of lines: a dozen times those of the package, which is more than ever helped, and bounds what scoring takes."""
+"""Most leaves for names, and for lines: a dozen times those of the package, more than ever helped. It bounds the time of
+scoring."""
 MOST_SUM = 500.0
-"""What the largest leaves of all trees may add up to: an exponent beyond 700 is no number any more."""
+"""Largest sum of the largest leaves of all trees: the exponential of more than 700 is no number any more."""
 
 Scoring: TypeAlias = Literal["learned", "recency"]
 """Lines are chosen by the weights, or by how long ago they were seen."""
@@ -26,7 +44,8 @@ _DIGITS = 16
 
 
 class Tree(msgspec.Struct, frozen=True, array_like=True):
-    """A node is a feature, a threshold, and the nodes that follow up to it and above it; below 0 are leaves, from -1 on."""
+    """A tree. A node is a feature, a threshold, and the next nodes up to it and above it; numbers below 0 are leaves, from
+    -1 on."""
 
     nodes: tuple[tuple[int, float, int, int], ...]
     leaves: tuple[float, ...]
@@ -40,8 +59,8 @@ class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lines: tuple[str, ...]
 
 
-class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """As they stand in a file."""
+class _WeightsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of a file of weights."""
 
     features: _Features
     names: Trees
@@ -52,23 +71,22 @@ class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Weights:
     """Trees that have been checked.
 
-    They are not written into policies and logs: wherever weights are written down, a hash stands for them. What was folded by
-    them is in the log and is never chosen again, so that a policy from a log holds weights of which only the hash is known.
+    Policies and logs hold a hash in place of the weights. Folds made by them are in the log and are never chosen again, so
+    a policy from a log may hold weights of which only the hash is known.
     """
 
     __slots__ = ("_trees", "name")
 
     def __init__(self, names: Trees, lines: Trees) -> None:
-        of_names, of_lines = _known()
-        for what, trees, features in (("names", names, of_names), ("lines", lines, of_lines)):
-            if wrong := next(_wrong(trees, len(features)), ""):
+        for what, trees, features in (("names", names, NAME_FEATURES), ("lines", lines, LINE_FEATURES)):
+            if wrong := next(_problems(trees, len(features)), ""):
                 raise BadPolicy(f"weights: {what}{wrong}")
         self._trees: tuple[Trees, Trees] | None = (names, lines)
         self.name = f"{_HASH}{hashlib.sha256(self.to_json()).hexdigest()[:_DIGITS]}"
 
     @classmethod
     def logged(cls, name: str) -> "Weights | None":
-        """Those that have this name in a log; None if it is no such name."""
+        """Return the weights that have this name in a log; None if it is no such name."""
         digits = name.removeprefix(_HASH)
         if digits == name or len(digits) != _DIGITS or not set(digits) <= set("0123456789abcdef"):
             return None
@@ -85,8 +103,8 @@ class Weights:
         return self._read()[1]
 
     def to_json(self) -> bytes:
-        """What `weights_from` reads."""
-        return msgspec.json.encode(_Written(_Features(*_known()), *self._read())) + b"\n"
+        """Return the content of a file that `weights_from` reads."""
+        return msgspec.json.encode(_WeightsFile(_Features(NAME_FEATURES, LINE_FEATURES), *self._read())) + b"\n"
 
     def _read(self) -> tuple[Trees, Trees]:
         if self._trees is None:
@@ -107,13 +125,11 @@ class Weights:
 
 
 def weights_from(data: bytes, source: str) -> Weights:
-    """Weights from the content of a file. An error says where something is wrong."""
+    """Return the weights in the content of a file; raise `BadPolicy` with the place of an error."""
     try:
-        found = msgspec.json.decode(data, type=_Written)
-        for what, features, known in zip(
-            ("names", "lines"), (found.features.names, found.features.lines), _known(), strict=True
-        ):
-            _check_features(what, features, known)
+        found = msgspec.json.decode(data, type=_WeightsFile)
+        _check_features("names", found.features.names, NAME_FEATURES)
+        _check_features("lines", found.features.lines, LINE_FEATURES)
         return Weights(found.names, found.lines)
     except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
         raise BadPolicy(f"{source}: no weights as `benchmarks/train_weights.py` writes them: {error}") from None
@@ -133,23 +149,17 @@ def _check_features(what: str, features: Sequence[str], known: Sequence[str]) ->
         )
 
 
-def _known() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES  # noqa: PLC0415 - loaded where there are weights
-
-    return NAME_FEATURES, LINE_FEATURES
-
-
-def _wrong(trees: Trees, features: int) -> Iterator[str]:
-    """What is wrong, and where."""
+def _problems(trees: Trees, features: int) -> Iterator[str]:
+    """Yield the problems of the trees, each with its place."""
     if (leaves := sum(len(tree.leaves) for tree in trees)) > MOST_LEAVES:
         yield f": its trees have {leaves:,} leaves; {MOST_LEAVES:,} at most"
     for number, tree in enumerate(trees):
-        yield from (f"[{number}]{said}" for said in _wrong_in(tree, features))
+        yield from (f"[{number}]{said}" for said in _tree_problems(tree, features))
     if (total := sum(max(map(abs, tree.leaves)) for tree in trees)) > MOST_SUM:
         yield f": its leaves add up to {total:g}; to {MOST_SUM:g} at most, or a chance is no number"
 
 
-def _wrong_in(tree: Tree, features: int) -> Iterator[str]:
+def _tree_problems(tree: Tree, features: int) -> Iterator[str]:
     nodes, leaves = len(tree.nodes), len(tree.leaves)
     if leaves != nodes + 1:
         yield f" has {nodes:,} nodes and {leaves:,} leaves; there is one leaf more than nodes"
@@ -160,7 +170,7 @@ def _wrong_in(tree: Tree, features: int) -> Iterator[str]:
             yield f": node {at} looks at feature {feature}; there are {features}"
         if not isfinite(threshold):
             yield f": node {at} has the threshold {threshold}; it is a finite number"
-    # Every node and every leaf is reached once, and later nodes only from earlier ones: no way goes round in a circle.
+    # Every node and every leaf is reached once, and later nodes only from earlier ones: no way leads round in a circle.
     following = [(place, at) for at, (*_, low, high) in enumerate(tree.nodes) for place in (low, high)]
     wrong = next((one for one in following if not (one[1] < one[0] < nodes or -leaves <= one[0] < 0)), None)
     if wrong:

@@ -1,1 +1,1 @@
-"""What a tool call did: which files it read or wrote, which lines of them, which command it ran. Pure."""
+"""Reading of tool calls: the files that a call read or wrote, the lines of them, and the command that it ran. Pure."""

@@ -1,4 +1,4 @@
-"""Which file a tool call touched, how, and which of its lines."""
+"""The access of a tool call to a file: path, kind and lines."""
 
 import posixpath
 import re
@@ -15,22 +15,24 @@ _CUT = re.compile(r"\[… |; ref [\w.-]+\]")
 
 
 class Access(NamedTuple):
-    """`read` shows lines as they stand in the file; `search` shows a selection that the call does not tell exactly."""
+    """One access of a call to a file. `read` shows lines unchanged; `search` shows a selection that the call does not name
+    exactly."""
 
     path: str
     kind: AccessKind
     first: int | None = None
     last: int | None = None
-    """The lines, counted from 1. None: from the first, to the last."""
+    """First and last line, counted from 1. None: from the beginning, to the end of the file."""
 
 
 def is_whole(text: str) -> bool:
-    """Whether this is what the model wrote, and not a stand-in that leaves some of it out."""
+    """Return whether the text is the model's own, and not a stand-in that leaves some of it out."""
     return _CUT.search(text) is None
 
 
 def clean_path(path: str, directory: str | None = None) -> str | None:
-    """The path without detours, below the directory if it is relative; None if it cannot be one. Nothing is looked up."""
+    """Return the path normalised, below the directory if it is relative; None if it cannot be a path. The file system is
+    not asked."""
     path = path.strip()
     if not path or len(path) > _MOST_CHARS or not path.isprintable() or not is_whole(path):
         return None
@@ -47,8 +49,8 @@ def is_absolute(path: str) -> bool:
     return path.startswith(("/", "~")) or _DRIVE.match(path) is not None
 
 
-def lines(path: str, first: int | None, count: int | None) -> Access:
-    """A read of `count` lines from `first` on."""
+def line_access(path: str, first: int | None, count: int | None) -> Access:
+    """Return a read of `count` lines from `first` on."""
     if first is None and count is None:
         return Access(path, "read")
     start = max(1, first or 1)

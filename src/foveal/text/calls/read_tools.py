@@ -1,6 +1,6 @@
-"""The tables behind `reads`: what tools are called, what their arguments are called, and how to get at their values.
+"""The tables behind `reads`: names of tools, names of their arguments, and access to the values.
 
-Names are compared without case, dashes and underscores.
+Names are compared without case, dashes and underscores ("squeezed").
 """
 
 import re
@@ -11,7 +11,7 @@ from foveal.text.calls.access import AccessKind, is_whole
 from foveal.text.repair import json_object
 from foveal.values.entry import ToolCall
 
-Fields: TypeAlias = Mapping[str, Any]
+CallArguments: TypeAlias = Mapping[str, Any]
 
 _TOOLS: dict[str, str] = {
     "read": "read readfile readtextfile readfiles fileread view viewfile viewcode open openfile openfiles catfile inspectcode "
@@ -27,7 +27,8 @@ _TOOLS: dict[str, str] = {
     "shellcommand cmdrun run",
     "patch": "applypatch",
 }
-"""Claude Code, Codex, Pi, SWE-agent, OpenHands, Gemini CLI, Cursor, Cline, Rovo Dev, and the names that people give."""
+"""Names of tools in Claude Code, Codex, Pi, SWE-agent, OpenHands, Gemini CLI, Cursor, Cline, Rovo Dev, and common names of
+users' tools."""
 
 _KINDS = {name: kind for kind, names in _TOOLS.items() for name in names.split()}
 _SERVER = re.compile(r"__|[.:/]")
@@ -52,44 +53,45 @@ _FLAT_RANGE = re.compile(r"^- - (\d{1,9})\n  - (-?\d{1,9})$", re.MULTILINE)
 
 
 def kind_of(call: ToolCall) -> str:
-    """What the tool does; servers put their own name before it (`mcp__files__read_file`, `functions.shell`)."""
-    return _KINDS.get(squeezed(_SERVER.split(call.name)[-1]), "")
+    """Return the kind of the tool. Servers put their own name before the tool's (`mcp__files__read_file`,
+    `functions.shell`)."""
+    return _KINDS.get(squeeze(_SERVER.split(call.name)[-1]), "")
 
 
-def squeezed(name: str) -> str:
+def squeeze(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-def fields_of(call: ToolCall) -> Fields:
-    """The arguments by their squeezed names; none if they are no object."""
+def fields_of(call: ToolCall) -> CallArguments:
+    """Return the arguments by their squeezed names; none if they are no object."""
     given = json_object(call.arguments) or {}
     text = given.get("input") if len(given) == 1 else None
     if isinstance(text, str) and _FLAT_FIELD.match(text.partition("\n")[0]):
         given = _flat(text)
-    return {squeezed(key): value for key, value in given.items()}
+    return {squeeze(key): value for key, value in given.items()}
 
 
-def first_of(fields: Fields, keys: Sequence[str]) -> Any:
+def first_argument(fields: CallArguments, keys: Sequence[str]) -> Any:
     return next((fields[key] for key in keys if key in fields), None)
 
 
-def number(fields: Fields, *keys: str) -> int | None:
-    value = first_of(fields, keys)
+def number_argument(fields: CallArguments, *keys: str) -> int | None:
+    value = first_argument(fields, keys)
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def paths(fields: Fields, keys: Sequence[str], most: int = 1) -> Iterator[str]:
-    """The first path that is named, or all of a list of them."""
+def path_arguments(fields: CallArguments, keys: Sequence[str], most: int = 1) -> Iterator[str]:
+    """Yield the first paths that are named, at most `most`, or all of a list of paths."""
     named = [value for key in keys if isinstance(value := fields.get(key), str) and value.strip()]
-    several = first_of(fields, _PATHS)
+    several = first_argument(fields, _PATHS)
     items = cast("list[object]", several) if isinstance(several, list) else []
     yield from named[:most] or [item for item in items if isinstance(item, str)]
 
 
-def pairs(value: object) -> Iterator[tuple[int, int]]:
-    """The pairs of numbers in a list of them; whatever else is in it is left out."""
+def number_pairs(value: object) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of numbers in a list; items of another shape are left out."""
     for item in cast("list[object]", value) if isinstance(value, list) else ():
         match item:
             case [int(first), int(last)]:
@@ -99,7 +101,7 @@ def pairs(value: object) -> Iterator[tuple[int, int]]:
 
 
 def _flat(text: str) -> dict[str, Any]:
-    """Arguments that were written as `key: value` lines, with plain values only."""
+    """Return arguments that were written as `key: value` lines, with plain values only."""
     fields: dict[str, Any] = {}
     key = ""
     for line in text.split("\n"):

@@ -1,4 +1,4 @@
-"""One command of a shell pipeline: its words, and where its input and output go."""
+"""One command of a shell pipeline: its words, its input and its output."""
 
 import re
 from typing import NamedTuple, TypeAlias
@@ -9,21 +9,21 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 class Word(NamedTuple):
     text: str
     plain: bool = True
-    """Whether the shell would take it as it stands: no variable, no pattern."""
+    """Whether the shell would leave the word unchanged: it has no variable and no pattern."""
 
 
 class ShellCommand(NamedTuple):
     words: tuple[Word, ...]
     into: tuple[Word, ...] = ()
-    """Files that its output or its errors go to."""
+    """Files that receive its output or its errors."""
     is_silent: bool = False
-    """Whether its output goes to a file."""
+    """Whether its output is written to a file."""
     is_fed: bool = False
-    """Whether its input is a file or a text of the command itself."""
+    """Whether its input is a file or a text inside the command."""
 
     @property
     def program(self) -> str:
-        """The name of what is run; empty if only a shell could tell."""
+        """The name of the program; empty if only a shell could tell."""
         named = self._from_program()
         return named[0].text.rpartition("/")[2] if named and named[0].plain else ""
 
@@ -36,7 +36,7 @@ class ShellCommand(NamedTuple):
         return [word.text for word in self.arguments if word.text.startswith("-")]
 
     def operands(self, *with_value: str) -> list[Word]:
-        """The arguments that are no options; the options named here have a value that is a word of its own."""
+        """Return the arguments that are no options. The options in `with_value` take the next word as their value."""
         kept: list[Word] = []
         is_value = only_operands = False
         for word in self.arguments:

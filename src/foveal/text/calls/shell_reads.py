@@ -1,7 +1,7 @@
-"""Which files a shell command reads and writes.
+"""The files that a shell command reads and writes.
 
-Reads count only if every part of the command is understood: then all that its result shows is known. Writes count wherever
-they stand.
+Reads count only if every part of the command is understood, so that everything its result shows is known. Writes count in
+any part of it.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from foveal.text.calls.access import Access, AccessKind, clean_path, is_absolute, is_whole
 from foveal.text.calls.shell_command import Pipeline, ShellCommand, Word
-from foveal.text.calls.shell_shown import prints
+from foveal.text.calls.shell_shown import printed_files
 from foveal.text.calls.shell_words import pipelines
 
 _PATCHED = re.compile(r"^\*\*\* (?P<how>Update File|Add File|Delete File|Move to): (?P<path>.+?)\s*$", re.MULTILINE)
@@ -18,22 +18,22 @@ _FORMATTERS = {"gofmt": "-w", "goimports": "-w", "gofumpt": "-w", "prettier": "-
 """Programs that rewrite the files they are given, with the option that makes them do so."""
 
 
-class Understood(NamedTuple):
-    """What a call does to files, and where. `directories`: the absolute ones that it names as its own."""
+class FileAccesses(NamedTuple):
+    """The accesses of one call. `directories` are the absolute directories that it names as its own."""
 
     accesses: tuple[Access, ...] = ()
     directories: tuple[str, ...] = ()
 
 
 def patch_accesses(text: str) -> tuple[Access, ...]:
-    """The files of a patch in the format of `apply_patch`."""
+    """Return the files of a patch in the format of `apply_patch`."""
     if not is_whole(text):
         return ()
     return tuple(Access(f["path"], "edit" if f["how"] == "Update File" else "write") for f in _PATCHED.finditer(text))
 
 
-def shell_accesses(text: str, directory: str | None = None) -> Understood:
-    """What a command reads and writes, if it is run in this directory."""
+def shell_accesses(text: str, directory: str | None = None) -> FileAccesses:
+    """Return the files that a command reads and writes if it is run in this directory."""
     parsed = pipelines(text) if is_whole(text) else None
     found: list[Access] = []
     seen: list[str] = []
@@ -43,16 +43,16 @@ def shell_accesses(text: str, directory: str | None = None) -> Understood:
             target = pipeline[0].operands()[:1]
             directory = clean_path(target[0].text, directory) if target and target[0].plain else None
             if directory is None:
-                return Understood((), tuple(seen))  # where it goes on is not known
+                return FileAccesses((), tuple(seen))  # the directory of the remaining commands is not known
             seen += [directory] * is_absolute(directory)
             continue
-        changed, printed = list(_changes(pipeline, text)), prints(pipeline)
+        changed, printed = list(_changes(pipeline, text)), printed_files(pipeline)
         is_clear &= printed is not None or bool(changed and _is_quiet(pipeline))
         for access in (*(printed or ()), *changed):
             path = clean_path(access.path, directory)
             found += [access._replace(path=path)] if path else []
     kept = [access for access in found if is_clear or access.kind in ("write", "edit")]
-    return Understood(tuple(dict.fromkeys(kept)), tuple(seen))
+    return FileAccesses(tuple(dict.fromkeys(kept)), tuple(seen))
 
 
 def _is_quiet(pipeline: Pipeline) -> bool:
@@ -60,7 +60,7 @@ def _is_quiet(pipeline: Pipeline) -> bool:
 
 
 def _changes(pipeline: Pipeline, text: str) -> Iterator[Access]:
-    """The files that the pipeline writes, with paths as they are written."""
+    """Yield the files that the pipeline writes, with paths as the command spells them."""
     for command in pipeline:
         for word in command.into:
             if word.plain and not word.text.startswith("/dev/"):

@@ -1,4 +1,4 @@
-"""Which lines `head`, `tail` and `sed -n` print."""
+"""The lines that `head`, `tail` and `sed -n` print."""
 
 import re
 from typing import TypeAlias
@@ -13,7 +13,7 @@ _COUNT = re.compile(r"-(?:n|-lines=)?(?P<plus>\+?)(?P<count>\d{1,9})\Z")
 
 
 def filter_span(command: ShellCommand) -> OpenLineSpan | None:
-    """The lines that a filter lets through; None if it goes by what is in them."""
+    """Return the lines that a filter lets through; None if it selects by content."""
     if command.program == "sed":
         spans = sed_spans(command)
         return spans[0] if spans and len(spans) == 1 else None
@@ -21,7 +21,7 @@ def filter_span(command: ShellCommand) -> OpenLineSpan | None:
 
 
 def count_span(command: ShellCommand) -> OpenLineSpan | None:
-    """The lines that head or tail print; None if that depends on how long the file is."""
+    """Return the lines that head or tail print; None if they depend on the length of the file."""
     words = [word.text for word in command.arguments]
     words = [f"-n{words[i + 1]}" if word == "-n" and i + 1 < len(words) else word for i, word in enumerate(words)]
     options = [word for word in words if word.startswith("-")]
@@ -35,7 +35,7 @@ def count_span(command: ShellCommand) -> OpenLineSpan | None:
 
 
 def sed_spans(command: ShellCommand) -> list[OpenLineSpan] | None:
-    """The lines that a script of the form `1,20p;30p` prints; None if it does anything else."""
+    """Return the lines that a script of the form `1,20p;30p` prints; None if the script does anything else."""
     operands = command.operands()
     script, at, spans = operands[0].text if operands else "", 0, list[OpenLineSpan]()
     if command.options != ["-n"]:

@@ -1,7 +1,8 @@
 """A shell command cut into pipelines of words, without running or expanding anything.
 
-Not `shlex`: it forgets which words were quoted, so that `grep '>' notes.txt` would look like a write to notes.txt. What only
-a shell could tell (subshells, substitutions, background jobs, a quote that never ends) makes the whole command unclear.
+Not `shlex`: it forgets which words were quoted, so that `grep '>' notes.txt` would look like a write to notes.txt.
+Constructs that only a shell could resolve (subshells, substitutions, background jobs, a quote that never ends) make the
+whole command unclear.
 """
 
 import re
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from foveal.text.calls.shell_command import Pipeline, ShellCommand, Word
 
 MOST_CHARS = 50_000
-"""Longer commands carry programs or data; looking at them is not worth the time."""
+"""Longer commands carry programs or data; parsing them is not worth the time."""
 
 _TOKEN = re.compile(
     r"""
@@ -31,12 +32,12 @@ _PIECE = re.compile(
 _EXPANDED = re.compile(r"[$`*?\[{]")
 _IN_QUOTES = re.compile(r"[$`]")
 _HARMLESS = frozenset(("true", ":", "echo", "exit", "printf"))
-"""What may stand behind `||` without making it matter whether it was run."""
+"""Programs behind `||` for which it does not matter whether they were run."""
 _ESCAPE = re.compile(r"\\([$`\"\\\n])")
 
 
 def pipelines(text: str) -> tuple[Pipeline, ...] | None:
-    """The pipelines of a command in order; None if some of it is unclear."""
+    """Return the pipelines of a command in order; None if some of it is unclear."""
     if len(text) > MOST_CHARS:
         return None
     try:
@@ -46,7 +47,7 @@ def pipelines(text: str) -> tuple[Pipeline, ...] | None:
 
 
 class _Reader:
-    """Takes tokens off a text; here-documents are skipped, `ValueError` where it is unclear."""
+    """Reader of the tokens of a command. It skips here-documents and raises `ValueError` where the command is unclear."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -60,7 +61,7 @@ class _Reader:
             kind, text = token
             match kind:
                 case "word":
-                    words.append(unquoted(text))
+                    words.append(unquote(text))
                 case "into":
                     target = self._operand()
                     if not (text.endswith("&") and target.text in ("1", "2", "-")):
@@ -85,7 +86,7 @@ class _Reader:
             raise ValueError("a here-document has no text")
 
     def _token(self) -> tuple[str, str] | None:
-        """The next token; the end of the text counts as the end of a line, once."""
+        """Return the next token; the end of the text counts as the end of a line, once."""
         while self.at < len(self.text):
             found = _TOKEN.match(self.text, self.at)
             if found is None:
@@ -102,7 +103,7 @@ class _Reader:
         token = self._token()
         if token is None or token[0] != "word":
             raise ValueError("a redirection without a target")
-        return unquoted(token[1])
+        return unquote(token[1])
 
     def _skip_documents(self, end: str) -> None:
         if end != "\n":
@@ -120,8 +121,8 @@ class _Reader:
         self._ends_of_documents = []
 
 
-def unquoted(word: str) -> Word:
-    """The word without its quotes."""
+def unquote(word: str) -> Word:
+    """Return the word without its quotes."""
     texts, plain = list[str](), True
     for piece in _PIECE.finditer(word):
         single, double, escaped, bare = piece.group("single", "double", "escaped", "bare")

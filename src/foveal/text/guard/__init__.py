@@ -1,8 +1,9 @@
-"""The frame: how the engine speaks inside a prompt, and how nobody else does.
+"""The guard: the engine frames its own words in a prompt, and no other text can forge such a frame.
 
-A prompt is one long text, and a model believes what looks like its host. So every text is shown according to its `Trust`:
-what the host wrote may hold frames, everything else is **neutralised**, which breaks whatever could be taken for a frame of
-ours, for a chat template's token or for a line of our stand-ins, visibly and reversibly. Pure text in, pure text out.
+A prompt is one long text, and a model believes a text that looks like its host. So every text is shown according to its
+`Trust`: a text of the host may hold frames, every other text is **neutralised**. Neutralising breaks every form that a
+model could take for a frame of ours, for a chat template's token or for a line of our stand-ins, visibly and reversibly.
+Pure text in, pure text out.
 """
 
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from foveal.values.lazy import later
 if TYPE_CHECKING:
     from foveal.text.guard.frame_tags import KINDS, fence_kind, nonce, session_nonce, wrap
     from foveal.text.guard.names import safe_name
-    from foveal.text.guard.neutral import neutralise, neutralise_joined, restore, tags
+    from foveal.text.guard.neutral_text import neutralise, neutralise_joined, restore, tags
     from foveal.text.guard.parts import neutralise_part
     from foveal.text.guard.trust import Trust, is_trusted, lowest
 
@@ -22,14 +23,14 @@ _WHERE = {
     "fence_kind": "frame_tags",
     "is_trusted": "trust",
     "lowest": "trust",
-    "neutralise": "neutral",
-    "neutralise_joined": "neutral",
+    "neutralise": "neutral_text",
+    "neutralise_joined": "neutral_text",
     "neutralise_part": "parts",
     "nonce": "frame_tags",
-    "restore": "neutral",
+    "restore": "neutral_text",
     "safe_name": "names",
     "session_nonce": "frame_tags",
-    "tags": "neutral",
+    "tags": "neutral_text",
     "wrap": "frame_tags",
 }
 

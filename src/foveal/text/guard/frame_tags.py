@@ -1,12 +1,12 @@
-"""How the engine speaks inside a prompt: tags that carry the session's nonce.
+"""The engine's own tags in a prompt, which carry the session's nonce.
 
     <foveal:reminder nonce="k3v9x2m1qa">
     Two todos are open.
     </foveal:reminder>
 
-Safety rests on neutralising: no text of lower trust holds a live tag. The nonce is the second line, for models that echo what
-they were shown and for people who read a prompt. It is one for the whole session, because a new one each call would move the
-cached prefix each call.
+Safety rests on neutralising: no text of lower trust holds a live tag. The nonce is the second line of defence, for models
+that repeat text of the prompt and for people who read it. A session has one nonce, because a new one each call would move
+the cached prefix each call.
 """
 
 import re
@@ -17,33 +17,33 @@ from html import escape
 from typing import Final
 
 from foveal.text.guard.names import safe_name
-from foveal.text.guard.neutral import neutralise
+from foveal.text.guard.neutral_text import neutralise
 from foveal.text.guard.trust import Trust, is_trusted
 from foveal.values.errors import BadInput
 
 KINDS: Final = frozenset(("reminder", "summary"))
-"""What the engine itself says. All other kinds are fences, named by the host."""
+"""Kinds of the engine's own tags. All other kinds are fences, named by the host."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _SECRET_BYTES: Final = 16
 _ATTRIBUTE_CHARACTERS: Final = 400
-"""A path or a title, and not a document."""
+"""Long enough for a path or a title, and too short for a document."""
 
 
 def nonce(secret: bytes) -> str:
-    """Ten letters and digits that nobody can guess who does not know the session's secret: 50 bits, about six tokens."""
+    """Return ten letters and digits that cannot be guessed without the session's secret: 50 bits, about six tokens."""
     if len(secret) < _SECRET_BYTES:
         raise BadInput(f"the session's secret has {len(secret)} bytes; give at least {_SECRET_BYTES} random ones.")
     return b32encode(blake2b(secret, digest_size=8, person=b"foveal:frame").digest())[:10].decode().lower()
 
 
 def session_nonce(first: str) -> str:
-    """The nonce of a session, by the id of its first entry: nobody outside can guess it, and it stays for good."""
+    """Return the nonce of a session, made of the id of its first entry: outsiders cannot guess it, and it never changes."""
     return nonce(first.encode("utf-8", "surrogatepass").ljust(_SECRET_BYTES, b"."))
 
 
 def fence_kind(name: str) -> str:
-    """The name itself, if a host may call a fence so."""
+    """Return the name if a host may use it for a fence; raise `BadInput` otherwise."""
     if not _NAME.fullmatch(name) or name in KINDS:
         taken = f" and none of the engine's own ({', '.join(sorted(KINDS))})"
         raise BadInput(f"{name[:80]!r} cannot name a fence: use 1 to 32 of a-z, 0-9 and '-', a letter first{taken}.")
@@ -53,7 +53,7 @@ def fence_kind(name: str) -> str:
 def wrap(
     kind: str, text: str, *, nonce: str, trust: Trust = "tool", attributes: Mapping[str, str] | None = None
 ) -> str:
-    """The text in a tag of ours; nothing if there is no text, so that no empty tag is left."""
+    """Return the text in a tag of ours; nothing if there is no text, so that no empty tag is left."""
     if kind not in KINDS:
         fence_kind(kind)
     if not text.strip():

@@ -1,8 +1,8 @@
-"""Characters that are read as others, one for one.
+"""Characters that look like others, one for one.
 
-Unicode's own compatibility forms (full width, mathematical, circled, accented letters) are found by decomposition in `fold`;
-here is what decomposition does not know: letters of other alphabets and brackets that look like ours.
-Written by their numbers: a reader could not tell them from the others either.
+Unicode's own compatibility forms (full width, mathematical, circled, accented letters) are found by decomposition in
+`normalise`. This table holds the characters that decomposition does not know: letters of other alphabets and brackets that
+look like ours. They are written by their numbers: a reader could not tell them from the others either.
 """
 
 from typing import Final

@@ -1,14 +1,14 @@
-"""A text as a careless reader takes it: disguises undone, with the way back to the places in the original.
+"""Normalised text: disguises undone, with a way back to the places in the original.
 
 Three things happen, in this order, and none of them changes the text that is sent:
 
-1. every character is replaced by what it is read as (`＜` by `<`, a Cyrillic `о` by `o`, invisible ones by one invisible mark);
+1. every character is replaced by the one it is read as (`＜` by `<`, a Cyrillic `о` by `o`, invisible ones by one mark);
 2. percent codes, backslash codes and character references are decoded, up to `_ROUNDS` deep;
-3. the marks by which `neutralise` has broken a form (`~` after its opening) are taken out.
+3. the marks by which `neutralise` has broken a form (`~` after its opening) are removed.
 
-The third step is why neutralising can be undone: a text and its neutralised text fold to the same string, so the same forms
-are found in both. For that, step 2 may never make a `~` of its own, and no code may reach across an opening; the characters
-that codes are made of and the mark are disjoint, so it cannot.
+Because of the third step neutralising can be undone: a text and its neutralised text are normalised to the same string, so
+the same forms are found in both. For that, step 2 may never produce a `~`, and no code may reach across an opening. It
+cannot: the characters of codes and the mark are disjoint.
 """
 
 import re
@@ -19,33 +19,38 @@ from html.entities import html5
 from typing import Final, NamedTuple
 
 from foveal.text.guard.lookalikes import LOOKALIKES
+from foveal.text.lazy_pattern import lazy_pattern
 
 MARK: Final = "~"
-"""Breaks a form. It means nothing in a tag, a URL, JSON or a character reference, so it cannot melt into what follows."""
+"""The character that breaks a form. It means nothing in a tag, a URL, JSON or a character reference, so it cannot merge
+with the text after it."""
 
 UNSEEN: Final = "\u200b"
-"""Stands for every character that shows nothing."""
+"""Replacement for every invisible character."""
 
 _ROUNDS: Final = 3
-"""Codes inside codes inside codes; the same code within itself (`&amp;amp;lt;`, `%25253c`) counts once."""
+"""How often codes are decoded: codes inside codes inside codes. The same code within itself (`&amp;amp;lt;`, `%25253c`)
+counts once."""
 
 _KEPT: Final = 20_000
-"""Folded characters that are remembered: all living alphabets, and not all of Unicode."""
+"""Normalised characters that are cached: all living alphabets, and not all of Unicode."""
 
 _INVISIBLE: Final = frozenset(("Cf", "Mn", "Me", "Cc"))
 _FILLERS: Final = "\u115f\u1160\u3164\uffa0\u2800"
 
-_PERCENT: Final = re.compile(r"%(?:25){0,64}(?:[0-7][0-9a-f]|[c-f][0-9a-f](?:%(?:25){0,64}+[89ab][0-9a-f]){1,3})", re.I)
-_BACKSLASH: Final = re.compile(
+_PERCENT: Final = lazy_pattern(
+    r"%(?:25){0,64}(?:[0-7][0-9a-f]|[c-f][0-9a-f](?:%(?:25){0,64}+[89ab][0-9a-f]){1,3})", re.I
+)
+_BACKSLASH: Final = lazy_pattern(
     r"\\(?<!\\\\)(?:\\++|u005c|x5c){0,64}(?:ud([89ab][0-9a-f]{2})\\++ud([c-f][0-9a-f]{2})"
     r"|(?:u|(?-i:U)0000)([0-9a-f]{4})|u\{0*+([0-9a-f]{1,6})\}|x([0-9a-f]{2}))",
     re.I,
 )
-_REFERENCE: Final = re.compile(
+_REFERENCE: Final = lazy_pattern(
     r"&(?:(?:amp|#0*+38|#x0*+26);){0,64}(?:#0*+([0-9]{1,7});?|#x0*+([0-9a-f]{1,6});?|(lt|gt|amp);?|([a-z]{2,31});)",
     re.I,
 )
-_LONG: Final = re.compile(
+_LONG: Final = lazy_pattern(
     "[\u00df\u0132\u0133\u0149\u01c4-\u01cc\u01f1-\u01f3\u1e9a\u1e9e\u20a8\u2100-\u213f\u2160-\u217f\u3250"
     "\u32cc-\u32cf\u3371-\u33ff\ufb00-\ufb06\U0001f12a-\U0001f1ff]"
 )
@@ -54,42 +59,42 @@ _FOREIGN: Final = re.compile("[^\x00-\x7f]+")
 
 
 class _Step(NamedTuple):
-    """Where one replacement moved what: from place `at` of the new text on, the old text is `ahead` characters further."""
+    """One replacement's shifts: from place `at` of the new text on, the old text is `ahead` characters further."""
 
     at: list[int]
     ahead: list[int]
 
 
 class NormalisedText(NamedTuple):
-    """What is read, and how to find the place in the original."""
+    """A normalised text, and the shifts that lead back to places in the original."""
 
     text: str
     steps: tuple[_Step, ...] = ()
 
     def place(self, at: int) -> int:
-        """The place in the original that this place was made from; after whatever ends here."""
+        """Return the place in the original that corresponds to this place, behind any code that ends here."""
         for where, ahead in reversed(self.steps):
             found = bisect_right(where, at)
             at += ahead[found - 1] if found else 0
         return at
 
 
-def fold(text: str) -> NormalisedText:
-    """The text as it is read. A plain text is returned as it is."""
+def normalise(text: str) -> NormalisedText:
+    """Return the text with all disguises undone. A plain text is returned unchanged."""
     read, steps = text, list[_Step]()
     if not text.isascii():
         runs = list[str]()
         read = _FOREIGN.sub(lambda run: _plain(run[0], runs), text)
         if runs:
-            read = _replaced(read, _LONG, _letters, steps)
+            read = _replaced(read, _LONG(), _letters, steps)
     for _ in range(_ROUNDS):
         before = len(steps)
         if "%" in read:
-            read = _replaced(read, _PERCENT, _percent, steps)
+            read = _replaced(read, _PERCENT(), _percent, steps)
         if "\\" in read:
-            read = _replaced(read, _BACKSLASH, _backslash, steps)
+            read = _replaced(read, _BACKSLASH(), _backslash, steps)
         if "&" in read:
-            read = _replaced(read, _REFERENCE, _reference, steps)
+            read = _replaced(read, _REFERENCE(), _reference, steps)
         if len(steps) == before:
             break
     for line_end in "\r\v\f":
@@ -101,7 +106,7 @@ def fold(text: str) -> NormalisedText:
 
 
 def _replaced(text: str, units: re.Pattern[str], read: Callable[[re.Match[str]], str], steps: list[_Step]) -> str:
-    """The text with each unit replaced by what it is read as; the places are noted if any was."""
+    """Return the text with each unit replaced by its reading; add the shifts to `steps` if there was any."""
     pieces, at, ahead = list[str](), list[int](), list[int]()
     done = length = 0
     for unit in units.finditer(text):
@@ -121,7 +126,7 @@ def _replaced(text: str, units: re.Pattern[str], read: Callable[[re.Match[str]],
 
 
 class _Reading(dict[int, str]):
-    """What each character is read as; filled as characters are met."""
+    """The reading of each character; filled as characters are met."""
 
     def __missing__(self, code: int) -> str:
         read = _read(chr(code))
@@ -148,7 +153,7 @@ def _read(char: str) -> str:
 
 
 def _bare(char: str) -> str:
-    """The character without its accents and its styling."""
+    """Return the character without its accents and its styling."""
     return "".join(c for c in unicodedata.normalize("NFKD", char) if unicodedata.category(c) not in _INVISIBLE)
 
 
@@ -156,15 +161,16 @@ _READ: Final = _Reading({code: chr(code) for code in range(128)})
 
 
 def _meant(code: int) -> str | None:
-    """What a coded character is read as. A coded mark is no mark: only we set those."""
+    """Return the reading of a coded character. A coded mark does not count as a mark: only the engine sets marks."""
     if code > 0x10FFFF:
         return None
     return "\ufffd" if code == ord(MARK) else _READ[code]
 
 
 def _plain(run: str, long: list[str]) -> str:
-    """These characters as they are read, one for one; noted, if one of them is read as several."""
-    if _LONG.search(run):
+    """Return these characters as they are read, one for one. If one of them is read as several letters, the run is added to
+    `long`."""
+    if _LONG().search(run):
         long.append(run)
     return run.translate(_READ)
 
@@ -200,7 +206,7 @@ def _reference(unit: re.Match[str]) -> str:
 
 
 def _unmarked(unit: re.Match[str]) -> str:
-    """Nothing, if these marks stand where a form opens."""
+    """Return nothing if these marks follow the opening of a form, else the marks."""
     at, text = unit.start(), unit.string
     opens = at == 0 or text[at - 1] in "<[;\n" or text[at - 2 : at] in ("\\n", "\\r")
     return "" if opens else unit[0]

@@ -1,11 +1,11 @@
-"""Every text of a part that somebody else wrote, neutralised."""
+"""Parts with all texts neutralised that somebody other than the host wrote."""
 
 from collections.abc import Iterator
 from typing import assert_never
 
 import msgspec
 
-from foveal.text.guard.neutral import neutralise, neutralise_joined
+from foveal.text.guard.neutral_text import neutralise, neutralise_joined
 from foveal.values.entry import (
     Content,
     File,
@@ -22,17 +22,17 @@ from foveal.values.entry import (
 
 
 def neutralise_part(part: Part) -> Part:
-    """The part with all its texts neutralised; the very same object if none of them had to be.
+    """Return the part with all its texts neutralised; the very same object if none of them had to be.
 
-    Left alone is what providers take back only as they gave it. Thinking and signed text carry signatures over their words.
-    An opaque part is the provider's own structure, sent as JSON and never as text of a prompt: whatever it quotes stands
-    inside fields that the provider itself has framed.
+    Parts that providers accept only unchanged stay as they are. Thinking and signed text carry signatures over their words.
+    An opaque part is the provider's own structure, sent as JSON and never as text of a prompt: quotations in it are inside
+    fields that the provider itself has framed.
     """
     match part:
         case Text(text, signature):
             return part if signature or (safe := neutralise(text)) is text else Text(safe)
         case ToolCall(call_id, name, arguments, signature):
-            # A mark inside a JSON string is one more character of it, and forms stand nowhere else in JSON.
+            # A mark inside a JSON string is one more character of it, and forms occur nowhere else in JSON.
             safe_name, safe = neutralise(name), neutralise(arguments)
             is_same = safe_name is name and safe is arguments
             return part if is_same else ToolCall(call_id, safe_name, safe, signature)
@@ -49,7 +49,8 @@ def neutralise_part(part: Part) -> Part:
 
 
 def _contents(content: tuple[Content, ...]) -> tuple[Content, ...]:
-    """A result may be sent as one text: what is harmless in each of its parts may not be so in all of them."""
+    """Return the contents neutralised together. A result may be sent as one text, in which two harmless parts can join to a
+    form."""
     texts = tuple(text for item in content for text in _texts(item))
     if (safe := neutralise_joined(texts)) is texts:
         return content
@@ -70,7 +71,7 @@ def _texts(item: Content) -> tuple[str, ...]:
 
 
 def _with_texts(item: Content, words: Iterator[str]) -> Content:
-    """The item with its texts replaced, in the order of `_texts`."""
+    """Return the item with its texts replaced, in the order of `_texts`."""
     match item:
         case Text():
             return msgspec.structs.replace(item, text=next(words))

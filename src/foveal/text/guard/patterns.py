@@ -1,12 +1,12 @@
-"""What could be taken for somebody else speaking: the forms that are looked for in a folded text.
+"""Forms: texts that a model could take for another speaker. The patterns are searched in a normalised text.
 
 - our own tags (`<foveal:…>`), and the tags by which other engines and chat templates frame a turn;
 - the tokens of chat templates (`<|im_start|>`, `[INST]`, `<<SYS>>`, `<s>`) and turns at the start of a line (`Human:`);
-- the bracketed lines by which our stand-ins speak.
+- the bracketed lines of our stand-ins.
 
 Ordinary HTML, XML, generics and redirections have none of these names and are not touched. Every form is found by its
-opening character, so that each scan is driven by a search for one character; gaps are possessive and bounded, so that a scan
-is linear whatever the text.
+opening character, so that each scan is driven by a search for one character. Gaps are possessive and bounded, so that a
+scan is linear in any text.
 """
 
 import re
@@ -14,22 +14,23 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from foveal.text.guard.normalise import UNSEEN, fold
+from foveal.text.guard.normalise import UNSEEN, normalise
 
 _CONTROL: Final = rf"\x00-\x08\x0e-\x1a\x1c-\x1f\x7f{UNSEEN}"
 _COLOUR: Final = r"\x1b\[[0-?]{0,64}+[ -/]{0,8}+[@-~]|\x1b\][^\x07\x1b\n<]{0,200}+(?:\x07|\x1b\\)|\x1b"
 _THIN: Final = rf"(?:[{_CONTROL}]++|{_COLOUR}|\\++b){{0,8}}+"
-"""What nobody sees."""
+"""A gap of invisible characters."""
 _WIDE: Final = rf"(?:[\s{_CONTROL}]++|{_COLOUR}|\\++[bfnrt]){{0,8}}+"
-"""What is read over: blanks and escaped line ends as well."""
+"""A gap that a reader skips: blanks and escaped line ends as well."""
 _GAP: Final = rf"(?:[\s{_CONTROL}]++|{_COLOUR}|\\++[bfnrt]|<[^<>]{{0,80}}+>){{0,8}}+"
-"""What may split a name: other tags as well."""
+"""A gap that may split a name: other tags as well."""
 _SPACE: Final = rf"(?:[ \t{_CONTROL}]++|{_COLOUR}|\\++[bt]){{0,8}}+"
 _SLASH: Final = r"(?:\\*+[/!?])?+"
 
 
 def _spread(name: str, gap: str = _GAP) -> str:
-    """The name with gaps; `-` and `_` are the same and may be missing, `1` is read as `l` and `0` as `o`."""
+    """Return a pattern of the name with gaps; `-` and `_` are the same and may be missing, `1` is read as `l` and `0` as
+    `o`."""
     alike = {"-": "[-_]?+", "l": "[l1i|]", "o": "[o0]"}
     return gap.join(alike.get(char, char) for char in name)
 
@@ -69,7 +70,8 @@ _FORMS: Final[dict[str, str]] = {
     "\n": rf"(\n)(?=(?-i:[{_CONTROL}\x1baAhH]))(?=({_TURN}))",
     "\\": rf"(\\[nr])(?=({_TURN}))",
 }
-"""By the character that opens them. Compiled when that is first seen: they are long, and an import must be short."""
+"""Patterns by the character that opens them. Each is compiled when its character is first met: they are long, and an import
+must be short."""
 
 
 @cache
@@ -83,7 +85,7 @@ def _first_turn() -> re.Pattern[str]:
 
 
 class Form(NamedTuple):
-    """One form in a text: where it begins, where its opening ends (after our marks), and where its name ends."""
+    """One form in a text: its beginning, the end of its opening (after our marks), and the end of its name."""
 
     start: int
     opened: int
@@ -91,19 +93,19 @@ class Form(NamedTuple):
 
 
 def forms(text: str) -> list[Form]:
-    """All forms of a text, broken by our mark or not, in order; none in an ordinary text."""
-    read = fold(text)
+    """Return all forms of a text in order, broken by our mark or not; none in an ordinary text."""
+    read = normalise(text)
     return [Form(*map(read.place, form)) for form in sorted(_found(read.text))]
 
 
 def openings(text: str) -> list[int]:
-    """Where the openings of its forms end, after our marks."""
-    read = fold(text)
+    """Return the places where the openings of the text's forms end, after our marks."""
+    read = normalise(text)
     return sorted(read.place(form.opened) for form in _found(read.text))
 
 
 def _found(text: str) -> Iterator[Form]:
-    """The forms in what was read."""
+    """Yield the forms of a normalised text."""
     if first := _first_turn().match(text):
         yield Form(0, 0, first.end())
     for trigger in _FORMS:

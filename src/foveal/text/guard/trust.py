@@ -1,7 +1,7 @@
-"""How far a text is believed.
+"""Trust: how far a text is believed.
 
-What the host wrote itself speaks with authority; everything else is material. A mix is worth its least trusted source: a
-summary of a system prompt and a web page is worth the web page.
+A text of the host speaks with authority; every other text is material. A mix has the trust of its least trusted source: a
+summary of a system prompt and a web page is trusted like the web page.
 """
 
 from typing import Final, Literal, TypeAlias
@@ -9,16 +9,17 @@ from typing import Final, Literal, TypeAlias
 Trust: TypeAlias = Literal["system", "operator", "user", "tool", "recall", "summary", "child", "skill", "file"]
 
 _RANK: Final[dict[Trust, int]] = {"system": 3, "operator": 2, "user": 1}
-"""Whoever is not named here is only quoted: tools, files, skills, children, summaries and what was recalled are equals."""
+"""Ranks of those who may give instructions. All others are only quoted: tools, files, skills, children, summaries and
+recalled texts are equals."""
 
 
 def lowest(first: Trust, *others: Trust) -> Trust:
-    """What a text made of these sources is worth; of equals, the first given."""
+    """Return the trust of a text made of these sources; of equals, the first given."""
     return min((first, *others), key=_rank)
 
 
 def is_trusted(trust: Trust) -> bool:
-    """Whether its text may hold live frames: it comes from the host and nobody else."""
+    """Return whether a text of this trust may hold live frames: it comes from the host alone."""
     return _rank(trust) >= _RANK["operator"]
 
 

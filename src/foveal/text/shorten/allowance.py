@@ -1,17 +1,20 @@
-"""How much a stand-in may take, how that is counted, and what it should show first."""
+"""The allowance of a stand-in: its size, the counter that measures it, and the terms that it should show first."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 
+CountTokens: TypeAlias = Callable[[str], int]
 
-class Room(msgspec.Struct, frozen=True):
-    """What a level is given besides the text."""
+
+class Allowance(msgspec.Struct, frozen=True):
+    """Everything that a level is given besides the text."""
 
     tokens: int
-    """The most that the stand-in may take."""
-    count: Callable[[str], int]
+    """Most tokens of the stand-in."""
+    count: CountTokens
     ref: str
-    """The reference that the note of what was left out names."""
+    """Reference for the note about the parts that were left out."""
     focus: frozenset[str] = frozenset()
     """Identifiers, paths or words that were asked for or used since: lines that hold them are kept first."""

@@ -1,17 +1,17 @@
-"""A call's arguments with their long strings shortened: still a JSON object, still saying what was done to what."""
+"""Call arguments with their long strings shortened: still a JSON object, still naming the act and its object."""
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
 
+from foveal.text.shorten.allowance import CountTokens
 from foveal.text.shorten.head_tail import head_tail
 
 _LEAST = 12
 
 
-def shorten_arguments(arguments: str, tokens: int, count: Callable[[str], int], ref: str) -> str | None:
-    """At most `tokens` of JSON object; None if the arguments are no object, or that is not possible, or not shorter."""
+def shorten_arguments(arguments: str, tokens: int, count: CountTokens, ref: str) -> str | None:
+    """Return a JSON object of at most `tokens`; None if the arguments are no object, or if it would not be shorter."""
     try:
         value = msgspec.json.decode(arguments, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -20,14 +20,14 @@ def shorten_arguments(arguments: str, tokens: int, count: Callable[[str], int], 
     while each >= _LEAST:
         text = msgspec.json.encode(_shortened(value, each, count, ref)).decode()
         if count(text) <= tokens:
-            # Without a reference in it, nothing was left out but white space: that is no stand-in.
+            # Without a reference in it, only white space was left out: that is no stand-in.
             return text if len(text) < len(arguments) and ref in text else None
         each //= 2
     text = msgspec.json.encode({"folded": f"[arguments not shown; ref {ref}]"}).decode()
     return text if len(text) < len(arguments) and count(text) <= tokens else None
 
 
-def _shortened(value: Any, tokens: int, count: Callable[[str], int], ref: str) -> Any:
+def _shortened(value: Any, tokens: int, count: CountTokens, ref: str) -> Any:
     match value:
         case str() if len(value) > tokens and count(value) > tokens:
             return head_tail(value, tokens, count, ref) or f"[{len(value):,} characters not shown; ref {ref}]"

@@ -1,15 +1,15 @@
-"""Blobs: base64, hex, minified code and whatever else has no lines. What it is, its size and hash, and how it begins."""
+"""Blobs: base64, hex, minified code and other text without lines. Shown by kind, size, hash and beginning."""
 
 import hashlib
 import re
 
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.cut import boundary
-from foveal.text.shorten.pick import density, finish
+from foveal.text.shorten.line_selection import density, only_if_shorter
 
 _SAMPLE_CHARS = 2_000
 _LONG_LINE = 1_500
-"""Nobody writes lines of this length by hand."""
+"""Longer than any line that is written by hand."""
 _ENCODED_HEAD = 64
 _KINDS = (
     ("hex", re.compile(r"(?:0x)?[0-9a-fA-F\s:]+\Z")),
@@ -32,26 +32,26 @@ def fits(text: str, hint: str) -> bool:
     return _encoded(start) and _encoded(middle)
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     kind = _kind(text)
     head = _ENCODED_HEAD if kind in _ENCODED else None
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     lines = text.count("\n") + 1
-    note = f"[{kind}: {len(text):,} characters, {lines:,} lines, sha256 {digest}; ref {room.ref}]"
-    chars = int((room.tokens - room.count(note)) * density(text, room))
+    note = f"[{kind}: {len(text):,} characters, {lines:,} lines, sha256 {digest}; ref {allowance.ref}]"
+    chars = int((allowance.tokens - allowance.count(note)) * density(text, allowance))
     for _ in range(_ATTEMPTS):
         if chars < 1:
             break
-        shown = f"{note}\n{_ends(text, min(chars, head or chars), room.focus, tail=head is None)}"
-        size = room.count(shown)
-        if size <= room.tokens:
-            return finish(text, shown, room)
-        chars = int(chars * room.tokens / size * 0.95) - 4
-    return finish(text, note, room)
+        shown = f"{note}\n{_ends(text, min(chars, head or chars), allowance.focus, tail=head is None)}"
+        size = allowance.count(shown)
+        if size <= allowance.tokens:
+            return only_if_shorter(text, shown, allowance)
+        chars = int(chars * allowance.tokens / size * 0.95) - 4
+    return only_if_shorter(text, note, allowance)
 
 
 def _ends(text: str, chars: int, focus: frozenset[str], *, tail: bool) -> str:
-    """The beginning, what surrounds the terms asked for, and the end."""
+    """Return the beginning, the surroundings of the terms asked for, and the end."""
     windows = _windows(text, chars // 3, focus)
     left = chars - sum(end - start for start, end in windows)
     first = boundary(text, int(left * _HEAD_SHARE) if tail else left)
@@ -70,7 +70,7 @@ def _ends(text: str, chars: int, focus: frozenset[str], *, tail: bool) -> str:
 
 
 def _windows(text: str, chars: int, focus: frozenset[str]) -> list[tuple[int, int]]:
-    """Where the terms first stand, with something around, in order and without overlap."""
+    """Return the first place of each term with its surroundings, in order and without overlap."""
     places = sorted(at for term in sorted(focus)[:16] if term and (at := text.find(term)) >= 0)
     width = max(40, chars // max(1, len(places)))
     windows: list[tuple[int, int]] = []
@@ -89,6 +89,6 @@ def _kind(text: str) -> str:
 
 
 def _encoded(piece: str) -> bool:
-    """Digits and letters without the spaces of words."""
+    """Return whether the piece is digits and letters without the spaces of words."""
     words = piece.split()
     return bool(words) and len(piece) / len(words) > 30 and any(pattern.match(piece) for _, pattern in _KINDS[:2])

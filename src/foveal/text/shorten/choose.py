@@ -1,20 +1,20 @@
-"""Which level suits a text, and the stand-in that it makes. Registering a level is one line."""
+"""Choice of the level that suits a text, and its stand-in. Registering a level is one line."""
 
 from collections.abc import Callable, Collection
 
 import msgspec
 
 from foveal.text.shorten import blob, diff, html_text, json_data, listing, logs, prose, search, source, stack, table
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.head_tail import head_tail
-from foveal.text.shorten.pick import finish
+from foveal.text.shorten.line_selection import only_if_shorter
 
 
 class ContentLevel(msgspec.Struct, frozen=True):
     name: str
     fits: Callable[[str, str], bool]
-    """Whether a text looks like it, given the text and what the tool was asked."""
-    shrink: Callable[[str, Room], str | None]
+    """Whether the level suits a text, given the text and the call that produced it."""
+    shrink: Callable[[str, Allowance], str | None]
 
 
 LEVELS: tuple[ContentLevel, ...] = (
@@ -30,25 +30,25 @@ LEVELS: tuple[ContentLevel, ...] = (
     ContentLevel("source", source.fits, source.shrink),
     ContentLevel("prose", prose.fits, prose.shrink),
 )
-"""In the order in which they are asked: what is told by its form first, what accepts almost anything last."""
+"""In the order in which they are tried: levels with a distinct form first, levels that accept almost anything last."""
 
 
 def trim(
-    text: str, hint: str, room: Room, *, plain: bool = False, without: Collection[str] = ()
+    text: str, hint: str, allowance: Allowance, *, plain: bool = False, without: Collection[str] = ()
 ) -> tuple[str, str] | None:
-    """The name of the level and the stand-in, from the first level that suits and has something to leave out.
+    """Return the name and the stand-in of the first level that suits the text and has something to leave out.
 
-    `plain` is head and tail only; `without` names levels that are passed over.
+    `plain` allows head and tail only; `without` names levels that are skipped.
     """
     for level in () if plain else LEVELS:
         if level.name not in without and level.fits(text, hint):
-            shown = level.shrink(text, room)
+            shown = level.shrink(text, allowance)
             if shown is not None:
                 return level.name, shown
-    shown = finish(text, head_tail(text, room.tokens, room.count, room.ref), room)
+    shown = only_if_shorter(text, head_tail(text, allowance.tokens, allowance.count, allowance.ref), allowance)
     return None if shown is None else ("head_tail", shown)
 
 
 def kind_of(text: str, hint: str) -> str:
-    """The name of the level that suits the text."""
+    """Return the name of the level that suits the text."""
     return next((level.name for level in LEVELS if level.fits(text, hint)), "text")

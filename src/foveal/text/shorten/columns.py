@@ -1,4 +1,4 @@
-"""Which values of a column stand out: the extremes of numbers, the rare ones of categories."""
+"""Outliers of a column: the extremes of numbers, the rare values of categories."""
 
 import math
 from collections import Counter
@@ -8,14 +8,14 @@ from typing import Any
 _COLUMNS = 24
 _RARE_SHARE = 0.1
 _KINDS_SHARE = 0.2
-"""A column is a category, whose rare values tell something, if it has at most this share of different values."""
+"""A column is a category, whose rare values are informative, if at most this share of its values are different."""
 _RARE_ROWS = 3
 _LONG = 24
 """A number written longer than this is an identifier."""
 
 
 def outliers(rows: Sequence[Sequence[str]]) -> dict[int, float]:
-    """Row numbers and how much they stand out. Rows of another width than the first ones are passed over."""
+    """Return row numbers with their scores as outliers. Rows of another width than the first ones are skipped."""
     found: dict[int, float] = {}
     width = max((len(row) for row in rows[:50]), default=0)
     usable = [at for at, row in enumerate(rows) if len(row) == width]
@@ -27,7 +27,7 @@ def outliers(rows: Sequence[Sequence[str]]) -> dict[int, float]:
 
 
 def column_outliers(values: Sequence[Any]) -> dict[int, float]:
-    """The places of the smallest and the largest number, or of the first few of each rare value."""
+    """Return the places of the smallest and the largest number, or of the first few of each rare value."""
     numbers = _numbers(values)
     if numbers:
         low, high = min(numbers), max(numbers)
@@ -36,12 +36,12 @@ def column_outliers(values: Sequence[Any]) -> dict[int, float]:
 
 
 def _name(value: object) -> str:
-    """Stands for a value in the count of categories: true and false by themselves, containers by their type."""
+    """Return the category of a value: true and false by themselves, containers by their type."""
     return repr(value) if isinstance(value, bool) else type(value).__name__
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:
-    """All values as numbers, or nothing if one of them is none. One pass in C: this runs over every cell."""
+    """Return all values as numbers, or nothing if one of them is no number. One pass in C: this runs over every cell."""
     if not values or bool in set(map(type, values)) or (isinstance(values[0], str) and len(values[0]) > _LONG):
         return []
     try:

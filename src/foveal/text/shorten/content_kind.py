@@ -1,4 +1,4 @@
-"""Looking at a little of a text to tell what it is."""
+"""Samples of a text, from which its kind can be told."""
 
 import re
 
@@ -9,7 +9,7 @@ _EXTENSION = re.compile(r"[\w)\]]\.([A-Za-z][A-Za-z0-9+]{0,9})(?![\w.])")
 
 
 def sample(text: str) -> list[str]:
-    """Lines from the beginning, the middle and the end; blank ones and the torn ones at the seams left out."""
+    """Return lines from the beginning, the middle and the end, without blank lines and lines torn at the seams."""
     if len(text) <= _HEAD + _MIDDLE + _TAIL:
         pieces = (text,)
     else:
@@ -24,10 +24,10 @@ def sample(text: str) -> list[str]:
 
 
 def share(pattern: re.Pattern[str], lines: list[str]) -> float:
-    """The part of the lines that the pattern matches, from their beginning."""
+    """Return the share of the lines that the pattern matches at their beginning."""
     return sum(pattern.match(line) is not None for line in lines) / len(lines) if lines else 0.0
 
 
 def extensions(hint: str) -> list[str]:
-    """The file extensions that the call names, in lower case."""
+    """Return the file extensions that the call names, in lower case."""
     return [found.lower() for found in _EXTENSION.findall(hint[:4_000])]

@@ -1,31 +1,31 @@
-"""Cuts that do not split what is read as one character."""
+"""Cuts between characters as a reader sees them: no accent, flag or emoji is split."""
 
 import unicodedata
 
 _LOOK_BACK = 64
-"""The longest emoji sequences have about a dozen code points; piled-up marks beyond this are cut anyway."""
+"""The longest emoji sequences have about a dozen code points; longer piles of marks are cut anyway."""
 
 CLIP_NOTE = 24
-"""About what the note of a clipped line takes: cutting less than that off gains nothing."""
+"""About the length of the note of a clipped line: cutting less than that gains nothing."""
 
 _MARKS = frozenset(("Mn", "Me", "Mc"))
 _ZWJ = "\u200d"
 _FLAGS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 
 
-def boundary(text: str, at: int) -> int:
-    """The last place at or before `at` where the text can be cut."""
+def boundary(text: str, at: int, *, look_back: int = _LOOK_BACK) -> int:
+    """Return the last place at or before `at` where the text can be cut."""
     at = max(0, min(at, len(text)))
     if at in (0, len(text)) or (text[at - 1].isascii() and text[at].isascii() and text[at] != "\n"):
         return at
-    for place in range(at, max(-1, at - _LOOK_BACK), -1):
+    for place in range(at, max(-1, at - look_back), -1):
         if place == 0 or not _joined(text, place):
             return place
     return at
 
 
 def clip(line: str, most: int, focus: frozenset[str] = frozenset()) -> str:
-    """The line itself if it has about `most` characters, else a part of it and a note of how much is missing."""
+    """Return the line if it has about `most` characters, else a part of it and a note with the number of missing characters."""
     if len(line) <= most + CLIP_NOTE:
         return line
     start = 0
@@ -41,21 +41,22 @@ def clip(line: str, most: int, focus: frozenset[str] = frozenset()) -> str:
 
 
 def _joined(text: str, at: int) -> bool:
-    """Whether the characters on both sides of `at` are read as one."""
+    """Return whether the characters on both sides of `at` are read as one."""
     before, after = text[at - 1], text[at]
     if before == "\r":
         return after == "\n"
     if before == _ZWJ or _extends(after):
         return True
     if before in _FLAGS and after in _FLAGS:
-        # Flags are pairs of letters: whether a pair is split depends on how many letters stand before.
+        # Flags are pairs of letters: whether a pair is split depends on the number of letters before.
         letters = at - len(text[:at].rstrip(_FLAGS))
         return letters % 2 == 1
     return False
 
 
 def _extends(char: str) -> bool:
-    """Marks, joiners, variation selectors, skin tones, tags, and the later parts of a Korean syllable."""
+    """Return whether the character extends the one before: marks, joiners, variation selectors, skin tones, tags, later
+    parts of a Korean syllable."""
     return (
         char in "\u200c\u200d"
         or unicodedata.category(char) in _MARKS

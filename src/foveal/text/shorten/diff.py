@@ -4,30 +4,31 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.clean import clean_lines
-from foveal.text.shorten.pick import pick
+from foveal.text.lazy_pattern import lazy_pattern
+from foveal.text.shorten.allowance import Allowance
+from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import focus_scores, novelty, spread
+from foveal.text.shorten.terminal_text import clean_lines
 
 _SNIFF_CHARS = 20_000
-_START = re.compile(
+_START = lazy_pattern(
     r"^(?:diff --git |Index: |\*\*\* (?:Update|Add|Delete) File: |--- [^\n]{1,400}\n\+\+\+ )", re.MULTILINE
 )
 _HUNK = re.compile(r"^@@ ", re.MULTILINE)
 _FILE = ("diff --git ", "Index: ", "*** Update File: ", "*** Add File: ", "*** Delete File: ")
 _PLUMBING = ("index ", "--- ", "+++ ", "old mode", "new mode", "similarity index", "\\ No newline")
-_GENERATED = re.compile(
+_GENERATED = lazy_pattern(
     r"(?:package-lock|pnpm-lock|yarn\.lock|go\.sum|Cargo\.lock|poetry\.lock|uv\.lock|\.min\.|\.snap|/dist/)"
 )
 
 
 def fits(text: str, hint: str) -> bool:
     start = text[:_SNIFF_CHARS]
-    return _START.search(start) is not None and _HUNK.search(start) is not None
+    return _START().search(start) is not None and _HUNK.search(start) is not None
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     lines = clean_lines(text)
     heads = [at for at, line in enumerate(lines) if _opens_file(lines, at, line)]
     tails: dict[int, str] = {}
@@ -40,11 +41,11 @@ def shrink(text: str, room: Room) -> str | None:
         added, removed = (sum(_changed(line, sign) for line in body) for sign in "+-")
         tails[start] = f"[+{added:,} -{removed:,}]"
         scores[start] += 8.0
-        if _GENERATED.search(lines[start][:400]):
+        if _GENERATED().search(lines[start][:400]):
             scores[start + 1 : end] = [score * 0.1 for score in scores[start + 1 : end]]
     add(scores, {at: 2.0 for at, line in enumerate(lines) if line.startswith("@@ ")}, 1.0)
-    add(scores, spread(focus_scores(lines, room.focus), len(lines), 2, 0.3), 1.0)
-    return pick(text, lines, scores, room, tails=tails)
+    add(scores, spread(focus_scores(lines, allowance.focus), len(lines), 2, 0.3), 1.0)
+    return select_lines(text, lines, scores, allowance, tails=tails)
 
 
 def _opens_file(lines: Sequence[str], at: int, line: str) -> bool:
@@ -55,7 +56,7 @@ def _opens_file(lines: Sequence[str], at: int, line: str) -> bool:
 
 
 def _name_line(body: Sequence[str]) -> int:
-    """Of the lines that name the file, `+++ b/path` is the shortest, unless the file is gone."""
+    """Return the line that names the file: `+++ b/path` is the shortest, unless the file is gone."""
     for at, line in enumerate(body[:8]):
         if line.startswith("+++ ") and "/dev/null" not in line:
             return at

@@ -1,20 +1,17 @@
-"""Level `trimmed`: the beginning and the end of a text, verbatim, with a note of what lies between."""
+"""Level `trimmed`: the beginning and the end of a text, verbatim, with a note about the text between them."""
 
-from collections.abc import Callable
-
+from foveal.text.shorten.allowance import CountTokens
 from foveal.text.shorten.cut import boundary
 
 HEAD_SHARE = 0.6
-"""Beginnings name things (paths, signatures, the command's echo); ends tell outcomes. Beginnings get a little more."""
+"""Beginnings name things (paths, signatures, the command's echo); ends report outcomes. Beginnings get a little more."""
 
 _SAMPLE_CHARS = 4_000
 _ATTEMPTS = 5
 
 
-def head_tail(
-    text: str, tokens: int, count: Callable[[str], int], ref: str, *, head_share: float = HEAD_SHARE
-) -> str | None:
-    """At most `tokens` of head, note and tail; None if that is not possible or would not be shorter."""
+def head_tail(text: str, tokens: int, count: CountTokens, ref: str, *, head_share: float = HEAD_SHARE) -> str | None:
+    """Return head, note and tail in at most `tokens`; None if that is not possible or would not be shorter."""
     room = max(8, int(tokens * _chars_per_token(text, count)))
     lines = text.count("\n") + 1
     for _ in range(_ATTEMPTS):
@@ -41,7 +38,7 @@ def _cut(text: str, rooms: tuple[int, int], lines: int, ref: str) -> str:
 
 
 def _line_end(text: str, at: int) -> int:
-    """The last line break shortly before `at`, if there is one: whole lines read better."""
+    """Return the last line break shortly before `at`, if there is one: whole lines read better."""
     found = text.rfind("\n", at - at // 3, at)
     return found if found > 0 else at
 
@@ -51,6 +48,6 @@ def _line_start(text: str, at: int) -> int:
     return found + 1 if found >= 0 else at
 
 
-def _chars_per_token(text: str, count: Callable[[str], int]) -> float:
+def _chars_per_token(text: str, count: CountTokens) -> float:
     sample = text if len(text) <= 2 * _SAMPLE_CHARS else text[:_SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
     return len(sample) / max(1, count(sample))

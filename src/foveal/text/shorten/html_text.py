@@ -1,16 +1,17 @@
-"""HTML: its text. Scripts and styles dropped, headings, lists and table rows as lines; then the best of them."""
+"""HTML by its text: scripts and styles dropped, headings, lists and table rows as lines; then the best of them."""
 
 import re
 from html import unescape
 
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.clean import kept_safe
+from foveal.text.lazy_pattern import lazy_pattern
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import extensions, sample
-from foveal.text.shorten.pick import pick
+from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import focus_scores, novelty, spread
+from foveal.text.shorten.terminal_text import neutralise_again
 
-_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})[^<>]*>|<!--|<[!?][^<>]*>")
+_TAG = lazy_pattern(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})[^<>]*>|<!--|<[!?][^<>]*>")
 _UNSEEN = frozenset(("script", "style", "noscript", "template", "svg", "head"))
 _BREAKS = frozenset(
     (  # a line of its own each
@@ -52,9 +53,9 @@ _BREAKS = frozenset(
 )
 _CELLS = frozenset(("td", "th"))
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "title", "caption", "th"))
-_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-_PAGE = re.compile(r"\s{0,200}(?:<\?xml[^<>]{0,200}>\s{0,20})?<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
-_COMMON = re.compile(
+_ENTITY = lazy_pattern(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_PAGE = lazy_pattern(r"\s{0,200}(?:<\?xml[^<>]{0,200}>\s{0,20})?<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
+_COMMON = lazy_pattern(
     r"<(?:div|p|span|a|li|td|tr|table|ul|h[1-6]|img|br|meta|link|script)\b[^<>]{0,400}>", re.IGNORECASE
 )
 _CODE = frozenset(
@@ -64,16 +65,16 @@ _SNIFF_CHARS = 4_000
 
 
 def fits(text: str, hint: str) -> bool:
-    if _PAGE.match(text[:_SNIFF_CHARS]):
+    if _PAGE().match(text[:_SNIFF_CHARS]):
         return True
     if _CODE & set(extensions(hint)):
         return False
     lines = sample(text)
     tagged = sum(line.lstrip().startswith("<") for line in lines)
-    return tagged * 2 > len(lines) and sum(len(_COMMON.findall(line)) for line in lines) > 8
+    return tagged * 2 > len(lines) and sum(len(_COMMON().findall(line)) for line in lines) > 8
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     lines, headings = text_lines(text)
     if not lines:
         return None
@@ -81,19 +82,19 @@ def shrink(text: str, room: Room) -> str | None:
     add(scores, novelty(lines), 1.0)
     add(scores, dict.fromkeys(headings, 3.0), 1.0)
     add(scores, edges(lines), 0.5)
-    add(scores, spread(focus_scores(lines, room.focus), len(lines), 1, 0.3), 1.0)
-    return pick(text, lines, scores, room, of="lines of text")
+    add(scores, spread(focus_scores(lines, allowance.focus), len(lines), 1, 0.3), 1.0)
+    return select_lines(text, lines, scores, allowance, of="lines of text")
 
 
 def text_lines(text: str) -> tuple[list[str], list[int]]:
-    """The lines that a reader would see, and which of them are headings."""
+    """Return the lines that a reader would see, and the numbers of the headings among them."""
     lines: list[str] = []
     headings: list[int] = []
     piece: list[str] = []
     at, hidden, heading = 0, "", False
-    end = len(text)
+    end, find_tag = len(text), _TAG().search
     while at < end:
-        tag = _TAG.search(text, at)
+        tag = find_tag(text, at)
         if not hidden:
             piece.append(text[at : tag.start() if tag else end])
         if tag is None:
@@ -115,12 +116,12 @@ def text_lines(text: str) -> tuple[list[str], list[int]]:
             heading = _close(piece, lines, headings, heading=heading)
         heading = (heading or name in _HEADINGS) and not (tag[1] and name in _HEADINGS)
     _close(piece, lines, headings, heading=heading)
-    return kept_safe(lines, text), headings  # what stood between two halves of a tag is gone now
+    return neutralise_again(lines, text), headings  # text between two halves of a tag may be gone now
 
 
 def _close(piece: list[str], lines: list[str], headings: list[int], *, heading: bool) -> bool:
-    """Ends the line; a heading's flag does not outlive it."""
-    line = _ENTITY.sub(lambda found: unescape(found[0]), " ".join("".join(piece).split()))
+    """End the line. Return whether the heading is still open: its flag ends with its line."""
+    line = _ENTITY().sub(lambda found: unescape(found[0]), " ".join("".join(piece).split()))
     piece.clear()
     if line.strip(" |"):
         if heading:

@@ -1,8 +1,8 @@
-"""JSON and JSON Lines: the shape of the data, samples of its arrays, what stands out, identifiers, errors.
+"""JSON and JSON Lines: the shape of the data, samples of its arrays, outliers, identifiers, errors.
 
-The text is decoded and sketched: arrays by their first, last and outstanding items, long strings by their ends, deep parts
-by their keys. How much of each is decided by trying limits from generous to narrow; a sketch stops as soon as it is too long,
-so each try costs what the room holds, not what the data holds. Numbers are shown as they were written.
+The text is decoded and previewed: arrays by their first, last and outstanding items, long strings by their ends, deep parts
+by their keys. The limits of the preview are tried from generous to narrow. A preview stops as soon as it is too long, so
+that each try costs in proportion to the allowance, not to the data. Numbers are shown as they were written.
 """
 
 import re
@@ -12,10 +12,10 @@ from typing import Any, cast
 import msgspec
 
 from foveal.text.shorten import prose
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.json_sketch import Memory, Sketch, SketchLimits
-from foveal.text.shorten.json_thin import decode
-from foveal.text.shorten.pick import density, finish
+from foveal.text.shorten.allowance import Allowance
+from foveal.text.shorten.json_preview import ItemScores, JsonPreview, PreviewLimits
+from foveal.text.shorten.json_sample import decode_sampled
+from foveal.text.shorten.line_selection import density, only_if_shorter
 
 _OPENING = re.compile(r"[ \t]{0,40}[\[{]\s{0,200}(?:[\[{\]}\"-]|\d|true|false|null)")
 _PREAMBLE_LINES = 12
@@ -38,24 +38,24 @@ def fits(text: str, hint: str) -> bool:
     return _start(text) is not None
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     start = _start(text)
     if start is None:
         return None
     body = text[start:]
-    value = decode(body)
+    value = decode_sampled(body)
     if not isinstance(value, list | dict):
         return None
-    chars = int(room.tokens * density(text, room))
+    chars = int(allowance.tokens * density(text, allowance))
     main = _main_text(value, len(body))
     if main is not None:
-        return _with_main(text, text[:start], value, main, room)
-    shown = _fitting(text[:start], value, room, chars)
-    return finish(text, shown, room)
+        return _with_main(text, text[:start], value, main, allowance)
+    shown = _fitting(text[:start], value, allowance, chars)
+    return only_if_shorter(text, shown, allowance)
 
 
 def _start(text: str) -> int | None:
-    """Where the JSON begins: at once, or after a few lines of another kind."""
+    """Return the place where the JSON begins: at once, or after a few lines of another kind."""
     at = 0
     for _ in range(_PREAMBLE_LINES):
         if _OPENING.match(text, at):
@@ -66,13 +66,13 @@ def _start(text: str) -> int | None:
     return None
 
 
-def _fitting(preamble: str, value: Any, room: Room, chars: int) -> str | None:
-    """The most generous sketch that fits."""
-    memory: Memory = {}
+def _fitting(preamble: str, value: Any, allowance: Allowance, chars: int) -> str | None:
+    """Return the most generous preview that fits."""
+    memory: ItemScores = {}
 
-    def drawn(limits: SketchLimits) -> str | None:
-        shown = _sketch(preamble, value, room, Sketch(limits, room.focus, most=chars * 2, memory=memory))
-        return shown if shown is not None and room.count(shown) <= room.tokens else None
+    def drawn(limits: PreviewLimits) -> str | None:
+        shown = _sketch(preamble, value, allowance, JsonPreview(limits, allowance.focus, most=chars * 2, memory=memory))
+        return shown if shown is not None and allowance.count(shown) <= allowance.tokens else None
 
     for rung in range(len(_LADDER["items"])):
         rungs = dict.fromkeys(_LADDER, rung)
@@ -82,8 +82,8 @@ def _fitting(preamble: str, value: Any, room: Room, chars: int) -> str | None:
     return None
 
 
-def _widened(shown: str, rungs: dict[str, int], drawn: Callable[[SketchLimits], str | None]) -> str:
-    """With single limits raised again, in turn, for as long as it fits."""
+def _widened(shown: str, rungs: dict[str, int], drawn: Callable[[PreviewLimits], str | None]) -> str:
+    """Return the preview with single limits raised again, in turn, as long as it fits."""
     open_ = [name for name, rung in rungs.items() if rung > 0]
     for _ in range(_TRIES):
         if not open_:
@@ -97,20 +97,20 @@ def _widened(shown: str, rungs: dict[str, int], drawn: Callable[[SketchLimits], 
     return shown
 
 
-def _limits(rungs: dict[str, int]) -> SketchLimits:
-    return SketchLimits(**{name: _LADDER[name][rung] for name, rung in rungs.items()})
+def _limits(rungs: dict[str, int]) -> PreviewLimits:
+    return PreviewLimits(**{name: _LADDER[name][rung] for name, rung in rungs.items()})
 
 
-def _sketch(preamble: str, value: Any, room: Room, sketch: Sketch) -> str | None:
-    drawn = sketch.draw(value)
+def _sketch(preamble: str, value: Any, allowance: Allowance, sketch: JsonPreview) -> str | None:
+    drawn = sketch.render(value)
     if drawn is None:
         return None
-    note = f"[{sketch.left_out:,} JSON items left out, {sketch.cut:,} texts cut; ref {room.ref}]"
+    note = f"[{sketch.left_out:,} JSON items left out, {sketch.cut:,} texts cut; ref {allowance.ref}]"
     return "\n".join(filter(None, (note, preamble.rstrip("\n"), drawn)))
 
 
 def _main_text(value: Any, size: int) -> str | None:
-    """The one long text that makes up most of the data, if there is one: a report, a page, a command's output."""
+    """Return the one long text that makes up most of the data, if there is one: a report, a page, a command's output."""
     at: Any = value
     for _ in range(6):
         if isinstance(at, str):
@@ -128,12 +128,14 @@ def _main_text(value: Any, size: int) -> str | None:
     return at if isinstance(at, str) and at.count("\n") >= _MAIN_LINES and len(at) >= size * _MAIN_SHARE else None
 
 
-def _with_main(text: str, preamble: str, value: Any, main: str, room: Room) -> str | None:
-    """A sketch of the data, and below it the best lines of its main text as a reader would see it."""
-    frame = msgspec.structs.replace(room, tokens=room.tokens // 4)
+def _with_main(text: str, preamble: str, value: Any, main: str, allowance: Allowance) -> str | None:
+    """Return a preview of the data, and below it the best lines of its main text."""
+    frame = msgspec.structs.replace(allowance, tokens=allowance.tokens // 4)
     sketch = _fitting(preamble, value, frame, int(frame.tokens * density(text, frame)))
     if sketch is None:
         return None
-    rest = msgspec.structs.replace(room, tokens=room.tokens - room.count(sketch) - 16)
+    rest = msgspec.structs.replace(allowance, tokens=allowance.tokens - allowance.count(sketch) - 16)
     lines = prose.shrink(main, rest) if rest.tokens > 0 else None
-    return finish(text, sketch if lines is None else f"{sketch}\n[the longest text in it:]\n{lines}", room)
+    return only_if_shorter(
+        text, sketch if lines is None else f"{sketch}\n[the longest text in it:]\n{lines}", allowance
+    )

@@ -1,12 +1,15 @@
-"""Tables of the languages that `source` can outline: what opens a definition, by file extension.
+"""Languages that `source` can outline: lines that open a definition, by file extension.
 
 All patterns are tried at the beginning of a line only, behind an optional line number, and every repetition in them is
-bounded, so a line costs the same however long it is.
+bounded, so that the cost of a line does not depend on its length.
 """
 
 import re
+from functools import cache
 
-NUMBERED = re.compile(r"\A[ \t]{0,10}\d{1,7}(?:→|\t|[:|│]| (?=\s|\S))")
+from foveal.text.lazy_pattern import lazy_pattern
+
+NUMBERED = lazy_pattern(r"\A[ \t]{0,10}\d{1,7}(?:→|\t|[:|│]| (?=\s|\S))")
 """`   12→`, `12:`, `12\\t`, `12 `: line numbers as reading tools print them."""
 
 _PREFIX = r"^(?:[ \t]{0,10}\d{1,7}(?:→|\t|[:|│]|(?=[ ])))?(?P<indent>[ \t]{0,80})"
@@ -56,7 +59,12 @@ _DEFINITIONS = {
     ),
 }
 
-DEFINITIONS = {name: re.compile(_PREFIX + f"(?:{body})", re.MULTILINE) for name, body in _DEFINITIONS.items()}
+
+@cache
+def definition_patterns() -> dict[str, re.Pattern[str]]:
+    """Return the pattern of lines that open a definition, by language."""
+    return {name: re.compile(_PREFIX + f"(?:{body})", re.MULTILINE) for name, body in _DEFINITIONS.items()}
+
 
 LANGUAGES = {
     extension: language
@@ -75,12 +83,12 @@ LANGUAGES = {
     for extension in known.split()
 }
 
-IMPORT = re.compile(
+IMPORT = lazy_pattern(
     r"[ \t]{0,8}(?:import\b|from[ ]+\S{1,200}[ ]+import\b|export[ ]+(?:\*|\{)|#[ ]?include\b|use[ ]+\S|using[ ]+\S"
     r"|require\b|require_relative\b|(?:const|var|let)[ ]+[^=\n]{1,80}=[ ]?require\(|(?:[\w.]{1,20}[ ])?\"[\w./@-]{2,120}\"$)"
 )
 
-CODE_LINE = re.compile(
+CODE_LINE = lazy_pattern(
     r"[ \t]{0,80}(?:[)}\]]{1,4}[;,]?$|(?:if|for|while|return|else|elif|switch|case|try|catch|def|class|func|fn|let|const|var"
     r"|import|from|package|public|private|protected|static|struct|type|interface|use|pub|impl|export|async|await|end|#include"
     r"|#define|raise|throw|break|continue|self\.|this\.|assert|with|yield|defer|go|mut|match)\b"

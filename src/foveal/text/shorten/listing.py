@@ -1,61 +1,64 @@
-"""Directory listings: directories, how many files of which kind they hold, and a sample of names."""
+"""Directory listings: directories, the number of files of each kind in them, and a sample of names."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.clean import clean_lines
+from foveal.text.lazy_pattern import lazy_pattern
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import sample, share
-from foveal.text.shorten.pick import pick
+from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import focus_scores
+from foveal.text.shorten.terminal_text import clean_lines
 
-_LONG = re.compile(r"(?:[-dlbcps][rwxsStT-]{9}[.+@]?\s|total \d)")
-_TREE = re.compile(r"[│ |\t\u00a0]{0,200}(?:[├└]──|[|`+]--)")
-_PATH = re.compile(r"(?:[A-Za-z]:)?[.~]{0,2}[\w@.+() -]{0,120}(?:[/\\][^\s/\\:][^/\\:\n\t]{0,120}){1,40}[/\\]?$")
+_LONG = lazy_pattern(r"(?:[-dlbcps][rwxsStT-]{9}[.+@]?\s|total \d)")
+_TREE = lazy_pattern(r"[│ |\t\u00a0]{0,200}(?:[├└]──|[|`+]--)")
+_PATH = lazy_pattern(r"(?:[A-Za-z]:)?[.~]{0,2}[\w@.+() -]{0,120}(?:[/\\][^\s/\\:][^/\\:\n\t]{0,120}){1,40}[/\\]?$")
 _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,10}$")
 _SHOWN_KINDS = 6
 
 
 def fits(text: str, hint: str) -> bool:
     lines = sample(text)
-    return len(lines) > 5 and any(share(pattern, lines) >= 0.7 for pattern in (_LONG, _TREE, _PATH))
+    return len(lines) > 5 and any(share(pattern, lines) >= 0.7 for pattern in (_LONG(), _TREE(), _PATH()))
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     lines = clean_lines(text)
-    if share(_PATH, sample(text)) >= 0.7:
-        return _paths(text, lines, room)
+    if share(_PATH(), sample(text)) >= 0.7:
+        return _paths(text, lines, allowance)
     names = [f"{name}/" if line.startswith("d") else name for line in lines if (name := _last_word(line))]
     shown = ["", *lines]
     scores = [20.0, *_sample_scores(lines, lines)]
-    add(scores, focus_scores(shown, room.focus), 1.0)
-    return pick(text, shown, scores, room, stands=[0, *([1] * len(lines))], tails={0: f"[{_kinds(names)}]"})
+    add(scores, focus_scores(shown, allowance.focus), 1.0)
+    return select_lines(
+        text, shown, scores, allowance, source_lines=[0, *([1] * len(lines))], tails={0: f"[{_kinds(names)}]"}
+    )
 
 
-def _paths(text: str, lines: Sequence[str], room: Room) -> str | None:
-    """Full paths, as one line for each directory and the names below it."""
+def _paths(text: str, lines: Sequence[str], allowance: Allowance) -> str | None:
+    """Return full paths as one line for each directory and the names below it."""
     groups: dict[str, list[str]] = {}
     for line in lines:
-        cut = max(line.rfind("/", 0, -1), line.rfind("\\", 0, -1)) + 1 if _PATH.match(line) else 0
+        cut = max(line.rfind("/", 0, -1), line.rfind("\\", 0, -1)) + 1 if _PATH().match(line) else 0
         groups.setdefault(line[:cut], []).append(line[cut:])
     shown: list[str] = []
     scores: list[float] = []
-    stands: list[int] = []
+    source_lines: list[int] = []
     tails: dict[int, str] = {}
     for folder, names in groups.items():
         if folder:
             tails[len(shown)] = f"[{_kinds(names)}]"
             shown.append(folder)
             scores.append(4.0 + len(names) ** 0.25)
-            stands.append(0)
+            source_lines.append(0)
         shown.extend(names)
         scores.extend(_sample_scores(names, names))
-        stands.extend([1] * len(names))
+        source_lines.extend([1] * len(names))
     add(scores, edges(shown), 0.2)
-    add(scores, focus_scores(shown, room.focus), 1.0)
-    return pick(text, shown, scores, room, of="names", stands=stands, tails=tails)
+    add(scores, focus_scores(shown, allowance.focus), 1.0)
+    return select_lines(text, shown, scores, allowance, of="names", source_lines=source_lines, tails=tails)
 
 
 def _last_word(line: str) -> str:
@@ -63,11 +66,11 @@ def _last_word(line: str) -> str:
 
 
 def _sample_scores(lines: Sequence[str], names: Sequence[str]) -> list[float]:
-    """Directories first, then the first names of each kind, the last name."""
+    """Return scores that prefer directories, then the first names of each kind, then the last name."""
     seen: Counter[str] = Counter()
     scores: list[float] = []
     for line, name in zip(lines, names, strict=True):
-        kind = "/" if line.startswith("d") and _LONG.match(line) else _kind(name)
+        kind = "/" if line.startswith("d") and _LONG().match(line) else _kind(name)
         seen[kind] += 1
         scores.append((2.0 if kind == "/" else 1.0) / seen[kind] ** 0.7 if name.strip() else 0.0)
     if scores:

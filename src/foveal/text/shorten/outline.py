@@ -1,4 +1,4 @@
-"""Level `outline`: what it was, its size, and the most telling identifiers in it, on two to four lines.
+"""Level `outline`: the tool, the kind and the size of a text, and its most telling identifiers, on two to four lines.
 
 [read_file: source, 900 lines, 31,204 characters; ref k3v9x2m1qa]
 [paths] src/net/pool.py tests/test_pool.py
@@ -9,33 +9,34 @@
 import re
 from collections import Counter
 
-from foveal.text.shorten.allowance import Room
+from foveal.text.lazy_pattern import LazyPattern, lazy_pattern
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.cut import clip
-from foveal.text.shorten.pick import finish
+from foveal.text.shorten.line_selection import only_if_shorter
 
 _HEAD_CHARS, _TAIL_CHARS = 300_000, 100_000
-"""Of longer texts the middle is not searched: the line should cost little and tells little more."""
+"""The middle of longer texts is not searched: the line should cost little, and would tell little more."""
 _LONGEST = 80
 _EACH = 40
 _ATTEMPTS = 8
 
-_GROUPS: tuple[tuple[str, re.Pattern[str]], ...] = (
+_GROUPS: tuple[tuple[str, LazyPattern], ...] = (
     (
         "paths",
-        re.compile(
+        lazy_pattern(
             r"https?://[^\s\"'<>)\]]{4,80}|(?<![\w/])(?:[\w@.+-]{1,40}/){1,12}[\w@.+-]{1,60}|\b[\w-]{2,40}\.[a-z]{1,4}\b(?![.(\w])"
         ),
     ),
     (
         "names",
-        re.compile(
+        lazy_pattern(
             r"\b(?:[A-Za-z]\w{0,30}(?:Error|Exception)|[A-Z][a-z0-9]{1,30}(?:[A-Z][a-z0-9]{0,30}){1,8}"
             r"|[a-z][a-z0-9]{0,30}(?:[A-Z][a-z0-9]{0,30}){1,8}|[A-Za-z0-9]{1,30}(?:_[A-Za-z0-9]{1,30}){1,8})\b"
         ),
     ),
     (
         "values",
-        re.compile(
+        lazy_pattern(
             r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b(?=[a-f]{0,39}[0-9])(?=[0-9]{0,39}[a-f])[0-9a-f]{7,64}\b"
             r"|\b[A-Za-z_]{3,24}[=:][ ]?[0-9]{1,12}(?:\.[0-9]{1,6})?%?|\b#?[0-9]{4,12}\b"
         ),
@@ -44,24 +45,25 @@ _GROUPS: tuple[tuple[str, re.Pattern[str]], ...] = (
 """URLs and paths; symbols and error names; ids, hashes, and numbers with their labels."""
 
 
-def outline(text: str, hint: str, kind: str, room: Room) -> str | None:
-    """At most `room.tokens`; None if that is not possible or would not be shorter. `kind` is the level that suits the text."""
+def outline(text: str, hint: str, kind: str, allowance: Allowance) -> str | None:
+    """Return an outline of at most `allowance.tokens`; None if it would not be shorter. `kind` is the level that suits the
+    text."""
     tool = clip(hint.split(None, 1)[0], 40) if hint.strip() else "result"
     lines = text.count("\n") + 1
-    head = f"[{tool}: {kind}, {lines:,} lines, {len(text):,} characters; ref {room.ref}]"
-    found = [(label, _telling(text, pattern, room.focus)) for label, pattern in _GROUPS]
+    head = f"[{tool}: {kind}, {lines:,} lines, {len(text):,} characters; ref {allowance.ref}]"
+    found = [(label, _telling(text, pattern(), allowance.focus)) for label, pattern in _GROUPS]
     each = _EACH
     for _ in range(_ATTEMPTS):
         named = (f"[{label}] {' '.join(terms[:each])}" for label, terms in found if terms[:each])
-        shown = finish(text, "\n".join((head, *named)), room)
+        shown = only_if_shorter(text, "\n".join((head, *named)), allowance)
         if shown is not None:
             return shown
         each = each * 2 // 3
-    return finish(text, head, room)
+    return only_if_shorter(text, head, allowance)
 
 
 def _telling(text: str, pattern: re.Pattern[str], focus: frozenset[str]) -> list[str]:
-    """What was asked for first, then by how often it comes back; of equals the longer, then the earlier."""
+    """Return the terms that were asked for first, then the most frequent; of equals the longer, then the earlier."""
     searched = text if len(text) <= _HEAD_CHARS + _TAIL_CHARS else text[:_HEAD_CHARS] + "\n" + text[-_TAIL_CHARS:]
     counts = Counter(term for term in pattern.findall(searched) if 4 <= len(term) <= _LONGEST)
     order = {term: at for at, term in enumerate(counts)}

@@ -1,14 +1,16 @@
-"""Level `reference`: one line that says what stood here and how to get it back."""
+"""Level `reference`: one line that names the text left out and the way to get it back."""
 
 from foveal.text import guard as frame
 from foveal.values.entry import Content, File, Image, Stored, Text
 
 _NAME_CHARS = 200
-"""Of what others have named: a path or a sentence, on one line, without what could end the line's brackets."""
+"""Longest name from outside, such as a path or a sentence, on one line and without characters that could end the line's
+brackets."""
 
 
 def reference(what: str, tokens: int, ref: str, newer: str = "", *, hint: str = "") -> str:
-    """The one-line stand-in. `newer` is the reference of what made this one stale, `hint` what the tool says beside it."""
+    """Return the one-line stand-in. `newer` is the reference of the result that made this one stale, `hint` a remark of the
+    tool."""
     pointer = f"; newer: {newer}" if newer else ""
     line = f"[{frame.safe_name(what, _NAME_CHARS)}: {tokens:,} tokens not shown; ref {ref}{pointer}]"
     return f"{line} {hint}" if hint else line
@@ -20,7 +22,7 @@ def gap_line(entries: int, tokens: int, ref: str) -> str:
 
 
 def as_text(content: tuple[Content, ...]) -> str:
-    """A result as one text, for levels that shorten text; images and files by a word in brackets."""
+    """Return a result as one text, for levels that shorten text; images and files by a word in brackets."""
     return "\n".join(_as_text(item) for item in content)
 
 

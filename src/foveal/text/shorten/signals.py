@@ -1,4 +1,4 @@
-"""What makes a line worth keeping whatever the text is: alarms, rare shapes, words asked for, words that name things."""
+"""Signals that a line of any kind of text is worth keeping: alarms, rare shapes, terms that were asked for, new names."""
 
 import re
 from bisect import bisect_right
@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, repeat
 from operator import add
 from typing import AnyStr
+
+from foveal.text.names import words_in
 
 _ALARMS: tuple[tuple[bytes, float], ...] = (
     (b"panic", 10.0),
@@ -25,34 +27,32 @@ _ALARMS: tuple[tuple[bytes, float], ...] = (
     (b"assert", 5.0),
     (b"warn", 3.0),
 )
-"""Stems that announce trouble, and what a line with one is worth. Found by plain search: 15 passes of a gigabyte a second."""
+"""Stems that announce trouble, and the score of a line with one. Found by plain search: 15 passes of a gigabyte a second."""
 
 _FALSE_ALARM = re.compile(
     rb"\b(?:0|no|zero|without) (?:[a-z]{1,12} )?(?:error|fail|warn)|(?:error|fail|warn)[a-z]{0,6}[=:] ?(?:0\b|none|null|false)"
 )
 _ALARM_LINES = 3_000
-"""A stem on more lines than this tells nothing any more; looking further would only take time."""
+"""A stem on more lines than this tells nothing any more; searching further would only take time."""
 
 _VARYING = b"0123456789abcdefABCDEF"
-"""Left out before lines are compared: what remains of two lines that differ in times, counts, hashes or addresses is equal."""
+"""Removed before lines are compared: two lines that differ only in times, counts, hashes or addresses become equal."""
 
 _FOCUS_TERMS = 64
 _FOCUS_LINES = 200
 _FOCUS_WORTH = 30.0
 
 _COMPARED_LINES, _COMPARED_CHARS = 4_000, 1_000
-"""Words are compared at 5 MB/s: of longer texts, evenly spaced lines are. The room holds a hundred lines at most."""
-
-WORD = re.compile(r"[A-Za-z_][\w]{3,60}")
+"""Words are compared at 5 MB/s: of longer texts, only evenly spaced lines. An allowance holds a hundred lines at most."""
 
 
 def shapes(lines: Sequence[str]) -> list[bytes]:
-    """Each line without what varies between near-identical lines."""
+    """Return each line without the characters that vary between near-identical lines."""
     return _bytes(lines).translate(None, _VARYING).split(b"\n") if lines else []
 
 
 def alarms(lines: Sequence[str]) -> dict[int, float]:
-    """The lines that announce trouble, and how much."""
+    """Return the lines that announce trouble, with their scores."""
     low = _bytes(lines).lower()
     starts: list[int] = []
     found: dict[int, float] = {}
@@ -73,7 +73,7 @@ def _bytes(lines: Sequence[str]) -> bytes:
 
 
 def focus_scores(lines: Sequence[str], focus: frozenset[str]) -> dict[int, float]:
-    """The lines that hold what was asked for. A term on many lines is worth less on each."""
+    """Return scores of the lines that hold a term of the focus. A term on many lines is worth less on each."""
     if not focus:
         return {}
     text = "\n".join(lines)
@@ -88,12 +88,12 @@ def focus_scores(lines: Sequence[str], focus: frozenset[str]) -> dict[int, float
 
 
 def line_starts(lines: Sequence[str] | Sequence[bytes]) -> list[int]:
-    """Where each line begins, and where one more would."""
+    """Return the place where each line begins, and where one more would."""
     return [0, *accumulate(map(add, map(len, lines), repeat(1)))]
 
 
 def lines_with(text: AnyStr, term: AnyStr, starts: list[int], most: int) -> Iterator[int]:
-    """The first `most` lines that hold the term."""
+    """Yield the first `most` lines that hold the term."""
     position = text.find(term)
     while position >= 0 and most > 0:
         at = bisect_right(starts, position) - 1
@@ -103,7 +103,7 @@ def lines_with(text: AnyStr, term: AnyStr, starts: list[int], most: int) -> Iter
 
 
 def spread(scores: dict[int, float], lines: int, reach: int, share: float) -> dict[int, float]:
-    """Also the neighbours of scored lines, at a share of the score that falls with distance."""
+    """Return the scores with those of neighbours added, at a share of the score that falls with distance."""
     wider = dict(scores)
     for at, score in scores.items():
         for distance in range(1, reach + 1):
@@ -114,15 +114,15 @@ def spread(scores: dict[int, float], lines: int, reach: int, share: float) -> di
 
 
 def novelty(lines: Sequence[str]) -> dict[int, float]:
-    """What each line is the first to name: its new words, each by how often it comes back."""
+    """Return scores by new words: each word counts for the line that is the first to use it, by how often it is used."""
     step = len(lines) // _COMPARED_LINES + 1
     compared = [line[:_COMPARED_CHARS] for line in lines[::step]]
-    counts = Counter(WORD.findall("\n".join(compared)))
+    counts = Counter(words_in("\n".join(compared)))
     seen: set[str] = set()
     scores: dict[int, float] = {}
     for at, line in enumerate(compared):
         # Not a set: its order differs between processes, and with it the last digit of the sum.
-        words = [word for word in dict.fromkeys(WORD.findall(line)) if word not in seen]
+        words = [word for word in dict.fromkeys(words_in(line)) if word not in seen]
         seen.update(words)
         if words:
             scores[at * step] = sum(_word_worth(word, counts[word]) for word in words)

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Sequence
 
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.clean import clean_lines
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import extensions, sample, share
-from foveal.text.shorten.languages import CODE_LINE, DEFINITIONS, IMPORT, LANGUAGES, NUMBERED
-from foveal.text.shorten.pick import Mark, pick
+from foveal.text.shorten.languages import CODE_LINE, IMPORT, LANGUAGES, NUMBERED, definition_patterns
+from foveal.text.shorten.line_selection import GapMark, select_lines
 from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import focus_scores, novelty, spread
+from foveal.text.shorten.terminal_text import clean_lines
 
 _NAMED, _UNNAMED = 0.35, 0.6
 """Share of lines that must look like code when the call names a source file, and when it does not."""
@@ -19,31 +19,31 @@ _TODO = re.compile(r"\b(?:TODO|FIXME|XXX|HACK|BUG|NOTE)\b")
 _DEEP = 8
 
 _TOLD_BY = 6_000
-"""Characters that tell the language of a file; ten patterns look at each of them."""
+"""Characters from which the language of a file is told; ten patterns search each of them."""
 
 
 def fits(text: str, hint: str) -> bool:
     lines = [_bare(line) for line in sample(text)]
     named = any(extension in LANGUAGES for extension in extensions(hint))
-    return len(lines) > 3 and share(CODE_LINE, lines) >= (_NAMED if named else _UNNAMED)
+    return len(lines) > 3 and share(CODE_LINE(), lines) >= (_NAMED if named else _UNNAMED)
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     lines = clean_lines(text)
-    focus = focus_scores(lines, room.focus)
+    focus = focus_scores(lines, allowance.focus)
     new = novelty(lines)
     scores = [_body_score(_bare(line), new.get(at, 0.0)) for at, line in enumerate(lines)]
     for at, indent in _definitions(lines):
         scores[at] += _OUTLINE * (1.0 if indent == 0 else 0.6 if indent <= _DEEP else 0.3)
     add(scores, edges(lines), 1.0)
     add(scores, spread(focus, len(lines), 2, 0.3), 1.0)
-    return pick(text, lines, scores, room, mark=_mark(lines))
+    return select_lines(text, lines, scores, allowance, mark=_mark(lines))
 
 
 def _body_score(bare: str, new: float) -> float:
     if not bare.strip():
         return 0.0
-    if IMPORT.match(bare):
+    if IMPORT().match(bare):
         return 0.4 * new
     if _REMARK.match(bare):
         return 0.5 * new + 3.0 * (_TODO.search(bare) is not None)
@@ -51,10 +51,10 @@ def _body_score(bare: str, new: float) -> float:
 
 
 def _definitions(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """The lines that open a definition, in the language that finds the most of them, with their indentation."""
+    """Return the lines that open a definition, with their indentation, in the language that finds the most of them."""
     found: list[tuple[int, int]] = []
     text = "\n".join(lines)
-    best = max(DEFINITIONS.values(), key=lambda pattern: sum(1 for _ in pattern.finditer(text[:_TOLD_BY])))
+    best = max(definition_patterns().values(), key=lambda pattern: sum(1 for _ in pattern.finditer(text[:_TOLD_BY])))
     at = start = 0
     for match in best.finditer(text):
         at += text.count("\n", start, match.start())
@@ -64,14 +64,15 @@ def _definitions(lines: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _bare(line: str) -> str:
-    """The line without its number."""
-    number = NUMBERED.match(line)
+    """Return the line without its number."""
+    number = NUMBERED().match(line)
     return line[number.end() :] if number else line
 
 
-def _mark(lines: Sequence[str]) -> Mark | None:
-    """Numbered lines say themselves where some are missing; for others the mark says it."""
-    numbered = sum(NUMBERED.match(line) is not None for line in lines[:200])
+def _mark(lines: Sequence[str]) -> GapMark | None:
+    """Return the mark for missing lines. Numbered lines show by themselves where some are missing; for others the mark
+    names the lines."""
+    numbered = sum(NUMBERED().match(line) is not None for line in lines[:200])
     if numbered * 2 > min(len(lines), 200):
         return lambda first, end: "[…]"
     return lambda first, end: f"[… {first + 1}-{end}]" if end - first > 1 else f"[… {end}]"

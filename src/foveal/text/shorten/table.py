@@ -1,16 +1,16 @@
-"""Tables: CSV, TSV, Markdown and aligned columns. The header, the first and last rows, and the rows that stand out."""
+"""Tables: CSV, TSV, Markdown and aligned columns. The header, the first and last rows, and the outliers."""
 
 import re
 from collections.abc import Callable, Sequence
 
-from foveal.text.shorten.allowance import Room
-from foveal.text.shorten.clean import clean_lines
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.columns import outliers
 from foveal.text.shorten.content_kind import extensions, sample
 from foveal.text.shorten.languages import NUMBERED
-from foveal.text.shorten.pick import pick
+from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.prose import add, edges
 from foveal.text.shorten.signals import alarms, focus_scores, novelty
+from foveal.text.shorten.terminal_text import clean_lines
 
 _GAP = re.compile(r"[ ]{2,}|\t")
 _BORDER = re.compile(r"[\s|+:=─-]{3,}$")
@@ -22,7 +22,7 @@ Split = Callable[[str], list[str]]
 
 def fits(text: str, hint: str) -> bool:
     # Numbered lines of a file look like a table of two columns.
-    lines = [NUMBERED.sub("", line, count=1) for line in sample(text)]
+    lines = [NUMBERED().sub("", line, count=1) for line in sample(text)]
     if len(lines) < _LEAST_ROWS or (split := _splitter(lines)) is None:
         return False
     widths = [len(split(line)) for line in lines]
@@ -30,7 +30,7 @@ def fits(text: str, hint: str) -> bool:
     return named or min(sorted(widths)[len(widths) // 10 :]) >= 3
 
 
-def shrink(text: str, room: Room) -> str | None:
+def shrink(text: str, allowance: Allowance) -> str | None:
     lines = clean_lines(text)
     split = _splitter(sample(text))
     if split is None:
@@ -46,12 +46,12 @@ def shrink(text: str, room: Room) -> str | None:
     add(scores, edges(lines), 0.7)
     add(scores, outliers([row if len(row) == width else [] for row in rows]), 1.0)
     add(scores, alarms(lines), 0.5)
-    add(scores, focus_scores(lines, room.focus), 1.0)
-    return pick(text, lines, scores, room, of="rows")
+    add(scores, focus_scores(lines, allowance.focus), 1.0)
+    return select_lines(text, lines, scores, allowance, of="rows")
 
 
 def _splitter(lines: Sequence[str]) -> Split | None:
-    """How to cut lines into cells: by the sign that most lines hold equally often."""
+    """Return a function that cuts lines into cells, by the sign that most lines hold equally often."""
     for sign in ("\t", "|", ",", ";"):
         counts = [line.count(sign) for line in lines if not _BORDER.match(line)]
         common = max(set(counts), key=counts.count, default=0) if counts else 0

@@ -1,4 +1,4 @@
-"""One extractor a family. A new one is a file and a line here."""
+"""The extractors, one a family of facts. A new one is a file and a line here."""
 
 from foveal.summary.ledger.events import Extractor
 from foveal.summary.ledger.extractors.children import children
@@ -7,8 +7,8 @@ from foveal.summary.ledger.extractors.failures import failures
 from foveal.summary.ledger.extractors.files import files
 from foveal.summary.ledger.extractors.names import names
 from foveal.summary.ledger.extractors.questions import questions
+from foveal.summary.ledger.extractors.quotes import quotes
 from foveal.summary.ledger.extractors.todos import todos
-from foveal.summary.ledger.extractors.words import words
 
-EXTRACTORS: tuple[Extractor, ...] = (files, commands, failures, todos, words, questions, children, names)
+EXTRACTORS: tuple[Extractor, ...] = (files, commands, failures, todos, quotes, questions, children, names)
 """In this order: the words that answer a question are recorded before the question is closed."""

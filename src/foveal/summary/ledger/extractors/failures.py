@@ -1,4 +1,4 @@
-"""Failing tests and errors, and the evidence that they are over.
+"""Extractor of failing tests and errors, and of the evidence that they are over.
 
 Evidence is a later run that names the test as passing, or a later run of the same command that passes as a whole.
 """
@@ -6,11 +6,12 @@ Evidence is a later run that names the test as passing, or a later run of the sa
 import re
 from collections.abc import Iterator
 
-from foveal.summary.ledger.events import Ended, LedgerEvent, Passed
+from foveal.summary.ledger.events import CallEnded, CheckPassed, LedgerEvent
 from foveal.summary.ledger.items import LedgerFailure
-from foveal.summary.ledger.outcome import CONTINUES, error_line, is_piped, only_looks, outcome_of, trimmed
+from foveal.summary.ledger.outcome import CONTINUES, comparable_command, error_line, is_piped, is_read_only, outcome_of
+from foveal.text.lazy_pattern import lazy_pattern
 
-_FAILED = re.compile(
+_FAILED = lazy_pattern(
     r"^[ \t]{0,12}(?:"
     r"(?:FAILED|ERROR) (?P<pytest>[\w./-]{1,200}(?:::[^\s]{1,200})?)(?: - (?P<why>.{0,200}))?"
     r"|--- FAIL: (?P<go>\S{1,200})"
@@ -24,7 +25,7 @@ _FAILED = re.compile(
     r")",
     re.MULTILINE,
 )
-_PASSED = re.compile(
+_PASSED = lazy_pattern(
     r"^[ \t]{0,12}(?:"
     r"(?P<pytest>[\w./-]{1,200}::[^\s]{1,200}) PASSED"
     r"|--- PASS: (?P<go>\S{1,200})"
@@ -37,35 +38,35 @@ _PASSED = re.compile(
 )
 _IDS = ("pytest", "go", "package", "cargo", "unittest", "mark", "jest")
 _TIME = re.compile(r" \(?\d[\d.]{0,9} ?m?s\)?\s*\Z")
-_GOOD = re.compile(
+_GOOD = lazy_pattern(
     r"\b\d+ passed\b|^ok\b|\bPASS\b|\b0 (?:failed|failures|errors|issues)\b|\ball (?:tests|checks) passed",
     re.MULTILINE | re.IGNORECASE,
 )
 _MOST = 40
-"""Tests of one run: more than these fail for one reason."""
+"""Most tests of one run: more than these fail for one reason."""
 _LOOKED_CHARS, _LAST_CHARS = 60_000, 1_500
-"""Runners sum up at the end."""
+"""Characters searched, and characters at the end in which runners sum up."""
 
 
-def failures(event: LedgerEvent) -> Iterator[LedgerFailure | Passed]:
+def failures(event: LedgerEvent) -> Iterator[LedgerFailure | CheckPassed]:
     match event:
-        case Ended(command=command, tool=tool) if command or tool in CONTINUES:
-            if not only_looks(event):
+        case CallEnded(command=command, tool=tool) if command or tool in CONTINUES:
+            if not is_read_only(event):
                 yield from _of_command(event)
-        case Ended(tool=tool) if tool:
+        case CallEnded(tool=tool) if tool:
             tried = " ".join((tool, *(file.path for file in event.asked[:1])))
             if event.status == "error":
                 yield LedgerFailure(name=tried, line=error_line(event.text))
             elif event.status == "ok":
-                yield Passed(name=tried)
+                yield CheckPassed(name=tried)
         case _:
             pass
 
 
-def _of_command(event: Ended) -> Iterator[LedgerFailure | Passed]:
-    text, command, outcome = event.text[-_LOOKED_CHARS:], trimmed(event.command), outcome_of(event)
+def _of_command(event: CallEnded) -> Iterator[LedgerFailure | CheckPassed]:
+    text, command, outcome = event.text[-_LOOKED_CHARS:], comparable_command(event.command), outcome_of(event)
     failed = _failing(text)
-    yield from (Passed(name=name) for name in _passing(text) if name not in failed)
+    yield from (CheckPassed(name=name) for name in _passing(text) if name not in failed)
     for name, line in failed.items():
         yield LedgerFailure(name=name, line=line.strip(), command=command)
     if outcome == "failed" and not failed and command and (line := error_line(text)):
@@ -74,15 +75,15 @@ def _of_command(event: Ended) -> Iterator[LedgerFailure | Passed]:
         outcome == "ok"
         and not failed
         and command
-        and (not is_piped(event.command) or _GOOD.search(text[-_LAST_CHARS:]))
+        and (not is_piped(event.command) or _GOOD().search(text[-_LAST_CHARS:]))
     ):
-        yield Passed(command=command)
+        yield CheckPassed(command=command)
 
 
 def _failing(text: str) -> dict[str, str]:
-    """What failed, and what was said of it. The errors of a compiler are one failure a file."""
+    """Return the failing tests with their messages. The errors of a compiler are one failure a file."""
     failed: dict[str, str] = {}
-    for found in _FAILED.finditer(text):
+    for found in _FAILED().finditer(text):
         named = found.groupdict()
         name = named["compiler"] or _TIME.sub("", next(named[key] for key in _IDS if named[key]))
         said = f"{named['place']} {named['said']}" if named["compiler"] else named["why"]
@@ -93,5 +94,5 @@ def _failing(text: str) -> dict[str, str]:
 
 
 def _passing(text: str) -> list[str]:
-    found = (next(v for v in one.groups() if v) for one in _PASSED.finditer(text))
+    found = (next(v for v in one.groups() if v) for one in _PASSED().finditer(text))
     return list(dict.fromkeys(_TIME.sub("", name) for name in found))

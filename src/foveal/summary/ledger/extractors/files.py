@@ -1,12 +1,12 @@
-"""Files read, with the lines that were shown, and files changed."""
+"""Extractor of files that were read, with the lines that were shown, and of files that were changed."""
 
 from collections.abc import Iterator
 
-from foveal.summary.ledger.events import Ended, LedgerEvent
+from foveal.summary.ledger.events import CallEnded, LedgerEvent
 from foveal.summary.ledger.items import LedgerFile
 
 
 def files(event: LedgerEvent) -> Iterator[LedgerFile]:
-    """What a call touched counts once it is over and did not fail; `outcome` has told the ledger which lines were shown."""
-    if isinstance(event, Ended):
+    """Yield the files that a call touched, once it has ended without failing."""
+    if isinstance(event, CallEnded):
         yield from event.touched

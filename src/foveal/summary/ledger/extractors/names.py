@@ -1,81 +1,54 @@
-"""Identifiers: what the model would have to look up again if it forgot it.
+"""Extractor of identifiers that the model would have to look up again if it forgot them.
 
-Taken from calls (what the model used, it uses again), from what users and the model said, and from results: of a long result
-only the head, the tail and the lines that announce trouble are looked at.
+They are taken from calls (a used name is likely to be used again), from the words of users and the model, and from results.
+Of a long result only the head, the tail and the lines that announce trouble are searched.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import cast
 
-from foveal.summary.ledger.events import Began, Ended, LedgerEvent, Names, SpokenWords
-from foveal.text.calls.read_tools import squeezed
+from foveal.summary.ledger.events import CallBegan, CallEnded, LedgerEvent, NamesSeen, SpokenWords
+from foveal.text.calls.read_tools import squeeze
+from foveal.text.names import identifiers_in
 from foveal.text.repair import json_object
 
-# A run of what paths, dotted names, ids and hashes are made of; a URL goes on after its scheme.
-_TOKEN = re.compile(
-    r"[A-Za-z0-9_./@#~+-][A-Za-z0-9_./@#~+-]{3,}(?::(?:(?<=\bhttp:)|(?<=\bhttps:))//[^\s\"'<>()\[\]{}`\\,;*]{4,})?"
-)
 # Values first: signs before them are rare in a text, words that may be labels are not.
 _VALUE = re.compile(r"[:=#](?:(?<!#) )?[\"'#]{0,2}(?=[\w.@#+-]{0,63}?\d)([A-Za-z0-9#@][\w.@#+-]{2,63}+)")
 _LABELS = "id number code port version hash sha zip key email amount price total balance date issue pr ticket"
 _LABEL_ENDS = tuple(f"{label}{plural}" for label in _LABELS.split() for plural in ("", "s"))
 _LABEL = re.compile(r"(?<!\w)[A-Za-z_]{2,40}\Z")
 _LABEL_CHARS = 42
-_IS_NAME = re.compile(
-    r"[\w.@~+-]*/[\w./@~+-]*|\w+(?:[.-]\w+)*\.[A-Za-z_]\w+|[A-Za-z#]\w*_\w+|[A-Za-z#]+\d\w*|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w*|[\w.+-]+@[\w.-]+\.\w+"
-    r"|(?=[a-f0-9-]*\d)(?=[a-f0-9-]*[a-f])[a-f0-9]{7}[a-f0-9-]*\Z"
-)
-_NO_NAME = re.compile(r"[A-Za-z]+/[A-Za-z]+\Z|/[\w-]*\Z|/dev/null|/(?:usr/)?bin/|(?:e\.g|i\.e)\b|in_progress\Z")
-"""Two words with a slash between them, closing tags, and what stands in every session."""
 _KEY = re.compile(r"\"(\w{3,40})\" ?:")
 _ID_KEY = re.compile(r"(?:id|number|port|pid|issue|pr)\Z")
 _HEAD, _TAIL = 4_000, 1_500
 _ALARMS, _ALARM_LINES, _ALARM_CHARS = ("rror", "ERROR", "FAIL", "panic", "xception"), 8, 300
-_LEAST, _MOST = 4, 120
 _DEEPEST = 8
 
 
-def names(event: LedgerEvent) -> Iterator[Names]:
+def names(event: LedgerEvent) -> Iterator[NamesSeen]:
     match event:
-        case Began(fields=fields, arguments=arguments):
-            # As they were written: arguments that are one text of `key: value` lines have lost values as fields.
+        case CallBegan(fields=fields, arguments=arguments):
+            # From the raw arguments: if they are one text of `key: value` lines, their fields have lost values.
             given = json_object(arguments)
-            found = dict.fromkeys(found_in(_sample(arguments if given is None else "\n".join(_strings(given, 0)))), "")
+            found = dict.fromkeys(
+                identifiers_in(_sample(arguments if given is None else "\n".join(_strings(given, 0)))), ""
+            )
             found |= {
                 str(value): key for key, value in fields.items() if isinstance(value, int) and _ID_KEY.search(key)
             }
-            yield Names({name: label for name, label in found.items() if squeezed(name) not in fields}, is_act=True)
-        case SpokenWords(role="user" | "assistant", text=text) | Ended(text=text):
+            yield NamesSeen({name: label for name, label in found.items() if squeeze(name) not in fields}, is_act=True)
+        case SpokenWords(role="user" | "assistant", text=text) | CallEnded(text=text):
             sample = _sample(text)
             keys = frozenset(_KEY.findall(sample))
-            found = {name: "" for name in found_in(sample) if name not in keys}
-            yield Names(found | dict(_labelled(sample)))
+            found = {name: "" for name in identifiers_in(sample) if name not in keys}
+            yield NamesSeen(found | dict(_labelled(sample)))
         case _:
             pass
 
 
-def found_in(text: str) -> list[str]:
-    """The identifiers in a text, each once, in order."""
-    return list(dict.fromkeys(filter(None, map(_name, dict.fromkeys(_TOKEN.findall(text))))))
-
-
-@lru_cache(maxsize=1 << 14)
-def _name(token: str) -> str:
-    """The token without the punctuation around it; empty if it names nothing."""
-    if token.startswith("http"):
-        token = token.rstrip(".:-")
-        return token if len(token) <= _MOST else ""
-    token = token.rstrip("./-+~@#").lstrip("-+")
-    token = token.removeprefix("./")
-    if not _LEAST <= len(token) <= _MOST or not _IS_NAME.match(token) or _NO_NAME.match(token):
-        return ""
-    return token if any(map(str.isalpha, token)) and not token.startswith(("//", "..")) else ""
-
-
 def _labelled(text: str) -> Iterator[tuple[str, str]]:
-    """Values with digits in them that stand after a label: `order_id: 4711`, `issue #12`."""
+    """Yield values with digits in them that follow a label: `order_id: 4711`, `issue #12`."""
     for found in _VALUE.finditer(text):
         at = found.start()
         before = text[max(0, at - _LABEL_CHARS) : at]
@@ -87,7 +60,7 @@ def _labelled(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _sample(text: str) -> str:
-    """All of a text, or its head, its tail and the first lines between that announce trouble: plain searches are fast."""
+    """Return the text, or of a long one the head, the tail and the first lines between that announce trouble."""
     if len(text) <= _HEAD + _TAIL:
         return text
     return "\n".join((text[:_HEAD], *_alarming(text, _HEAD, len(text) - _TAIL), text[-_TAIL:]))

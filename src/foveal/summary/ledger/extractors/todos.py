@@ -1,10 +1,10 @@
-"""Todo lists and plans: the newest list stands, exactly as the model wrote it."""
+"""Extractor of todo lists and plans: the newest list is kept, exactly as the model wrote it."""
 
 import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from foveal.summary.ledger.events import Began, Ended, LedgerEvent, TodoChange, Todos
+from foveal.summary.ledger.events import CallBegan, CallEnded, LedgerEvent, TodoChange, TodoList
 from foveal.summary.ledger.items import LedgerPlan, Todo
 
 _WRITE_NAMES = """
@@ -26,24 +26,24 @@ _BOXES = {" ": "pending", "x": "completed", "X": "completed", "~": "in_progress"
 _PLAN_CHARS = 1_200
 
 
-def todos(event: LedgerEvent) -> Iterator[Todos | TodoChange | LedgerPlan]:
-    """A list counts as the call begins: arguments are whole then, and a list has nothing to wait for."""
+def todos(event: LedgerEvent) -> Iterator[TodoList | TodoChange | LedgerPlan]:
+    """Yield lists as the call begins: the arguments are whole then, and a list has nothing to wait for."""
     match event:
-        case Began(tool=tool, fields=fields) if tool in _WRITES:
+        case CallBegan(tool=tool, fields=fields) if tool in _WRITES:
             if items := _items(next((fields[key] for key in _LIST if key in fields), None)):
-                yield Todos(items)
-        case Began(tool=tool, fields=fields) if tool in _PLANS and isinstance(text := fields.get("plan"), str):
+                yield TodoList(items)
+        case CallBegan(tool=tool, fields=fields) if tool in _PLANS and isinstance(text := fields.get("plan"), str):
             yield LedgerPlan(text=text[:_PLAN_CHARS], whole=len(text) <= _PLAN_CHARS)
-        case Ended(tool=tool, fields=fields, text=text, status="ok") if tool in _CREATES:
+        case CallEnded(tool=tool, fields=fields, text=text, status="ok") if tool in _CREATES:
             if named := _CREATED.search(text, 0, 200):
                 yield TodoChange(named[1] or named[2], _first(fields, _TEXT[2:] + _TEXT[:2]), "pending")
-        case Ended(tool=tool, fields=fields, status="ok") if tool in _UPDATES:
+        case CallEnded(tool=tool, fields=fields, status="ok") if tool in _UPDATES:
             if name := _first(fields, _ID):
                 yield TodoChange(name, _first(fields, ("subject", "content", "text")), _first(fields, _STATUS))
-        case Ended(tool=tool, text=text, status="ok") if tool in _LISTS:
+        case CallEnded(tool=tool, text=text, status="ok") if tool in _LISTS:
             found = [Todo(one["text"].strip(), one["status"], one["id"]) for one in _LISTED.finditer(text)]
             if found:
-                yield Todos(tuple(found))
+                yield TodoList(tuple(found))
         case _:
             pass
 
@@ -66,7 +66,7 @@ def _item(given: object) -> Todo | None:
 
 
 def _first(fields: Any, keys: tuple[str, ...]) -> str:
-    """The first of these that has a value, as text."""
+    """Return the first of these fields that has a value, as text."""
     values = (fields.get(key) for key in keys)
     return next(
         (str(one) for one in values if isinstance(one, str | int) and not isinstance(one, bool) and one != ""), ""

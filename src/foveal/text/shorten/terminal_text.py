@@ -1,4 +1,4 @@
-"""What a terminal would show of a text: no colours, progress bars in their last state."""
+"""Text as a terminal would show it: no colours, progress bars in their last state."""
 
 import re
 
@@ -12,17 +12,18 @@ _ESCAPES = re.compile(
 
 
 def clean_lines(text: str) -> list[str]:
-    """The lines, without escape sequences; of a line that was overwritten by carriage returns, the last state."""
+    """Return the lines without escape sequences; of a line that was overwritten by carriage returns, the last state."""
     if "\x1b" not in text and "\r" not in text:
         return text.split("\n")
     lines = [_last_state(line) if "\r" in line else line for line in _ESCAPES.sub("", text).split("\n")]
-    return kept_safe(lines, text)
+    return neutralise_again(lines, text)
 
 
-def kept_safe(lines: list[str], text: str) -> list[str]:
-    """The lines that were made from a text, neutralised anew if the text was safe and they are not.
+def neutralise_again(lines: list[str], text: str) -> list[str]:
+    """Return lines that were made from a text, neutralised anew if the text was safe and the lines are not.
 
-    Whatever takes something out of a text can join what it held apart. A text that was not safe is a host's who wants it so.
+    A step that removes something from a text can join two halves of a form. A text that was not safe comes from a host who
+    wants it so.
     """
     return (
         list(frame.neutralise_joined(tuple(lines))) if frame.tags("\n".join(lines)) and not frame.tags(text) else lines

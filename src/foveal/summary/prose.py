@@ -1,6 +1,6 @@
-"""A planned summary and the prose that somebody writes for it: what is asked, and the fold with the answer in it."""
+"""Prose of a planned summary: the question to its writer, and the fold with the answer in it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -8,22 +8,21 @@ import msgspec
 from foveal.summary import ledger
 from foveal.summary.compose import NOTHING_FETCHED, compose
 from foveal.summary.question import FoldedMessage, Question, transcript_of
-from foveal.summary.relevance import USUAL, Standard
-from foveal.summary.state import Summary, decode, encode
+from foveal.summary.relevance import DEFAULT_SELECTION, LineSelection
+from foveal.summary.state import Summary, decode_summary, encode_summary
 from foveal.text.guard import neutralise
+from foveal.text.shorten.allowance import CountTokens
 from foveal.values.entry import Fold, RangeFold
 
-Count = Callable[[str], int]
-
 PROSE_SHARE = 0.3
-"""Of the summary's tokens: what prose may take of the room for lines."""
+"""Share of the summary's tokens that prose may take."""
 
 TRANSCRIPT_TOKENS = 24_000
-"""What a summariser is given to read at most: small models have small windows, and long texts lose their middle."""
+"""Longest transcript for a summariser: small models have small windows, and long texts lose their middle."""
 
 
 def summary_in(fold: Fold) -> RangeFold | None:
-    """The fold's summary, if it has one."""
+    """Return the summary of a fold, if it has one."""
     return next((item for item in fold.items if isinstance(item, RangeFold) and item.level == "summary"), None)
 
 
@@ -37,13 +36,13 @@ class AnsweredRequest(msgspec.Struct, frozen=True):
 def question_for(
     item: RangeFold,
     steps: Sequence[FoldedMessage],
-    count: Count,
+    count: CountTokens,
     *,
     instructions: str = "",
     sent: AnsweredRequest | None = None,
 ) -> Question:
-    """What a summariser is asked about this summary: the new messages, with what is known already."""
-    summary = decode(item.state)
+    """Return the question for a summariser about this summary: the new messages, with the facts that are known already."""
+    summary = decode_summary(item.state)
     tokens = max(64, int(item.tokens * PROSE_SHARE))
     return Question(
         transcript=transcript_of(steps, TRANSCRIPT_TOKENS, count),
@@ -61,19 +60,19 @@ def with_prose(
     prose: str,
     author: str,
     *,
-    count: Count,
+    count: CountTokens,
     shown: Iterable[str],
     fetched: Mapping[str, str] = NOTHING_FETCHED,
-    standard: Standard = USUAL,
+    selection: LineSelection = DEFAULT_SELECTION,
 ) -> Fold:
-    """The fold with this prose in its summary, no larger than it was. Its lines are chosen again."""
+    """Return the fold with this prose in its summary, no larger than before. The relevant lines are chosen again."""
     item = summary_in(fold)
     if item is None:
         return fold
-    summary: Summary = msgspec.structs.replace(decode(item.state), prose=prose, author=author)
-    text = compose(summary, tokens=item.tokens, count=count, shown=shown, fetched=fetched, standard=standard)
+    summary: Summary = msgspec.structs.replace(decode_summary(item.state), prose=prose, author=author)
+    text = compose(summary, tokens=item.tokens, count=count, shown=shown, fetched=fetched, selection=selection)
     written = msgspec.structs.replace(
-        item, text=text, tokens=count(text), prose=prose, author=author, state=encode(summary)
+        item, text=text, tokens=count(text), prose=prose, author=author, state=encode_summary(summary)
     )
     items = tuple(written if one is item else one for one in fold.items)
     return msgspec.structs.replace(fold, items=items, after=fold.after - item.tokens + written.tokens)

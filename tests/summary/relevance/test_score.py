@@ -5,9 +5,9 @@ from importlib import resources
 import pytest
 
 from foveal.summary.ledger import LedgerStep
-from foveal.summary.relevance import Digest, update
-from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, DigestFeatures, ShownElsewhere, form
-from foveal.summary.relevance.scoring import USUAL, Standard, scored, shipped
+from foveal.summary.relevance import RelevanceState, update
+from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, Features, ShownElsewhere, line_form
+from foveal.summary.relevance.score import DEFAULT_SELECTION, LineSelection, score_all, shipped_weights
 from foveal.summary.relevance.weights import Tree, Weights
 from foveal.values.entry import ToolCall, assistant, result
 
@@ -15,12 +15,12 @@ WEIGHTS = resources.files("foveal.summary.relevance") / "weights.json"
 MOST_BYTES = 50_000
 
 
-def facts() -> tuple[Digest, DigestFeatures]:
+def facts() -> tuple[RelevanceState, Features]:
     """A file that is read, of which the agent uses one name again and again."""
     found = [result("c0", "first_value = 1\nsecond_value = 2")]
     found += [assistant("", ToolCall(f"c{i}", "Bash", '{"command": "grep second_value ."}')) for i in range(3)]
-    digest = update(Digest(), [LedgerStep(f"r{i}", message, i) for i, message in enumerate(found)])
-    return digest, DigestFeatures(digest, ShownElsewhere(["shown_value = 3"]), 20)
+    state = update(RelevanceState(), [LedgerStep(f"r{i}", message, i) for i, message in enumerate(found)])
+    return state, Features(state, ShownElsewhere(["shown_value = 3"]), 20)
 
 
 def test_the_weights_are_small():
@@ -30,7 +30,7 @@ def test_the_weights_are_small():
 
 def test_the_weights_name_features_that_there_are():
     """A change of the features without a new training would be noticed here at the latest."""
-    weights = shipped()
+    weights = shipped_weights()
     for trees, features in ((weights.names, NAME_FEATURES), (weights.lines, LINE_FEATURES)):
         assert max(feature for tree in trees for feature, *_ in tree.nodes) < len(features)
         for tree in trees:
@@ -47,23 +47,23 @@ def test_rows_are_as_long_as_the_features():
 
 def test_what_the_agent_uses_scores_higher():
     """Of two names in the same result, the one that the agent used is the likelier to be needed."""
-    digest, known = facts()
-    names = scored(digest, known, USUAL).names
+    state, known = facts()
+    names = score_all(state, known, DEFAULT_SELECTION).names
     assert names["second_value"] > names["first_value"]
 
 
 def test_other_weights_score_otherwise():
     """A name is worth what the given weights say, and a line as well."""
-    digest, known = facts()
+    state, known = facts()
     weights = Weights((Tree((), (2.0,)),), (Tree((), (-2.0,)),))
-    score = scored(digest, known, Standard(weights=weights))
+    score = score_all(state, known, LineSelection(weights=weights))
     assert {round(chance, 4) for chance in score.names.values()} == {0.8808}
     assert {round(chance, 4) for chance in score.lines} == {0.1192}
 
 
 def test_chances_are_chances():
     """Whatever is scored, it is between 0 and 1."""
-    score = scored(*facts(), USUAL)
+    score = score_all(*facts(), DEFAULT_SELECTION)
     assert all(0 <= chance <= 1 for chance in (*score.names.values(), *score.lines))
 
 
@@ -78,4 +78,4 @@ def test_chances_are_chances():
 )
 def test_lines_of_one_form_are_alike(line: str, like: str):
     """Definitions, comments, values and trouble are told in several languages."""
-    assert form(line) == form(like) != form("plain words here")
+    assert line_form(line) == line_form(like) != line_form("plain words here")

@@ -1,8 +1,8 @@
-"""Breaking forms so that they are read and not obeyed, and mending them again.
+"""Neutralising: forms are broken so that a model reads them and does not obey them. `restore` reverses it.
 
 A form is broken by one mark after its opening: `<system-reminder>` is shown as `<~system-reminder>`. A form that is broken
-already gets one more, so that nothing is lost: `restore` takes one away from each, and whoever wrote a mark himself gets it
-back. Both find the same forms, because marks are not part of what is read (see `fold`).
+already gets one more, so that nothing is lost: `restore` removes one mark from each, and an author who wrote a mark gets it
+back. Both functions find the same forms, because `normalise` removes the marks.
 """
 
 from itertools import pairwise
@@ -12,12 +12,12 @@ from foveal.text.guard.patterns import forms, openings
 
 
 def neutralise(text: str) -> str:
-    """The text with every form broken; the very same object if it has none."""
+    """Return the text with every form broken; the very same object if it has none."""
     return neutralise_joined((text,))[0]
 
 
 def neutralise_joined(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Texts that may be sent one below the other, with those forms broken as well that stand across two of them."""
+    """Return texts that may be sent one below the other, with forms broken in each of them and across two of them."""
     places = openings("\n".join(texts) if len(texts) > 1 else "".join(texts))
     if not places:
         return texts
@@ -33,7 +33,7 @@ def neutralise_joined(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def restore(text: str) -> str:
-    """What `neutralise` was given: each form with one mark less."""
+    """Return the text that `neutralise` was given: each form with one mark less."""
     places = [place for place in openings(text) if _is_broken(text, place)]
     if not places:
         return text
@@ -42,7 +42,7 @@ def restore(text: str) -> str:
 
 
 def tags(text: str) -> list[str]:
-    """The live forms of a text, as they stand in it: what nobody but the host may write."""
+    """Return the live forms of a text, verbatim. Only the host may write them."""
     return [text[form.start : form.end] for form in forms(text) if not _is_broken(text, form.opened)]
 
 

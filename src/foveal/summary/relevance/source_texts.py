@@ -1,4 +1,4 @@
-"""The texts of a message that lines are taken from, with what is known of where they come from."""
+"""The texts of a message from which lines are collected, with their sources."""
 
 import re
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ from typing import NamedTuple, cast
 import msgspec
 
 from foveal.summary.ledger.events import LedgerStep
-from foveal.summary.relevance.names import PIECE_CHARS, pieces
 from foveal.summary.relevance.state import SourceKind, SourceText
 from foveal.text.calls.read_tools import fields_of, kind_of
 from foveal.text.calls.reads import accesses
+from foveal.text.names import PIECE_CHARS, line_pieces
 from foveal.text.shorten.cut import boundary
 from foveal.values.entry import Message, Stored, Text, ToolCall, ToolResult
 
@@ -20,39 +20,39 @@ _MOST_PIECES = 12
 _TITLE_CHARS = 80
 
 _NUMBERED = re.compile(r" {0,8}(\d{1,6})(?:→|\t|: |\| ?)")
-"""How tools number the lines of a file."""
+"""Line numbers as tools print them before the lines of a file."""
 
 
 class KnownCall(NamedTuple):
-    """What is known of a call when its result comes."""
+    """The facts about a call that its result needs."""
 
     name: str
     kind: str
     title: str
     path: str
     first: int
-    """The first line that it asked for."""
+    """First line that the call asked for."""
     changes: tuple[str, ...]
-    """Files that it writes."""
+    """Files that the call writes."""
 
 
-class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """A line of a text, or a piece of it."""
+class CandidateLine(msgspec.Struct, frozen=True, gc=False):
+    """A line of a text, or a piece of a long line."""
 
     text: str
     at: int
-    """Which line, from 0."""
+    """Number of the line in its text, from 0."""
     number: int
-    """Which line of the file, from 1; 0 is not known."""
+    """Number of the line in its file, from 1; 0 if unknown."""
     before: bool = False
     after: bool = False
-    """Whether the line goes on before and after it."""
+    """Whether the line continues before and after this piece."""
 
 
 UNKNOWN = KnownCall("", "", "", "", 1, ())
 
 
-def called(call: ToolCall) -> KnownCall:
+def known_call(call: ToolCall) -> KnownCall:
     found = accesses(call)
     changes = tuple(access.path for access in found if access.kind in ("write", "edit"))
     only = found[0] if len({access.path for access in found}) == 1 else None
@@ -62,8 +62,9 @@ def called(call: ToolCall) -> KnownCall:
     return KnownCall(call.name, kind_of(call), _cut(f"{call.name} {title}".strip()), path, first, changes)
 
 
-def blocks(step: LedgerStep, calls: dict[str, KnownCall]) -> Iterator[tuple[SourceText, str, int]]:
-    """The texts of a message, each with its block and the number of its first line. `calls` are those met so far, by id."""
+def source_texts(step: LedgerStep, calls: dict[str, KnownCall]) -> Iterator[tuple[SourceText, str, int]]:
+    """Yield the texts of a message, each with its source and the number of its first line. `calls` are those met before, by
+    id."""
     for i, part in enumerate(step.message.parts):
         ref = f"{step.ref}.{i}" if i else step.ref
         match part:
@@ -83,15 +84,15 @@ def blocks(step: LedgerStep, calls: dict[str, KnownCall]) -> Iterator[tuple[Sour
                 pass
 
 
-def candidates(text: str, first: int) -> list[Candidate]:
-    """The lines of a text that are not empty; of very long texts, the beginning and the end."""
+def candidate_lines(text: str, first: int) -> list[CandidateLine]:
+    """Return the lines of a text that are not empty; of very long texts, the beginning and the end."""
     if len(text) > _MOST_CHARS:
         text = text[: _MOST_CHARS * 3 // 4] + "\n" + text[-_MOST_CHARS // 4 :]
     lines = text.split("\n")
     places = range(len(lines))
     if len(lines) > _MOST_LINES:
         places = (*places[: _MOST_LINES * 3 // 4], *places[-_MOST_LINES // 4 :])
-    found = list[Candidate]()
+    found = list[CandidateLine]()
     for at in places:
         line = lines[at].rstrip()
         if len(line) < 4:
@@ -100,11 +101,11 @@ def candidates(text: str, first: int) -> list[Candidate]:
         if line[0] in " 0123456789" and (numbered := _NUMBERED.match(line)):
             line, number = line[numbered.end() :], int(numbered[1])
         if len(line) <= PIECE_CHARS:
-            found.append(Candidate(line, at, number))
+            found.append(CandidateLine(line, at, number))
             continue
         start = 0
-        for piece in pieces(line, _MOST_PIECES):
-            found.append(Candidate(piece, at, number, start > 0, start + len(piece) < len(line)))
+        for piece in line_pieces(line, _MOST_PIECES):
+            found.append(CandidateLine(piece, at, number, start > 0, start + len(piece) < len(line)))
             start += len(piece)
     return found
 
@@ -114,7 +115,7 @@ def _speaker(message: Message) -> SourceKind:
 
 
 def _arguments(call: ToolCall) -> list[tuple[SourceKind, str]]:
-    """The texts in the arguments; what an edit takes out is told apart."""
+    """Return the texts in the arguments; text that an edit removes has a source kind of its own."""
     found = list[tuple[SourceKind, str]]()
     for key, value in fields_of(call).items():
         source: SourceKind = "replaced" if key.startswith("old") else "arguments"
@@ -149,6 +150,6 @@ def _content(item: object) -> Iterator[str]:
 
 
 def _cut(text: str) -> str:
-    """On one line, whatever it holds, and short."""
+    """Return the text on one short line."""
     text = " ".join(text[: 4 * _TITLE_CHARS].split())
     return text if len(text) <= _TITLE_CHARS else text[: boundary(text, _TITLE_CHARS - 1)] + "…"

@@ -1,6 +1,6 @@
-"""What can be seen in the wording of an answer without understanding it.
+"""Checks of an answer by its wording alone, without understanding it.
 
-Every function is linear in the text, whatever the text is: an answer may be hostile, and ten megabytes long.
+Every function takes time linear in the text: an answer may be hostile, and ten megabytes long.
 """
 
 import re
@@ -11,26 +11,29 @@ from itertools import islice
 
 import msgspec
 
+from foveal.text.lazy_pattern import lazy_pattern
+
 MOST_QUOTED = 0.6
-"""Share of a summary that may stand verbatim in the transcript: constraints are quoted on purpose, paths occur by nature."""
+"""Largest share of a summary that may be copied from the transcript: constraints are quoted on purpose, paths occur by
+nature."""
 
 MOST_OF_RULES = 0.3
-"""Share that may stand verbatim in the rules of the task: its headings do, and little else."""
+"""Largest share that may be copied from the rules of the task: the headings are, and little else."""
 
-_THINKING = re.compile(r"\s{0,100}<(think|thinking|analysis|reasoning|scratchpad)>", re.I)
-_CALL_TAG = re.compile(
+_THINKING = lazy_pattern(r"\s{0,100}<(think|thinking|analysis|reasoning|scratchpad)>", re.I)
+_CALL_TAG = lazy_pattern(
     r"^[ \t]{0,16}(?:<\|?(?:tool_calls?|function_calls?|tool_use|invoke|python_tag)\b|<function=|<｜tool|\[TOOL_CALLS\]"
     r"|functions\.\w{1,64}\()",
     re.I | re.M,
 )
 _JSON_LINE = re.compile(r"^[ \t]{0,16}[\[{]", re.M)
-_CALL_TYPE = re.compile(
+_CALL_TYPE = lazy_pattern(
     r'"type"\s{0,4}:\s{0,4}"(?:tool_use|tool_call|function|function_call)"|"(?:tool_calls|function_call)"\s{0,4}:'
 )
 _CALL_KEYS = (re.compile(r'"name"\s{0,4}:'), re.compile(r'"(?:arguments|parameters|input)"\s{0,4}:'))
 _LOOK_AHEAD = 2_000
 _LINES_LOOKED_AT = 50
-_REFUSAL = re.compile(
+_REFUSAL = lazy_pattern(
     r"(?:(?:i['’]m|i am)[^\n.]{0,12} sorry|sorry|unfortunately,? i|i apologi[sz]e)[^\n]{0,60}"
     r"(?:can(?:no|['’])t|cannot|unable|not able|won['’]t)"
     r"|i (?:can(?:no|['’])t|cannot|won['’]t|will not|am unable to|must decline to|['’]m unable to) "
@@ -50,12 +53,12 @@ _EMPTY_BULLET = re.compile(r"(?:[-*+]|\d{1,3}[.)])\Z")
 
 _MOST_ODD = 0.02
 _FEWEST_WORDS = 0.5
-"""Of recorded prose with code in it, four fifths are letters, digits and spaces."""
+"""Least share of words: four fifths of recorded prose with code in it are letters, digits and spaces."""
 _MOST_UNBROKEN = 0.3
 _UNBROKEN_CHARS = 80
 _REPEATS_FROM = 400
 _MOST_REPETITIVE = 0.12
-"""Compressed size over size. Prose comes to 0.35 and more, lists of paths to 0.2, one sentence again and again to 0.09."""
+"""Compressed size over size. Prose has 0.35 and more, lists of paths 0.2, one sentence again and again 0.09."""
 _TAIL = 1_000
 
 _WINDOW, _WINDOWS, _FEWEST_WINDOWS = 40, 200, 5
@@ -64,9 +67,9 @@ _RULES_FROM, _LOST_BELOW = 0.6, 0.05
 
 
 def without_thinking(text: str) -> str:
-    """The text after what a model said to itself; nothing, if it never stopped."""
+    """Return the text after a model's thinking; nothing if the thinking never ends."""
     at = 0
-    while opened := _THINKING.match(text, at):
+    while opened := _THINKING().match(text, at):
         closed = re.compile(f"</{opened.group(1)}>", re.I).search(text, opened.end())
         at = closed.end() if closed else len(text)
     text = text[at:]
@@ -76,7 +79,7 @@ def without_thinking(text: str) -> str:
 
 
 def without_wrapper(text: str) -> str:
-    """The text without a code fence or a tag around the whole, or the end of one whose beginning is gone."""
+    """Return the text without a code fence or a tag around the whole, or the end of one whose beginning is gone."""
     text = text.strip()
     if text.startswith("<summary>"):
         text = text.removeprefix("<summary>").strip()
@@ -94,24 +97,24 @@ def _fences(text: str) -> int:
 
 
 def tool_call(text: str) -> str:
-    """The beginning of a tool call that stands at the start of a line; what is quoted within a line is talk about one."""
-    if tag := _CALL_TAG.search(text):
+    """Return the beginning of a tool call at the start of a line; a call quoted within a line only speaks about one."""
+    if tag := _CALL_TAG().search(text):
         return tag.group().strip()[:40]
     for line in islice(_JSON_LINE.finditer(text), _LINES_LOOKED_AT):
         ahead = text[line.start() : line.start() + _LOOK_AHEAD]
-        if _CALL_TYPE.search(ahead) or all(key.search(ahead) for key in _CALL_KEYS):
+        if _CALL_TYPE().search(ahead) or all(key.search(ahead) for key in _CALL_KEYS):
             return ahead.strip()[:40]
     return ""
 
 
 def refusal(text: str) -> str:
-    """The words with which the text declines, if it begins with any."""
-    found = _REFUSAL.match(text.lstrip(" \t\r\n-*#>\"'"))
+    """Return the words with which the text declines, if it begins with any."""
+    found = _REFUSAL().match(text.lstrip(" \t\r\n-*#>\"'"))
     return found.group()[:60] if found else ""
 
 
 def noise(text: str) -> str:
-    """What makes it no text that anybody would read."""
+    """Return an objection if the text is not readable prose."""
     chars = Counter(text)
     total = max(1, len(text))
     odd = sum(n for char, n in chars.items() if char in "\ufffd\u2400" or _unprintable(char)) / total
@@ -129,12 +132,12 @@ def _unprintable(char: str) -> bool:
 
 
 def _is_blob(word: str) -> bool:
-    """Paths and addresses are long too, and some scripts write without spaces."""
+    """Return whether the word is encoded data. Paths and addresses are long too, and some scripts write without spaces."""
     return word.isascii() and word.count("/") * 40 < len(word) and "://" not in word
 
 
 def repetition(text: str) -> str:
-    """Whether it says one thing again and again, as a whole or at its end, where models that loop do."""
+    """Return an objection if the text repeats itself, as a whole or at its end, where looping models do."""
     for part in (text, text[-_TAIL:]):
         data = part.encode("utf-8", "replace")
         if len(data) >= _REPEATS_FROM and (ratio := len(zlib.compress(data)) / len(data)) < _MOST_REPETITIVE:
@@ -143,7 +146,7 @@ def repetition(text: str) -> str:
 
 
 def copied(text: str, source: str) -> float:
-    """The share of evenly spaced windows of the text that stand verbatim in the source."""
+    """Return the share of evenly spaced windows of the text that the source holds verbatim."""
     text, source = (" ".join(side.casefold().split()) for side in (text, source))
     places = range(0, len(text) - _WINDOW + 1, max(_WINDOW // 2, len(text) // _WINDOWS))
     if len(places) < _FEWEST_WINDOWS:
@@ -152,7 +155,7 @@ def copied(text: str, source: str) -> float:
 
 
 def broken_end(text: str) -> str:
-    """What shows that the text stops before its end."""
+    """Return a sign that the text stops before its end."""
     if text.startswith(("{", "[")):
         try:
             msgspec.json.decode(text.encode("utf-8", "replace"))
@@ -176,7 +179,7 @@ def broken_end(text: str) -> str:
 
 
 def foreign(text: str, source: str) -> str:
-    """A script that the source does not use at all, or none of the one that rules the source."""
+    """Name a writing system in the answer that the source never uses, or report that the source's main one is missing."""
     said, heard = _scripts(text), _scripts(source)
     letters, known = max(1, said.total()), heard.total()
     for script, number in said.items():
@@ -189,7 +192,7 @@ def foreign(text: str, source: str) -> str:
 
 
 def _scripts(text: str) -> Counter[str]:
-    """How many letters of each script: the first word of a letter's Unicode name."""
+    """Count the letters of each script, which is the first word of a letter's Unicode name."""
     found: Counter[str] = Counter()
     for char, number in Counter(text).items():
         if char.isalpha():
@@ -198,7 +201,7 @@ def _scripts(text: str) -> Counter[str]:
 
 
 def holds(text: str, name: str) -> bool:
-    """Whether the name stands in the text, and not as a part of a longer one."""
+    """Return whether the text holds the name, and not only as a part of a longer one."""
     before = r"(?<!\w)" if name[0].isalnum() else ""
     after = r"(?!\w)" if name[-1].isalnum() else ""
     return re.search(f"{before}{re.escape(name)}{after}", text) is not None

@@ -5,8 +5,8 @@ import pytest
 
 from foveal.models.counters import encoding
 from foveal.summary.compose import compose
-from foveal.summary.state import Summary, SummaryCoverage, decode, encode, extend, step
-from foveal.summary.written import PROSE_SHARE, TRANSCRIPT_TOKENS, question_for, summary_in, with_prose
+from foveal.summary.prose import PROSE_SHARE, TRANSCRIPT_TOKENS, question_for, summary_in, with_prose
+from foveal.summary.state import Summary, SummaryCoverage, decode_summary, encode_summary, extend, step
 from foveal.values.entry import Fold, Message, PartFold, RangeFold, Text, ToolCall, ToolResult
 
 PROSE = "## Goal\nFind the slow handler.\n## Next\nLook at handler_9_2."
@@ -29,7 +29,9 @@ def reads(steps: int = 10, lines: int = 12):
 def planned(tokens: int = 900, prose: str = "") -> Fold:
     summary = extend(Summary(prose=prose), reads(), SummaryCoverage(20, 4_000, "a1..b10"))
     text = compose(summary, tokens=tokens, count=count)
-    item = RangeFold("a1", "b10", "summary", text, count(text), "summarise", "because", prose, "", encode(summary))
+    item = RangeFold(
+        "a1", "b10", "summary", text, count(text), "summarise", "because", prose, "", encode_summary(summary)
+    )
     line = RangeFold("x", "y", "covered", "[a line]", 4, "summarise", "because")
     return Fold((PartFold("z", 0, "cleared", "", 0, "clear", "b"), line, item), "too much", 5_000, 1_500, 1_400)
 
@@ -95,7 +97,7 @@ def test_the_next_summary_knows_the_prose() -> None:
     """It travels in the state, so that a later answer can build upon it."""
     written = summary_in(with_prose(planned(), PROSE, "me", count=count, shown=()))
     assert written
-    state = decode(written.state)
+    state = decode_summary(written.state)
     assert (state.prose, state.author, state.covered.entries) == (PROSE, "me", 20)
     assert question_for(written, reads(), count).previous == PROSE
 

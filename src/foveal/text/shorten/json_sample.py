@@ -1,8 +1,8 @@
-"""Decoding large JSON: only the items that have a chance to be shown.
+"""Samples of large JSON: only the items that have a chance to be shown are decoded.
 
-An array of 150 000 objects takes half a second to decode and most of that is making objects nobody looks at. Its items can
-be told apart 15 times as fast without looking into them. So of a large container only some items are decoded: the first,
-the last, evenly spaced ones, the shortest and longest, and those that speak of trouble.
+An array of 150 000 objects takes half a second to decode, and most of that time makes objects that are never shown. Its
+items can be separated 15 times as fast without decoding them. So only some items of a large container are decoded: the
+first, the last, evenly spaced ones, the shortest and longest, and those that mention trouble.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import msgspec
 from foveal.text.shorten.signals import line_starts, lines_with
 
 WHOLE_BYTES = 200_000
-"""Up to this size everything is decoded: 4 ms."""
+"""Up to this size everything is decoded, which takes 4 ms."""
 _ITEMS = 2_000
 _FIRST, _LAST, _EXTREME, _TROUBLED = 200, 50, 20, 20
 _DEPTH = 12
@@ -22,62 +22,62 @@ _COMMON, _COMMON_ITEMS = 0.05, 1_000
 """A stem in more than this share or number of the items is a key or an ordinary value."""
 
 
-class Number(str):
+class DecimalText(str):
     """A number with a fraction, as it was written: 1.10 stays 1.10."""
 
     __slots__ = ()
 
 
-class ThinList(list[Any]):
-    """Some items of an array, with their places in it and the number that it has."""
+class SampledList(list[Any]):
+    """Some items of an array, with their places in it and the number of all its items."""
 
     places: list[int]
     total: int
 
 
-class ThinDict(dict[str, Any]):
-    """Some keys of an object, and the number that it has."""
+class SampledDict(dict[str, Any]):
+    """Some keys of an object, and the number of all its keys."""
 
     total: int
 
 
-_anything = msgspec.json.Decoder(float_hook=Number)
+_anything = msgspec.json.Decoder(float_hook=DecimalText)
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _lines = msgspec.json.Decoder(msgspec.Raw)
 
 
-def decode(text: str) -> Any:
-    """The value, or the list of the values of each line, or None if it is neither."""
+def decode_sampled(text: str) -> Any:
+    """Return the value, or the list of the values of each line, or None if the text is neither."""
     try:
         data = text.encode()
-        return thin(data)
+        return decode_value(data)
     except (msgspec.DecodeError, ValueError, RecursionError):
         pass
     try:
         items = _lines.decode_lines(text)
-        return _thin_list(items, 0) if len(items) > 1 else None
+        return _sampled_list(items, 0) if len(items) > 1 else None
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
 
 
-def thin(data: bytes, depth: int = 0) -> Any:
-    """The value, without most items of its large containers."""
+def decode_value(data: bytes, depth: int = 0) -> Any:
+    """Return the value without most items of its large containers."""
     start = data[:200].lstrip()[:1]
     if len(data) <= WHOLE_BYTES or start not in (b"[", b"{") or depth == _DEPTH:
         return _anything.decode(data)
     if start == b"[":
-        return _thin_list(_array.decode(data), depth)
+        return _sampled_list(_array.decode(data), depth)
     pairs = _object.decode(data)
     names, items = list(pairs), list(pairs.values())
-    shown = ThinDict({names[at]: thin(bytes(items[at]), depth + 1) for at in _places(items)})
+    shown = SampledDict({names[at]: decode_value(bytes(items[at]), depth + 1) for at in _places(items)})
     shown.total = len(pairs)
     return shown
 
 
-def _thin_list(items: Sequence[msgspec.Raw], depth: int) -> ThinList:
+def _sampled_list(items: Sequence[msgspec.Raw], depth: int) -> SampledList:
     places = _places(items)
-    shown = ThinList(thin(bytes(items[at]), depth + 1) for at in places)
+    shown = SampledList(decode_value(bytes(items[at]), depth + 1) for at in places)
     shown.places, shown.total = places, len(items)
     return shown
 

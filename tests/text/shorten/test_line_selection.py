@@ -1,8 +1,8 @@
 """Picking lines by what they are worth for their tokens."""
 
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.cut import boundary, clip
-from foveal.text.shorten.pick import finish, pick
+from foveal.text.shorten.line_selection import only_if_shorter, select_lines
 
 REF = "k3v9x2m1qa"
 
@@ -19,7 +19,7 @@ def test_the_best_lines_stay_in_their_order():
     """Lines with the highest scores are shown, earlier ones first, with the number missing between them."""
     lines = numbered(100)
     scores = [9.0 if i in (70, 20, 21) else 0.0 for i in range(100)]
-    shown = pick("\n".join(lines), lines, scores, Room(60, count, REF))
+    shown = select_lines("\n".join(lines), lines, scores, Allowance(60, count, REF))
     assert shown == "\n".join(
         (
             f"[97 of 100 lines left out; ref {REF}]",
@@ -37,7 +37,7 @@ def test_a_gap_shorter_than_its_mark_is_filled():
     """A line that takes no more than the mark in its place is shown."""
     lines = ["first of the lines kept here", "}", "second of the lines kept here", *numbered(50)]
     scores = [9.0, 0.0, 9.0, *([0.0] * 50)]
-    shown = pick("\n".join(lines), lines, scores, Room(50, count, REF)) or ""
+    shown = select_lines("\n".join(lines), lines, scores, Allowance(50, count, REF)) or ""
     assert "\n}\n" in shown
 
 
@@ -50,7 +50,7 @@ def test_counting_is_frugal():
         return count(text)
 
     lines = numbered(10_000)
-    pick("\n".join(lines), lines, [float(i % 97) for i in range(10_000)], Room(500, counted, REF))
+    select_lines("\n".join(lines), lines, [float(i % 97) for i in range(10_000)], Allowance(500, counted, REF))
     assert len(sizes) <= 12
     assert max(sizes) <= 100_000
 
@@ -58,14 +58,14 @@ def test_counting_is_frugal():
 def test_the_room_is_used():
     """When there is more than enough to show, most of the room is filled."""
     lines = numbered(1_000)
-    shown = pick("\n".join(lines), lines, [1.0] * 1_000, Room(400, count, REF)) or ""
+    shown = select_lines("\n".join(lines), lines, [1.0] * 1_000, Allowance(400, count, REF)) or ""
     assert count(shown) >= 320
 
 
 def test_nothing_to_gain_is_none():
     """A text that fits anyway has no stand-in."""
-    assert pick("a\nb", ["a", "b"], [1.0, 1.0], Room(1_000, count, REF)) is None
-    assert finish("abc", "abcd", Room(100, count, REF)) is None
+    assert select_lines("a\nb", ["a", "b"], [1.0, 1.0], Allowance(1_000, count, REF)) is None
+    assert only_if_shorter("abc", "abcd", Allowance(100, count, REF)) is None
 
 
 def test_a_long_line_is_clipped_around_what_was_asked_for():

@@ -1,43 +1,43 @@
-"""Taking what is newly folded into the digest, at a cost that depends only on how much that is."""
+"""Collection of newly folded messages into the relevance state, at a cost that depends only on their size."""
 
 from collections.abc import Iterable
 from itertools import chain
 
 from foveal.summary.ledger.events import LedgerStep
-from foveal.summary.relevance.names import names
-from foveal.summary.relevance.pruning import Met, pruned
-from foveal.summary.relevance.reading import Candidate, KnownCall, blocks, called, candidates
-from foveal.summary.relevance.state import Digest, SeenLine, SeenName, SourceText, Touched
+from foveal.summary.relevance.size_bounds import Collected, prune
+from foveal.summary.relevance.source_texts import CandidateLine, KnownCall, candidate_lines, known_call, source_texts
+from foveal.summary.relevance.state import RelevanceState, SeenLine, SeenName, SourceText, TouchedFile
+from foveal.text.names import line_names
 from foveal.values.entry import ToolCall
 
 _LEAST_LINE = 12
 """Shorter lines without a name are not worth their place."""
 
 
-def update(digest: Digest, steps: Iterable[LedgerStep]) -> Digest:
-    """The digest of everything so far and these steps. A step may be older than what was folded before: requests stay longer."""
-    memory = _Memory(digest)
+def update(state: RelevanceState, steps: Iterable[LedgerStep]) -> RelevanceState:
+    """Return the state with these steps added. A step may be older than the messages folded before: requests stay longer."""
+    memory = _Collector(state)
     for step in steps:
         memory.take(step)
-    return pruned(memory.met, memory.said, memory.newest) if memory.has_changed else digest
+    return prune(memory.met, memory.said, memory.newest) if memory.has_changed else state
 
 
-class _Memory:
-    """The digest while it is being changed."""
+class _Collector:
+    """The relevance state while it is being changed."""
 
-    def __init__(self, digest: Digest) -> None:
-        self.met = Met(digest)
+    def __init__(self, state: RelevanceState) -> None:
+        self.met = Collected(state)
         self.now = 0
-        self.newest = digest.newest
+        self.newest = state.newest
         self.has_changed = False
         self.said: dict[str, tuple[str, ...]] = {}
         """The names of each line, by its text without indentation."""
         self._calls: dict[str, KnownCall] = {}
         for key, line in self.met.lines.items():
-            self.said[key] = names(line.text)
+            self.said[key] = line_names(line.text)
             for name in self.said[key]:
                 if name not in self.met.names:
-                    self.met.once.setdefault(name, digest.blocks[line.block].number)
+                    self.met.once.setdefault(name, state.blocks[line.block].number)
 
     def take(self, step: LedgerStep) -> None:
         self.now, self.has_changed = step.number, True
@@ -46,9 +46,9 @@ class _Memory:
             if isinstance(part, ToolCall):
                 self._touch(part, step.number)
         met, used = dict[str, None](), set[str]()
-        for block, text, first in blocks(step, self._calls):
+        for block, text, first in source_texts(step, self._calls):
             is_use = block.source in ("arguments", "replaced")
-            found = self._read(block, candidates(text, first), is_use=is_use)
+            found = self._read(block, candidate_lines(text, first), is_use=is_use)
             met.update(found)
             used.update(found if is_use else ())
         asked = step.message.role == "user"
@@ -56,18 +56,18 @@ class _Memory:
             self._meet(name, is_use=name in used, asked=asked)
 
     def _touch(self, part: ToolCall, number: int) -> None:
-        """Note which files a call goes to. The latest come last."""
-        call = called(part)
+        """Record the files that a call touches. The latest come last."""
+        call = known_call(part)
         self._calls[part.id] = call
         files = self.met.files
         for path in dict.fromkeys((*call.changes, *[call.path] * bool(call.path))):
-            old = files.pop(path, Touched(path, 0, 0))
+            old = files.pop(path, TouchedFile(path, 0, 0))
             is_edit = path in call.changes
             edited = max(number, old.edited) if is_edit else old.edited
-            files[path] = Touched(path, old.count + 1, max(number, old.last), old.edits + is_edit, edited)
+            files[path] = TouchedFile(path, old.count + 1, max(number, old.last), old.edits + is_edit, edited)
 
-    def _read(self, block: SourceText, found: list[Candidate], *, is_use: bool) -> dict[str, None]:
-        """Keep the lines of a block; the names that it holds."""
+    def _read(self, block: SourceText, found: list[CandidateLine], *, is_use: bool) -> dict[str, None]:
+        """Add the lines of a block; return the names in them."""
         at = len(self.met.blocks)
         lines = found[-1].at + 1 if found else 0
         self.met.blocks.append(
@@ -75,7 +75,7 @@ class _Memory:
         )
         met = list[tuple[str, ...]]()
         for candidate in found:
-            said = names(candidate.text)
+            said = line_names(candidate.text)
             met.append(said)
             key = candidate.text.strip()
             if said or len(key) >= _LEAST_LINE:
@@ -83,7 +83,7 @@ class _Memory:
                 self.met.lines[key] = self._line(candidate, at, self.met.lines.get(key), is_use=is_use)
         return dict.fromkeys(chain.from_iterable(met))
 
-    def _line(self, found: Candidate, block: int, old: SeenLine | None, *, is_use: bool) -> SeenLine:
+    def _line(self, found: CandidateLine, block: int, old: SeenLine | None, *, is_use: bool) -> SeenLine:
         again, uses, used = (old.count + (old.block != block), old.uses, old.used) if old else (1, 0, -1)
         if is_use and used != self.now:
             uses, used = uses + 1, max(used, self.now)

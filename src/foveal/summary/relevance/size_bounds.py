@@ -1,7 +1,7 @@
-"""Which lines and names are kept for later folds: a few times more than are ever shown, and never more than so many bytes.
+"""Bounds of the relevance state: lines and names kept for later folds, a few times more than are ever shown.
 
-By a guess, not by the score: in replays it kept more of what was needed later, and it takes a tenth of the time. The score
-tells what is needed next; what will be needed after that is told by little more than use and age.
+They are chosen by a guess, not by the score: in replays the guess kept more of the texts that were needed later, and it
+takes a tenth of the time. The score predicts the next need; later needs depend on little more than use and age.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,17 +11,17 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from foveal.summary.relevance.state import Digest, SeenLine, SeenName, Touched
+from foveal.summary.relevance.state import RelevanceState, SeenLine, SeenName, TouchedFile
 
 LINES_CHARS = 120_000
-"""Of kept lines and of where they come from: several times what is shown of them, so that later folds can choose again. In
+"""Characters of kept lines and their sources: several times those that are shown, so that later folds can choose again. In
 replays at 32k, far grounding was 0.015 lower with 70 000, and no higher with 200 000."""
 NAMES_CHARS = 45_000
 ONCE_CHARS = 10_000
 MOST_FILES = 200
 
 _FRAME_CHARS = 24
-"""Numbers and brackets around a line or a name when it is written down."""
+"""Numbers and brackets around a line or a name in its encoded form."""
 _ONCE_FRAME_CHARS = 8
 _BLOCK_FRAME_CHARS = 50
 
@@ -31,20 +31,21 @@ _FRESH = 20
 T = TypeVar("T")
 
 
-class Met:
-    """Everything that was met, while a digest is being made."""
+class Collected:
+    """Everything that was met, while a relevance state is being changed."""
 
-    def __init__(self, digest: Digest) -> None:
-        self.blocks = list(digest.blocks)
-        self.lines = {line.text.strip(): line for line in digest.lines}
-        self.names = {name.text: name for name in digest.names}
-        self.once = dict(digest.once)
-        """Names that were met in one message so far, and in which."""
-        self.files = {file.path: file for file in digest.files}
+    def __init__(self, state: RelevanceState) -> None:
+        self.blocks = list(state.blocks)
+        self.lines = {line.text.strip(): line for line in state.lines}
+        self.names = {name.text: name for name in state.names}
+        self.once = dict(state.once)
+        """Names that were met in one message only, with that message."""
+        self.files = {file.path: file for file in state.files}
 
 
-def pruned(met: Met, said: Mapping[str, Sequence[str]], now: int) -> Digest:
-    """The best of it. `said` are the names of each line, by its text without indentation."""
+def prune(met: Collected, said: Mapping[str, Sequence[str]], now: int) -> RelevanceState:
+    """Return the best lines, names and files within the bounds. `said` are the names of each line, by its text without
+    indentation."""
     keys = _best_lines(met, said, now)
     lines = [met.lines[key] for key in keys]
     blocks = sorted({line.block for line in lines})
@@ -52,8 +53,8 @@ def pruned(met: Met, said: Mapping[str, Sequence[str]], now: int) -> Digest:
     told = {name for key in keys for name in said[key]}
     names = sorted(met.names.values(), key=lambda name: _name_worth(name, now), reverse=True)
     once = sorted(((name, at) for name, at in met.once.items() if name not in told), key=itemgetter(1), reverse=True)
-    files: list[Touched] = list(met.files.values())
-    return Digest(
+    files: list[TouchedFile] = list(met.files.values())
+    return RelevanceState(
         tuple(met.blocks[block] for block in blocks),
         tuple(replace(x, block=places[x.block]) for x in sorted(lines, key=lambda line: (line.block, line.at))),
         tuple(_within(names, NAMES_CHARS, (len(name.text) + _FRAME_CHARS for name in names))),
@@ -62,16 +63,16 @@ def pruned(met: Met, said: Mapping[str, Sequence[str]], now: int) -> Digest:
     )
 
 
-def _best_lines(met: Met, said: Mapping[str, Sequence[str]], now: int) -> Sequence[str]:
-    """The keys of the best lines, best first."""
+def _best_lines(met: Collected, said: Mapping[str, Sequence[str]], now: int) -> Sequence[str]:
+    """Return the keys of the best lines, best first."""
     numbers = [block.number for block in met.blocks]
     worth = {key: _line_worth(line, numbers[line.block], len(said[key]), now) for key, line in met.lines.items()}
     ranked = sorted(worth, key=worth.__getitem__, reverse=True)
     return _within(ranked, LINES_CHARS, _sizes(met, ranked))
 
 
-def _sizes(met: Met, ranked: Iterable[str]) -> Iterator[int]:
-    """What each line takes. The first of a block takes what is said of the block as well."""
+def _sizes(met: Collected, ranked: Iterable[str]) -> Iterator[int]:
+    """Yield the size of each line. The first line of a block includes the size of the block's header."""
     opened = set[int]()
     for key in ranked:
         line = met.lines[key]
@@ -96,5 +97,5 @@ def _name_worth(name: SeenName, now: int) -> float:
 
 
 def _within(ranked: Sequence[T], chars: int, sizes: Iterable[int]) -> Sequence[T]:
-    """As many as fit, from the first on."""
+    """Return as many as fit, from the first on."""
     return ranked[: sum(1 for _ in takewhile(chars.__ge__, accumulate(sizes)))]

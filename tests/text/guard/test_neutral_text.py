@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 
 from foveal.text.guard import neutralise, neutralise_joined, restore, tags
-from foveal.text.guard.normalise import fold
+from foveal.text.guard.normalise import normalise
 
 from .parser import found
 
@@ -38,7 +38,7 @@ def test_restore_undoes_neutralise(text: str) -> None:
 def test_a_neutralised_text_is_read_alike_and_holds_nothing_live(text: str) -> None:
     """Marks are no part of what is read, so the same forms are found, all of them broken."""
     safe = neutralise(text)
-    assert fold(safe).text == fold(text).text
+    assert normalise(safe).text == normalise(text).text
     assert tags(safe) == []
     assert tags(neutralise(safe)) == []
 
@@ -131,7 +131,7 @@ def test_every_compatibility_form_is_read_as_unicode_says() -> None:
     for char in map(chr, range(0x80, 0x110000)):
         plain = unicodedata.normalize("NFKC", char).casefold()
         is_letters = plain.isalpha() or len(plain) == 1  # no name has letters on both sides of a slash, as in ℀
-        if is_letters and set(plain) <= wanted and fold(char).text.casefold() != plain:
+        if is_letters and set(plain) <= wanted and normalise(char).text.casefold() != plain:
             overlooked.append(char)
     assert overlooked == []
 

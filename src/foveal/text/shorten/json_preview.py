@@ -1,4 +1,4 @@
-"""Drawing decoded JSON within limits."""
+"""Preview of decoded JSON within limits."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,21 +7,22 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.columns import column_outliers
 from foveal.text.shorten.cut import boundary
-from foveal.text.shorten.json_thin import Number, ThinDict, ThinList
+from foveal.text.shorten.json_sample import DecimalText, SampledDict, SampledList
 
 _ONE_LINE = 120
 _COLUMNS = 24
 _FOCUS_ITEMS = 2_000
-_TELLING = re.compile(
+_TELLING = lazy_pattern(
     r"(?i)(?:^|_)(?:id|ids|uuid|key|name|path|file|status|state|error|errors|message|code|type|title|url|reason|body|text"
     r"|content|output|result|summary|description|value)$|Id$|Error"
 )
 _LINK = re.compile(r"_url$|^_links$|^node_id$|Url$|[hH]ref$")
-"""Links that interfaces add to every object. They are the first to go when not all keys can be shown."""
+"""Links that interfaces add to every object. They are left out first when not all keys can be shown."""
 _ALL_KEYS = 100
-"""A limit of fewer keys than this is a narrow room, in which links and empty values are left out."""
+"""A limit of fewer keys than this is a narrow allowance, in which links and empty values are left out."""
 _FIRST = (10.0, 5.0, 3.5)
 _LAST = 6.0
 _OTHER_SHAPE = 4.0
@@ -31,8 +32,8 @@ _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-class SketchLimits(msgspec.Struct, frozen=True):
-    """The most that is shown: items of an array, characters of a string, levels below the top, keys of an object."""
+class PreviewLimits(msgspec.Struct, frozen=True):
+    """Most items of an array, characters of a string, levels below the top and keys of an object that are shown."""
 
     items: int
     chars: int
@@ -40,24 +41,24 @@ class SketchLimits(msgspec.Struct, frozen=True):
     keys: int
 
 
-Memory: TypeAlias = dict[tuple[int, int], dict[int, float]]
-"""What items are worth, by the identity of what holds them and their number: the same for every try to draw it."""
+ItemScores: TypeAlias = dict[tuple[int, int], dict[int, float]]
+"""Scores of items, by the identity of their container and their number: the same in every try."""
 
 
 class _TooLong(Exception):
     pass
 
 
-class Sketch:
-    """One drawing, and what it leaves out."""
+class JsonPreview:
+    """One preview, with counts of the items and texts that it leaves out."""
 
-    def __init__(self, limits: SketchLimits, focus: frozenset[str], *, most: int, memory: "Memory") -> None:
+    def __init__(self, limits: PreviewLimits, focus: frozenset[str], *, most: int, memory: ItemScores) -> None:
         self._limits, self._focus, self._room, self._memory = limits, sorted(focus), most, memory
         self.left_out = 0
         self.cut = 0
 
-    def draw(self, value: Any) -> str | None:
-        """The text, or None if it is longer than `most`."""
+    def render(self, value: Any) -> str | None:
+        """Return the text, or None if it is longer than `most`."""
         try:
             return self._value(value, 0)
         except _TooLong:
@@ -70,7 +71,7 @@ class Sketch:
             return self._object(cast("dict[str, Any]", value), depth)
         shown = (
             str(value)
-            if isinstance(value, Number)
+            if isinstance(value, DecimalText)
             else self._string(value)
             if isinstance(value, str)
             else _plain(value)
@@ -94,8 +95,8 @@ class Sketch:
         return f'"{start}[… {tail - head:,} characters]{end}"'
 
     def _array(self, items: list[Any], depth: int) -> str:
-        places: Sequence[int] = items.places if isinstance(items, ThinList) else range(len(items))
-        total = items.total if isinstance(items, ThinList) else len(items)
+        places: Sequence[int] = items.places if isinstance(items, SampledList) else range(len(items))
+        total = items.total if isinstance(items, SampledList) else len(items)
         if depth >= self._limits.depth and items:
             return self._deep(total, f"[… {total:,} items]")
         kept = self._sample(items)
@@ -111,7 +112,7 @@ class Sketch:
         return self._joined("[]", parts, depth)
 
     def _object(self, pairs: dict[str, Any], depth: int) -> str:
-        total = pairs.total if isinstance(pairs, ThinDict) else len(pairs)
+        total = pairs.total if isinstance(pairs, SampledDict) else len(pairs)
         if depth >= self._limits.depth and pairs:
             names = ", ".join(key for key in islice(pairs, 4) if len(key) <= 40)
             return self._deep(total, f"[… {total:,} keys: {names}]")
@@ -129,7 +130,7 @@ class Sketch:
         return self._spend(mark)
 
     def _joined(self, signs: str, parts: list[str], depth: int) -> str:
-        """The parts, as many on a line as read well; what takes several lines stands alone."""
+        """Return the parts joined, several on a line where that reads well; a part of several lines has lines of its own."""
         lines: list[str] = []
         for part in parts:
             if lines and len(lines[-1]) + len(part) <= _ONE_LINE and "\n" not in part and "\n" not in lines[-1]:
@@ -152,7 +153,7 @@ class Sketch:
             return names
         scores = self._scores(pairs, [pairs[name] for name in names])
         for at, key in enumerate(names[:_FOCUS_ITEMS]):
-            if key in self._focus or _TELLING.search(key[-40:]):
+            if key in self._focus or _TELLING().search(key[-40:]):
                 scores[at] = scores.get(at, 0.0) + _LAST
         return [names[at] for at in _best(scores, len(names), most)]
 
@@ -171,7 +172,7 @@ class Sketch:
         return dict(known)
 
     def _worth(self, items: Sequence[Any]) -> Iterator[tuple[int, float]]:
-        """What the first, the last, the outstanding and the asked-for items are worth."""
+        """Yield the scores of the first, the last, the outstanding and the asked-for items."""
         yield from enumerate(_FIRST[: len(items)])
         yield len(items) - 1, _LAST
         yield from outstanding(items)
@@ -184,7 +185,7 @@ class Sketch:
 
 
 def outstanding(items: Sequence[Any]) -> Iterator[tuple[int, float]]:
-    """Items of another shape than the ones before, extreme numbers, rare values of a category."""
+    """Yield items of another shape than the ones before, extreme numbers and rare values of a category, with their scores."""
     shapes: dict[Any, int] = {}
     for at, item in enumerate(items):
         shape: Any = tuple(cast("dict[str, Any]", item)) if isinstance(item, dict) else cast("Any", type(item))
@@ -203,7 +204,7 @@ def outstanding(items: Sequence[Any]) -> Iterator[tuple[int, float]]:
 
 
 def _best(scores: dict[int, float], count: int, most: int) -> list[int]:
-    """The places with the highest scores; where those are too few, the first ones."""
+    """Return the places with the highest scores; if those are too few, the first places as well."""
     ranked = sorted(scores, key=lambda at: (-scores[at], at))[:most]
     chosen = set(ranked)
     for at in range(min(count, most * 2)):

@@ -1,57 +1,58 @@
-"""The best lines per token, until the allowance is used up."""
+"""Selection of the best lines per token, until the allowance is used up."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
-from foveal.summary.relevance.features import DigestFeatures, ShownElsewhere
-from foveal.summary.relevance.names import names
-from foveal.summary.relevance.rendering import header, is_in_title, quoted, render
-from foveal.summary.relevance.scoring import USUAL, Score, Standard, scored
-from foveal.summary.relevance.state import Digest
+from foveal.summary.relevance.features import Features, ShownElsewhere
+from foveal.summary.relevance.render import block_header, is_in_title, quote_line, render
+from foveal.summary.relevance.score import DEFAULT_SELECTION, LineSelection, Score, score_all
+from foveal.summary.relevance.state import RelevanceState
+from foveal.text.names import line_names
+from foveal.text.shorten.allowance import CountTokens
 
 CHARS_PER_TOKEN = 3.5
-"""Of code in the usual encodings; what is chosen is measured by the caller's own counter in the end."""
+"""Characters per token of code in the usual encodings. The caller's own counter measures the final text."""
 
 _LINE_TOKENS = 2.0
-"""The line break, and now and then the number of a line or a mark that some are left out."""
+"""Tokens of the line break, and now and then of a line's number or a mark for left-out lines."""
 
 _INDEX_SHARE = 0.3
-"""Of the allowance, for names without their lines, at most; in replays at 32k they take a sixth. Without any, two in a hundred
-of what was needed from far back are not shown."""
+"""Largest share of the allowance for names without their lines; in replays at 32k they take a sixth. Without any, two in a
+hundred of the needed texts from far back are not shown."""
 
 _INDEX_WORTH = 0.85
-"""Of a name in the index, compared with the same name in its line."""
+"""Worth of a name in the index, compared with the same name in its line."""
 
 _LEAST_WORTH = 0.002
-"""What is less likely to be needed than this is noise, even if there is room."""
+"""Chances below this are noise, and are not worth a token."""
 
 _LEAST_TOKENS = 0.1
-"""What a line takes that its header tells already."""
+"""Tokens of a line that its header shows already."""
 
 _TRIES = 4
 
 
 def choose(
-    digest: Digest,
+    state: RelevanceState,
     *,
     tokens: int,
-    count: Callable[[str], int],
+    count: CountTokens,
     now: int,
     shown: str | Iterable[str] = (),
-    standard: Standard = USUAL,
+    selection: LineSelection = DEFAULT_SELECTION,
 ) -> str:
-    """The digest as text, of at most so many tokens; `now` is the newest message that it covers.
+    """Return the best lines as text of at most `tokens`; `now` is the newest message that the summary covers.
 
-    `shown` is what the prompt holds beside it: it is not shown twice.
+    `shown` are the texts that the prompt holds beside the summary: they are not repeated.
     """
-    facts = DigestFeatures(digest, ShownElsewhere((shown,) if isinstance(shown, str) else shown), now)
-    worth = scored(digest, facts, standard)
+    facts = Features(state, ShownElsewhere((shown,) if isinstance(shown, str) else shown), now)
+    worth = score_all(state, facts, selection)
     allowance = float(tokens)
     for _ in range(_TRIES):
-        choice = _Choice(digest, facts, worth, allowance)
-        choice.make(standard.least)
-        text = render(digest, sorted(choice.taken), list(choice.index))
+        choice = _Choice(state, facts, worth, allowance)
+        choice.make(selection.least)
+        text = render(state, sorted(choice.taken), list(choice.index))
         used = count(text) if text else 0
         if used <= tokens:
             return text
@@ -60,33 +61,33 @@ def choose(
 
 
 class _Choice:
-    """Lines and names compete for room by what they add per token. What is shown already, by whichever line, adds nothing."""
+    """A competition of lines and names for tokens, by their gain per token. A name that is shown already adds nothing."""
 
-    def __init__(self, digest: Digest, facts: DigestFeatures, worth: Score, allowance: float) -> None:
+    def __init__(self, state: RelevanceState, facts: Features, worth: Score, allowance: float) -> None:
         self.left, self.left_for_index = allowance, allowance * _INDEX_SHARE
         self.taken: list[int] = []
         self.index: dict[str, float] = {}
-        """Names without their lines, and what each of them took."""
-        titles = [header(block) for block in digest.blocks]
-        first = [(names(title), _tokens(title)) for title in titles]
+        """Names without their lines, with the tokens of each."""
+        titles = [block_header(block) for block in state.blocks]
+        first = [(line_names(title), _tokens(title)) for title in titles]
         self._adding = dict.fromkeys(chain(facts.holders, *(said for said, _ in first)), 0.0) | worth.names
-        """What each name still adds: nothing, if it is shown beside, and once a line that is taken says it."""
+        """Remaining gain of each name: none if it is shown beside the summary, or in a line that is taken."""
         self._of_line = worth.lines
-        self._block_of = [line.block for line in digest.lines]
-        self._alone = list(zip(facts.said, _sizes(digest), strict=True))
+        self._block_of = [line.block for line in state.lines]
+        self._alone = list(zip(facts.said, _sizes(state), strict=True))
         self._whole = [
             ((*said, *first[block][0]), tokens + first[block][1])
             for (said, tokens), block in zip(self._alone, self._block_of, strict=True)
         ]
-        """What each line says and takes, with the header of its block as long as that is not there."""
+        """Names and tokens of each line, including the header of its block until that is shown."""
         self._unopened: dict[int, list[int]] = {}
         for i, block in enumerate(self._block_of):
             self._unopened.setdefault(block, []).append(i)
 
     def make(self, least: float) -> None:
-        """Take what adds most, again and again, as long as that is at least so much per token.
+        """Take the line or name with the largest gain per token, again and again, while the gain is at least `least`.
 
-        What a line adds only falls, but where its block has been opened.
+        The gain of a line only falls, except when the header of its block gets shown.
         """
         heap = [(-rate, i) for i in range(len(self._whole)) if (rate := self._adds(i)[0]) >= least]
         heapify(heap)
@@ -114,7 +115,8 @@ class _Choice:
                         heappush(heap, (-cheaper, other))
 
     def _adds(self, i: int) -> tuple[float, float]:
-        """What a line adds per token, and how many it takes. A name that leaves the index for its line gives back its own."""
+        """Return a line's gain per token, and its tokens. A name that moves from the index to its line gives back its
+        tokens."""
         said, tokens = self._whole[i]
         adds, listed, index, adding = self._of_line[i], 0.0, self.index, self._adding
         for name in said:
@@ -136,7 +138,7 @@ class _Choice:
             self.left_for_index -= tokens
 
     def _take(self, i: int, tokens: float) -> list[int]:
-        """Take a line; the lines that are cheaper from now on, because their header is there."""
+        """Take a line. Return the lines that are cheaper from now on, because their header is shown."""
         self.taken.append(i)
         self.left -= tokens
         for name in self._whole[i][0]:
@@ -148,11 +150,11 @@ class _Choice:
         return cheaper
 
 
-def _sizes(digest: Digest) -> Iterator[float]:
-    """What each line takes by itself."""
-    for line in digest.lines:
-        is_told = is_in_title(line, digest.blocks[line.block])
-        yield _LEAST_TOKENS if is_told else _tokens(quoted(line.text.strip()))
+def _sizes(state: RelevanceState) -> Iterator[float]:
+    """Yield the tokens of each line by itself."""
+    for line in state.lines:
+        is_told = is_in_title(line, state.blocks[line.block])
+        yield _LEAST_TOKENS if is_told else _tokens(quote_line(line.text.strip()))
 
 
 def _tokens(text: str) -> float:

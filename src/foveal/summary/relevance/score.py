@@ -1,0 +1,67 @@
+"""Scores: the chance of each name and each line to be needed again.
+
+The weights are two small ensembles of trees in `weights.json`, made by `scripts/train_digest.py`.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from importlib import resources
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from foveal.summary.relevance.features import Features, FeatureTable
+from foveal.summary.relevance.forest import forest
+from foveal.summary.relevance.state import RelevanceState
+from foveal.summary.relevance.weights import LINE_FEATURES, NAME_FEATURES, Scoring, Weights, weights_from
+
+Chances: TypeAlias = Callable[[FeatureTable], list[float]]
+"""A function that returns the chance of every row of a table."""
+
+
+class LineSelection(msgspec.Struct, frozen=True):
+    """Options by which lines are selected."""
+
+    score: Scoring = "learned"
+    weights: Weights | None = None
+    """Weights of the learned score; None for the package's own."""
+    least: float = 0.0
+    """Least chance to be needed per token: lines and names below it are left out, even if the allowance is not used up."""
+
+
+DEFAULT_SELECTION = LineSelection()
+
+
+class Score(NamedTuple):
+    names: dict[str, float]
+    lines: list[float]
+
+
+def score_all(state: RelevanceState, facts: Features, selection: LineSelection) -> Score:
+    """Return the chances of all names and lines. A line that the prompt shows already has none."""
+    is_learned = selection.score == "learned"
+    of_names, of_lines = _learned(selection.weights or shipped_weights()) if is_learned else (_recency, _recency)
+    names = {
+        name: chance
+        for told, table in facts.of_hidden_names()
+        for name, chance in zip(told, of_names(table), strict=True)
+    }
+    hidden = [i for i, line in enumerate(state.lines) if line.text.strip() not in facts.shown.lines]
+    lines = dict(zip(hidden, of_lines(facts.of_lines(hidden)), strict=True))
+    return Score(names, [lines.get(i, 0.0) for i in range(len(state.lines))])
+
+
+def _learned(weights: Weights) -> tuple[Chances, Chances]:
+    return forest(weights.names, NAME_FEATURES).chances, forest(weights.lines, LINE_FEATURES).chances
+
+
+def _recency(table: FeatureTable) -> list[float]:
+    return [1.0 / (20.0 + age) for age in table.columns["age"]]
+
+
+@cache
+def shipped_weights() -> Weights:
+    """Return the package's own weights, read when something is first scored."""
+    return weights_from(
+        resources.files("foveal.summary.relevance").joinpath("weights.json").read_bytes(), "weights.json"
+    )

@@ -1,0 +1,192 @@
+"""Selection of lines, the mechanism that most levels share: of scored lines, the best for their tokens, in their order.
+
+A level cleans its text into lines and scores each by its worth to a reader who sees no other line. `select_lines` keeps
+lines by score per token until the allowance is used up, puts a mark wherever lines are missing, and one note on top:
+
+    [812 of 900 lines left out; ref k3v9x2m1qa]
+    def connect(host):
+    [… 12 lines]
+        raise Refused(host)
+
+Tokens are estimated from characters; only whole stand-ins are counted, a handful of times for a text of any length.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from heapq import nlargest
+from itertools import pairwise
+
+from foveal.text.shorten.allowance import Allowance
+from foveal.text.shorten.cut import CLIP_NOTE, clip
+
+_SAMPLE_CHARS = 4_000
+_ATTEMPTS = 6
+_BLANKS = 6
+"""Up to this number of missing blank lines are not worth a mark."""
+_LINE_TOKENS = 15
+"""Added to each line's size before scores are compared: a line of two characters is not worth ten times one of twenty."""
+_LINE_SHARE = 6
+"""No line takes more than this part of the allowance; a longer one is clipped."""
+_ENOUGH = 0.9
+_LIKELY = 4
+"""Lines that are ranked by score per token, for each token of the allowance."""
+_CERTAIN_CHARS = 100_000
+"""Sources longer than this are compared by their beginning first: counting all of 20 MB takes a second."""
+
+GapMark = Callable[[int, int], str]
+"""Text of the mark for missing lines: from the first line left out up to, not including, the next one shown."""
+
+
+_NO_TAILS: Mapping[int, str] = {}
+
+
+def select_lines(
+    source: str,
+    lines: Sequence[str],
+    scores: Sequence[float],
+    allowance: Allowance,
+    *,
+    of: str = "lines",
+    source_lines: Sequence[int] | None = None,
+    tails: Mapping[int, str] = _NO_TAILS,
+    mark: GapMark | None = None,
+) -> str | None:
+    """Return the stand-in, or None if there is nothing to gain.
+
+    `source_lines` is the number of source lines that each line represents; `tails` are notes that follow lines, in
+    brackets.
+    """
+    chars_per_token = density(source, allowance)
+    most = max(40, int(allowance.tokens * chars_per_token / _LINE_SHARE))
+    left = _LeftOut(of, source_lines, mark, len(lines))
+
+    def line_at(at: int) -> str:
+        tail = tails.get(at)
+        line = clip(lines[at], most, allowance.focus)
+        return " ".join(filter(None, (line, tail))) if tail else line
+
+    costs = _Costs(lines, tails, chars_per_token, most, mark_tokens=1 + len(left.mark(0, 12)) / 2)
+    order = _order(scores, costs.worth(scores), allowance)
+    limit = float(allowance.tokens)
+    best = None
+    for _ in range(_ATTEMPTS):
+        kept = costs.fill(order, limit)
+        shown = _render(lines, kept, allowance, left, line_at)
+        size = allowance.count(shown)
+        if size <= allowance.tokens:
+            best = shown
+            if size >= allowance.tokens * _ENOUGH or len(kept) >= len(lines) or limit > allowance.tokens * 2:
+                break
+            limit *= allowance.tokens / max(1, size) * 0.98
+        elif best is not None:
+            break
+        else:
+            limit = min(limit * allowance.tokens / size, limit - 1) * 0.97
+        if limit < 1:
+            break
+    return only_if_shorter(source, best, allowance)
+
+
+def only_if_shorter(source: str, shown: str | None, allowance: Allowance) -> str | None:
+    """Return the stand-in if it is within the allowance and shorter than its source in characters and in tokens, else None."""
+    if shown is None or len(shown) >= len(source):
+        return None
+    size = allowance.count(shown)
+    if size > allowance.tokens:
+        return None
+    if len(source) > _CERTAIN_CHARS and allowance.count(source[:_CERTAIN_CHARS]) > size:
+        return shown
+    return shown if allowance.count(source) > size else None
+
+
+def density(text: str, allowance: Allowance) -> float:
+    """Return the characters per token, from a sample of both ends."""
+    sample = text if len(text) <= 2 * _SAMPLE_CHARS else text[:_SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
+    return max(0.2, len(sample) / max(1, allowance.count(sample)))
+
+
+def note(left_out: int, total: int, of: str, allowance: Allowance) -> str:
+    return f"[{left_out:,} of {total:,} {of} left out; ref {allowance.ref}]"
+
+
+def _order(scores: Sequence[float], worth: Callable[[int], tuple[float, int]], allowance: Allowance) -> list[int]:
+    """Return the lines that may be kept, best first: no more than there are tokens."""
+    likely: Sequence[int] = range(len(scores))
+    if len(scores) > _LIKELY * allowance.tokens:
+        # By score alone first, because that compares in C: most lines of a long text are out of the question.
+        least = sorted(scores)[-_LIKELY * allowance.tokens]
+        level = [at for at, score in enumerate(scores) if score == least]
+        likely = [at for at, score in enumerate(scores) if score > least] + level[: _LIKELY * allowance.tokens]
+    return nlargest(allowance.tokens, (at for at in likely if scores[at] > 0), key=worth)
+
+
+class _Costs:
+    """Estimated tokens of each line, and of marks where lines are missing."""
+
+    def __init__(
+        self, lines: Sequence[str], tails: Mapping[int, str], chars_per_token: float, most: int, *, mark_tokens: float
+    ) -> None:
+        self._mark_tokens = mark_tokens
+        self._tails = tails
+        self._lines, self._chars_per_token, self._most = lines, chars_per_token, most
+
+    def of(self, at: int) -> float:
+        chars = len(self._lines[at])
+        return (min(chars, self._most + CLIP_NOTE) + len(self._tails.get(at, ""))) / self._chars_per_token + 1
+
+    def worth(self, scores: Sequence[float]) -> Callable[[int], tuple[float, int]]:
+        """Return a key that ranks lines by score per token; of equals, the earlier."""
+        return lambda at: (scores[at] / (self.of(at) + _LINE_TOKENS), -at)
+
+    def fill(self, order: Sequence[int], limit: float) -> list[int]:
+        kept: set[int] = set()
+        used = 24.0  # the note
+        for at in order:
+            cost = self.of(at) + self._mark_tokens * (1 - (at - 1 in kept) - (at + 1 in kept))
+            if used + cost <= limit:
+                kept.add(at)
+                used += cost
+        return self._joined(sorted(kept))
+
+    def _joined(self, kept: list[int]) -> list[int]:
+        """Return the kept lines, with the lines between two of them where those take no more than the mark would."""
+        filled: list[int] = kept[:1]
+        for before, after in pairwise(kept):
+            between = range(before + 1, after)
+            if len(between) <= self._mark_tokens and sum(map(self.of, between)) <= self._mark_tokens:
+                filled.extend(between)
+            filled.append(after)
+        return filled
+
+
+class _LeftOut:
+    """Counts of the lines that are left out, for the marks and the note."""
+
+    def __init__(self, of: str, source_lines: Sequence[int] | None, mark: GapMark | None, lines: int) -> None:
+        self.of, self._source_lines, self._mark = of, source_lines, mark
+        self.total = sum(source_lines) if source_lines else lines
+
+    def count(self, first: int, end: int) -> int:
+        return sum(self._source_lines[first:end]) if self._source_lines else end - first
+
+    def mark(self, first: int, end: int) -> str:
+        if self._mark:
+            return self._mark(first, end)
+        count = self.count(first, end)
+        return f"[… {count:,} {self.of.removesuffix('s') if count == 1 else self.of}]"
+
+
+def _render(
+    lines: Sequence[str], kept: list[int], allowance: Allowance, left: _LeftOut, line_at: Callable[[int], str]
+) -> str:
+    body: list[str] = []
+    missing, after = 0, 0
+    for at in (*kept, len(lines)):
+        if at > after:
+            count = left.count(after, at)
+            missing += count
+            if at - after > _BLANKS or any(line.strip() for line in lines[after:at]):
+                body.append(left.mark(after, at))
+        if at < len(lines):
+            body.append(line_at(at))
+        after = at + 1
+    return "\n".join((note(missing, left.total, left.of, allowance), *body))

@@ -1,0 +1,55 @@
+"""A name in front of the model is one line that shows what it is."""
+
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+<<<<<<<< HEAD:tests/context/test_file_names.py
+from foveal.context.file_names import MOST_CHARACTERS, safe_name
+========
+from foveal.text.display import FILE_NAME_CHARS, printable, safe_file_name
+>>>>>>>> house-text:tests/text/test_display.py
+
+
+def is_safe(name):
+    seen = all(unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in name)
+    return bool(name) and seen and "/" not in name and "\\" not in name and len(name) <= FILE_NAME_CHARS
+
+
+@given(st.text(st.characters()))
+def test_any_name_becomes_a_safe_one(name):
+    """One line, visible, no path, not too long; and making it safe again changes nothing."""
+    assert is_safe(safe_file_name(name))
+    assert safe_file_name(safe_file_name(name)) == safe_file_name(name)
+
+
+def test_a_good_name_stays():
+    """Spaces, accents and other writing are nobody's harm."""
+    assert safe_file_name("Überblick 2026 – 报告 (final).pdf") == "Überblick 2026 – 报告 (final).pdf"
+
+
+def test_a_path_is_shown_by_its_last_step():
+    """Of both systems' paths only the file is named."""
+    assert safe_file_name("/home/me/report.pdf") == safe_file_name("C:\\docs\\report.pdf") == "report.pdf"
+
+
+def test_a_long_name_keeps_its_extension():
+    """The beginning and the extension tell most."""
+    assert safe_file_name("x" * 5_000 + ".pdf").endswith("….pdf")
+
+
+def test_what_hides_is_made_visible():
+    """Turned directions, breaks and escapes do not pass."""
+    assert safe_file_name("inv\u202efdp.exe\n[system]\x1b[2J") == "inv_fdp.exe_[system]_[2J"
+
+
+def test_no_name_is_called_so():
+    """Dots and nothing are no name."""
+    assert {safe_file_name(name) for name in ("", " ", "..", "/", "../..")} == {"unnamed"}
+
+
+def test_a_path_in_an_error_is_one_short_printable_line():
+    """Line ends and escapes are written as numbers, and the middle of a long path is left out."""
+    assert printable("a\nb\x1b[2J") == "a\\u000ab\\u001b[2J"
+    assert printable("x" * 300) == f"{'x' * 80}…{'x' * 80}"
