@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 
 import msgspec
+from foveal.summary.relevance.names import PIECE_CHARS, pieces
 
 from foveal.analysis.measurement.case import Case, Chat, Sent, content_text, count, text_of
 from foveal.analysis.measurement.grounding import Need, clues
 from foveal.session.policy import DEFAULT_STAGES, Summarise
-from foveal.summary.relevance.names import PIECE_CHARS, pieces
 from foveal.values.budget import sent_limit
 from foveal_bench.baselines import Sizes, first_cut, head_of
 

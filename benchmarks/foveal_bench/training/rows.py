@@ -11,9 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from foveal.summary.ledger.events import LedgerStep
-from foveal.summary.relevance import Digest, update
-from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, DigestFeatures, FeatureTable, ShownElsewhere
-from foveal_bench.training.sessions import LEAST_LINE, TrainingSession, text_of
+from foveal.summary.relevance import RelevanceState, update
+from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, Features, FeatureTable, ShownElsewhere
+from foveal_bench.training.sessions import LEAST_LINE, TrainingSession, message_text
 
 LIMITS = (16_000, 32_000, 48_000)
 AIM = 0.35
@@ -46,7 +46,7 @@ def rows_of(session: TrainingSession, common: frozenset[str]) -> list[FoldRows]:
 def _at(session: TrainingSession, limit: int, common: frozenset[str]) -> Iterator[FoldRows]:
     of_names, of_lines = _Draw(), _Draw()
     for digest, shown, newest, now in _folds(session, limit):
-        facts = DigestFeatures(digest, shown, newest)
+        facts = Features(digest, shown, newest)
         names = dict[str, bool]()
         for name in facts.all_names():
             if name not in shown.names:
@@ -65,9 +65,9 @@ def _at(session: TrainingSession, limit: int, common: frozenset[str]) -> Iterato
         )
 
 
-def _folds(session: TrainingSession, limit: int) -> Iterator[tuple[Digest, ShownElsewhere, int, int]]:
+def _folds(session: TrainingSession, limit: int) -> Iterator[tuple[RelevanceState, ShownElsewhere, int, int]]:
     """The digest after each fold under this limit, what is still shown, the newest that is folded, the next message."""
-    digest, start, tokens = Digest(), 0, 0
+    digest, start, tokens = RelevanceState(), 0, 0
     for now, message in enumerate(session.messages):
         if message.role == "assistant" and tokens > limit:
             first = start
@@ -75,7 +75,7 @@ def _folds(session: TrainingSession, limit: int) -> Iterator[tuple[Digest, Shown
                 tokens -= session.tokens[start]
                 start += 1
             digest = update(digest, _steps(session, range(first, start)))
-            yield digest, ShownElsewhere(text_of(one) for one in session.messages[start:now]), start - 1, now
+            yield digest, ShownElsewhere(message_text(one) for one in session.messages[start:now]), start - 1, now
         tokens += session.tokens[now]
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.context.safe_paths import listed, opened_folder, read_file, shown, text_of
+from foveal.context.safe_paths import decode_utf8, listed, opened_folder, read_file
 from foveal.context.skills.front import Skill
+from foveal.text.display import printable
 from foveal.values.errors import BadInput
 
 REQUIREMENTS = "requirements.txt"
@@ -64,7 +65,7 @@ class InstallPlan(msgspec.Struct, frozen=True):
         if not self.packages and not self.refused:
             return f"The skill {self.skill} needs no packages."
         lock = "each with its hash" if self.is_locked else "NOT locked by hashes"
-        lines = [f"The skill {self.skill} needs {len(self.packages)} packages, {lock}, in {shown(self.place)}:"]
+        lines = [f"The skill {self.skill} needs {len(self.packages)} packages, {lock}, in {printable(self.place)}:"]
         lines += [f"  {package.partition(' --hash')[0]}" for package in self.packages]
         lines += [f"  refused: {why}" for why in self.refused]
         return "\n".join([*lines, "Nothing was installed."])
@@ -75,7 +76,7 @@ def install_plan(skill: Skill, workspace: str | Path) -> InstallPlan:
     lines = [("SKILL.md, dependencies", " ".join(line.split())) for line in skill.dependencies]
     lines += [(f"{REQUIREMENTS}, line {number}", line) for number, line in _requirements(skill)]
     packages = {line: None for _, line in lines if not _refusal(line)}
-    refused = [f"{where}: {shown(line)!r:.120} {why}" for where, line in lines if (why := _refusal(line))]
+    refused = [f"{where}: {printable(line)!r:.120} {why}" for where, line in lines if (why := _refusal(line))]
     if len(packages) > MOST_PACKAGES:
         refused.append(f"{len(packages)} packages; {MOST_PACKAGES} is the most")
     is_locked = all("==" in package and _HASH.search(package) for package in packages)
@@ -115,14 +116,14 @@ def _install(plan: InstallPlan, place: Path, run: Run) -> None:
         run([str(python), "-I", "-m", "pip", "install", *options, "-r", str(place / REQUIREMENTS)], environment), plan
     )
     if strange := sorted(_hooks(place).items() - hooks.items()):
-        what = f"{shown(strange[0][0])}, code that runs with every start"
+        what = f"{printable(strange[0][0])}, code that runs with every start"
         raise BadInput(f"a package of the skill {plan.skill} installs {what}; the environment was removed")
 
 
 def _must(done: tuple[int, str], plan: InstallPlan) -> None:
     code, said = done
     if code:
-        raise BadInput(f"nothing was installed for the skill {plan.skill}: exit code {code}, {shown(said[-300:])}")
+        raise BadInput(f"nothing was installed for the skill {plan.skill}: exit code {code}, {printable(said[-300:])}")
 
 
 def _hooks(place: Path) -> dict[str, bytes]:
@@ -162,7 +163,7 @@ def _requirements(skill: Skill) -> Iterator[tuple[int, str]]:
             return
     data, _ = read_file(skill.root, (*skill.folder, REQUIREMENTS), most_bytes=MOST_BYTES)
     begun, so_far = 1, ""
-    for number, line in enumerate(text_of(data, REQUIREMENTS).split("\n"), 1):
+    for number, line in enumerate(decode_utf8(data, REQUIREMENTS).split("\n"), 1):
         so_far += line.removesuffix("\\") + " "
         if line.endswith("\\"):
             continue

@@ -15,6 +15,7 @@ from foveal.analysis.inspect.stored_session import AbsentRenderers, copy_session
 from foveal.cli.output import Output, add_json, complain
 from foveal.cli.stores import add_store, existing_store
 from foveal.session.model_setup import SCENARIO, ModelSetup, UnknownModelWarning
+from foveal.session.options import Host, Model
 from foveal.session.rebuild import setup_at
 from foveal.session.session import Session
 from foveal.stores import open_store
@@ -71,13 +72,13 @@ def run(args: Namespace, out: Output) -> int:
         raise BadInput("--instructions are for a summariser, and none is asked; leave them out")
     with existing_store(args.store) as store:
         name = known_session(store, args.session)
-        optics = recorded_setup(setup_at(store, name))
+        setup = recorded_setup(setup_at(store, name))
         if args.dry_run:
             trial = open_store()
             copy_session(store, trial, name)
-            done = _compact(trial, name, optics, summariser=NOBODY)
+            done = _compact(trial, name, setup, summariser=NOBODY)
         else:
-            done = _compact(store, name, optics, summariser=args.summariser, instructions=args.instructions)
+            done = _compact(store, name, setup, summariser=args.summariser, instructions=args.instructions)
     if out.is_json:
         out.document(_document(done, is_dry=args.dry_run))
     else:
@@ -86,12 +87,12 @@ def run(args: Namespace, out: Output) -> int:
 
 
 def _compact(
-    store: Store, name: str, optics: ModelSetup, *, summariser: str | None, instructions: str = ""
+    store: Store, name: str, setup: ModelSetup, *, summariser: str | None, instructions: str = ""
 ) -> Compacted:
     heard: list[Event] = []
-    with _opened(store, name, optics, summariser=summariser, heard=heard) as session:
-        before, pressure = session.view.facts.head, session.pressure
-        fold = session.compact(instructions)
+    with _opened(store, name, setup, summariser=summariser, heard=heard) as session:
+        before, pressure = session.view.facts.head, session.compaction.pressure()
+        fold = session.compaction.fold(instructions)
         gaps = [(atom.gap, atom.size.tokens) for atom in session.view.atoms if atom.gap]
     covered = tuple(
         CoveredRange(range_ref(gap.first, gap.newest[1]), gap.entries, gap.raw_tokens, gap.level, tokens, gap.policy)
@@ -104,11 +105,11 @@ def _compact(
     return Compacted(name, pressure, fold, ended.author, refused, covered, before)
 
 
-def _opened(store: Store, name: str, optics: ModelSetup, *, summariser: str | None, heard: list[Event]) -> Session:
+def _opened(store: Store, name: str, setup: ModelSetup, *, summariser: str | None, heard: list[Event]) -> Session:
     """Open the session as its host has it, as far as the log records it."""
-    compact = optics.policy.compact
+    compact = setup.policy.compact
     wanted = compact.summariser if summariser is None else "" if summariser == NOBODY else summariser
-    policy = msgspec.structs.replace(optics.policy, compact=msgspec.structs.replace(compact, summariser=wanted))
+    policy = msgspec.structs.replace(setup.policy, compact=msgspec.structs.replace(compact, summariser=wanted))
     renderers = AbsentRenderers()
     try:
         with warnings.catch_warnings():
@@ -116,13 +117,9 @@ def _opened(store: Store, name: str, optics: ModelSetup, *, summariser: str | No
             session = Session(
                 store,
                 name,
-                model=optics.model,
+                model=Model(setup.model, setup.dialect.name, setup.counter),
                 policy=policy,
-                dialect=optics.dialect.name,
-                counter=optics.counter,
-                renderers=renderers,
-                on_event=heard.append,
-                author="cli",
+                host=Host(renderers=renderers, on_event=heard.append, author="cli"),
             )
     except SessionHeld as error:
         what = str(error).partition(". ")[0]
@@ -130,7 +127,7 @@ def _opened(store: Store, name: str, optics: ModelSetup, *, summariser: str | No
     except BadPolicy as error:
         hint = f" Name another with --summariser, or `--summariser {NOBODY}`." if wanted else ""
         raise BadPolicy(f"{error}{hint}") from None
-    if session.view.projection.key != optics.projection().key:
+    if session.view.projection.key != setup.projection().key:
         session.close()
         raise BadInput(f"session {name!r} was last used under another scenario than ${SCENARIO} says now; set it alike")
     if renderers:

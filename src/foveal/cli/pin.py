@@ -75,14 +75,15 @@ def _append(store: Store, name: str, mark: Pin | Unpin) -> None:
     if isinstance(mark, Pin) and mark.text and mark.text not in recall.read(store, name, f"{mark.entry}..{mark.entry}"):
         raise BadEntry(f"the passage to pin, {mark.text[:40]!r}, does not stand in entry {mark.entry}")
     try:
-        writer = store.hold(name)
+        writer = store.acquire(name)
     except SessionHeld as error:
         what = str(error).partition(". ")[0]
         raise SessionHeld(f"{what}; nothing was written. Close it there, or pin from there") from None
     try:
         head = store.cards(name)[0].head  # read while nobody else can write
         entry_id = b32encode(token_bytes(16))[:26].decode().lower()
-        entry = Entry(entry_id, head, time.time_ns() // 1_000_000, "cli", log.checked(mark))
-        writer.append([log.to_draft(entry)])
+        body, payload = log.checked_body(mark)
+        entry = Entry(entry_id, head, time.time_ns() // 1_000_000, "cli", body)
+        writer.append([log.to_draft(entry, payload)])
     finally:
         writer.release()

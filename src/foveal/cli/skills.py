@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from foveal.agent.skill_install import install, install_plan
 from foveal.cli.output import Output, add_json
-from foveal.context.skills import Skills, install, install_plan
+from foveal.context.skills import Skills
 from foveal.values.errors import BadInput
 
 ROOTS = "FOVEAL_SKILLS"

@@ -13,7 +13,8 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from foveal.context.templates import compiled, is_name, nearest, one_line
+from foveal.context.templates import compiled, is_name, nearest
+from foveal.text.display import one_line
 from foveal.values.entry import Fence, Placement
 from foveal.values.errors import BadInput, BadPolicy
 

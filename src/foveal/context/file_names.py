@@ -1,9 +1,8 @@
-"""Names of files: the type that an extension says, and the name in a form that is safe to show.
+"""Names of files: the type that an extension says.
 
 There is one table of extensions. A file whose extension is not in it has an unknown type, and a neutral extension on disk.
 """
 
-import unicodedata
 from typing import Literal, TypeAlias, cast
 
 import msgspec
@@ -15,12 +14,6 @@ class FileType(msgspec.Struct, frozen=True):
     kind: FileKind
     media_type: str
 
-
-MOST_CHARACTERS = 120
-_SUFFIX_CHARACTERS = 12
-_MOST_PATH = 4_096
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Controls, directions, halves of characters, and what no font shows."""
 
 UNKNOWN = FileType("unknown", "application/octet-stream")
 _NEUTRAL = "bin"
@@ -129,21 +122,3 @@ def disk_suffix(name: str) -> str:
 
 def _suffix(name: str) -> str:
     return name[-16:].rpartition(".")[2].lower()
-
-
-def safe_name(name: str) -> str:
-    """The last step of the name, with what cannot be seen replaced; the beginning and the extension of a long one."""
-    last = name.replace("\\", "/").rstrip("/ ").rpartition("/")[2]
-    shown = one_line(last if len(last) <= _MOST_PATH else last[:MOST_CHARACTERS] + last[-_SUFFIX_CHARACTERS:])
-    if not shown.strip("._ "):
-        return "unnamed"
-    if len(shown) <= MOST_CHARACTERS:
-        return shown
-    suffix = shown[-_SUFFIX_CHARACTERS:].rpartition(".")[2]
-    tail = f"….{suffix}" if "." in shown[-_SUFFIX_CHARACTERS:] else "…"
-    return shown[: MOST_CHARACTERS - len(tail)] + tail
-
-
-def one_line(text: str) -> str:
-    """The text on one line, with what cannot be seen replaced. Names in archives are paths, and stay whole to be told apart."""
-    return " ".join("".join("_" if unicodedata.category(c) in _UNSEEN else c for c in text[:_MOST_PATH]).split())

@@ -16,7 +16,7 @@ from foveal.context.options import ContextOptions
 from foveal.context.start_time import start_line, zone_of
 from foveal.project.view import View
 from foveal.text import guard
-from foveal.text.user_words import spoken
+from foveal.text.user_words import user_words
 from foveal.values.blocks import marked
 from foveal.values.entry import ATTACHED, Entry, Fence, Message, Text, ToolCall, result
 from foveal.values.errors import FovealError
@@ -98,7 +98,11 @@ class Injector:
             for kind, text in source.fences(view):
                 if text != shown.get(kind, ""):
                     yield self.fences.fence(view, kind, text, key="", attributes={})
-        if self._clock is not None and view.facts.first and not any(fence.kind == STARTED.name for fence in view.facts.fences):
+        if (
+            self._clock is not None
+            and view.facts.first
+            and not any(fence.kind == STARTED.name for fence in view.facts.fences)
+        ):
             text = start_line(self._began_ms(), self._clock)
             yield self.fences.fence(view, STARTED.name, text, key="", attributes={})
 
@@ -147,7 +151,7 @@ class Injector:
         """Return the mentions of a user's message; None if it asks for nothing, so that the request before it still holds."""
         if message is None:
             return None
-        texts = [spoken(part.text) for part in message.parts if isinstance(part, Text)]
+        texts = [user_words(part.text) for part in message.parts if isinstance(part, Text)]
         if not any(texts) and len(texts) == len(message.parts):
             return None
         text = "\n".join(texts)

@@ -13,9 +13,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from foveal.context.safe_paths import parts_of, read_file, shown, text_of
+from foveal.context.safe_paths import decode_utf8, parts_of, read_file
 from foveal.context.source import ContextSource, SourceFence
 from foveal.project.view import View
+from foveal.text.display import printable
 from foveal.values.errors import BadInput
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
@@ -39,7 +40,7 @@ class InstructionFile(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """The path as it may be shown."""
-        return shown(self.path)
+        return printable(self.path)
 
 
 class Instructions(msgspec.Struct, frozen=True):
@@ -63,11 +64,13 @@ class Instructions(msgspec.Struct, frozen=True):
         """
         for name in names:
             if len(parts_of(name)) != 1:
-                raise BadInput(f"{shown(name)!r} is not the name of a file; instructions are looked for by name")
+                raise BadInput(f"{printable(name)!r} is not the name of a file; instructions are looked for by name")
         inner = Path(directory).resolve()
         outer = Path(root).resolve() if root is not None else _project(inner)
         if not inner.is_dir() or not inner.is_relative_to(outer):
-            raise BadInput(f"{shown(inner)} is not a folder below {shown(outer)}; give a root that holds the directory")
+            raise BadInput(
+                f"{printable(inner)} is not a folder below {printable(outer)}; give a root that holds the directory"
+            )
         return _read(cls(str(inner), str(outer), tuple(names)), {})
 
     def changed(self) -> "Instructions | None":
@@ -127,7 +130,7 @@ def _stamps(where: Instructions) -> Iterator[tuple[str, Stamp]]:
     """Each file of these names, from the root inwards, as it is now."""
     parts = Path(where.directory).relative_to(where.root).parts
     if len(parts) > MOST_DEPTH:
-        raise BadInput(f"{shown(where.directory)} is {len(parts)} folders below the root; {MOST_DEPTH} is the most")
+        raise BadInput(f"{printable(where.directory)} is {len(parts)} folders below the root; {MOST_DEPTH} is the most")
     for depth in range(len(parts) + 1):
         for name in where.names:
             path = "/".join((*parts[:depth], name))
@@ -136,7 +139,7 @@ def _stamps(where: Instructions) -> Iterator[tuple[str, Stamp]]:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
-                raise BadInput(f"{shown(path)}: cannot be read ({error.strerror})") from None
+                raise BadInput(f"{printable(path)}: cannot be read ({error.strerror})") from None
             if not stat.S_ISDIR(status.st_mode):
                 yield path, _stamp(status)
 
@@ -146,9 +149,11 @@ def _file(root: str, path: str) -> InstructionFile:
     try:
         real = Path(root, path).resolve(strict=True).relative_to(root)
     except (OSError, ValueError, RuntimeError):
-        raise BadInput(f"{shown(path)}: is a link that leads out of {shown(root)}; put the file itself there") from None
+        raise BadInput(
+            f"{printable(path)}: is a link that leads out of {printable(root)}; put the file itself there"
+        ) from None
     data, status = read_file(root, real.parts, most_bytes=MOST_BYTES)
-    return InstructionFile(path, text_of(data, path), sha256(data).hexdigest(), _stamp(status))
+    return InstructionFile(path, decode_utf8(data, path), sha256(data).hexdigest(), _stamp(status))
 
 
 def _stamp(status: os.stat_result) -> Stamp:

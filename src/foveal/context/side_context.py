@@ -13,7 +13,7 @@ from foveal.context.mentions import Mentioned
 from foveal.models.counters import ModelCounter
 from foveal.project.view import View
 from foveal.stores.port import Store
-from foveal.stores.rows import checked_message
+from foveal.stores.rows import EncodedBody, checked_message
 from foveal.values.entry import ATTACHED, Body, Entry
 from foveal.values.errors import BadInput
 from foveal.values.shown import short_ref
@@ -33,7 +33,7 @@ class SessionAccess(msgspec.Struct, frozen=True, kw_only=True):
     workspace: "Workspace | None"
     view: Callable[[], View]
     new_id: Callable[[], str]
-    append: Callable[[Body, str, str | None], Entry]
+    append: Callable[[Body | EncodedBody, str, str | None], Entry]
     """Appends an entry of this body, id and author; without an author it is the session's own."""
 
 
@@ -73,9 +73,8 @@ class SideContext:
                 reminders.add_news(news)
         return file
 
-    @property
     def mentioned(self) -> Mentioned:
-        """Tools, skills, agents and files that the newest request mentions, and names that are unknown or ambiguous."""
+        """Return the tools, skills, agents and files that the newest request mentions, and its unknown and ambiguous names."""
         return self._injector.mentioned(self._session.view())
 
     def fence_kind(self, name: str) -> FenceKind:

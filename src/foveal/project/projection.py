@@ -6,7 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 from foveal.project.measure import Measure
-from foveal.text.repair import normal
+from foveal.text.repair import repair_part
 from foveal.values.entry import Part, Role, ToolCall, ToolResult
 from foveal.values.pins import NO_PINS, Pins
 
@@ -62,7 +62,7 @@ class Projection(msgspec.Struct, frozen=True):
 
         System messages are trusted and not neutralised. Users, tools and the model quote text of others.
         """
-        mended, wrong = normal(part)
+        mended, wrong = repair_part(part)
         safe = mended if role == "system" else self.neutralise(mended)
         if safe is mended:
             return mended, wrong, "repair" if wrong else ""

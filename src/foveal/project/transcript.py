@@ -17,8 +17,8 @@ from foveal.project.atoms import calls_of, ids_of, loop_opener, runs_of, sent_as
 from foveal.project.facts import Effect
 from foveal.project.projection import Projection
 from foveal.text.repair import json_object
-from foveal.text.stand_in import holds_artifact, replace_part, stored_preview, text_of
-from foveal.text.user_words import spoken
+from foveal.text.stand_in import holds_artifact, part_text, replace_part, stored_preview
+from foveal.text.user_words import user_words
 from foveal.values.entry import FoldItem, Message, Opaque, Part, PartFold, RangeFold, Stored, Text, ToolCall, ToolResult
 from foveal.values.own_tools import RECALL_TOOL, SEARCH_TOOL
 from foveal.values.pins import with_quotes
@@ -382,13 +382,13 @@ class Transcript:
         A passage that ends in the middle of a forged tag is in no part as it is shown alone: it then counts as a passage of
         every part that has words, rather than of none.
         """
-        words = [text_of(shown.part) for shown in item.shown]
+        words = [part_text(shown.part) for shown in item.shown]
         quotes = self.projection.pins.quotes_of((item.id,), self._quote)
         found = {raw: [shown in text or raw in text for text in words] for raw, shown in quotes.items()}
         return [quotes[raw] for raw, places in found.items() if words[index] and (places[index] or not any(places))]
 
     def _quote(self, text: str) -> str:
-        return text_of(self.projection.neutralise(Text(text)))
+        return part_text(self.projection.neutralise(Text(text)))
 
     def _gap(self, run: list[Atom], fold: RangeFold, text: str) -> Atom:
         entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)
@@ -435,7 +435,7 @@ class Transcript:
 
 def _asks(shown: Shown, part: Part) -> bool:
     """Return whether a part of a user message may be the request: it is shown, and is not a harness's text."""
-    return shown.part is not None and not (isinstance(part, Text) and not spoken(part.text))
+    return shown.part is not None and not (isinstance(part, Text) and not user_words(part.text))
 
 
 def _hide(item: Item, because: str) -> Item:

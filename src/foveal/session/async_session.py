@@ -1,13 +1,15 @@
-"""The same session for asyncio programs: same method names, and no disk wait on the event loop."""
+"""The same session for asyncio programs: same names, and no disk wait on the event loop."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from foveal.context.injection import NextCall
 from foveal.context.mentions import Mentioned
+from foveal.session.options import Clock, Host, Model
 from foveal.session.policy import Policy
 from foveal.session.session import Session
 from foveal.stores.port import Store
@@ -23,72 +25,100 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class AsyncSession:
-    """A `Session` whose calls run one after the other in a worker thread."""
+class _Turns:
+    """Opens a session with its first call, and runs the calls one after the other in a worker thread."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, open_session: Callable[[], Session]) -> None:
+        self._open_session = open_session
+        self._session: Session | None = None
         self._turn = asyncio.Lock()
 
+    async def run(self, call: Callable[[Session], T]) -> T:
+        """Run a call on the session. A cancelled caller waits for it, so that the next call finds a session at rest."""
+        async with self._turn:
+            work = asyncio.ensure_future(asyncio.to_thread(self._run, call))
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                await asyncio.wait([work])  # a thread cannot be stopped
+                raise
+
+    def _run(self, call: Callable[[Session], T]) -> T:
+        if self._session is None:
+            self._session = self._open_session()
+        return call(self._session)
+
+
+class AsyncSession:
+    """A `Session` whose calls run one after the other in a worker thread. The first call, or `async with`, opens it."""
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        *,
+        model: str | Model,
+        policy: Policy | None = None,
+        host: Host = Host(),  # noqa: B008 - a frozen value
+        takeover: bool = False,
+        clock: Clock = Clock(),  # noqa: B008 - a frozen value
+    ) -> None:
+        opened = partial(Session, store, name, model=model, policy=policy, host=host, takeover=takeover, clock=clock)
+        self._begin(name, _Turns(opened))
+
+    def _begin(self, name: str, turns: _Turns) -> None:
+        self.name, self._turns = name, turns
+        self.context = AsyncContext(turns)
+        """Content beside the conversation: `inject`, `remind`, `attach`, `mentioned`."""
+        self.compaction = AsyncCompaction(turns)
+        """Folds on demand: `fold`, `recover`, `pressure`."""
+        self.branches = AsyncBranches(turns)
+        """Branches of the log: `rewind`."""
+        self.children = AsyncChildren(turns, self._of)
+        """Sessions for sub-agents: `open`."""
+
     @classmethod
-    async def open(
-        cls, store: Store, name: str, *, model: str, policy: Policy | None = None, **options: Any
-    ) -> "AsyncSession":
-        """Open a session; `options` are those of `Session`."""
-        return cls(await asyncio.to_thread(Session, store, name, model=model, policy=policy, **options))
+    def _of(cls, session: Session) -> "AsyncSession":
+        """Return an open session for use in asyncio."""
+        wrapped = cls.__new__(cls)
+        wrapped._begin(session.name, _Turns(lambda: session))
+        return wrapped
 
     async def append(self, item: Body | Mapping[str, Any] | object, *, id: str | None = None) -> Entry:  # noqa: A002 - as in Session
-        return await self._run(self._session.append, item, id=id)
+        """Keep what happened; see `Session.append`."""
+        return await self._turns.run(lambda session: session.append(item, id=id))
 
     async def extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
-        return await self._run(self._session.extend, items)
+        """Keep several items together; see `Session.extend`."""
+        return await self._turns.run(lambda session: session.extend(items))
 
-    async def prompt(self, tools: Sequence[Mapping[str, Any]] = (), *, next_call: NextCall = NextCall()) -> Prompt:  # noqa: B008 - a frozen value
-        return await self._run(self._session.prompt, tools, next_call=next_call)
-
-    async def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
-        return await self._run(self._session.inject, kind, text, key=key, **attributes)
-
-    async def remind(self, text: str, name: str = "host") -> None:
-        await self._run(self._session.remind, text, name)
-
-    async def attach(self, path: str | PathLike[str], *, name: str | None = None) -> "Attachment":
-        return await self._run(self._session.attach, path, name=name)
-
-    async def child(self, name: str, task: str, **options: Any) -> "AsyncSession":
-        """A session for a sub-agent; `options` are those of `Session.child`."""
-        return AsyncSession(await self._run(self._session.child, name, task, **options))
-
-    async def compact(self, instructions: str = "") -> Fold | None:
-        return await self._run(self._session.compact, instructions)
-
-    async def recover(self, error: object, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
-        return await self._run(self._session.recover, error, tools)
-
-    async def pressure(self) -> Pressure:
-        """A method here and not a property: it waits for its turn."""
-        return await self._run(lambda: self._session.pressure)
-
-    async def mentioned(self) -> Mentioned:
-        """A method here and not a property: it waits for its turn."""
-        return await self._run(lambda: self._session.mentioned)
+    async def prompt(
+        self,
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        next_call: NextCall = NextCall(),  # noqa: B008 - a frozen value
+    ) -> Prompt:
+        """Build the next request; see `Session.prompt`."""
+        return await self._turns.run(lambda session: session.prompt(tools, next_call=next_call))
 
     async def serve(self) -> list[ToolCall]:
-        return await self._run(self._session.serve)
+        """Answer calls to Foveal's own tools; see `Session.serve`."""
+        return await self._turns.run(Session.serve)
 
     async def why(self, call: int | None = None) -> Trace:
-        return await self._run(self._session.why, call)
+        """Explain a prompt; see `Session.why`."""
+        return await self._turns.run(lambda session: session.why(call))
 
     async def recall(self, ref: str) -> str:
-        return await self._run(self._session.recall, ref)
-
-    async def rewind(self, entry_id: str, reason: str = "") -> Entry:
-        return await self._run(self._session.rewind, entry_id, reason)
+        """Return the original of a reference; see `Session.recall`."""
+        return await self._turns.run(lambda session: session.recall(ref))
 
     async def close(self) -> None:
-        await self._run(self._session.close)
+        """Give the session up for other processes to open."""
+        await self._turns.run(Session.close)
 
     async def __aenter__(self) -> "AsyncSession":
+        await self._turns.run(lambda session: session)
         return self
 
     async def __aexit__(
@@ -96,12 +126,66 @@ class AsyncSession:
     ) -> None:
         await self.close()
 
-    async def _run(self, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        async with self._turn:
-            work = asyncio.ensure_future(asyncio.to_thread(call, *args, **options))
-            try:
-                return await asyncio.shield(work)
-            except asyncio.CancelledError:
-                # A thread cannot be stopped: the turn ends when it has, so that the next call finds a session at rest.
-                await asyncio.wait([work])
-                raise
+
+class AsyncContext:
+    """The side context of an `AsyncSession`; see `SideContext`."""
+
+    def __init__(self, turns: _Turns) -> None:
+        self._turns = turns
+
+    async def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
+        """Put content beside the conversation."""
+        return await self._turns.run(lambda session: session.context.inject(kind, text, key=key, **attributes))
+
+    async def remind(self, text: str, name: str = "host") -> None:
+        """Show this text in the next call only."""
+        await self._turns.run(lambda session: session.context.remind(text, name))
+
+    async def attach(self, path: str | PathLike[str], *, name: str | None = None) -> "Attachment":
+        """Give a file to the model."""
+        return await self._turns.run(lambda session: session.context.attach(path, name=name))
+
+    async def mentioned(self) -> Mentioned:
+        """Return the mentions of the newest request."""
+        return await self._turns.run(lambda session: session.context.mentioned())
+
+
+class AsyncCompaction:
+    """The folds of an `AsyncSession`; see `Compaction`."""
+
+    def __init__(self, turns: _Turns) -> None:
+        self._turns = turns
+
+    async def fold(self, instructions: str = "") -> Fold | None:
+        """Fold now."""
+        return await self._turns.run(lambda session: session.compaction.fold(instructions))
+
+    async def recover(self, error: object, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
+        """Return a smaller prompt after a refusal."""
+        return await self._turns.run(lambda session: session.compaction.recover(error, tools))
+
+    async def pressure(self) -> Pressure:
+        """Return how full the next prompt is."""
+        return await self._turns.run(lambda session: session.compaction.pressure())
+
+
+class AsyncBranches:
+    """The branches of an `AsyncSession`; see `Branches`."""
+
+    def __init__(self, turns: _Turns) -> None:
+        self._turns = turns
+
+    async def rewind(self, entry_id: str, reason: str = "") -> Entry:
+        """Continue from an earlier entry."""
+        return await self._turns.run(lambda session: session.branches.rewind(entry_id, reason))
+
+
+class AsyncChildren:
+    """The sub-agents of an `AsyncSession`; see `Children`."""
+
+    def __init__(self, turns: _Turns, wrap: Callable[[Session], AsyncSession]) -> None:
+        self._turns, self._wrap = turns, wrap
+
+    async def open(self, name: str, task: str, **options: Any) -> AsyncSession:
+        """Open a session for a sub-agent; `options` are those of `Children.open`."""
+        return self._wrap(await self._turns.run(lambda session: session.children.open(name, task, **options)))

@@ -45,7 +45,9 @@ def hand_over(store: Store, session: str, refs: Iterable[str], *, count: Callabl
             f"{len(named):,} references cannot be given, {MOST_GIVEN} are the most; give a range (FIRST..LAST)"
         )
     described = {ref: describe(store, session, ref) for ref in named.values()}  # all are looked up before any is copied
-    return [Handover(given, _shown(store, session, ref, what=described[ref], count=count)) for given, ref in named.items()]
+    return [
+        Handover(given, _shown(store, session, ref, what=described[ref], count=count)) for given, ref in named.items()
+    ]
 
 
 def _shown(store: Store, session: str, ref: str, *, what: str, count: Callable[[str], int]) -> Message:
@@ -66,7 +68,7 @@ def _shown(store: Store, session: str, ref: str, *, what: str, count: Callable[[
     return Message("user", (msgspec.structs.replace(stored, shown=line),))
 
 
-def begin_child(child: Journal, fences: list[Fence], given: list[Handover], task: str) -> None:
+def begin_child(child: Journal, *, fences: list[Fence], given: list[Handover], task: str) -> None:
     """Write everything that a parent gives, all of it or none. A child that was begun before gets only references new to it."""
     is_new = child.view.facts.head is None
     given = [one for one in given if is_new or not child.has(one.id)]

@@ -227,7 +227,9 @@ def stale_fold(
     fold = run_fit(fit(view, limits.most, Size(), stages, trigger=Size()), originals) if stages else None
     if fold is None or fold.saved < LEAST_SAVED:
         return None
-    if model_setup.policy.recall and not view.facts.is_reduced:  # the recall tools come with it, and stand before everything
+    if (
+        model_setup.policy.recall and not view.facts.is_reduced
+    ):  # the recall tools come with it, and stand before everything
         fold = msgspec.structs.replace(fold, rebilled=fold.after)
     stake = stake_of(kind, view, limits, model_setup=model_setup)
     return msgspec.structs.replace(fold, reason=stake.explain(fold.saved, fold.rebilled), stake=stake)

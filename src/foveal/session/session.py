@@ -4,7 +4,8 @@ The imperative shell around the pure rooms. It owns the order of things: an entr
 fold is durable before a prompt is built with it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +23,7 @@ from foveal.project.view import View
 from foveal.session import own_tools
 from foveal.session.compaction import Compaction, FoldWriter
 from foveal.session.handover import begin_child, hand_over
-from foveal.session.journal import Journal
+from foveal.session.journal import Journal, NewBody
 from foveal.session.model_setup import setup_for, with_retention
 from foveal.session.options import Clock, Host, Model
 from foveal.session.planner import Offer, Planner
@@ -55,7 +56,10 @@ class Session:
         snapshot = stored_snapshot(store, name)
         # Retention that tools declared before the session was closed still holds.
         self._declared = dict(host.retention or read_declared_retention(store, name, snapshot))
-        renderers = {**getattr(host.retention, "renderers", {}), **host.renderers}  # those that tools were declared with
+        renderers = {
+            **getattr(host.retention, "renderers", {}),
+            **host.renderers,
+        }  # those that tools were declared with
         setup = setup_for(_model(model), policy or Policy(), declared=self._declared, renderers=renderers)
         self._journal = Journal(
             store, name, setup, snapshot=snapshot, author=host.author, clock=clock, takeover=takeover
@@ -74,7 +78,7 @@ class Session:
         """Folds on demand: `fold`, `recover`, `pressure`."""
         self.branches = Branches(self._journal)
         """Branches of the log: `rewind`."""
-        self.children = Children(self)
+        self.children = Children(self._journal, self.context, self._begun)
         """Sessions for sub-agents: `open`."""
         built_for = self.view.facts.setup
         if not host.retention and built_for and (declared := declared_in(built_for.retention)) != self._declared:
@@ -158,6 +162,17 @@ class Session:
     ) -> None:
         self.close()
 
+    @classmethod
+    def _begun(cls, store: Store, name: str, *, begin: Callable[[Journal], None], **options: Any) -> "Session":
+        """Open a session and write its first entries, or leave it closed."""
+        session = cls(store, name, **options)
+        try:
+            begin(session._journal)
+        except BaseException:
+            session.close()
+            raise
+        return session
+
     def _permitted(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """Return the tools that this session may be offered: a child sees those that it was given."""
         if self._allowed_tools is None:
@@ -220,8 +235,8 @@ class Branches:
 class Children:
     """Opens sessions for the sub-agents of one session."""
 
-    def __init__(self, parent: Session) -> None:
-        self._parent = parent
+    def __init__(self, journal: Journal, context: SideContext, open_begun: Callable[..., Session]) -> None:
+        self._journal, self._context, self._open_begun = journal, context, open_begun
 
     def open(
         self,
@@ -243,25 +258,20 @@ class Children:
         """
         wanted = frozenset(fences)
         for kind in wanted:
-            self._parent.context.fence_kind(kind)  # an unknown one is an error
-        journal = self._parent._journal
+            self._context.fence_kind(kind)  # an unknown one is an error
+        journal = self._journal
         setup, view = journal.setup, journal.view
         given = hand_over(journal.store, journal.name, refs, count=view.projection.measure.count) if refs else []
-        child = Session(
+        copied = [msgspec.structs.replace(fence, call=1, turn=1) for fence in view.facts.fences if fence.kind in wanted]
+        return self._open_begun(
             journal.store,
             f"{journal.name}/{name}",
+            begin=partial(begin_child, fences=copied, given=given, task=task),
             model=model or Model(setup.model, setup.dialect.name, setup.counter),
             policy=policy or setup.policy,
             host=msgspec.structs.replace(host, allowed_tools=frozenset(tools)),
             clock=clock,
         )
-        copied = [msgspec.structs.replace(fence, call=1, turn=1) for fence in view.facts.fences if fence.kind in wanted]
-        try:
-            begin_child(child._journal, copied, given, task)
-        except BaseException:
-            child.close()
-            raise
-        return child
 
 
 def _model(model: str | Model) -> Model:
@@ -286,7 +296,7 @@ def _injector_for(journal: Journal, host: Host) -> Injector:
 def _access_to(journal: Journal, host: Host) -> SessionAccess:
     """Return the parts of a session that its side context uses."""
 
-    def append(body: Body, entry_id: str, author: str | None) -> Entry:
+    def append(body: NewBody, entry_id: str, author: str | None) -> Entry:
         return journal.keep([body], [entry_id], attached={entry_id} if author == ATTACHED else ())[0]
 
     return SessionAccess(

@@ -16,7 +16,7 @@ from hashlib import sha256
 from io import FileIO
 from pathlib import Path
 
-from foveal.stores.artifact_card import CardBuilder, checked
+from foveal.stores.artifact_card import CardBuilder, check_chunks
 from foveal.stores.checks import check_artifact
 from foveal.stores.disk import NO_SPACE, sync_folder
 from foveal.stores.port import ArtifactCard
@@ -130,7 +130,7 @@ class FileArtifacts:
 
     def _write(self, handle: int, chunks: Iterable[bytes]) -> ArtifactCard:
         tally = CardBuilder()
-        for chunk in checked(chunks):  # an error of the caller's own iterator passes untranslated
+        for chunk in check_chunks(chunks):  # an error of the caller's own iterator passes untranslated
             tally.add(chunk)
             with self._plain_errors():
                 rest = memoryview(chunk)

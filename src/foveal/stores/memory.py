@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from foveal.stores import sqlite
-from foveal.stores.artifact_card import CardBuilder, checked
+from foveal.stores.artifact_card import CardBuilder, check_chunks
 from foveal.stores.checks import check_artifact, check_drafts, check_repeat, check_session
 from foveal.stores.lease import Lease, this_process
 from foveal.stores.port import ArtifactCard, Draft, Row, SearchIndex, SessionCard, Snapshot
@@ -56,7 +56,7 @@ class MemoryArtifacts:
 
     def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
         tally, parts = CardBuilder(), list[bytes]()
-        for chunk in checked(chunks):
+        for chunk in check_chunks(chunks):
             tally.add(chunk)
             parts.append(chunk)
         card = tally.card()

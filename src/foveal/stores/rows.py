@@ -80,7 +80,7 @@ _PARTS_OF_ROLE: dict[Role, str] = {
 }
 
 
-def checked(body: Body) -> EncodedBody:
+def checked_body(body: Body) -> EncodedBody:
     """Return the body as the log will return it, with its bytes; `BadEntry` if it holds a value that no log can."""
     try:
         payload = codec.encode(body)
@@ -104,7 +104,7 @@ def checked_message(message: Message) -> EncodedBody:
             raise BadEntry(
                 f"a message of role {message.role!r} cannot hold a {type(part).__name__}; it can hold {allowed}"
             )
-    kept = checked(message)
+    kept = checked_body(message)
     for item in _media(message):
         if isinstance(item.data, str):  # the log would take it for base64
             raise BadEntry(f"the data of a {type(item).__name__} is {type(item.data).__name__} where bytes belong")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeAlias
 
+from foveal.session.options import Clock, Model
 from foveal.session.policy import BudgetTable, Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -106,11 +107,9 @@ def open_session(
     return Session(
         MemoryStore() if store is None else store,
         name,
-        model=model or MODELS[dialect],
-        dialect=dialect,
+        model=Model(model or MODELS[dialect], dialect),
         policy=policy or sends_at_most(limit),
-        new_id=new_id or counted_ids(name),
-        clock_ms=count().__next__,
+        clock=Clock(new_id or counted_ids(name), count().__next__),
     )
 
 
@@ -150,7 +149,7 @@ class Player:
                 self._mark(Unpin, at)
             case Rewinds(to):
                 if self.entries:
-                    self.session.rewind(self.entries[to % len(self.entries)])
+                    self.session.branches.rewind(self.entries[to % len(self.entries)])
             case Switches(dialect):
                 self.reopen(dialect)
             case body:

@@ -15,10 +15,11 @@ from typing import Any
 from foveal.fit.stages.compact import Compact
 from foveal.fit.stages.summarise import Summarise
 from foveal.summary.accept import Accepted, Refused, accept
+from foveal.summary.prose import AnsweredRequest, question_for, summary_in, with_prose
 from foveal.summary.question import FoldedMessage, Question
-from foveal.summary.relevance import Standard
-from foveal.summary.state import decode
-from foveal.summary.written import AnsweredRequest, Count, question_for, summary_in, with_prose
+from foveal.summary.relevance import LineSelection
+from foveal.summary.state import decode_summary
+from foveal.text.shorten.allowance import CountTokens
 from foveal.values.entry import Fold, RangeFold
 from foveal.values.errors import SummaryFailed
 from foveal.values.events import CompactionEnded, CompactionStarted, Listener, SummaryRefused, tell
@@ -48,7 +49,7 @@ class SummaryWriter:
         self._session, self._compact, self._listener = session, compact, listener
         self._summariser = summariser or (find(compact.summariser) if compact.summariser else None)
         self._author = compact.summariser or getattr(summariser, "__name__", type(summariser).__name__)
-        self._with_prose = partial(with_prose, standard=Standard(stage.score, stage.weights))
+        self._with_prose = partial(with_prose, selection=LineSelection(stage.score, stage.weights))
         self._breaker = Breaker()
         self._sent: AnsweredRequest | None = None
         self._ahead = self._new_prefetch()
@@ -68,7 +69,7 @@ class SummaryWriter:
         """A summariser that is the conversation's own model may append to its request: the cache holds its prefix."""
         self._sent = AnsweredRequest(request, dialect) if self._compact.reuse_prefix else None
 
-    def ask_ahead(self, fold: Fold, steps: Sequence[FoldedMessage], count: Count) -> None:
+    def ask_ahead(self, fold: Fold, steps: Sequence[FoldedMessage], count: CountTokens) -> None:
         """Have the summary of this plan written in the background, for when it is due."""
         if self._ahead is not None and (item := summary_in(fold)) and steps:
             self._asked = tuple(step.number for step in steps)
@@ -79,7 +80,7 @@ class SummaryWriter:
         fold: Fold,
         steps: Sequence[FoldedMessage],
         *,
-        count: Count,
+        count: CountTokens,
         shown: Sequence[str] = (),
         fetched: Mapping[str, str] = NOTHING_FETCHED,
         instructions: str = "",
@@ -160,9 +161,9 @@ class SummaryWriter:
         return Prefetch(self._summariser, deadline_s=self._compact.deadline_s, retries=self._compact.retries)
 
 
-def _judge(count: Count, item: RangeFold) -> Judge:
+def _judge(count: CountTokens, item: RangeFold) -> Judge:
     """What is accepted for this summary: prose that is smaller than what it speaks of, and cannot pose as our frame."""
-    covered = decode(item.state).covered.tokens
+    covered = decode_summary(item.state).covered.tokens
 
     def judge(answer: str, question: Question) -> Accepted | Refused:
         return accept(answer, question, count=count, smaller_than=covered)

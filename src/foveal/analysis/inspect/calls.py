@@ -13,13 +13,13 @@ import msgspec
 from foveal.analysis.inspect.prefix_moves import PrefixMove, PromptState, moves_between
 from foveal.analysis.inspect.stored_session import AbsentRendererWarning, known_session, recorded_setup
 from foveal.analysis.replay.bills import Bill, WholeHistory, bill, shared_tokens
-from foveal.project.view import ATTACHED, View
+from foveal.project.view import View
 from foveal.recall.tools import NAMES
 from foveal.session.model_setup import MessageLimits, ModelSetup
 from foveal.session.rebuild import view_of
 from foveal.stores import rows as log
 from foveal.stores.port import Row, Store
-from foveal.values.entry import Body, Entry, Fold, Message, Setup, Usage
+from foveal.values.entry import ATTACHED, Body, Entry, Fold, Message, Setup, Usage
 from foveal.values.errors import NotFound
 from foveal.values.prompt import Prompt
 from foveal.values.trace import PROMPT_TOKENS
@@ -75,8 +75,8 @@ def stored_calls(store: Store, session: str) -> Iterator[StoredCall]:
     walk, usages = _Walk(session, rows, first), _usages(entries)
     for place, entry in enumerate(entries):
         if isinstance(entry.body, Message) and entry.body.role == "assistant":
-            if walk.view.setup:
-                yield walk.call(walk.view.measure(entry.body), usages.get(walk.view.calls + 1))
+            if walk.view.facts.setup:
+                yield walk.call(walk.view.projection.measure.message(entry.body), usages.get(walk.view.facts.calls + 1))
             walk.folds, walk.marks = [], []
         walk.feed(place, entry)
     yield walk.call(None, None)
@@ -105,7 +105,7 @@ class _Walk:
         match entry.body:
             case Setup() as setup:
                 self.model_setup = recorded_setup(setup)
-                if self.model_setup.lens(self.view.lens.pins).key != self.view.lens.key:
+                if self.model_setup.projection(self.view.projection.pins).key != self.view.projection.key:
                     self.view = view_of(self.rows[:place], self.session, self.model_setup)
             case Fold() as fold:
                 self.folds.append((fold, self._prompt()))
@@ -114,8 +114,7 @@ class _Walk:
         self.marks.append(entry.body)
         if entry.author == ATTACHED:
             self._attached.add(entry.id)
-        self.view.feed(self.rows[place].seq, entry)
-        if self.view.stale:
+        if self.view.feed(self.rows[place].seq, entry):
             self.view = view_of(self.rows[: place + 1], self.session, self.model_setup)
         self._now_ms = entry.time_ms
 
@@ -128,7 +127,7 @@ class _Walk:
         facts = self.model_setup.facts
         raw = self._whole.bill(
             facts,
-            self.view.raw_tokens,
+            self.view.facts.raw_tokens,
             prompt if is_sent else None,
             tools_tokens=prompt.setup.tools_tokens,
             is_cold=is_cold or (last is not None and last.setup.model != prompt.setup.model),
@@ -151,7 +150,7 @@ class _Walk:
         )
 
     def _moves(self, prompt: Prompt) -> tuple[PrefixMove, ...]:
-        blocks = self.view.beside.blocks if self.view.beside else ()
+        blocks = self.view.facts.context.blocks if self.view.facts.context else ()
         last, now = self._last_state, PromptState.of(prompt, blocks, self.marks, self._attached)
         self._last_state = now
         return tuple(moves_between(last, now)) if last else ()
@@ -159,14 +158,22 @@ class _Walk:
     def _prompt(self) -> Prompt:
         """Return the prompt that would be sent now, without the request."""
         view, fold = self.view, self.folds[-1][0] if self.folds else None
-        setup = view.setup or self.model_setup.setup(())
+        setup = view.facts.setup or self.model_setup.setup(())
         tokens = view.size.tokens + setup.tools_tokens + PROMPT_TOKENS + _context_tokens(view)
         return Prompt(
-            self.session, view.calls + 1, {}, [], tokens, fold, setup, tuple(view.atoms), decided=view.decided
+            self.session,
+            view.facts.calls + 1,
+            {},
+            [],
+            tokens,
+            fold,
+            setup,
+            tuple(view.atoms),
+            decided=view.facts.decided,
         )
 
     def _fits(self) -> bool:
-        limits = self.model_setup.limits(self.view, self.view.setup or self.model_setup.setup(()))
+        limits = self.model_setup.limits(self.view, self.view.facts.setup or self.model_setup.setup(()))
         return self.view.size.within(limits.beside(_context_tokens(self.view)).most)
 
 
@@ -195,7 +202,7 @@ def _is_cold(fold: Fold) -> bool:
 
 
 def _context_tokens(view: View) -> int:
-    return sum(block.tokens for block in view.beside.blocks) if view.beside else 0
+    return sum(block.tokens for block in view.facts.context.blocks) if view.facts.context else 0
 
 
 def _usages(entries: Sequence[Entry]) -> dict[int, Usage]:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import msgspec
 
 from foveal import recall
-from foveal.project.facts import SUMMARISED
 from foveal.analysis.inspect.stored_session import branch_of, stored_prompt
+from foveal.project.facts import SUMMARISED
 from foveal.stores.port import Store
 from foveal.summary.prose import summary_in
 from foveal.text.shorten.reference import as_text

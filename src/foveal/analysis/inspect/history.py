@@ -108,7 +108,7 @@ def _priced_moves(call: StoredCall) -> PrefixMoves:
 def _call(call: StoredCall, cost: CallCost, lines: "_Lines") -> CallHistory:
     prompt, view = call.prompt, call.view
     kept, new = lines.advance(prompt.atoms)
-    context = block_lines(view.beside.blocks if view.beside else ())
+    context = block_lines(view.facts.context.blocks if view.facts.context else ())
     return CallHistory(
         cost=cost,
         prefix=_priced_moves(call),

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from foveal.values.blocks import blocks_after
 from foveal.models.catalogue import ModelFacts, cost_usd
 from foveal.values.entry import Block, Body, Fold, Pin, Rewind, Setup, Unpin
 from foveal.values.prompt import Prompt

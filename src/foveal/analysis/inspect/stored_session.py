@@ -8,6 +8,7 @@ import msgspec
 from foveal.models.counters import counter_for, encoding
 from foveal.project.retention_layers import layers_from
 from foveal.session.model_setup import ModelSetup, UnknownModelWarning, setup_for
+from foveal.session.options import Model
 from foveal.session.policy import policy_from
 from foveal.session.rebuild import prompt_at, setup_at
 from foveal.stores import rows as log
@@ -64,7 +65,8 @@ def recorded_setup(setup: Setup) -> ModelSetup:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownModelWarning)  # its host was warned when the session was made
         layers = layers_from(setup.retention)
-        return setup_for(setup.model, policy, setup.dialect, counter, layers=layers, renderers=AbsentRenderers())
+        model = Model(setup.model, setup.dialect, counter)
+        return setup_for(model, policy, layers=layers, renderers=AbsentRenderers())
 
 
 def stored_prompt(store: Store, session: str, call: int | None = None) -> tuple[Prompt, ModelSetup]:
@@ -86,7 +88,7 @@ def copy_session(source: Store, target: Store, session: str) -> None:
         if b'"stored"' in row.payload:
             for sha256 in _artifacts(log.to_entry(row, session).body):
                 target.artifacts.put(source.artifacts.read(sha256))
-    writer = target.hold(session)
+    writer = target.acquire(session)
     try:
         writer.append(drafts)
     finally:

@@ -24,7 +24,7 @@ from foveal.analysis.measurement.case import (
 )
 from foveal.analysis.measurement.grounding import Need, is_name
 from foveal.analysis.measurement.validity import problems
-from foveal.text.user_words import spoken
+from foveal.text.user_words import user_words
 
 AGES = (25, 50, 100)
 """Far clues are also counted by how many messages ago they were seen: up to each of these, and beyond."""
@@ -108,7 +108,7 @@ class Looks:
         self._tools = {msgspec.json.encode(case.tools): case.fixed - PROMPT_TOKENS}
         asked = (message for message in case.messages if message["role"] == "user")
         # Text that a harness puts before the task is no request.
-        first = next((message for message in asked if spoken(text_of(message)).strip()), None)
+        first = next((message for message in asked if user_words(text_of(message)).strip()), None)
         # Its longest line: an engine may mark a request up, but not leave it out.
         self.task = max(text_of(first).splitlines(), key=len, default="").strip()[:_TASK_CHARS] if first else ""
 

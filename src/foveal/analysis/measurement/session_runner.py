@@ -8,6 +8,7 @@ from foveal.analysis.measurement.case import MODEL, Case, Chat, Sent
 from foveal.analysis.measurement.grounding import text_seen
 from foveal.analysis.replay.replay import ids_from
 from foveal.recall import tools as recall_tools
+from foveal.session.options import Clock, Model
 from foveal.session.policy import Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -22,11 +23,9 @@ def run_policy(case: Case, policy: Policy) -> Iterator[Sent]:
     with Session(
         MemoryStore(),
         case.id,
-        model=MODEL,
+        model=Model(MODEL, "openai_chat"),
         policy=policy,
-        dialect="openai_chat",
-        new_id=ids_from(case.id),
-        clock_ms=count().__next__,
+        clock=Clock(ids_from(case.id), count().__next__),
     ) as session:
         for place, step in enumerate(case.recording.steps):
             if step.message.role == "assistant":

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from foveal.dialects.openai_chat import rules as openai_chat_rules
 from foveal.analysis.measurement.case import Chat, content_text
+from foveal.dialects.openai_chat import rules as openai_chat_rules
 
 
 def problems(messages: Sequence[Chat], tools: Sequence[Chat], *, since: int) -> list[str]:

@@ -19,6 +19,7 @@ from foveal.dialects.tools import read_tools
 from foveal.models.catalogue import ModelFacts, find
 from foveal.models.counters import ModelCounter, counter_for
 from foveal.session.model_setup import ModelSetup, UnknownModelWarning, setup_for
+from foveal.session.options import Clock, Host, Model
 from foveal.session.policy import Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -92,32 +93,30 @@ def replay(
     name, notes = _model(recording, model, policy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownModelWarning)  # the notes say it
-        optics = setup_for(name, policy, dialect, counter)
+        spoken = Model(name, dialect, counter)
+        setup = setup_for(spoken, policy)
         session = Session(
             store or MemoryStore(),
             recording.id,
-            model=name,
+            model=spoken,
             policy=policy,
-            dialect=dialect,
-            counter=counter,
-            author="replay",
-            new_id=ids_from(recording.id),
-            clock_ms=count().__next__,
+            host=Host(author="replay"),
+            clock=Clock(ids_from(recording.id), count().__next__),
         )
     with session:
-        run = _Run(session, optics.facts, recording, on_prompt)
+        run = _Run(session, setup.facts, recording, on_prompt)
         calls = tuple(run.calls())
     return Replay(
         session=recording.id,
         source=recording.source,
         model=name,
-        dialect=optics.dialect.name,
-        counter=optics.counter.counter.name,
-        limit=int(optics.budget.sendable / optics.counter.factor),
+        dialect=setup.dialect.name,
+        counter=setup.counter.counter.name,
+        limit=int(setup.budget.sendable / setup.counter.factor),
         calls=calls,
-        price_output=optics.facts.price_output,
+        price_output=setup.facts.price_output,
         savings=run.savings.top(len(calls)),
-        notes=(*recording.notes, *notes, *run.notes, *_counting_notes(optics), *_bill_notes(calls, optics.facts)),
+        notes=(*recording.notes, *notes, *run.notes, *_counting_notes(setup), *_bill_notes(calls, setup.facts)),
     )
 
 
@@ -177,11 +176,11 @@ def _model(recording: Recording, model: str | None, policy: Policy) -> tuple[str
     return DEFAULT_MODEL, [f"the recorded model {name} is not in the price table; replayed as {DEFAULT_MODEL}"]
 
 
-def _counting_notes(optics: ModelSetup) -> list[str]:
-    used, own = optics.counter, counter_for(optics.model)
+def _counting_notes(setup: ModelSetup) -> list[str]:
+    used, own = setup.counter, counter_for(setup.model)
     if own.exact and own.counter.name == used.counter.name:
         return []
-    return [f"tokens and costs are by the count of {used.counter.name}, not by {optics.model}'s own: {own.error}"]
+    return [f"tokens and costs are by the count of {used.counter.name}, not by {setup.model}'s own: {own.error}"]
 
 
 def _bill_notes(calls: Sequence[ReplayedCall], facts: ModelFacts) -> list[str]:

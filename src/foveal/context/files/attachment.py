@@ -8,10 +8,10 @@ from typing import BinaryIO
 
 import msgspec
 
-from foveal.context.file_names import FileKind, safe_name
+from foveal.context.file_names import FileKind
 from foveal.context.files.archives import Listing, listing
 from foveal.context.files.documents import read_document
-from foveal.context.files.encodings import decode
+from foveal.context.files.encodings import decode_text
 from foveal.context.files.excerpts import FileBody, archive_body, table_body, text_body
 from foveal.context.files.kinds import HEAD_BYTES, Classified, classify
 from foveal.context.files.pictures import fit_image
@@ -21,6 +21,7 @@ from foveal.context.workspace.space import open_source
 from foveal.models.counters import image_tokens
 from foveal.stores.large_results import keep_stream
 from foveal.stores.port import Store
+from foveal.text.display import safe_file_name
 from foveal.text.guard import neutralise
 from foveal.values.codec import sendable
 from foveal.values.entry import Image, Message, Stored, Text
@@ -125,7 +126,7 @@ def read_file(
     given = _Given(name, found.kind, found.media_type, reading)
     content = _READERS[found.kind](source, given) if size else _Content(facts="empty")
     notes = tuple(note for note in (found.disagreement, *content.notes) if note)
-    safe = safe_name(name)
+    safe = safe_file_name(name)
     media_type = found.media_type if len(found.media_type) <= _LONGEST_TYPE else ""
     facts = ", ".join(filter(None, (found.kind, media_type, content.facts, f"{size:,} bytes")))
     at = f"; at {place}" if place else ""
@@ -170,7 +171,7 @@ def _classified(stream: BinaryIO, name: str, limits: ReadLimits) -> Classified:
 def _read_text(stream: BinaryIO, given: _Given) -> _Content:
     data = stream.read(given.reading.limits.text_bytes)
     is_cut = bool(stream.read(1))
-    decoded = decode(data, is_cut=is_cut)
+    decoded = decode_text(data, is_cut=is_cut)
     if decoded is None:
         return _Content(notes=("its beginning is text, but the rest is not; it is not shown",))
     notes = [f"only its first {len(data):,} bytes were read"] if is_cut else []

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from foveal.context.file_names import one_line
 from foveal.context.files.archives import Listing
 from foveal.context.files.read_options import ReadOptions, many
 from foveal.context.files.tables import table_of
-from foveal.text.shorten.allowance import Room
+from foveal.text.display import replace_invisible
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.choose import kind_of, trim
 from foveal.text.shorten.outline import outline
 from foveal.text.shorten.reference import reference
@@ -52,7 +52,7 @@ def table_body(text: str, media_type: str, reading: ReadOptions) -> FileBody | N
 
 def archive_body(held: Listing, reading: ReadOptions) -> tuple[str, FileBody]:
     """The listing as a text, and what is shown of it."""
-    lines = [f"{member.size_bytes:>12,}  {one_line(member.name)}" for member in held.members]
+    lines = [f"{member.size_bytes:>12,}  {replace_invisible(member.name)}" for member in held.members]
     shape = f"[archive: {many(held.count, 'member')}, {held.unpacked_bytes:,} bytes as it says; not unpacked]"
     if held.count > len(lines):
         lines.append(f"[… {many(held.count - len(lines), 'more member')}]")
@@ -69,8 +69,8 @@ def _is_small(text: str, reading: ReadOptions) -> bool:
     return len(text.encode("utf-8", "surrogatepass")) <= reading.whole_bytes
 
 
-def _room(reading: ReadOptions, tokens: int) -> Room:
-    return Room(tokens, reading.count, reading.ref)
+def _room(reading: ReadOptions, tokens: int) -> Allowance:
+    return Allowance(tokens, reading.count, reading.ref)
 
 
 def _fitted(lines: Sequence[str], reading: ReadOptions, *, first: str, last: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from foveal.context.file_names import UNKNOWN, FileKind, FileType, type_by_name
-from foveal.context.files.encodings import decode
+from foveal.context.files.encodings import decode_text
 
 HEAD_BYTES = 65_536
 _TAR_MAGIC = 257
@@ -72,7 +72,7 @@ def _by_content(head: bytes, named: FileType, members: Sequence[str]) -> FileTyp
     for at, magic, kind, media_type in _MAGIC:
         if head.startswith(magic, at):
             return _refined(FileType(kind, media_type), named)
-    written = decode(head[:HEAD_BYTES], is_cut=len(head) >= HEAD_BYTES)
+    written = decode_text(head[:HEAD_BYTES], is_cut=len(head) >= HEAD_BYTES)
     return UNKNOWN if written is None else _by_text(written.text, named)
 
 

@@ -23,8 +23,9 @@ import msgspec
 from foveal.context.reminders.rule import ReminderRule
 from foveal.context.reminders.rulebook import Ready, Rulebook
 from foveal.context.reminders.situation import Situation
-from foveal.context.templates import VALUE_CHARS, Value, one_line
+from foveal.context.templates import VALUE_CHARS, Value
 from foveal.text import guard
+from foveal.text.display import one_line
 from foveal.values.codec import sendable
 from foveal.values.entry import ONCE
 from foveal.values.trace import TraceLine

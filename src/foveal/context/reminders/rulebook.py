@@ -12,7 +12,7 @@ import msgspec
 from foveal.context.reminders.catalogues import CATALOGUES
 from foveal.context.reminders.rule import ReminderRule
 from foveal.context.reminders.triggers import Trigger, TriggerCheck, find_trigger, known_triggers
-from foveal.context.templates import Template, Value, checked, nearest
+from foveal.context.templates import Template, Value, checked_template, nearest
 from foveal.values.errors import BadPolicy
 
 Catalogues: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -118,7 +118,7 @@ def _check_catalogues(catalogues: Catalogues, rules: Mapping[str, ReminderRule],
             if name not in rules:
                 raise BadPolicy(f"{key}: there is no reminder {name!r}{nearest(name, rules)}")
             if not rules[name].off:
-                checked(text, key, find_trigger(rules[name].trigger, known, f"reminders.{name}.trigger").fills)
+                checked_template(text, key, find_trigger(rules[name].trigger, known, f"reminders.{name}.trigger").fills)
 
 
 def _ready(rule: ReminderRule, known: Mapping[str, Trigger], text: str, *, spoken: str) -> Ready:
@@ -132,7 +132,7 @@ def _ready(rule: ReminderRule, known: Mapping[str, Trigger], text: str, *, spoke
         raise BadPolicy(f"{key}: has no template, and no catalogue has a text for it; give it one")
     names = dict.fromkeys((*rule.at_least, *rule.at_most))
     bounds = tuple((name, rule.at_least.get(name), rule.at_most.get(name)) for name in names)
-    template = checked(text, f"{key}.template", trigger.fills)
+    template = checked_template(text, f"{key}.template", trigger.fills)
     return Ready(rule, trigger.ask, template, spoken, bounds, tuple(rule.equal.items()))
 
 

@@ -19,7 +19,7 @@ from foveal.project.view import View
 from foveal.summary.ledger import EMPTY, LedgerStep
 from foveal.summary.ledger import update as update_ledger
 from foveal.summary.ledger.extractors import todos
-from foveal.summary.state import decode
+from foveal.summary.state import decode_summary
 from foveal.values.entry import Block, Message, ReminderLine, ToolCall
 from foveal.values.events import Pressure
 from foveal.values.shown import JOINT, MESSAGE_TOKENS
@@ -53,7 +53,7 @@ class SessionReminders:
     def follow(self, view: View) -> None:
         """Begin anew with the state of a session that exists already."""
         self._trail, self._streak = FRESH, 0
-        self._ledger = msgspec.structs.replace(EMPTY, todos=decode(view.facts.summary.state).ledger.todos)
+        self._ledger = msgspec.structs.replace(EMPTY, todos=decode_summary(view.facts.summary.state).ledger.todos)
         for atom in view.atoms:
             for item in atom.items:
                 parts = tuple(shown.part for shown in item.shown if shown.part is not None)

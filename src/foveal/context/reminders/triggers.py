@@ -10,7 +10,8 @@ from typing import TypeAlias
 import msgspec
 
 from foveal.context.reminders.situation import CLOSED, Situation, Upload
-from foveal.context.templates import Value, is_name, listed, nearest, one_line
+from foveal.context.templates import Value, is_name, listed, nearest
+from foveal.text.display import one_line
 from foveal.values.errors import BadPolicy
 
 TriggerCheck: TypeAlias = Callable[[Situation], Mapping[str, Value] | None]

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import msgspec
 
-from foveal.context.safe_paths import shown, text_of
+from foveal.context.safe_paths import decode_utf8
+from foveal.text.display import printable
 from foveal.text.plain_yaml import plain_yaml
 from foveal.values.errors import BadInput, BadPolicy
 
@@ -47,13 +48,13 @@ class Skill(msgspec.Struct, frozen=True):
     @property
     def path(self) -> str:
         """Its SKILL.md below the root, as it may be shown."""
-        return shown("/".join((*self.folder, "SKILL.md")))
+        return printable("/".join((*self.folder, "SKILL.md")))
 
 
 def read_front(data: bytes, *, root: str, folder: tuple[str, ...]) -> Skill:
     """The skill that a SKILL.md declares; `BadInput` with the file and the key where it cannot be used."""
-    where = shown("/".join((*folder, "SKILL.md")))
-    front, _ = split(text_of(data, where), where)
+    where = printable("/".join((*folder, "SKILL.md")))
+    front, _ = split(decode_utf8(data, where), where)
     keys = _Keys(_table(front, where), where)
     return Skill(
         name=keys.name(),
@@ -88,7 +89,7 @@ def _table(front: str, where: str) -> dict[str, Any]:
         # With the line that '---' stands on, so that errors name the file's lines.
         return plain_yaml("\n" + front, where, "a skill")
     except BadPolicy as error:
-        raise BadInput(shown(error)) from None
+        raise BadInput(printable(error)) from None
 
 
 class _Keys:
@@ -103,7 +104,7 @@ class _Keys:
     def name(self) -> str:
         value = self.text("name", most=MOST_FRONT)
         if not NAME.match(value):
-            raise self._bad("name", f"is {shown(value)!r:.80}; it is 1 to 64 of a-z, 0-9, '-' and '_', and no more")
+            raise self._bad("name", f"is {printable(value)!r:.80}; it is 1 to 64 of a-z, 0-9, '-' and '_', and no more")
         return value
 
     def text(self, key: str, *, most: int, needed: bool = True) -> str:
@@ -144,10 +145,10 @@ class _Keys:
         try:
             return msgspec.to_builtins(self._table, str_keys=True)
         except (TypeError, ValueError, RecursionError) as error:
-            raise BadInput(f"{self._where}: holds a value that is no plain data: {shown(error)}") from None
+            raise BadInput(f"{self._where}: holds a value that is no plain data: {printable(error)}") from None
 
     def _bad(self, key: object, what: str) -> BadInput:
-        return BadInput(f"{self._where}: {shown(key)!r:.80} {what}")
+        return BadInput(f"{self._where}: {printable(key)!r:.80} {what}")
 
 
 def _kind(value: object) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from foveal.context.safe_paths import FoundFile, listed, opened_folder, read_file, shown
+from foveal.context.safe_paths import FoundFile, listed, opened_folder, read_file
 from foveal.context.skills.front import MOST_BYTES, Skill, read_front
+from foveal.text.display import printable
 from foveal.values.errors import BadInput
 
 FILE = "SKILL.md"
@@ -33,7 +34,7 @@ def skills_below(root: str) -> Iterator[Skill | SkillProblem]:
         folder = waiting.pop()
         seen += 1
         if seen > MOST_FOLDERS:
-            yield SkillProblem(shown(root), f"has more than {MOST_FOLDERS:,} folders; the rest were not looked at")
+            yield SkillProblem(printable(root), f"has more than {MOST_FOLDERS:,} folders; the rest were not looked at")
             return
         try:
             with opened_folder(root, folder) as handle:
@@ -43,7 +44,7 @@ def skills_below(root: str) -> Iterator[Skill | SkillProblem]:
                     continue
                 yield from (_linked(one) for one in inside if one.is_link and _leads_to_folder(handle, one))
         except BadInput as error:
-            yield SkillProblem(shown("/".join(folder) or root), str(error))
+            yield SkillProblem(printable("/".join(folder) or root), str(error))
             continue
         below = [one.parts for one in inside if one.is_folder and not one.parts[-1].startswith(".")]
         waiting.extend(reversed(below) if len(folder) < MOST_DEPTH else ())
@@ -56,12 +57,12 @@ def _skill(root: str, file: FoundFile) -> Skill | SkillProblem:
         data, _ = read_file(root, file.parts, most_bytes=MOST_BYTES)
         return read_front(data, root=root, folder=file.parts[:-1])
     except BadInput as error:
-        return SkillProblem(shown("/".join(file.parts)), str(error))
+        return SkillProblem(printable("/".join(file.parts)), str(error))
 
 
 def _linked(found: FoundFile) -> SkillProblem:
     what = "is a link, and links are not followed; to use what it leads to, scan that folder as a root of its own"
-    return SkillProblem(shown("/".join(found.parts)), what)
+    return SkillProblem(printable("/".join(found.parts)), what)
 
 
 def _leads_to_folder(folder: int, found: FoundFile) -> bool:

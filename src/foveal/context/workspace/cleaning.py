@@ -15,15 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.context.safe_paths import (
-    REMOVING,
-    entries,
-    inside,
-    plain_errors,
-    regular_file,
-    remove_tree,
-    root_folder,
-)
+from foveal.context.safe_paths import REMOVING, entries, inside, plain_errors, regular_file, remove_tree, root_folder
 from foveal.context.workspace.space import CARD, folder_name
 from foveal.context.workspace.stored import from_json
 from foveal.values.errors import BadInput, FovealError

@@ -17,15 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.context.safe_paths import (
-    REMOVING,
-    entries,
-    inside,
-    new_file,
-    regular_file,
-    remove_tree,
-    write_all,
-)
+from foveal.context.safe_paths import REMOVING, entries, inside, new_file, regular_file, remove_tree, write_all
 from foveal.values.errors import BadInput
 
 MOST_FILES = 2_000

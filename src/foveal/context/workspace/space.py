@@ -10,17 +10,9 @@ from typing import BinaryIO, Literal, TypeAlias, get_args
 
 import msgspec
 
-from foveal.context.file_names import disk_suffix, safe_name, type_by_name
+from foveal.context.file_names import disk_suffix, type_by_name
 from foveal.context.mentions import KnownNames
-from foveal.context.safe_paths import (
-    entries,
-    inside,
-    new_file,
-    plain_errors,
-    regular_file,
-    root_folder,
-    write_all,
-)
+from foveal.context.safe_paths import entries, inside, new_file, plain_errors, regular_file, root_folder, write_all
 from foveal.context.source import ContextSource
 from foveal.context.workspace.skills import LinkedSkill, copy_skill
 from foveal.context.workspace.stored import (
@@ -34,6 +26,7 @@ from foveal.context.workspace.stored import (
     to_json,
     to_note,
 )
+from foveal.text.display import safe_file_name
 from foveal.values.errors import BadInput, FovealError, NotFound, StoreCorrupt
 
 Folder: TypeAlias = Literal["uploads", "outputs", "temp", "skills"]
@@ -177,7 +170,7 @@ class UploadSource(ContextSource):
     def _files(self) -> set[str]:
         """Names of the files attached so far, also before the session was opened again."""
         try:
-            return {safe_name(file.name) for file in self._workspace.list()}
+            return {safe_file_name(file.name) for file in self._workspace.list()}
         except FovealError:  # cleaned, or damaged: `attach` says so
             return set()
 

@@ -9,7 +9,7 @@ from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import hints_of
 from foveal.fit.stages.checks import check_shortens
 from foveal.project.atoms import calls_of
-from foveal.text.shorten.allowance import Room
+from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.reference import as_text
 from foveal.values.entry import PartFold, Text, ToolCall, ToolResult
@@ -48,13 +48,13 @@ class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forb
             for at, item in enumerate(atom.items):
                 for i, shown in enumerate(item.shown):
                     if _is_uncut(shown) and shown.size.tokens > over:
-                        room = Room(to, scene.count, scene.ref(item.id, i), focus)
+                        room = Allowance(to, scene.count, scene.ref(item.id, i), focus)
                         text = self._shorter(shown.part, hints.get((at, i), ""), room)
                         if text is not None:
                             because = f"{shown.size.tokens:,} tokens, more than a part may keep once it is old"
                             yield scene.fold((item.id, i), text, level="trimmed", policy="shorten", because=because)
 
-    def _shorter(self, part: object, hint: str, room: Room) -> str | None:
+    def _shorter(self, part: object, hint: str, room: Allowance) -> str | None:
         match part:
             case ToolResult(_, content):
                 from foveal.text.shorten.choose import trim  # noqa: PLC0415 - its patterns are compiled when something is first shortened

@@ -74,9 +74,9 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
         return tuple(rule for rule in rules if rule)
 
     def _folds(self, scene: Scene, going: list[Atom], allowance: int) -> tuple[RangeFold, ...]:
-        from foveal.fit.stages.summary_folds import Standard, folds  # noqa: PLC0415 - loaded by the first summary
+        from foveal.fit.stages.summary_folds import LineSelection, folds  # noqa: PLC0415 - loaded by the first summary
 
-        return folds(scene, going, allowance, Standard(self.score, self.weights, scene.least))
+        return folds(scene, going, allowance, LineSelection(self.score, self.weights, scene.least))
 
 
 def _unread(scene: Scene, going: list[Atom]) -> tuple[int, ...]:

@@ -10,10 +10,10 @@ from foveal.project.facts import SUMMARISED
 from foveal.project.view import View
 from foveal.summary.compose import compose
 from foveal.summary.ledger import LedgerStep
-from foveal.summary.relevance import Standard
-from foveal.summary.state import Summary, SummaryCoverage, decode, encode, extend, steps_at
+from foveal.summary.relevance import LineSelection
+from foveal.summary.state import Summary, SummaryCoverage, decode_summary, encode_summary, extend, steps_at
 from foveal.text.guard import session_nonce
-from foveal.text.stand_in import text_of
+from foveal.text.stand_in import part_text
 from foveal.values.entry import Fold, RangeFold
 from foveal.values.shown import Atom, Item
 
@@ -23,7 +23,7 @@ _SEAM_TOKENS = 16
 """What a gap takes beyond its text, and a little more: a fold must make the view smaller."""
 
 
-def folds(scene: Scene, going: list[Atom], allowance: int, standard: Standard) -> tuple[RangeFold, ...]:
+def folds(scene: Scene, going: list[Atom], allowance: int, selection: LineSelection) -> tuple[RangeFold, ...]:
     """The summary for the largest run, one line for each other."""
     runs = list(neighbours(scene, going))
     largest = max(runs, key=_tokens)
@@ -34,14 +34,16 @@ def folds(scene: Scene, going: list[Atom], allowance: int, standard: Standard) -
     summary = extend(_before(scene), _steps(scene, items), _covered(scene, going))
     summary = msgspec.structs.replace(summary, nonce=session_nonce(scene.view.facts.first))
     beside = _shown(scene, going)
-    text = compose(summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, standard=standard)
+    text = compose(
+        summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, selection=selection
+    )
     ends = largest[0].first, largest[-1].last
     fold = RangeFold(*ends, "summary", text, scene.count(text), SUMMARISED, BECAUSE, summary.prose, summary.author)
     if not scene.view.transcript.shrinks(fold):
         return ()
     scene.summarised = items
     lines = (cover(scene, run, SUMMARISED, BECAUSE) for run in runs if run is not largest and not _is_one_line(run))
-    return *lines, msgspec.structs.replace(fold, state=encode(summary))
+    return *lines, msgspec.structs.replace(fold, state=encode_summary(summary))
 
 
 def _tokens(run: list[Atom]) -> int:
@@ -67,7 +69,7 @@ def _covered(scene: Scene, going: list[Atom]) -> SummaryCoverage:
 
 def _before(scene: Scene) -> Summary:
     """The summary so far. Where its state is not at hand, it is made again, fold by fold as it was made the first time."""
-    summary = decode(scene.summary.state)
+    summary = decode_summary(scene.summary.state)
     for seqs in scene.summary.unread:
         summary = extend(summary, _read(scene, seqs), summary.covered)
     return msgspec.structs.replace(summary, prose=scene.summary.prose, author=scene.summary.author)
@@ -96,4 +98,4 @@ def shown_beside(view: View, fold: Fold) -> Iterator[str]:
 
 def _texts(atoms: Iterable[Atom]) -> Iterator[str]:
     for atom in atoms:
-        yield from (text_of(shown.part) for item in atom.items for shown in item.shown)
+        yield from (part_text(shown.part) for item in atom.items for shown in item.shown)

@@ -36,9 +36,6 @@ scoring."""
 MOST_SUM = 500.0
 """Largest sum of the largest leaves of all trees: the exponential of more than 700 is no number any more."""
 
-Scoring: TypeAlias = Literal["learned", "recency"]
-"""Lines are chosen by the weights, or by how long ago they were seen."""
-
 _HASH = "sha256:"
 _DIGITS = 16
 
