@@ -40,7 +40,7 @@ from foveal.summary.ledger import update as noted
 from foveal.summary.ledger.extractors import todos
 from foveal.summary.state import decode
 from foveal.text import guard as frame
-from foveal.values.blocks import marked
+from foveal.values.blocks import context_mark
 from foveal.values.entry import Block, Fence, Message, ReminderLine, ToolCall
 from foveal.values.errors import BadInput, BadPolicy
 from foveal.values.events import Pressure
@@ -143,7 +143,7 @@ class Injector:
             reminders = _block(said)
             blocks, tokens = (*blocks, *reminders), tokens + said.tokens
             lines += (*block_lines(reminders), *[one.line() for one in said.suppressed])
-        return Injection(marked(view.facts.context, blocks), lines, tokens, fences.mandatory, expired)
+        return Injection(context_mark(view.facts.context, blocks), lines, tokens, fences.mandatory, expired)
 
     def sent(self) -> None:
         """The call that they were for was prepared: what is new is new until it is answered."""

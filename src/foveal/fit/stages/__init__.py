@@ -1,1 +1,1 @@
-"""The steps of a policy."""
+"""The stages of a policy: each proposes folds of one kind."""
