@@ -24,7 +24,7 @@ class CallPair(msgspec.Struct, frozen=True):
     result: ToolResult
 
 
-def steps(scene: Scene) -> Iterator[CallPair]:
+def call_pairs(scene: Scene) -> Iterator[CallPair]:
     """Yield the calls that have a result, in order."""
     for atom in scene.view.atoms:
         places = [(item, i) for item in atom.items for i, s in enumerate(item.shown) if isinstance(s.part, ToolCall)]

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from foveal.fit import stages
 from foveal.fit.cuts import AnsweredCalls, CutRule, KeptMessages, KeptTokens, KeptTurns, WorthIt, legal
 from foveal.fit.scene import OriginalsNeeded, Scene
+from foveal.summary import relevance
 from foveal.summary.relevance.weights import Scoring, Weights
 from foveal.values.entry import RangeFold
 from foveal.values.errors import BadPolicy
@@ -74,9 +76,8 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
         return tuple(rule for rule in rules if rule)
 
     def _folds(self, scene: Scene, going: list[Atom], allowance: int) -> tuple[RangeFold, ...]:
-        from foveal.fit.stages.summary_folds import Standard, folds  # noqa: PLC0415 - loaded by the first summary
-
-        return folds(scene, going, allowance, Standard(self.score, self.weights, scene.least))
+        standard = relevance.Standard(self.score, self.weights, scene.least)
+        return stages.fold_into_summary(scene, going, allowance, standard)
 
 
 def _unread(scene: Scene, going: list[Atom]) -> tuple[int, ...]:

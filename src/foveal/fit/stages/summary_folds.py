@@ -23,7 +23,7 @@ _SEAM_TOKENS = 16
 """Tokens of a gap beyond its text, rounded up: a fold must make the view smaller."""
 
 
-def folds(scene: Scene, going: list[Atom], allowance: int, standard: Standard) -> tuple[RangeFold, ...]:
+def fold_into_summary(scene: Scene, going: list[Atom], allowance: int, standard: Standard) -> tuple[RangeFold, ...]:
     """Return the folds that cover these atoms: the summary for their largest run, one line for each other."""
     runs = list(neighbours(scene, going))
     largest = max(runs, key=_tokens)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import msgspec
 
 from foveal.fit.scene import Scene
-from foveal.fit.stages.call_pairs import CallPair, steps
+from foveal.fit.stages.call_pairs import CallPair, call_pairs
 from foveal.fit.stages.clear import LEAST_TOKENS
 from foveal.text.calls.access import Access
 from foveal.text.calls.coverage import END, LineSpan, asked_lines, covers, lines_needed, lines_shown, succeeded
@@ -49,11 +49,11 @@ class Superseded(msgspec.Struct, frozen=True, tag="superseded", tag_field="fold"
         return not self.edited
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
-        all_steps = list(steps(scene))
+        pairs = list(call_pairs(scene))
         later = _Later(scene, with_written=self.written)
         shown_elsewhere: list[PartFold] = []
         outdated: list[PartFold] = []
-        for step, files in reversed(list(zip(all_steps, located([step.call for step in all_steps]), strict=True))):
+        for step, files in reversed(list(zip(pairs, located([step.call for step in pairs]), strict=True))):
             for fold, is_shown in later.stale(step, files):
                 (shown_elsewhere if is_shown else outdated).append(fold)
             later.take(step, files)
