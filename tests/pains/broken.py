@@ -265,12 +265,12 @@ def forgets_what_it_knew() -> AbstractContextManager[Any]:
 
 
 def counts_no_images() -> AbstractContextManager[Any]:
-    real = Budget.most
+    real = Budget.message_limit
 
     def most(self: Budget, factor: float, fixed: int) -> Size:
         return msgspec.structs.replace(real(self, factor, fixed), images=10**6)
 
-    return patch.object(Budget, "most", most)
+    return patch.object(Budget, "message_limit", most)
 
 
 def goes_back_after_summarising() -> AbstractContextManager[Any]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.values.blocks import LOST, blocks_after, marked, standing
+from foveal.values.blocks import LOST, blocks_after, context_after, context_mark
 from foveal.values.codec import decode, encode
 from foveal.values.entry import Again, Block, Entry, Note, PromptContext, ReminderLine
 
@@ -20,10 +20,10 @@ def after(*prompts: tuple[Block, ...]) -> tuple[list[PromptContext], PromptConte
     """The marks of these prompts, each as the log gives it back, and what stands after the last."""
     marks, now = list[PromptContext](), None
     for number, blocks in enumerate(prompts):
-        mark = decode(encode(marked(now, blocks)))
+        mark = decode(encode(context_mark(now, blocks)))
         assert isinstance(mark, PromptContext)
         marks.append(mark)
-        now = standing(now, mark, f"e{number}")
+        now = context_after(now, mark, f"e{number}")
     return marks, now
 
 
@@ -49,7 +49,7 @@ def test_a_mark_holds_what_is_new(prompt, new, again):
 def test_what_is_the_same_needs_no_mark():
     """It is the very value that stands there."""
     _, now = after((A, B))
-    assert marked(now, (A, block("B"))) is now
+    assert context_mark(now, (A, block("B"))) is now
 
 
 def test_a_mark_is_small():
@@ -68,7 +68,7 @@ def test_any_prompts_stand_again_as_they_were(prompts):
     """Whatever comes, goes, moves or is there twice."""
     now = None
     for number, blocks in enumerate(prompts):
-        now = standing(now, marked(now, blocks), f"e{number}")
+        now = context_after(now, context_mark(now, blocks), f"e{number}")
         assert (now.blocks if now else ()) == blocks
     marks, last = after(*prompts)
     entries = [Entry(f"e{n}", None, 0, "agent", body) for n, body in enumerate(marks)]
@@ -78,10 +78,10 @@ def test_any_prompts_stand_again_as_they_were(prompts):
 def test_what_was_lost_is_seen():
     """Where the mark that a later one speaks of is not in the log, its blocks are not guessed."""
     marks, _ = after((A, B), (A, B, C), (A, B, D))
-    without = standing(standing(None, marks[0], "e0"), marks[2], "e2")
+    without = context_after(context_after(None, marks[0], "e0"), marks[2], "e2")
     assert without is not None
     assert without.blocks == (LOST, D)
-    assert standing(without, marked(without, (A, B, D)), "e3").blocks == (A, B, D)
+    assert context_after(without, context_mark(without, (A, B, D)), "e3").blocks == (A, B, D)
 
 
 NUMBERS = st.integers(-3, 9) | st.sampled_from([-(2**63), 2**63 - 1])
@@ -90,7 +90,7 @@ NUMBERS = st.integers(-3, 9) | st.sampled_from([-(2**63), 2**63 - 1])
 @given(BLOCKS, BLOCKS, st.lists(st.builds(Again, NUMBERS, NUMBERS, NUMBERS)).map(tuple))
 def test_no_mark_stops_a_log_from_being_read(before, new, again):
     """Places that are no places give what is there, or say that it is lost; what is new is all there."""
-    now = standing(standing(None, PromptContext(before), "a"), PromptContext(new, again, "a"), "b")
+    now = context_after(context_after(None, PromptContext(before), "a"), PromptContext(new, again, "a"), "b")
     shown = now.blocks if now else ()
     assert len(shown) <= len(new) + len(again) * max(1, len(before))
     assert all(shown.count(one) >= new.count(one) for one in new)

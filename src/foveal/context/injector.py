@@ -17,7 +17,7 @@ from foveal.context.start_time import start_line, zone_of
 from foveal.project.view import View
 from foveal.text import guard
 from foveal.text.user_words import user_words
-from foveal.values.blocks import marked
+from foveal.values.blocks import context_mark
 from foveal.values.entry import ATTACHED, Entry, Fence, Message, Text, ToolCall, result
 from foveal.values.errors import FovealError
 from foveal.values.events import Pressure
@@ -118,7 +118,7 @@ class Injector:
         self._frame.begin(view.facts.first)
         fences = self.fences.shown(view, pressure, share)
         if self.reminders is None:
-            context = marked(view.facts.context, fences.blocks)
+            context = context_mark(view.facts.context, fences.blocks)
             return Injection(context, fences.lines, fences.tokens, fences.mandatory, fences.expired)
         said = self.reminders.shown(
             view,
@@ -130,7 +130,7 @@ class Injector:
             has_room=share > 0,
         )
         return Injection(
-            marked(view.facts.context, (*fences.blocks, *said.blocks)),
+            context_mark(view.facts.context, (*fences.blocks, *said.blocks)),
             (*fences.lines, *said.lines),
             fences.tokens + said.tokens,
             fences.mandatory,

@@ -1,9 +1,9 @@
-"""Where a view may be cut into what is summarised and what stays.
+"""The legal cuts of a view: places where it may be divided into a summarised part and the rest.
 
 A cut is a place between two atoms: 0 is before the first, `len(atoms)` after the last. Each rule says which places it allows;
 a legal cut is one that all of them allow. Two things need no rule, because an atom cannot be cut: a call and its results, and the
-calls of one reply. What stays wherever the cut is (pins, requests, what retention holds, the thinking that opened the running
-tool loop) is no matter of cuts either, and the thinking of finished loops goes with every fold.
+calls of one reply. Nor does content that stays wherever the cut is: pins, requests, atoms that retention holds, the thinking
+that opened the running tool loop. The thinking of finished loops is removed by every fold.
 """
 
 from collections.abc import Iterable
@@ -17,13 +17,13 @@ Places = frozenset[int]
 
 
 class CutRule(Protocol):
-    """Which cuts it allows. Place 0, which covers nothing, is always allowed."""
+    """Returns the cuts that it allows. Place 0, which covers nothing, is always allowed."""
 
     def __call__(self, view: View) -> Places: ...
 
 
 class AnsweredCalls(msgspec.Struct, frozen=True):
-    """Nothing is covered from the first call on that still waits for its result."""
+    """Allows no cut after the first call that still waits for its result."""
 
     def __call__(self, view: View) -> Places:
         waiting = (i for i, atom in enumerate(view.atoms) if atom.kind == "tools" and None in atom.answers)
@@ -32,7 +32,7 @@ class AnsweredCalls(msgspec.Struct, frozen=True):
 
 
 class KeptTokens(msgspec.Struct, frozen=True):
-    """The newest atoms stay that take so many tokens together, and the very newest however large it is."""
+    """Keeps the newest atoms that fit in `tokens` together, and the very newest however large it is."""
 
     tokens: int
 
@@ -45,7 +45,7 @@ class KeptTokens(msgspec.Struct, frozen=True):
 
 
 class KeptMessages(msgspec.Struct, frozen=True):
-    """The newest so many messages stay."""
+    """Keeps the newest `messages` messages."""
 
     messages: int
 
@@ -58,7 +58,7 @@ class KeptMessages(msgspec.Struct, frozen=True):
 
 
 class KeptTurns(msgspec.Struct, frozen=True):
-    """The newest so many turns stay, from the user's word on."""
+    """Keeps the newest `turns` turns, each from its user message on."""
 
     turns: int
 
@@ -70,7 +70,7 @@ class KeptTurns(msgspec.Struct, frozen=True):
 
 
 class WorthIt(msgspec.Struct, frozen=True):
-    """A cut that covers no more than the summary itself will take moves the prefix for nothing."""
+    """Allows only cuts that cover more than `tokens`, the size of the summary: others move the prefix for nothing."""
 
     tokens: int
 
@@ -84,7 +84,7 @@ class WorthIt(msgspec.Struct, frozen=True):
 
 
 def legal(view: View, rules: Iterable[CutRule]) -> list[int]:
-    """The cuts that every rule allows, earliest first; always holds 0."""
+    """Return the cuts that every rule allows, earliest first; 0 is always among them."""
     places = set(_up_to(len(view.atoms)))
     for rule in rules:
         places &= rule(view)

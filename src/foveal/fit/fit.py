@@ -1,4 +1,4 @@
-"""From a view that is too large to a fold that makes it fit: which stand-ins, why now, and what the move costs.
+"""From a view that is too large to a fold that makes it fit: its stand-ins, its reason, and its price.
 
 The stages of a policy propose folds one by one, each seeing the view with the folds so far; `fit` applies them to a copy
 until the target is reached. The result is data: nothing changes until the fold is recorded in the log. `fit` reads nothing:

@@ -1,4 +1,4 @@
-"""The interface between `fit` and the stages of a policy: what a stage is, sees, proposes and asks for."""
+"""The interface between `fit` and the stages of a policy: the stage, its scene, its proposals and questions."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -46,7 +46,7 @@ class KeepsThinking(Protocol):
 
 
 class Scene:
-    """What a stage sees: the view with the folds so far, which atoms may be folded, and how to name and measure a stand-in."""
+    """The input of a stage: the view with the folds so far, the atoms that may be folded, and names and sizes for stand-ins."""
 
     def __init__(
         self,

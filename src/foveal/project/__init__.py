@@ -1,1 +1,1 @@
-"""From entries to the view."""
+"""From the entries of a branch to its view."""

@@ -1,4 +1,4 @@
-"""How a result is shown on arrival, before any cache has been paid for it: whole, shortened, or by its reference."""
+"""The rule for results on arrival, before any cache has been paid for them: whole, shortened, or by reference."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from foveal.values.errors import BadPolicy
 from foveal.values.retention import STARTS, SUMMARY_TOKENS, Retention, is_below, overlay
 
 Renderers: TypeAlias = Mapping[str, Callable[[str], str]]
-"""The host's own ways to show a result to the model, by name."""
+"""The host's own functions that show a result to the model, by name."""
 
 NO_RENDERERS: Renderers = MappingProxyType({})
 
@@ -33,7 +33,7 @@ def arrival_rule(layers: Layers, count: Callable[[str], int], renderers: Rendere
             retention = msgspec.structs.replace(retention, mode=mode)
         floor = "full" if retention.mode == "pin" else retention.floor
         shown, failed = None, ""
-        if retention.renderer and not is_below("trimmed", floor):  # what must stay whole is not rendered
+        if retention.renderer and not is_below("trimmed", floor):  # a result that must stay whole is not rendered
             shown, failed = _rendered(result, ref, renderers, retention.renderer, count)
         if shown is None:
             shown = _start(result, call, ref, retention, count)
@@ -63,19 +63,19 @@ def _start(
 def _rendered(
     result: ToolResult, ref: str, renderers: Renderers, name: str, count: Callable[[str], int]
 ) -> tuple[Arrival | None, str]:
-    """The result as the host's renderer shows it; or why it could not: the session goes on with what else holds."""
+    """Return the result as the host's renderer shows it; or None and why it failed: then the rest of the retention holds."""
     if name not in renderers:
         known = ", ".join(sorted(renderers)) or "none"
         raise BadPolicy(f"there is no renderer {name!r}; known: {known}. Give it to the session with renderers=…")
     whole = as_text(result.content)
     try:
         made = renderers[name](whole)
-    except Exception as error:  # the result is in the log already, whatever the host's function makes of it
+    except Exception as error:  # the result is in the log already, and stays valid if the host's function fails
         return None, f"the renderer {name} failed ({type(error).__name__}: {error})"
     if not isinstance(made, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         return None, f"the renderer {name} gave {type(made).__name__} where text belongs"
     text = f"{made}\n[shown by {name}; ref {ref}]"
-    # What is longer than the original helps nobody.
+    # A rendering that is longer than the original is not used.
     is_shorter = count(text) < count(whole)
     return Arrival(text, "trimmed", f"shown by the renderer {name}") if is_shorter else Arrival(), ""
 

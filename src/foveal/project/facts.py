@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from foveal.text.repair import json_object
-from foveal.values.blocks import standing
+from foveal.values.blocks import context_after
 from foveal.values.entry import (
     ATTACHED,
     ONCE,
@@ -133,7 +133,7 @@ def after(facts: Facts, seq: int, entry: Entry, effect: Effect = NO_EFFECT) -> F
         case Fence() as fence:
             changes = {"fences": (*(old for old in facts.fences if old.identity != fence.identity), fence)}
         case PromptContext() as mark:
-            changes = {"context": standing(facts.context, mark, entry.id)}
+            changes = {"context": context_after(facts.context, mark, entry.id)}
         case Overflow(model, limit):
             ceilings = {**facts.ceilings, model: min(limit, facts.ceilings.get(model, limit))}
             changes = {"ceilings": ceilings, "overflows": facts.overflows + 1}

@@ -1,9 +1,9 @@
-"""How large a part is in a prompt. One measure for all dialects, so that a plan does not depend on the wire format.
+"""The size of parts in a prompt. One measure for all dialects, so that a fold does not depend on the wire format.
 
 A call is measured as OpenAI's chat format writes it, JSON escapes and ids included: no provider's own framing was found to be
 larger. A result is its content, its id and its framing. Texts are measured as they are sent (`codec.sendable`).
 
-The sum is an upper bound of what each format sends: whatever a dialect adds around a part is counted with the part.
+The sum is an upper bound for each format: framing that a dialect adds around a part is counted with the part.
 """
 
 import re
@@ -37,11 +37,11 @@ _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{64,}")
 """No word and no address is that long without a break."""
 
 _ASIDE = Size(16, 64)
-"""Where a result cannot hold an image or a file, labels and a message of its own go with it."""
+"""Labels and a message of its own for an image or file, in formats whose results cannot hold one."""
 
 _SHORT_CHARS = 4_000
 _REMEMBERED = 1_024
-"""A stand-in is counted when it is proposed, when it is tried and when it is recorded. So many fit a batch of folds."""
+"""A stand-in is counted when it is proposed, when it is tried and when it is recorded. A batch of folds has fewer than this."""
 
 DEFAULT_IMAGE_TOKENS = 1_600
 """The most that Anthropic's formula gives for one image; OpenAI's high detail and Gemini's tiles stay below it at 1568 px."""
@@ -55,6 +55,7 @@ class Measure:
         self._image_tokens = image_tokens or _default_image_tokens
 
     def text(self, text: str) -> Size:
+        """Return the size of a text as it is sent."""
         safe = sendable(text)
         return Size(self.count(safe), len(msgspec.json.encode(safe)))
 
@@ -63,6 +64,7 @@ class Measure:
         return MESSAGE_TOKENS * (message.role != "tool") + sum(self.part(part).tokens for part in message.parts)
 
     def part(self, part: Part) -> Size:
+        """Return the size of a part in full."""
         match part:
             case Text(text):
                 return self.text(text)
@@ -86,7 +88,7 @@ class Measure:
                 blobs = "".join(_BLOB.findall(json))
                 return _blob(blobs) + self.text(_BLOB.sub(" ", json))
             case Stored(_, size_bytes):
-                # Only stand-ins of it are ever shown; this is the raw size that a report compares with.
+                # Only stand-ins of an artifact are ever shown; this is the raw size that a report compares with.
                 return Size(size_bytes // _BLOB_CHARS_PER_TOKEN, size_bytes)
         assert_never(part)
 
@@ -104,7 +106,7 @@ def _default_image_tokens(_image: Image) -> int:
 
 
 def _remembering(count: Count) -> Count:
-    """The counter with the counts of the last short texts at hand."""
+    """Return the counter with a memory of the last short texts."""
     known: dict[str, int] = {}
 
     def remembered(text: str) -> int:
@@ -122,7 +124,7 @@ def _remembering(count: Count) -> Count:
 
 
 def call_json(call: ToolCall, wire_id: str) -> str:
-    """The call in OpenAI's chat format."""
+    """Return the call in OpenAI's chat format."""
     name, arguments = sendable(call.name), sendable(call.arguments)
     wire = {"id": sendable(wire_id), "type": "function", "function": {"name": name, "arguments": arguments}}
     return msgspec.json.encode(wire).decode()

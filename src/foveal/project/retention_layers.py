@@ -1,6 +1,6 @@
-"""Which retention holds for which tool, and where each value comes from.
+"""The layers of retention: the rules for a tool, and the source of each value.
 
-Layers are asked from the lowest to the highest; each overrides what it names:
+Layers are applied from the lowest to the highest; each overrides the fields it sets:
 
     built in  <  policy file: toolkit < pattern < exact name  <  scenario: likewise  <  the tool's definition  <  the call
 """
@@ -31,35 +31,37 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class Layer(msgspec.Struct, frozen=True):
+    """One rule, the tools that it is for, and its source."""
+
     source: str
     pattern: str
     rule: RetentionRule
 
 
 class Layers(msgspec.Struct, frozen=True):
-    """All that is known of retention before a call, lowest first."""
+    """All layers of retention that are known before a call, lowest first."""
 
     layers: tuple[Layer, ...] = ()
 
     def of(self, tool: str) -> Retention:
-        """What holds for this tool."""
+        """Return the retention of this tool."""
         retention = FULL
         for layer in self._about(tool):
             retention = overlay(retention, layer.rule)
         return retention
 
     def sources(self, tool: str) -> dict[str, str]:
-        """Which layer each value of a tool's retention comes from."""
+        """Return the layer that each value of a tool's retention comes from."""
         said: dict[str, str] = {}
         for layer in self._about(tool):
             named = {name for name in RetentionRule.__struct_fields__ if getattr(layer.rule, name) is not None}
-            if named & _LIMITS:  # who sets one limit takes the other away
+            if named & _LIMITS:  # a layer that sets one limit removes the other
                 named |= _LIMITS
             said.update(dict.fromkeys(named, layer.source))
         return {name: said.get(name, "built in") for name in Retention.__struct_fields__}
 
     def canonical(self) -> str:
-        """The layers as JSON, the same for equal ones."""
+        """Return the layers as JSON, the same for equal layers."""
         return msgspec.json.encode(self.layers, order="deterministic").decode()
 
     def _about(self, tool: str) -> Iterator[Layer]:
@@ -69,7 +71,7 @@ class Layers(msgspec.Struct, frozen=True):
 def layers_of(
     base: Scenario, scenarios: Mapping[str, Scenario], chosen: str | None, declared: Mapping[str, RetentionRule]
 ) -> Layers:
-    """The layers of a policy, of the scenario that was picked, and of the tools' own definitions."""
+    """Return the layers of a policy, of the chosen scenario, and of the tools' own definitions."""
     if chosen and chosen not in scenarios:
         known = ", ".join(sorted(scenarios)) or "none"
         raise BadPolicy(f"there is no scenario {chosen!r} in the policy; known: {known}")
@@ -81,16 +83,17 @@ def layers_of(
 
 
 def layers_from(canonical: str) -> Layers:
+    """Return the layers that `Layers.canonical` wrote."""
     return Layers(msgspec.json.decode(canonical, type=tuple[Layer, ...]))
 
 
 def declared_in(canonical: str) -> dict[str, RetentionRule]:
-    """What tools' own definitions said, of layers that were kept in a log."""
+    """Return the rules of the tools' own definitions, from layers that were kept in a log."""
     return {layer.pattern: layer.rule for layer in layers_from(canonical).layers if layer.source == "definition"}
 
 
 def rule_from(table: Mapping[str, Any], where: str) -> RetentionRule:
-    """A rule from plain data, as it stands in a tool list."""
+    """Return the rule of plain data, such as a tool list has. `BadPolicy` names `where` if it is wrong."""
     try:
         return msgspec.convert(dict(table), RetentionRule)
     except (msgspec.ValidationError, BadPolicy) as error:
@@ -110,5 +113,5 @@ def _is_pattern(name: str) -> bool:
 
 
 def _literal(name: str) -> str:
-    """A tool's own name is no pattern, whatever it is made of."""
+    """Return the pattern that matches exactly this name."""
     return "".join(f"[{mark}]" if mark in "*?[" else mark for mark in name)

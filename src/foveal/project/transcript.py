@@ -115,9 +115,10 @@ class Transcript:
 
     def _item(self, seq: int, entry_id: str, message: Message) -> Item:
         is_pinned = entry_id in self.projection.pins.entries
-        shown = tuple(self._show(part, message, short_ref(entry_id, i)) for i, part in enumerate(message.parts))
+        refs = [short_ref(entry_id, i) for i in range(len(message.parts))]
+        shown = tuple(self._show(part, message, ref) for part, ref in zip(message.parts, refs, strict=True))
         if message.role == "tool" and not is_pinned:
-            shown = tuple(self._retained(one, short_ref(entry_id, i)) for i, one in enumerate(shown))
+            shown = tuple(self._retained(one, ref) for one, ref in zip(shown, refs, strict=True))
         repair = "" if shown else "the message is empty"
         return Item(seq, entry_id, message.role, shown, message.model, is_pinned, repair)
 

@@ -104,7 +104,8 @@ class ModelSetup(msgspec.Struct, frozen=True):
         # Never below one: usage that leaves something out (a proxy, a cache) must not raise what we count as the limit.
         factor, fixed = max(1.0, calibration.factor(self.counter.factor)), setup.tools_tokens + PROMPT_TOKENS
         budget = self.budget.below(view.facts.ceilings.get(self.model, self.budget.limit))
-        return MessageLimits(budget.most(factor, fixed), budget.due(factor, fixed), budget.aim(factor, fixed))
+        sizes = budget.message_limit, budget.message_trigger, budget.message_target
+        return MessageLimits(*(size(factor, fixed) for size in sizes))
 
     @property
     def prices(self) -> Prices:

@@ -1,7 +1,7 @@
-"""What stands beside the conversation, told by marks that hold only what changed.
+"""Blocks of text beside the conversation, recorded by marks that hold only the changes.
 
-Instructions and documents stay for hundreds of calls while a clock beside them changes with each. So a mark holds the blocks
-that are new, and says of the others where they stood in the mark before it on the branch:
+Instructions and documents stay for hundreds of calls while a clock beside them changes with each. So a mark holds the new
+blocks, and for the others their place in the mark before it on the branch:
 
     before   rules  docs  reminders            mark   new: reminders'     again: 2 blocks at 0, from 0
     now      rules  docs  reminders'
@@ -18,17 +18,17 @@ from foveal.values.entry import Again, Block, Entry, PromptContext
 LOST = Block(
     "lost", "fence", "user", "tail", "[what stood here was in an entry that the log has lost]", 24, "its entry is lost"
 )
-"""In the place of blocks whose mark was damaged: visible, and said anew by the next prompt that is asked for."""
+"""Shown in place of blocks whose mark was damaged. The next prompt replaces it by the current blocks."""
 
 
-def marked(before: PromptContext | None, blocks: tuple[Block, ...]) -> PromptContext:
-    """The mark of a prompt with these blocks; what stands already itself, if that is the same."""
+def context_mark(before: PromptContext | None, blocks: tuple[Block, ...]) -> PromptContext:
+    """Return the mark of a prompt with these blocks; `before` itself if the blocks are the same."""
     if before is None:
         return PromptContext(blocks)
     if blocks == before.blocks:
         return before
     old, new, again = before.blocks, list[Block](), list[Again]()
-    # From call to call the same values stand in front, and what is new is behind them.
+    # From call to call the leading blocks are the same objects, and new ones follow them.
     start, following = 0, [*map(is_, blocks, old), False].index(False)
     count = following
     for at, block in enumerate(blocks[count:], count):
@@ -45,8 +45,8 @@ def marked(before: PromptContext | None, blocks: tuple[Block, ...]) -> PromptCon
     return PromptContext(tuple(new), tuple(again), before.of if again else "")
 
 
-def standing(before: PromptContext | None, mark: PromptContext, entry: str) -> PromptContext | None:
-    """What stands beside the conversation after this mark, which is the body of `entry`."""
+def context_after(before: PromptContext | None, mark: PromptContext, entry: str) -> PromptContext | None:
+    """Return the blocks beside the conversation after this mark, which is the body of `entry`."""
     blocks = list[Block]()
     new, held = iter(mark.blocks), before.blocks if before and before.of == mark.of else ()
     for run in mark.again:
@@ -57,9 +57,9 @@ def standing(before: PromptContext | None, mark: PromptContext, entry: str) -> P
 
 
 def blocks_after(entries: Iterable[Entry]) -> tuple[Block, ...]:
-    """What stands beside the conversation at the end of these entries of a branch."""
+    """Return the blocks beside the conversation at the end of these entries of a branch."""
     found: PromptContext | None = None
     for entry in entries:
         if isinstance(entry.body, PromptContext):
-            found = standing(found, entry.body, entry.id)
+            found = context_after(found, entry.body, entry.id)
     return found.blocks if found else ()

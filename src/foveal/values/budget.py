@@ -1,4 +1,4 @@
-"""How much may be sent. Limits are counts, never shares whose meaning depends on their size."""
+"""The budget of a session: limit, target, reserve, trigger. All are counts, never shares whose meaning depends on their size."""
 
 import msgspec
 
@@ -6,11 +6,11 @@ from foveal.values.errors import BadPolicy
 from foveal.values.shown import Size
 
 TARGET_SHARE = 0.6
-"""Fold down to so much of the limit: in replays of long coding sessions, cost rises slowly up to here and fast above."""
+"""A fold goes down to this share of the limit: in replays of long coding sessions, cost rises slowly up to it and fast above."""
 
 RESERVE_SHARE = 0.1
 RESERVE_MOST = 8_192
-"""Room for the reply where nobody says otherwise: a tenth of the context, and no more than most models answer."""
+"""Default room for the reply: a tenth of the context, and no more than most models answer."""
 
 MAX_BYTES = 20_000_000
 """The smallest request body that one of the four providers accepts."""
@@ -20,7 +20,7 @@ MAX_IMAGES = 100
 
 
 class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is sent, plus `reserve` for the reply, stays within `limit`. A fold goes down to `target`.
+    """The limits of a prompt: the request plus `reserve` for the reply stays within `limit`, and a fold goes down to `target`.
 
     Above `trigger` a fold is due; without one, when the limit would be crossed.
     """
@@ -53,10 +53,11 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sendable(self) -> int:
+        """Tokens that a request may have: the limit without the reserve."""
         return self.limit - self.reserve
 
     def below(self, ceiling: int) -> "Budget":
-        """The same budget for a provider that turned out to take no more than this, the reply included."""
+        """Return this budget for a provider that was found to accept at most `ceiling` tokens, the reply included."""
         room = max(1, ceiling - self.reserve if ceiling > 2 * self.reserve else ceiling // 2)
         if room >= self.sendable:
             return self
@@ -64,24 +65,24 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         target = max(1, min(self.target, int((trigger or room) * TARGET_SHARE)))
         return msgspec.structs.replace(self, limit=room + self.reserve, target=target, trigger=trigger)
 
-    def due(self, factor: float, fixed_tokens: int) -> Size:
-        """What the messages may take before a fold is due."""
+    def message_trigger(self, factor: float, fixed_tokens: int) -> Size:
+        """Return the size of the messages above which a fold is due."""
         if self.trigger is None:
-            return self.most(factor, fixed_tokens)
+            return self.message_limit(factor, fixed_tokens)
         return Size(int(self.trigger / factor) - fixed_tokens, self.max_bytes, self.max_images)
 
-    def most(self, factor: float, fixed_tokens: int) -> Size:
-        """What the messages may take, in our own count, when the provider counts `factor` times as much as we do."""
+    def message_limit(self, factor: float, fixed_tokens: int) -> Size:
+        """Return the largest size of the messages, in our own count, if the provider counts `factor` times as much."""
         return Size(int(self.sendable / factor) - fixed_tokens, self.max_bytes, self.max_images)
 
-    def aim(self, factor: float, fixed_tokens: int) -> Size:
-        """What the messages should be folded down to."""
+    def message_target(self, factor: float, fixed_tokens: int) -> Size:
+        """Return the size that the messages are folded down to."""
         share = self.target / self.sendable
         return Size(int(self.target / factor) - fixed_tokens, int(self.max_bytes * share), int(self.max_images * share))
 
 
 def one_knob(max_context_tokens: int) -> Budget:
-    """The budget for "my context has this many tokens": room for the reply is taken from it."""
+    """Return the budget for a context of this many tokens, the reply included."""
     if max_context_tokens <= 0:
         raise BadPolicy(f"max_context_tokens is {max_context_tokens}; it must be a positive number")
     reserve = min(RESERVE_MOST, int(max_context_tokens * RESERVE_SHARE))
@@ -89,7 +90,7 @@ def one_knob(max_context_tokens: int) -> Budget:
 
 
 def sent_limit(tokens: int, reserve: int = 0) -> Budget:
-    """The budget that sends at most this many tokens."""
+    """Return the budget that sends at most this many tokens."""
     if tokens <= 0:
         raise BadPolicy(f"the budget is {tokens} tokens; it must be a positive number")
     return Budget(tokens + reserve, max(1, int(tokens * TARGET_SHARE)), reserve)

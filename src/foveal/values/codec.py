@@ -1,8 +1,8 @@
-"""Bodies to bytes and back, without loss.
+"""The codec of entry bodies: to bytes and back, without loss.
 
 A body is written as JSON. JSON text is UTF-8, and a Python string may hold lone surrogates, which UTF-8 cannot; such a body
 is written with every string turned into its surrogate-carrying UTF-8 bytes, read as Latin-1. The first byte tells which of
-the two it is, so that there is one codec and no guessing: `=` plain, `~` escaped.
+the two encodings it is, so that there is one codec and no guessing: `=` plain, `~` escaped.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _decoder = msgspec.json.Decoder(cast("type[Body]", Body))
 
 
 def encode(body: Body) -> bytes:
-    """The bytes of a body, the same for equal bodies."""
+    """Return the bytes of a body, the same for equal bodies."""
     try:
         return b"=" + _encoder.encode(body)
     except UnicodeEncodeError:
@@ -26,7 +26,7 @@ def encode(body: Body) -> bytes:
 
 
 def decode(data: bytes) -> Body:
-    """The body that was encoded; `BadEntry` if these bytes are not one."""
+    """Return the body that was encoded. `BadEntry` if these bytes are not one."""
     try:
         if data[:1] == b"=":
             return _decoder.decode(memoryview(data)[1:])
@@ -39,7 +39,7 @@ def decode(data: bytes) -> Body:
 
 
 def sendable(text: str) -> str:
-    """The text with what no provider accepts (lone surrogates) made visible as U+FFFD, and NULs as U+2400."""
+    """Return the text with lone surrogates, which no provider accepts, shown as U+FFFD, and NULs as U+2400."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,10 +1,10 @@
-"""What a log holds: entries, and the values they carry.
+"""The entries of a log, and the values they carry.
 
-An `Entry` gives a place to a body: who said it, when, and after which entry (`parent`). A body is a `Message`, made of
+An `Entry` gives a body its author, its time and the entry before it (`parent`). A body is a `Message`, made of
 typed parts at the grain the provider spoke, or a mark: a fact about other entries (`Fold`, `Pin`, `Usage`, …). All of them
 are frozen values that know nothing of storage, of prompts or of each other.
 
-Texts may hold anything a Python string can hold, lone surrogates and NULs included. They are kept as they came; only the
+Texts may hold anything that a Python string can hold, lone surrogates and NULs included. They are kept as they came; only the
 view makes them safe to send.
 """
 
@@ -28,7 +28,7 @@ class _Value(msgspec.Struct, frozen=True, tag_field="is", omit_defaults=True):
 class Text(_Value, frozen=True, tag="text"):
     text: str
     signature: str | None = None
-    """Gemini signs text parts as well; the signature goes back with the part it came with."""
+    """Gemini signs text parts as well; the signature is sent back with its part."""
 
 
 class Thinking(_Value, frozen=True, tag="thinking"):
@@ -64,7 +64,7 @@ class File(_Value, frozen=True, tag="file"):
 
 
 class Stored(_Value, frozen=True, tag="stored"):
-    """Text that lives in an artifact because it is too large for the log. Head and tail are verbatim."""
+    """Text that is kept in an artifact because it is too large for the log. Head and tail are verbatim."""
 
     sha256: str
     size_bytes: int
@@ -72,7 +72,7 @@ class Stored(_Value, frozen=True, tag="stored"):
     head: str
     tail: str
     shown: str = ""
-    """What stands for it in prompts, where that is not its head and tail."""
+    """Stand-in for prompts, if not the head and tail."""
 
 
 class Opaque(_Value, frozen=True, tag="opaque"):
@@ -91,9 +91,9 @@ class ToolResult(_Value, frozen=True, tag="result"):
     content: tuple[Content, ...]
     status: Status = "ok"
     retention: RetentionRule | None = None
-    """What this one call says of its result's retention, above all other rules."""
+    """Retention rule of this single call, above all other layers."""
     summary: str = ""
-    """What happened, in one line of the tool's own: stands beside the reference when the result is folded."""
+    """The tool's own line about the result, shown with the reference when the result is folded."""
 
 
 Part: TypeAlias = Text | Thinking | RedactedThinking | ToolCall | ToolResult | Image | File | Stored | Opaque
@@ -130,11 +130,11 @@ class RangeFold(_Value, frozen=True, tag="range"):
     policy: str
     because: str
     prose: str = ""
-    """What a model, or the agent itself, wrote of `text`; code made the rest."""
+    """The part of `text` that a model or the agent itself wrote; code made the rest."""
     author: str = ""
-    """Who wrote the prose."""
+    """Author of the prose."""
     state: str = ""
-    """What the next summary is made from. Not kept in the log: it follows from the messages that are covered."""
+    """Base of the next summary. Not kept in the log: it follows from the messages that are covered."""
 
 
 FoldItem: TypeAlias = PartFold | RangeFold
@@ -148,9 +148,9 @@ class Fold(_Value, frozen=True, tag="fold"):
     before: int
     after: int
     rebilled: int
-    """Tokens that stand after the first changed position and are paid for anew."""
+    """Tokens after the first changed position, which are billed anew."""
     stake: FoldEconomics | None = None
-    """What it was decided on: kind, calls expected, prices."""
+    """Figures of the decision: kind, calls expected, prices."""
 
     @property
     def saved(self) -> int:
@@ -182,7 +182,7 @@ class Note(_Value, frozen=True, tag="note"):
 
 
 class Usage(_Value, frozen=True, tag="usage"):
-    """What the provider counted for one call. `estimated` is what we had counted for the same prompt."""
+    """The provider's count of one call. `estimated` is our own count of the same prompt."""
 
     model: str
     input_tokens: int
@@ -193,7 +193,7 @@ class Usage(_Value, frozen=True, tag="usage"):
 
 
 class Fence(_Value, frozen=True, tag="fence"):
-    """What a host puts beside the conversation, as it is sent. Of fences with one key, the newest is shown."""
+    """Content that a host puts beside the conversation, as it is sent. Of fences with one key, the newest is shown."""
 
     kind: str
     text: str
@@ -203,9 +203,9 @@ class Fence(_Value, frozen=True, tag="fence"):
     """The turn that it was injected for."""
     attributes: tuple[tuple[str, str], ...] = ()
     key: str | None = None
-    """None stands beside all others of its kind, but not beside the very same text."""
+    """None is shown beside all others of its kind, but not beside the very same text."""
     note: str = ""
-    """What the trace says of it besides: why the host's formatter did not write it, say."""
+    """Remark for the trace, such as why the host's formatter did not write the text."""
 
     @property
     def name(self) -> str:
@@ -217,14 +217,14 @@ class Fence(_Value, frozen=True, tag="fence"):
 
 
 ATTACHED = "file"
-"""The author of an entry that was attached as a file, rather than said by anybody."""
+"""The author of an entry that holds an attached file and no words of the user."""
 
 ONCE = "once:"
-"""Before the name of a reminder that a host said in one call: it never meets the id of a rule, and nobody asks for it again."""
+"""Prefix of the name of a reminder that a host gave for one call, so that it never equals the id of a rule."""
 
 
 class ReminderLine(msgspec.Struct, frozen=True, array_like=True):
-    """One of the reminders that a block holds: its line of the trace."""
+    """One of the reminders of a block: its line of the trace."""
 
     name: str
     tokens: int
@@ -232,7 +232,7 @@ class ReminderLine(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Block(msgspec.Struct, frozen=True, array_like=True):
-    """A text that stands beside the conversation in one prompt, and where."""
+    """A text beside the conversation in one prompt, and its placement."""
 
     name: str
     kind: str
@@ -242,49 +242,49 @@ class Block(msgspec.Struct, frozen=True, array_like=True):
     text: str
     tokens: int
     because: str = ""
-    """What the trace says of it."""
+    """Reason for the trace."""
     raw_tokens: int = 0
-    """What it would have taken whole, where it was cut."""
+    """Tokens of the whole text, if it was cut."""
     said: tuple[ReminderLine, ...] = ()
     """All reminders of a call are one block; their tokens are those of the block."""
 
 
 class Again(msgspec.Struct, frozen=True, array_like=True):
-    """Blocks in a row that stood in the prompt before as well."""
+    """Consecutive blocks that the prompt before had as well."""
 
     at: int
-    """Where the first of them stands."""
+    """Place of the first of them in this prompt."""
     place: int
-    """Where it stood."""
+    """Its place in the prompt before."""
     count: int
 
 
 class PromptContext(_Value, frozen=True, tag="beside"):
-    """What one prompt held beside the conversation, so that it can be built again: what is new of it, and what is not."""
+    """The blocks beside the conversation in one prompt, so that it can be built again: the new ones, and runs of old ones."""
 
     blocks: tuple[Block, ...]
     again: tuple[Again, ...] = ()
     of: str = ""
-    """The entry of the mark that `again` speaks of: the newest one before this on its branch."""
+    """The entry of the mark that `again` refers to: the newest one before this on its branch."""
 
 
 class Overflow(_Value, frozen=True, tag="overflow"):
-    """The provider refused a prompt for its length, or cut it silently: it takes less than was thought."""
+    """The provider refused a prompt for its length, or cut it silently: it accepts less than was assumed."""
 
     model: str
     limit: int
-    """What it takes, in its own tokens: as it said, or a guess below what was sent."""
+    """Tokens that it accepts, in its own count: as its error says, or a guess below the size of the prompt."""
     because: str
 
 
 class Rewind(_Value, frozen=True, tag="rewind"):
-    """The branch goes on from this mark's parent; what came after that stays in the log."""
+    """The branch continues from this mark's parent; later entries stay in the log."""
 
     reason: str = ""
 
 
 class Setup(_Value, frozen=True, tag="setup"):
-    """What the next prompts are built for. Kept in the log so that any of them can be built again."""
+    """Model, dialect, policy and tools that the next prompts are built for. Kept in the log so that they can be built again."""
 
     model: str
     dialect: str
@@ -295,9 +295,9 @@ class Setup(_Value, frozen=True, tag="setup"):
     """The tool definitions as canonical JSON."""
     tools_tokens: int
     limit: int
-    """The most that may be sent, in the model's tokens."""
+    """The most tokens that may be sent, in the model's count."""
     retention: str = "[]"
-    """The retention of tools as canonical JSON: what the policy, the scenario and the tools' definitions came to."""
+    """The retention of tools as canonical JSON: all layers of the policy, the scenario and the tools' definitions."""
 
 
 Body: TypeAlias = Message | Fold | Pin | Unpin | Note | Fence | PromptContext | Usage | Overflow | Rewind | Setup
@@ -312,17 +312,17 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def system(text: str) -> Message:
-    """A system prompt."""
+    """Return a system prompt."""
     return Message("system", (Text(text),))
 
 
 def user(*content: str | Text | Image | File) -> Message:
-    """What the user said: texts, images and files."""
+    """Return a message of the user: texts, images and files."""
     return Message("user", tuple(Text(item) if isinstance(item, str) else item for item in content))
 
 
 def assistant(text: str, *calls: ToolCall, model: str | None = None) -> Message:
-    """What the model answered, for hosts that do not keep the provider's own reply."""
+    """Return a reply of the model, for hosts that do not keep the provider's own reply."""
     parts: tuple[Part, ...] = (Text(text), *calls) if text else calls
     return Message("assistant", parts, model=model)
 
@@ -334,6 +334,6 @@ def result(
     retention: RetentionRule | None = None,
     summary: str = "",
 ) -> Message:
-    """What a tool returned for the call with this id."""
+    """Return the result of a tool for the call with this id."""
     items = tuple(Text(item) if isinstance(item, str) else item for item in content)
     return Message("tool", (ToolResult(call, items, status, retention, summary),))

@@ -2,13 +2,13 @@
 
     FovealError
     ├── BadInput                the caller gave something that cannot be used
-    │   ├── BadEntry            an entry that cannot stand in a log
+    │   ├── BadEntry            an entry that a log cannot hold
     │   ├── BadPolicy           a policy file or option that is not understood
     │   ├── BadRecording        a recorded session that is not understood (file and line)
     │   └── NotFound            no such session, entry, call or reference
     ├── OverBudget              the mandatory content alone does not fit
     ├── ContextOverflow         the provider refuses even what was folded further, again and again
-    ├── SummaryFailed           the summariser failed, and the policy does not let code stand in
+    ├── SummaryFailed           the summariser failed, and the policy does not let code replace it
     ├── Unrepresentable         the log holds something that the dialect cannot say
     ├── InvalidPrompt           our own doing: a rendered prompt broke a provider's rule
     ├── MissingExtra            an optional dependency is not installed
@@ -36,7 +36,7 @@ class BadInput(FovealError, ValueError):
 
 
 class BadEntry(BadInput):
-    """An entry that cannot stand in a log."""
+    """An entry that a log cannot hold."""
 
 
 class BadPolicy(BadInput):

@@ -1,4 +1,4 @@
-"""What hosts can watch: compactions as they happen, and how full the prompt is."""
+"""Events that hosts can watch: compactions as they happen, and the pressure of the prompt."""
 
 import warnings
 from collections.abc import Callable
@@ -12,7 +12,7 @@ PressureLevel: TypeAlias = Literal["none", "info", "warning", "critical"]
 
 
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """From which share of the limit the context counts as full. Tokens, never steps or messages."""
+    """Shares of the limit, in tokens, at which each level of pressure begins."""
 
     info: float = 0.7
     warning: float = 0.8
@@ -26,6 +26,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
             )
 
     def level(self, used_tokens: int, limit_tokens: int) -> "Literal['info', 'warning', 'critical'] | None":
+        """Return the highest level that this many tokens reach; None below all of them."""
         for level in ("critical", "warning", "info"):
             if used_tokens >= getattr(self, level) * limit_tokens:
                 return level
@@ -63,14 +64,14 @@ class CompactionEnded(msgspec.Struct, frozen=True):
     rebilled: int
     """Tokens that the provider's cache no longer serves because the prefix moved."""
     author: str
-    """Who wrote the prose of the summary; `code` if nobody but the engine did."""
+    """Author of the summary's prose; `code` if only the engine wrote it."""
     duration_ms: int
     cost_usd: float | None = None
-    """What the summariser's own call cost; None if nobody was asked or it did not say."""
+    """Cost of the summariser's own call; None if no summariser was asked or it did not report one."""
 
 
 class SummaryRefused(msgspec.Struct, frozen=True):
-    """A summariser's answer was not taken; the engine's own summary stands."""
+    """A summariser's answer was refused; the engine's own summary is used."""
 
     session: str
     author: str
@@ -85,7 +86,7 @@ Listener: TypeAlias = Callable[[Event], None]
 
 
 def tell(listener: Listener, event: Event) -> None:
-    """A watcher that fails must not take the session with it."""
+    """Call the listener. Its failure becomes a warning: a watcher must not end the session."""
     try:
         listener(event)
     except Exception as error:
@@ -93,4 +94,4 @@ def tell(listener: Listener, event: Event) -> None:
 
 
 def ignore(_event: Event) -> None:
-    """Nobody watches."""
+    """Do nothing: the listener of a session without one."""

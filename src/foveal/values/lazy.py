@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are asked for: an import costs what every session needs, and no more."""
+"""Lazy names of a package: modules that not every session needs are loaded on first access."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def later(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package whose names live in these of its modules. No name may be that of a module itself."""
+    """Return the `__getattr__` of a package: `where` maps each lazy name to its module. No name may equal a module's name."""
 
     def find(name: str) -> Any:
         if name in where:

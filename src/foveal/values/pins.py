@@ -1,4 +1,4 @@
-"""What is pinned at one point of a branch: whole entries, all results of a tool, or a passage of an entry."""
+"""The pins at one point of a branch: whole entries, all results of a tool, or a passage of an entry."""
 
 from collections.abc import Callable, Iterable
 
@@ -11,13 +11,13 @@ class Pins(msgspec.Struct, frozen=True):
     entries: frozenset[str] = frozenset()
     tools: frozenset[str] = frozenset()
     quotes: frozenset[tuple[str, str]] = frozenset()
-    """Passages that stay verbatim whatever becomes of their entry.
+    """(entry, passage) pairs. The passage stays verbatim even if its entry is folded.
 
-    A passage that could be taken for the frame is shown as the guard makes it, like the entry that it comes from.
+    A passage with a forged tag is shown neutralised, like its entry.
     """
 
     def after(self, mark: Pin | Unpin) -> "Pins":
-        """The pins after one more mark."""
+        """Return the pins after one more mark."""
         entries, tools, quotes = set(self.entries), set(self.tools), set(self.quotes)
         if isinstance(mark, Pin):
             change = set[str].add, set[tuple[str, str]].add
@@ -32,7 +32,7 @@ class Pins(msgspec.Struct, frozen=True):
         return Pins(frozenset(entries), frozenset(tools), frozenset(quotes))
 
     def quotes_of(self, entries: Iterable[str], shown: Callable[[str], str]) -> dict[str, str]:
-        """The passages of these entries that are pinned, in a fixed order, each with how it is shown."""
+        """Return the pinned passages of these entries in a fixed order, each mapped to its shown form."""
         wanted = set(entries)
         return {text: shown(text) for text in sorted({text for entry, text in self.quotes if entry in wanted})}
 
@@ -41,7 +41,7 @@ NO_PINS = Pins()
 
 
 def collect_pins(entries: Iterable[Entry]) -> Pins:
-    """What is pinned at the end of this branch."""
+    """Return the pins at the end of this branch."""
     pins = NO_PINS
     for entry in entries:
         if isinstance(entry.body, Pin | Unpin):
@@ -50,6 +50,6 @@ def collect_pins(entries: Iterable[Entry]) -> Pins:
 
 
 def with_quotes(text: str, quotes: Iterable[str]) -> str:
-    """A stand-in with the pinned passages that it does not show of its own."""
+    """Return a stand-in followed by the pinned passages that it does not contain."""
     missing = [quote for quote in quotes if quote not in text]
     return "\n".join((text, *(f"[pinned]\n{quote}" for quote in missing))) if missing else text

@@ -1,4 +1,4 @@
-"""What is sent, and everything needed to explain it."""
+"""A prompt: the request to send, and everything needed to explain it."""
 
 from typing import Any
 
@@ -17,15 +17,15 @@ class Prompt(msgspec.Struct, frozen=True):
     """Which model call of the branch this is for, counted from 1."""
     request: dict[str, Any]
     wires: list[dict[str, Any]]
-    """The conversation in wire form, without cache marks: what the provider's cache compares."""
+    """The conversation in wire form, without cache marks: the provider's cache compares these."""
     tokens: int
-    """All that is sent (tools and framing included), in our own count."""
+    """Tokens of the whole request (tools and framing included), in our own count."""
     fold: Fold | None
     """The fold that was recorded to make it fit, if one was needed."""
     setup: Setup
     atoms: tuple[Atom, ...]
     beside: tuple[TraceLine, ...] = ()
-    """What stands beside the conversation, and what was held back of it."""
+    """Trace lines of the blocks beside the conversation, and of the content that was held back."""
     decided: Fold | None = None
     """The newest fold that was made for this call, now or when its prompt was asked for before, without its items."""
 

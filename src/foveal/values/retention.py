@@ -1,7 +1,7 @@
 """Retention: at which level of detail a result starts, how low it may fall, and when.
 
-A rule is said in layers, and each layer overrides only what it names: built in < policy file (toolkit < pattern < exact name)
-< scenario < the tool's own definition < the single call. `RetentionRule` is one layer's word; `Retention` is what they come to.
+Rules come in layers, and each layer overrides only the fields it sets: built in < policy file (toolkit < pattern < exact name)
+< scenario < the tool's own definition < the single call. `RetentionRule` is one layer; `Retention` is the result of all.
 """
 
 from typing import Literal, TypeAlias, get_args
@@ -20,16 +20,16 @@ STARTS: dict[str, Level] = {"full": "full", "summary": "trimmed", "reference": "
 """The level at which each mode lets a result start."""
 
 SUMMARY_TOKENS = 2_000
-"""What a `summary` keeps where no limit is set: models given less were seen to fetch the rest again and again."""
+"""Limit of a `summary` without one of its own: models given less were seen to fetch the rest again and again."""
 
 
 def is_below(level: str, floor: str) -> bool:
-    """Whether a level lies under a floor; levels outside the ladder (`cleared`, `hidden`) are nobody's floor."""
+    """Return whether a level is under a floor. Levels outside the ladder (`cleared`, `hidden`) are neither."""
     return level in LADDER and floor in LADDER and LADDER.index(level) < LADDER.index(floor)
 
 
 class RetentionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What one layer says. What it leaves out, a lower layer decides."""
+    """One layer of retention. A lower layer decides the fields that are None."""
 
     mode: Mode | None = None
     limit_tokens: int | None = None
@@ -37,7 +37,7 @@ class RetentionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     head: float | None = None
     """Share of a summary that is the beginning; set, it makes a plain head and tail of it."""
     hint: str | None = None
-    """What the model is told beside the reference."""
+    """Advice for the model, shown with the reference."""
     ttl_turns: int | None = None
     """After so many user messages the result is among the first to be folded."""
     floor: Level | None = None
@@ -65,7 +65,7 @@ class RetentionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What holds for one result."""
+    """The retention of one result: all layers applied."""
 
     mode: Mode = "full"
     limit_tokens: int | None = None
@@ -81,7 +81,7 @@ FULL = Retention()
 
 
 def overlay(retention: Retention, rule: RetentionRule) -> Retention:
-    """The retention with what this layer says."""
+    """Return the retention with the fields that this layer sets."""
     said = {name: value for name in RetentionRule.__struct_fields__ if (value := getattr(rule, name)) is not None}
     if "limit_tokens" in said:
         said.setdefault("limit_characters", None)

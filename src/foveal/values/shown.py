@@ -1,6 +1,6 @@
-"""What the next prompt would show: atoms, made of items, made of shown parts. Frozen values only.
+"""The content of the next prompt: atoms, made of items, made of shown parts. Frozen values only.
 
-An **item** is one message of the log as it is shown. An **atom** is a run of items that stand or fall together: a tool call
+An **item** is one message of the log as it is shown. An **atom** is a run of items that are folded together: a tool call
 with all its results, or a single message, or a gap (a folded range with its stand-in). Nothing outside this module and
 `project` has to look for orphans: an atom cannot be cut.
 """
@@ -20,7 +20,7 @@ MESSAGE_TOKENS = 4
 """Framing of one message. OpenAI documents 3 and the role is one more; other providers are within a token of it."""
 
 SYNTHETIC_RESULT = "[no result: the call was interrupted]"
-"""Stands for the result that never came. A constant, so that the prefix stays the same."""
+"""Shown as the result of a call that has none. A constant, so that the prefix stays the same."""
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Size(msgspec.Struct, frozen=True):
         return Size(self.tokens - other.tokens, self.bytes - other.bytes, self.images - other.images)
 
     def is_less_than(self, other: "Size") -> bool:
-        """Whether it is worth having instead: fewer tokens or images, or fewer bytes for no more tokens."""
+        """Return whether this size is an improvement: fewer tokens or images, or fewer bytes for no more tokens."""
         return (
             self.tokens < other.tokens
             or self.images < other.images
@@ -45,6 +45,7 @@ class Size(msgspec.Struct, frozen=True):
         )
 
     def within(self, other: "Size") -> bool:
+        """Return whether no unit of this size exceeds the other."""
         return self.tokens <= other.tokens and self.bytes <= other.bytes and self.images <= other.images
 
 
@@ -63,9 +64,9 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     floor: str = "covered"
     """The lowest level that retention lets it fall to."""
     ttl_turns: int | None = None
-    """After so many user messages it is due to be folded."""
+    """Number of user messages after which the part is due to be folded."""
     hint: str = ""
-    """What the model is told beside the reference."""
+    """Advice for the model, shown with the reference."""
 
 
 class Item(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -78,11 +79,11 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str | None = None
     pinned: bool = False
     repair: str = ""
-    """What had to be done to it so that a provider accepts it."""
+    """The change that was needed for a provider to accept the message; empty if none was."""
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing of it is shown."""
+        """Whether no part of the message is shown."""
         return all(shown.part is None for shown in self.shown)
 
     @property
@@ -93,7 +94,7 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ResultPlace(msgspec.Struct, frozen=True):
-    """Where a call's result is: the item and the part inside the atom."""
+    """The place of a call's result: the item and the part inside the atom."""
 
     item: int
     part: int
@@ -106,7 +107,7 @@ class Atom(msgspec.Struct, frozen=True, omit_defaults=True):
     wire_ids: tuple[str, ...] = ()
     """One id per call of a `tools` atom: the provider's own where it is usable and unique in the view."""
     answers: tuple[ResultPlace | None, ...] = ()
-    """One per call; None is a call that nobody has answered (yet)."""
+    """One per call; None is a call without a result (yet)."""
     gap: "Gap | None" = None
 
     @property
@@ -119,7 +120,7 @@ class Atom(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def newest(self) -> tuple[int, str]:
-        """Place and id of the entry that came last: a late result may be younger than the atoms after its own."""
+        """Position and id of the newest entry: a late result may be younger than the atoms after its own."""
         return self.gap.newest if self.gap else max((item.seq, item.id) for item in self.items)
 
     @property
@@ -128,7 +129,7 @@ class Atom(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_held(self) -> bool:
-        """Whether it may not be covered: something in it is pinned, or has a floor above that."""
+        """Whether a range fold leaves the atom out: a part is pinned, or its floor is above `covered`."""
         return self.pinned or any(shown.floor != "covered" for item in self.items for shown in item.shown)
 
     @property
@@ -137,7 +138,7 @@ class Atom(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A folded range: which entries, how many, and what is shown instead."""
+    """A folded range: its entries, their number, and the stand-in."""
 
     first: str
     last: str
@@ -149,7 +150,7 @@ class Gap(msgspec.Struct, frozen=True):
     policy: str
     because: str
     quotes: tuple[str, ...] = ()
-    """Pinned passages of what it covers; they are part of `text`."""
+    """Pinned passages of the covered entries; they are part of `text`."""
 
 
 _FRAME = Size(MESSAGE_TOKENS, 24, 0)
@@ -166,7 +167,7 @@ def total(sizes: Iterable[Size]) -> Size:
 
 
 def short_ref(entry_id: str, part: int = 0) -> str:
-    """The name under which a folded part can be recalled; `foveal.recall` reads it."""
+    """Return the name under which a folded part can be recalled; `foveal.recall` reads it."""
     # An id with a dot always names its part, so that the last dot of a reference is never one of the id's own.
     return entry_ref(entry_id) if part == 0 and "." not in entry_id else f"{entry_ref(entry_id)}.{part}"
 
@@ -176,5 +177,5 @@ def range_ref(first: str, last: str) -> str:
 
 
 def entry_ref(entry_id: str) -> str:
-    """Ten characters tell random ids apart; a caller's own ids may all begin alike and stay whole."""
+    """Return an id as references show it: ten characters of a random id, a caller's own id whole (those may begin alike)."""
     return entry_id[:10] if _RANDOM_ID.match(entry_id) else entry_id

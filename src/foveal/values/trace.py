@@ -1,4 +1,4 @@
-"""Why a prompt is what it is: one line an entry, totals that add up."""
+"""The explanation of a prompt: one line per entry, totals that add up."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -8,11 +8,11 @@ from foveal.values.entry import Block, Fold
 from foveal.values.shown import Atom, Item, range_ref
 
 PROMPT_TOKENS = 24
-"""What a prompt takes beyond its messages: the reply's opening (3 at OpenAI) and a turn of the user where one must be added."""
+"""Tokens of a prompt beyond its messages: the reply's opening (3 at OpenAI) and a turn of the user where one must be added."""
 
 
 class TraceLine(msgspec.Struct, frozen=True):
-    """What became of one entry (or of a covered range of them)."""
+    """How one entry (or a covered range of entries) is shown, by which policy and why."""
 
     entry: str
     kind: str
@@ -23,7 +23,7 @@ class TraceLine(msgspec.Struct, frozen=True):
     tokens: int
     raw_tokens: int
     entries: int = 1
-    """How many entries the line speaks for."""
+    """Number of entries that the line describes."""
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class Trace(msgspec.Struct, frozen=True):
     tools_tokens: int
     framing_tokens: int
     fold: Fold | None = None
-    """The fold that was made for this prompt, with its reason and its stake; what it did to each entry is in the lines."""
+    """The fold that was made for this prompt, with its reason and its stake. The lines show its effect on each entry."""
 
     @property
     def tokens(self) -> int:
@@ -48,7 +48,7 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 def lines_of(atoms: Sequence[Atom]) -> Iterator[TraceLine]:
-    """A line for every entry that the atoms stand for, in order."""
+    """Yield a line for every entry of the atoms, in order; for a gap, one line for its range."""
     for atom in atoms:
         if gap := atom.gap:
             ref = range_ref(gap.first, gap.newest[1])
@@ -59,7 +59,7 @@ def lines_of(atoms: Sequence[Atom]) -> Iterator[TraceLine]:
 
 
 def framing_of(atoms: Sequence[Atom]) -> int:
-    """What the atoms take beyond their items: results that had to be made up, words between two replies, labels."""
+    """Return the tokens of the atoms beyond their items: placeholder results, user turns between two replies, labels."""
     loose = sum(atom.size.tokens - sum(item.size.tokens for item in atom.items) for atom in atoms if not atom.gap)
     return PROMPT_TOKENS + loose
 
@@ -90,7 +90,7 @@ def _shown_tokens(item: Item) -> int:
 
 
 def block_lines(blocks: Iterable[Block]) -> Iterator[TraceLine]:
-    """Lines of the trace for what stands beside the conversation: one for a fence, one for each reminder."""
+    """Yield the trace lines of blocks beside the conversation: one for a fence, one for each reminder."""
     for block in blocks:
         for one in block.said:
             yield TraceLine(one.name, block.kind, "full", block.kind, one.because, one.tokens, one.tokens)

@@ -1,4 +1,4 @@
-"""What stages say of tool calls and their results: names, lines and short arguments."""
+"""Tool calls with their results: finding the pairs, and folds that several stages make of them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -14,7 +14,7 @@ from foveal.values.shown import Atom, Item, Shown
 
 
 class CallPair(msgspec.Struct, frozen=True):
-    """A call with its result, and where both stand."""
+    """A call with its result, and the places of both."""
 
     atom: Atom
     call: ToolCall
@@ -24,7 +24,8 @@ class CallPair(msgspec.Struct, frozen=True):
     result: ToolResult
 
 
-def steps(scene: Scene) -> Iterator[CallPair]:
+def call_pairs(scene: Scene) -> Iterator[CallPair]:
+    """Yield the calls that have a result, in order."""
     for atom in scene.view.atoms:
         places = [(item, i) for item in atom.items for i, s in enumerate(item.shown) if isinstance(s.part, ToolCall)]
         for (item, i), answer in zip(places, atom.answers, strict=False):
@@ -38,7 +39,7 @@ def steps(scene: Scene) -> Iterator[CallPair]:
 
 
 def parts_of(atom: Atom) -> Iterator[tuple[Item, int, Shown, str]]:
-    """The calls and results of a pair, each with where it stands and the name of its tool."""
+    """Yield the calls and results of a pair, each with its place and the name of its tool."""
     names = {(answer.item, answer.part): call.name for call, answer in answered(atom)}
     for at, item in enumerate(atom.items):
         for i, shown in enumerate(item.shown):
@@ -47,7 +48,7 @@ def parts_of(atom: Atom) -> Iterator[tuple[Item, int, Shown, str]]:
 
 
 def compress(scene: Scene, atom: Atom, policy: str, because: str) -> Iterator[PartFold]:
-    """Results become references, long arguments short ones."""
+    """Yield the folds of a pair: results become references, long arguments short ones."""
     for item, i, shown, name in parts_of(atom):
         ref = scene.ref(item.id, i)
         if shown.level == "reference" or (shown.size.tokens <= LEAST_TOKENS and not shown.size.images):
@@ -61,8 +62,8 @@ def compress(scene: Scene, atom: Atom, policy: str, because: str) -> Iterator[Pa
 
 
 def neighbours(scene: Scene, atoms: Iterable[Atom]) -> Iterator[list[Atom]]:
-    """The atoms in runs that stand next to each other."""
-    # All places first: whoever asks may fold a run before it asks for the next, and what comes after moves up.
+    """Yield the atoms as runs of neighbours."""
+    # All places first: the caller may fold a run before it asks for the next one, and later atoms move up.
     places = [(atom, scene.view.place(atom.first)) for atom in atoms]
     run: list[Atom] = []
     at: int | None = None
@@ -77,7 +78,7 @@ def neighbours(scene: Scene, atoms: Iterable[Atom]) -> Iterator[list[Atom]]:
 
 
 def cover(scene: Scene, run: list[Atom], policy: str, because: str) -> RangeFold:
-    """One line for neighbouring atoms."""
+    """Return the fold of neighbouring atoms into one line."""
     entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)
     _, newest = max(atom.newest for atom in run)
     text = gap_line(entries, sum(atom.raw_tokens for atom in run), scene.range_ref(run[0].first, newest))
@@ -85,6 +86,6 @@ def cover(scene: Scene, run: list[Atom], policy: str, because: str) -> RangeFold
 
 
 def hints_of(atom: Atom) -> Iterator[tuple[tuple[int, int], str]]:
-    """What the tool was asked, for each result."""
+    """Yield the place of each result with the name and arguments of its call."""
     for call, answer in answered(atom):
         yield (answer.item, answer.part), f"{call.name} {call.arguments}"

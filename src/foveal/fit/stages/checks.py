@@ -1,4 +1,4 @@
-"""What the numbers of a stage may be. Checked where the stage is made, so that a wrong one is named and never acted upon."""
+"""Checks of the numbers of a stage, made when the stage is created, so that a wrong one is never acted upon."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from foveal.values.errors import BadPolicy
 
 
 def check_shares(stage: msgspec.Struct, *names: str) -> None:
-    """These are shares of the limit."""
+    """Raise `BadPolicy` unless these options are shares of the limit."""
     for name in names:
         value = getattr(stage, name)
         if type(value) not in (int, float) or not 0 <= value <= 1:
@@ -14,14 +14,14 @@ def check_shares(stage: msgspec.Struct, *names: str) -> None:
 
 
 def check_count(stage: msgspec.Struct, name: str, *, least: int) -> None:
-    """This is a whole number, or None where the stage knows what that means."""
+    """Raise `BadPolicy` unless this option is None or a whole number of at least `least`."""
     value = getattr(stage, name)
     if value is not None and (type(value) is not int or value < least):
         raise BadPolicy(f"{_name(stage)}: {name} is {value!r}; it is a whole number, at least {least}")
 
 
 def check_shortens(stage: msgspec.Struct) -> None:
-    """What is above `over` becomes `to`: that must be less."""
+    """Raise `BadPolicy` unless `to` is at most `over`, and both and `keep` are shares."""
     check_shares(stage, "over", "to", "keep")
     over, to = getattr(stage, "over"), getattr(stage, "to")  # noqa: B009 - two kinds of stage have them
     if to > over:

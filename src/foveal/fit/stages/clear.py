@@ -1,4 +1,4 @@
-"""Old results are shown by one line with their reference; old images and files likewise."""
+"""The stage `Clear`: shows old results, images and files by one line with their reference."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ LEAST_TOKENS = 40
 
 
 class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="fold", forbid_unknown_fields=True):
-    """Results become references, except in the newest `keep` of the limit."""
+    """Turns results into references, except in the newest `keep` of the limit."""
 
     keep: float = 0.25
     last_resort: bool = False
@@ -64,5 +64,5 @@ def _is_large(shown: Shown) -> bool:
 
 
 def _is_half_of_large(item: Item, shown: Shown) -> bool:
-    """A provider's own parts refer to each other (a search and what it found): one does not go without the others."""
+    """Return whether a provider's own part refers to a large one (a search and its findings): they are folded together."""
     return isinstance(shown.part, Opaque) and any(isinstance(s.part, Opaque) and _is_large(s) for s in item.shown)

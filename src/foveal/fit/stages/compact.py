@@ -1,4 +1,4 @@
-"""How summaries are written: by whom, how long it may take, what happens when it fails."""
+"""Options of summary writing: the author, its deadline, and the course after a failure."""
 
 from typing import Literal
 
@@ -11,13 +11,13 @@ class Compact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """The `[compact]` table. Without a summariser, code alone writes summaries and nothing can fail."""
 
     summariser: str = ""
-    """Who writes the prose: `openai:MODEL`, `anthropic:MODEL`, `local:PATH`, or a registered name."""
+    """Author of the prose: `openai:MODEL`, `anthropic:MODEL`, `local:PATH`, or a registered name."""
     deadline_s: float = 60.0
     retries: int = 1
     on_failure: Literal["code", "raise"] = "code"
     """Whether code's own summary takes the place of one that failed, or the prompt is refused."""
     soft: float = 0.8
-    """Share of what may be sent at which the summariser is asked ahead, in the background."""
+    """Share of the sendable tokens at which the summariser is asked ahead, in the background."""
     reuse_prefix: bool = True
     """Whether a summariser that is the conversation's own model is asked at the end of the conversation's own request, whose
     prefix the provider's cache holds, rather than in a chat of its own."""

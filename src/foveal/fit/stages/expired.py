@@ -1,4 +1,4 @@
-"""Results whose time has passed become references, wherever they stand."""
+"""The stage `Expired`: turns results whose time has passed into references, wherever they are."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -13,7 +13,7 @@ from foveal.values.shown import Atom
 
 
 class Expired(msgspec.Struct, frozen=True, tag="expired", tag_field="fold", forbid_unknown_fields=True):
-    """Results that were kept for `ttl_turns` user messages, and have been through as many."""
+    """Folds results whose retention keeps them for `ttl_turns` user messages, after as many."""
 
     last_resort: bool = False
     finds_stale: ClassVar[bool] = True

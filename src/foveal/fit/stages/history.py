@@ -1,10 +1,10 @@
-"""A window over the history of tool calls: what lies outside it is dropped or compressed.
+"""The stage `History`: a window over tool calls, outside of which they are dropped or compressed.
 
 A **pair** is a reply with its calls and all their results, however many; it is one atom and cannot be cut. A **run** goes from
 one request of the user to the next.
 
 Like every stage, the window moves only when the view is over its limit, and only as far as the goal needs. A window that
-moved with every request would move the prefix with every request, and what is saved would be paid for again.
+moved with every request would move the prefix with every request, and the savings would be paid for again.
 """
 
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ from foveal.values.errors import BadPolicy
 from foveal.values.shown import Atom, Shown
 
 _FRAME_TOKENS = 24
-"""Ids and framing of a call or a result; what is cut is the text inside."""
+"""Ids and framing of a call or a result; only the text inside is cut."""
 _LEAST_ROOM = 60
 
 
 class History(msgspec.Struct, frozen=True, tag="history", tag_field="fold", forbid_unknown_fields=True):
-    """The newest `keep` runs (or pairs) stay whole; the current run always does and counts as the newest.
+    """Keeps the newest `keep` runs (or pairs) whole; the current run always stays and counts as the newest.
 
     `max_pairs` limits the pairs inside the window, `max_pair_tokens` the size of each, wherever it is; None is no limit.
     """
@@ -86,7 +86,7 @@ class History(msgspec.Struct, frozen=True, tag="history", tag_field="fold", forb
 
 
 def _runs(scene: Scene) -> list[list[Atom]]:
-    """The pairs of each run, oldest first; the last one is current and may be empty."""
+    """Return the pairs of each run, oldest first; the last run is the current one and may be empty."""
     runs: list[list[Atom]] = [[]]
     for atom in scene.view.atoms:
         if atom.kind == "tools":
@@ -97,7 +97,7 @@ def _runs(scene: Scene) -> list[list[Atom]]:
 
 
 def _trim(scene: Scene, atom: Atom, most: int) -> Iterator[PartFold]:
-    """The largest parts of a pair are cut so far that the pair has `most` tokens."""
+    """Yield folds that cut the largest parts of a pair until it has `most` tokens."""
     if atom.size.tokens <= most:
         return
     parts = list(parts_of(atom))
@@ -122,7 +122,7 @@ def _cut(scene: Scene, shown: Shown, tokens: int, ref: str) -> str | None:
 
 
 def _share(sizes: list[int], room: int) -> int:
-    """The largest share such that parts cut to it fill the room together; smaller ones leave theirs to the others."""
+    """Return the largest limit per part whose sum fits `room`: smaller parts leave their rest to larger ones."""
     left = sorted(sizes)
     while left and left[0] * len(left) <= room:
         room -= left.pop(0)

@@ -1,4 +1,4 @@
-"""Old images are shown by a line that names their type and size; the newest stay, as many and as large as is said."""
+"""The stage `Images`: shows old images by a line with their type and size, and keeps the newest up to a number and size."""
 
 from collections.abc import Iterator
 
@@ -12,14 +12,14 @@ from foveal.values.shown import Atom, Item, Shown
 
 
 class Images(msgspec.Struct, frozen=True, tag="images", tag_field="fold", forbid_unknown_fields=True):
-    """The newest `keep` images stay, `max_bytes` of them at most; from the first that does not fit on, older ones go.
+    """Keeps the newest `keep` images, in `max_bytes` at most; from the first that does not fit on, older ones are folded.
 
-    The images of a request that is never folded stay, and count. Those of one result go together; its text stays.
+    Images of a mandatory request stay, and count. Those of one result are folded together; its text stays.
     """
 
     keep: int = 5
     max_bytes: int = 5_000_000
-    """Five images of a megabyte: what one message may bring in other engines."""
+    """Five images of a megabyte: the most that one message may have in other engines."""
     last_resort: bool = False
 
     def __post_init__(self) -> None:
@@ -47,6 +47,7 @@ def _with_images(scene: Scene) -> Iterator[tuple[Atom, Item, int, Shown]]:
 
 
 def images_of(part: Part | None) -> list[Image]:
+    """Return the images of a part: itself, or those of a result."""
     match part:
         case Image():
             return [part]
@@ -57,7 +58,7 @@ def images_of(part: Part | None) -> list[Image]:
 
 
 def bytes_of(image: Image) -> int:
-    """What it adds to a request; an address is as long as it is."""
+    """Return the bytes that an image adds to a request: of its data, or of its address."""
     return len(image.data or b"") or len(image.url or "")
 
 

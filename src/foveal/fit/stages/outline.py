@@ -1,4 +1,4 @@
-"""Old results that are still whole are shown by an outline: what they were, how large, and what is named in them."""
+"""The stage `Outline`: shows old results that are still whole by their kind, size and identifiers."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from foveal.values.entry import PartFold, ToolResult
 
 
 class Outline(msgspec.Struct, frozen=True, tag="outline", tag_field="fold", forbid_unknown_fields=True):
-    """Results above `over` of the limit are outlined in `to` of it, except in the newest `keep` of it."""
+    """Outlines results above `over` of the limit in `to` of it, except in the newest `keep` of it."""
 
     over: float = 0.004
     to: float = 0.002

@@ -1,4 +1,4 @@
-"""Large old results and arguments keep the lines that say most, and a note of what was left out."""
+"""The stage `Shorten`: cuts large old results and arguments to their most telling lines and a note of the omission."""
 
 import re
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ LEAST_TOKENS = 60
 """Below this, a stand-in is hardly shorter than the text."""
 
 _RECENT_ATOMS = 12
-"""How far back the agent's own words tell what it is looking for."""
+"""Number of newest atoms whose calls show the agent's current focus."""
 
 _TERM = re.compile(r"[\w./-]{4,80}")
 
 
 class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forbid_unknown_fields=True):
-    """Parts above `over` of the limit are cut to `to` of it, except in the newest `keep` of it.
+    """Cuts parts above `over` of the limit to `to` of it, except in the newest `keep` of it.
 
     `without` names levels that are not to be used (`json`, `logs`, `source`, …); `plain` uses none but head and tail.
     """
@@ -68,12 +68,12 @@ class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forb
 
 
 def _is_uncut(shown: Shown) -> bool:
-    """Whether no fold has cut it yet: what was too large for the log came with its ends only, and those may still be large."""
+    """Return whether no fold has cut the part yet. Head and tail of an artifact count as uncut: they may still be large."""
     return shown.level == "full" or (shown.level == "trimmed" and shown.policy == "arrival")
 
 
 def _focus(scene: Scene) -> frozenset[str]:
-    """What the agent has been asking for of late, and what it was last asked: lines with such words are kept first."""
+    """Return the words of the newest calls and of the latest request: lines with such words are kept first."""
     atoms = scene.view.atoms
     words: set[str] = set()
     for atom in atoms[-_RECENT_ATOMS:]:

@@ -1,16 +1,18 @@
-"""The oldest atoms are covered by a summary that code writes: state, the user's words, the lines that will be needed.
+"""The stage `Summarise`: covers the oldest atoms by a summary that code writes: state, the user's words, needed lines.
 
 There is one summary of a session. Its state travels in the fold that shows it, so that the next one is made from that state and
-the originals that are newly covered, never from a summary's text. Where pins or requests split what is covered, the text
-stands in the newest gap and one line in each older one.
+the originals that are newly covered, never from a summary's text. Where pins or requests split the covered range, the
+summary is shown in its largest run, and one line in each other.
 """
 
 from collections.abc import Iterator
 
 import msgspec
 
+from foveal.fit import stages
 from foveal.fit.cuts import AnsweredCalls, CutRule, KeptMessages, KeptTokens, KeptTurns, WorthIt, legal
 from foveal.fit.scene import OriginalsNeeded, Scene
+from foveal.summary import relevance
 from foveal.summary.relevance.weights import Scoring, Weights
 from foveal.values.entry import RangeFold
 from foveal.values.errors import BadPolicy
@@ -18,18 +20,18 @@ from foveal.values.shown import Atom
 
 
 class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", forbid_unknown_fields=True):
-    """As many of the oldest atoms as needed are covered by a summary of at most `share` of the limit."""
+    """Covers as many of the oldest atoms as needed by a summary of at most `share` of the limit."""
 
     share: float = 0.5
     keep: float = 0.1
-    """Of the limit: the newest atoms that stay."""
+    """Share of the limit that the newest atoms keep."""
     keep_turns: int = 0
     keep_messages: int = 0
     score: Scoring = "learned"
-    """What lines are chosen by: how likely they are to be needed, or how long ago they were seen."""
+    """Criterion for lines: how likely they are to be needed, or how long ago they were seen."""
     last_resort: bool = False
     weights: Weights | None = None
-    """Of the learned score; None are the package's. A file of them is named by its path, a log names them by their hash."""
+    """Weights of the learned score; None means the package's. A policy file names them by a path, a log by their hash."""
 
     def __post_init__(self) -> None:
         for name in ("share", "keep"):
@@ -44,7 +46,7 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
     def __call__(self, scene: Scene) -> Iterator[tuple[RangeFold, ...] | OriginalsNeeded]:
         allowance = int(scene.limit * self.share)
         going = self._going(scene, allowance)
-        # Nothing but summaries among what goes: written shorter only where nothing else is left to go.
+        # A summary alone is written shorter only as a last resort, when no other atom is left to cover.
         has_news = any(atom.gap is None for atom in going) or (self.last_resort and bool(going))
         if not has_news:
             return
@@ -54,7 +56,7 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
             yield folds
 
     def _going(self, scene: Scene, allowance: int) -> list[Atom]:
-        """What is covered: up to the first legal cut that brings the view to the goal, or the last one there is."""
+        """Return the atoms to cover: up to the first legal cut that brings the view to the goal, or up to the last cut."""
         cuts = set(legal(scene.view, self._rules(scene, allowance)))
         coverable = {id(atom) for atom in scene.coverable(self.keep)}
         left, going, taken = scene.view.size, list[Atom](), 0
@@ -74,9 +76,8 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
         return tuple(rule for rule in rules if rule)
 
     def _folds(self, scene: Scene, going: list[Atom], allowance: int) -> tuple[RangeFold, ...]:
-        from foveal.fit.stages.summary_folds import LineSelection, folds  # noqa: PLC0415 - loaded by the first summary
-
-        return folds(scene, going, allowance, LineSelection(self.score, self.weights, scene.least))
+        selection = relevance.LineSelection(self.score, self.weights, scene.least)
+        return stages.fold_into_summary(scene, going, allowance, selection)
 
 
 def _unread(scene: Scene, going: list[Atom]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The folds that put a summary in the place of what goes. Apart from the stage: it loads all that summaries are made of."""
+"""The folds of a summary. Apart from the stage, because it imports all of `summary`, which not every session needs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -20,23 +20,21 @@ from foveal.values.shown import Atom, Item
 BECAUSE = "the oldest that may go, to reach the target; the summary holds their state"
 
 _SEAM_TOKENS = 16
-"""What a gap takes beyond its text, and a little more: a fold must make the view smaller."""
+"""Tokens of a gap beyond its text, rounded up: a fold must make the view smaller."""
 
 
-def folds(scene: Scene, going: list[Atom], allowance: int, selection: LineSelection) -> tuple[RangeFold, ...]:
-    """The summary for the largest run, one line for each other."""
+def fold_into_summary(scene: Scene, going: list[Atom], allowance: int, selection: LineSelection) -> tuple[RangeFold, ...]:
+    """Return the folds that cover these atoms: the summary for their largest run, one line for each other."""
     runs = list(neighbours(scene, going))
     largest = max(runs, key=_tokens)
-    # Never more than half of what goes, or than the summary before it: one that saves nothing moves the prefix for nothing.
+    # At most half of the covered tokens, or the size of the summary before: one that saves nothing moves the prefix for nothing.
     most = max(sum(map(_tokens, runs)) // 2, *(_written(atom) for atom in going))
     allowance = min(allowance, most, _tokens(largest) - _SEAM_TOKENS)
     items = [*scene.summarised, *(item for atom in going for item in atom.items)]
     summary = extend(_before(scene), _steps(scene, items), _covered(scene, going))
     summary = msgspec.structs.replace(summary, nonce=session_nonce(scene.view.facts.first))
     beside = _shown(scene, going)
-    text = compose(
-        summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, selection=selection
-    )
+    text = compose(summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, selection=selection)
     ends = largest[0].first, largest[-1].last
     fold = RangeFold(*ends, "summary", text, scene.count(text), SUMMARISED, BECAUSE, summary.prose, summary.author)
     if not scene.view.transcript.shrinks(fold):
@@ -51,7 +49,7 @@ def _tokens(run: list[Atom]) -> int:
 
 
 def _written(atom: Atom) -> int:
-    """What the summary takes that this atom shows."""
+    """Return the tokens of the summary that this atom shows; 0 if it shows none."""
     return atom.size.tokens if atom.gap and atom.gap.level == "summary" else 0
 
 
@@ -68,7 +66,7 @@ def _covered(scene: Scene, going: list[Atom]) -> SummaryCoverage:
 
 
 def _before(scene: Scene) -> Summary:
-    """The summary so far. Where its state is not at hand, it is made again, fold by fold as it was made the first time."""
+    """Return the summary so far. Messages that its state lacks are read again, fold by fold as the first time."""
     summary = decode_summary(scene.summary.state)
     for seqs in scene.summary.unread:
         summary = extend(summary, _read(scene, seqs), summary.covered)
@@ -84,13 +82,13 @@ def _read(scene: Scene, seqs: Sequence[int]) -> list[LedgerStep]:
 
 
 def _shown(scene: Scene, going: list[Atom]) -> Iterator[str]:
-    """What the prompt shows beside the summary: saying it twice would be a waste."""
+    """Yield the texts that the prompt shows beside the summary, which need not repeat them."""
     gone = {id(atom) for atom in going}
     return _texts(atom for atom in scene.view.atoms if id(atom) not in gone)
 
 
 def shown_beside(view: View, fold: Fold) -> Iterator[str]:
-    """What the prompt will show beside the summary of this fold, which is not applied yet."""
+    """Yield the texts that the prompt will show beside the summary of this fold, which is not applied yet."""
     folded = view.copy()
     folded.transcript.apply(fold.items)
     return _texts(folded.atoms)

@@ -1,13 +1,13 @@
-"""Results that a later one has made stale point to it: the first to go, because nothing is lost with them.
+"""The stage `Superseded`: makes stale results point to the newer one. Folded first, because nothing is lost with them.
 
-    read a.py 1-200        its lines stand in the reads below: stale
+    read a.py 1-200        its lines are in the reads below: stale
     read a.py 1-150        outdated by the edit: stale, but its lines are shown nowhere else
     read a.py 151-400      the same
     edit a.py              its text is in the read below: stale, if `written` is on
     read a.py 1-400        the newest: kept
 
-What covers must be shown in full itself, and must have succeeded; an error never replaces anything. Staleness is no matter of
-age, so there is no `keep`. What is shown elsewhere, line by line, goes before what is only out of date.
+A newer result must be shown in full itself, and must have succeeded; an error never replaces anything. Staleness is not a
+question of age, so there is no `keep`. Results that are shown elsewhere, line by line, are folded before outdated ones.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import msgspec
 
 from foveal.fit.scene import Scene
-from foveal.fit.stages.call_pairs import CallPair, steps
+from foveal.fit.stages.call_pairs import CallPair, call_pairs
 from foveal.fit.stages.clear import LEAST_TOKENS
 from foveal.text.calls.access import Access
 from foveal.text.calls.coverage import END, LineSpan, asked_lines, covers, lines_needed, lines_shown, succeeded
@@ -27,16 +27,16 @@ from foveal.text.stand_in import part_text
 from foveal.values.entry import PartFold
 
 POLLING = frozenset(("write_stdin", "wait", "BashOutput", "TaskOutput", "wait_agent", "read_output", "get_output"))
-"""Called again with the same arguments, these give what came since: the earlier result is no older version of it."""
+"""Called again with the same arguments, these return only news: the earlier result is not an older version of the later one."""
 
 
 class Superseded(msgspec.Struct, frozen=True, tag="superseded", tag_field="fold", forbid_unknown_fields=True):
-    """Stale results become references to what is newer; stale edits keep the beginning and the end of what they wrote.
+    """Turns stale results into references to newer ones; stale edits keep the beginning and the end of their text.
 
-    With `edited`, what is out of date counts as stale too, although nothing newer shows it: what was read of a file before it
-    was edited, what a command said before it was run again. With
-    `written`, so does what a call wrote to a file that was read whole or written again since. That is off: on replayed
-    sessions it saved nothing that could be measured, and in a few it hid what the next actions used.
+    With `edited`, outdated results count as stale too, although nothing newer shows their lines: reads of a file before it was
+    edited, output of a command before it was run again. With `written`, so does the text that a call wrote to a file which was
+    read whole or written again since. That is off: on replayed sessions it saved nothing that could be measured, and in a few
+    it hid text that the next actions used.
     """
 
     edited: bool = True
@@ -45,17 +45,15 @@ class Superseded(msgspec.Struct, frozen=True, tag="superseded", tag_field="fold"
 
     @property
     def finds_stale(self) -> bool:
-        """Whether nothing is lost with what it folds: what was read before an edit is not what was read after it."""
+        """Whether its folds lose nothing. With `edited` they do: text read before an edit differs from text read after it."""
         return not self.edited
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
-        all_steps = list(steps(scene))
+        pairs = list(call_pairs(scene))
         later = _Later(scene, with_written=self.written)
         shown_elsewhere: list[PartFold] = []
         outdated: list[PartFold] = []
-        for step, files in reversed(
-            list(zip(all_steps, locate_accesses([step.call for step in all_steps]), strict=True))
-        ):
+        for step, files in reversed(list(zip(pairs, locate_accesses([step.call for step in pairs]), strict=True))):
             for fold, is_shown in later.stale(step, files):
                 (shown_elsewhere if is_shown else outdated).append(fold)
             later.take(step, files)
@@ -65,16 +63,16 @@ class Superseded(msgspec.Struct, frozen=True, tag="superseded", tag_field="fold"
 
 
 class _Later:
-    """What is known of the calls after the one that is looked at; fed backwards."""
+    """The calls after the current one, collected backwards."""
 
     def __init__(self, scene: Scene, *, with_written: bool) -> None:
         self._scene, self._with_written = scene, with_written
         self._same: dict[tuple[str, str], str] = {}
         self._reads: dict[str, list[tuple[LineSpan, str]]] = defaultdict(list)
-        """What is shown of each file, newest first."""
+        """Line spans of each file that results show, newest first."""
         self._texts: list[str] = []
         self._lines: set[str] = set()
-        """What the results show; taken from the texts when it is first asked for."""
+        """Lines of the results, taken from `_texts` on first use."""
         self._changed: dict[str, str] = {}
         self._written: dict[str, str] = {}
 
@@ -97,7 +95,7 @@ class _Later:
                     self._written.setdefault(access.path, call_ref)
 
     def stale(self, step: CallPair, files: tuple[Access, ...]) -> Iterator[tuple[PartFold, bool]]:
-        """The folds of a step, each with whether what it hides is shown elsewhere."""
+        """Yield the folds of a step, each with whether its hidden text is shown elsewhere."""
         if self._scene.is_mandatory(step.atom):
             return
         if self._with_written and (newer := self._newer_text(step, files)):
@@ -127,14 +125,14 @@ class _Later:
         return None
 
     def _shows(self, step: CallPair) -> bool:
-        """Whether every line of a result stands in later ones: a command that is run again may say something else, and a file
-        that is read again may have been changed."""
+        """Return whether later results have every line of this one: a command that is run again may print something else, and
+        a file that is read again may have been changed."""
         while self._texts:
             self._lines.update(map(str.strip, self._texts.pop().splitlines()))
         return self._lines.issuperset(map(str.strip, part_text(step.result).splitlines()))
 
     def _shown_by(self, files: tuple[Access, ...], needed: list[LineSpan]) -> str | None:
-        """The newest of the reads that together show all of this; None if they do not."""
+        """Return the newest of the reads that together show all of these lines; None if they do not."""
         for access, span in zip(files, needed, strict=True):
             if not covers((shown for shown, _ in self._reads[access.path]), span):
                 return None
@@ -142,7 +140,7 @@ class _Later:
         return next(ref for (start, end), ref in self._reads[files[-1].path] if start <= last and first <= end)
 
     def _newer_text(self, step: CallPair, files: tuple[Access, ...]) -> str | None:
-        """What shows, or replaces, everything that the call wrote."""
+        """Return the reference of the call that shows or replaces everything that this call wrote; None if there is none."""
         if not files or is_shell(step.call) or any(access.kind not in ("write", "edit") for access in files):
             return None
         newer = [self._written.get(access.path) or self._shown_by((access,), [(1, END)]) for access in files]

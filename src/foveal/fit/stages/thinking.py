@@ -1,7 +1,7 @@
-"""Thinking of finished tool loops goes before anything else has to.
+"""The stage `ThinkingWindow`: removes thinking of finished tool loops before other content.
 
-A loop goes from one request of the user to the next. Providers check the thinking of the running loop against what they
-signed, so it is never touched, and that of a finished loop goes whole or not at all.
+A loop goes from one request of the user to the next. Providers check the thinking of the running loop against their
+signatures, so it is never touched; thinking of a finished loop is removed whole or not at all.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from foveal.values.shown import Item
 
 
 class ThinkingWindow(msgspec.Struct, frozen=True, tag="thinking", tag_field="fold", forbid_unknown_fields=True):
-    """Thinking stays in the newest `keep_loops` loops, the running one counted; or, if `keep` is given, in the newest loops
+    """Keeps thinking in the newest `keep_loops` loops, the running one counted; or, if `keep` is given, in the newest loops
     until they hold that many parts of it.
 
-    It says what goes first. When folds of this or another stage move the prefix, `fit` removes the rest of the finished
-    loops' thinking as well, from before `thinking_from`: signatures may be bound to what stood before them.
+    The stage decides which thinking is folded first. When folds of this or another stage move the prefix, `fit` removes the
+    rest of the finished loops' thinking before `thinking_from` as well: signatures may be bound to the content before them.
     """
 
     keep_loops: int = 1
@@ -35,9 +35,9 @@ class ThinkingWindow(msgspec.Struct, frozen=True, tag="thinking", tag_field="fol
             raise BadPolicy("thinking: keep counts parts and keep_loops counts loops; set one of them")
 
     def thinking_from(self, scene: Scene) -> int:
-        """Where thinking stays when the prefix moves: with no wider window than the default, from the running loop on.
+        """Return the place from which thinking stays when the prefix moves: by default, the start of the running loop.
 
-        A wider one is the word of somebody who knows that the model's signatures are not bound to what stands before them.
+        A wider window states that the model's signatures are not bound to the content before them.
         """
         running = loop_start(scene.view.atoms)
         if self.keep_loops == 1 and not self.keep:
@@ -54,7 +54,7 @@ class ThinkingWindow(msgspec.Struct, frozen=True, tag="thinking", tag_field="fol
                 yield scene.fold((item.id, index), "", level="cleared", policy="thinking", because=because)
 
     def _kept(self, loops: list[list[tuple[Item, int]]]) -> int:
-        """How many of the newest loops stay as they are."""
+        """Return the number of newest loops that keep their thinking."""
         if self.keep is None:
             return min(self.keep_loops, len(loops))
         kept, parts = 1, len(loops[-1])
@@ -65,7 +65,7 @@ class ThinkingWindow(msgspec.Struct, frozen=True, tag="thinking", tag_field="fol
 
 
 def _loops(scene: Scene) -> list[list[tuple[Item, int]]]:
-    """Where thinking is shown in each loop, oldest first; the last one is running."""
+    """Return the places of thinking in each loop, oldest first; the last loop is running."""
     loops: list[list[tuple[Item, int]]] = [[]]
     for atom in scene.view.atoms:
         if any(item.role == "user" and not item.is_silent for item in atom.items):
