@@ -19,6 +19,7 @@ from foveal.recall.search.passages import Passage, passages
 from foveal.recall.search.words import indexed
 from foveal.stores import rows as log
 from foveal.stores.database import Database
+from foveal.stores.format import INDEX_APPLICATION_ID, INDEX_VERSION
 from foveal.stores.port import Row, SearchIndex, Store
 from foveal.stores.sqlite.errors import translated
 from foveal.stores.sqlite.index import UNREADABLE
@@ -28,9 +29,6 @@ from foveal.values.errors import NotFound, StoreCorrupt, StoreFailed
 
 T = TypeVar("T")
 
-APPLICATION_ID = 0x464F5658  # "FOVX"
-VERSION = 1
-"""Of the tables and of how words are made: an index of another version is made anew."""
 BATCH_CHARACTERS = 8 << 20
 """Indexed in one transaction, about a second's work: what was done is kept, and other processes get their turn."""
 ATTEMPTS = 3
@@ -122,17 +120,17 @@ def known_entries(store: Store, session: str) -> int:
 def make(db: Database) -> None:
     """Make the tables if the file is new; `Stale` if it is anything but an index of this version."""
     found = db.pragma("application_id"), db.pragma("user_version")
-    if found == (APPLICATION_ID, VERSION):
+    if found == (INDEX_APPLICATION_ID, INDEX_VERSION):
         return
     with transaction(db):
-        if (db.pragma("application_id"), db.pragma("user_version")) == (APPLICATION_ID, VERSION):
+        if (db.pragma("application_id"), db.pragma("user_version")) == (INDEX_APPLICATION_ID, INDEX_VERSION):
             return  # another process was faster
         if db.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]:
             raise Stale(f"it is of version {found}")
         for statement in _TABLES:
             db.execute(statement)
-        db.pragma("application_id", APPLICATION_ID)
-        db.pragma("user_version", VERSION)
+        db.pragma("application_id", INDEX_APPLICATION_ID)
+        db.pragma("user_version", INDEX_VERSION)
 
 
 def catch_up(db: Database, store: Store, session: str) -> None:

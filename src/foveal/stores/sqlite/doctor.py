@@ -17,12 +17,13 @@ import apsw
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
 from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.database import Database, Raw
+from foveal.stores.format import APPLICATION_ID
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import connect_memory
 from foveal.stores.sqlite.errors import translated
 from foveal.stores.sqlite.row_checks import BROKEN, RowCheck, SessionCheck, judge, suspects
-from foveal.stores.sqlite.schema import APPLICATION_ID, TABLES, check_version, identity, settled
+from foveal.stores.sqlite.schema import TABLES, check_version, identity, settled
 from foveal.stores.sqlite.tables import EntryTable
 from foveal.values.codec import decode, encode
 from foveal.values.entry import Body, Message, Note, Stored, ToolResult

@@ -15,12 +15,11 @@ import apsw
 from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.database import Database
 from foveal.stores.disk import sync_folder
+from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
 from foveal.stores.sqlite.connection import CREATE, connect
 from foveal.stores.sqlite.errors import translated
 from foveal.values.errors import SchemaTooNew, StoreBusy, StoreCorrupt, StoreError, StoreFailed
 
-APPLICATION_ID = 0x464F5645  # "FOVE"
-SCHEMA_VERSION = 1
 SEQ_BITS = 32
 OLDEST_SQLITE = (3, 51, 3)
 
