@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from foveal import recall
 from foveal.context.port import NOTHING, ROOMS, Alone, Company, Host, Injection, with_fences
 from foveal.context.tool_retention import split_retention
 from foveal.dialects.renderer import Renderer
@@ -264,9 +265,7 @@ class Session:
 
     def recall(self, ref: str) -> str:
         """The original behind a reference, whole."""
-        from foveal.recall import read  # noqa: PLC0415 - loaded by the first call
-
-        return read(self._store, self.name, ref)
+        return recall.read(self._store, self.name, ref)
 
     def rewind(self, entry_id: str, reason: str = "") -> Entry:
         """Go on from an earlier entry. What came after it stays in the log, as a branch of its own."""
