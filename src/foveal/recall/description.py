@@ -1,6 +1,6 @@
-"""What stands behind a reference, in a few words: which tool's result, whose words, which file."""
+"""The description of a reference in a few words: the tool of a result, the role of a text, the name of a file."""
 
-from foveal.recall.originals import located, range_blocks
+from foveal.recall.originals import locate, range_blocks
 from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.text import guard as frame
@@ -19,16 +19,16 @@ from foveal.values.entry import (
 )
 
 _BEGINNING = 120
-"""Characters of a text or of a call's arguments: enough to recognise it by."""
+"""Characters shown of a text or of a call's arguments: enough to recognise it."""
 _LOOKED_BACK = 64
-"""Entries in which the call of a result is looked for: it stands right before it, or a few results away."""
+"""Entries in which the call of a result is looked for: it is right before the result, or a few results away."""
 
 
 def describe(store: Store, session: str, ref: str) -> str:
-    """What a reference of this session names; `NotFound` if it names nothing."""
+    """Return a description of the original that a reference of this session names; `NotFound` if it names nothing."""
     if range_blocks(store, session, ref) is not None:
         return "a part of the conversation"
-    part, row, role = located(store, session, ref)
+    part, row, role = locate(store, session, ref)
     match part:
         case ToolResult(call_id):
             call = _call(store, session, call_id, row.seq)
@@ -52,12 +52,12 @@ def _called(call: ToolCall) -> str:
 
 
 def _beginning(text: str) -> str:
-    """The first line that says something, without the brackets of a line of ours."""
+    """Return the first line that is not blank, without the brackets that Foveal writes around its own lines."""
     return frame.safe_name(text.strip().partition("\n")[0].strip("[]"), _BEGINNING)
 
 
 def _call(store: Store, session: str, call_id: str, seq: int) -> ToolCall | None:
-    """The call that a result at this place answers."""
+    """Return the call that a result at this place answers."""
     found: ToolCall | None = None
     for row in store.rows(session, after=max(0, seq - _LOOKED_BACK), upto=seq):
         body = log.to_entry(row, session).body

@@ -1,9 +1,9 @@
-"""Fetching a window of an original: some lines, some characters, or the lines that match a pattern.
+"""Excerpts of an original: some lines, some characters, or the lines that match a pattern.
 
 The whole original is read the first time, and nothing of it is kept: an artifact is known to be sound only at its end, and the
-total is part of the answer. Of a large artifact, later fetches read what they give and no more. Whatever is asked for, no more
-than `most` characters are given, and `next` is the fetch that goes on where this one ended; following it to its end gives the
-original again, to the last character.
+total is part of the answer. Of a large artifact, later fetches read only the blocks of their excerpt. No fetch returns more
+than `most` characters, and `next` is the fetch that goes on where this one ended; following it to its end gives the original
+again, to the last character.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from foveal.stores.port import Store
 from foveal.values.errors import BadInput
 
 MOST_CHARACTERS = 20_000
-"""What one fetch gives: about five thousand tokens, a tenth of a small model's window."""
+"""Characters of one fetch: about five thousand tokens, a tenth of a small model's window."""
 MOST_CONTEXT = 1_000
-"""Lines around a match that are held while the text streams by."""
+"""Most lines around a match: they are held while the text streams by."""
 
 
 class Fetch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is asked for. A line ends with "\\n" and nothing else; `offset` is how many lines (or characters) come before.
+    """The request for an excerpt. A line ends with "\\n" and nothing else; `offset` counts the lines (or characters) before it.
 
     With a pattern, the lines after `offset` that match are given with `context` lines around each, `limit` lines in all.
     """
@@ -39,6 +39,8 @@ class Fetch(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Fetched(msgspec.Struct, frozen=True):
+    """An excerpt, its place in the original, and the request for the next one."""
+
     text: str
     """Verbatim; for a pattern, numbered lines as `grep -n` shows them."""
     unit: str
@@ -48,18 +50,18 @@ class Fetched(msgspec.Struct, frozen=True):
     last: int
     """The numbers of the first and last line or character given, counted from 1; the last is one less if there is none."""
     next: Fetch | None
-    """What gives the text after this. It counts in characters if this one ended within a line."""
+    """The request for the text after this. It counts in characters if this excerpt ended within a line."""
     matches: int | None = None
     """Lines of the whole original that match the pattern, if one was asked for."""
 
     @property
     def more(self) -> bool:
-        """Whether something follows."""
+        """Whether the original goes on after this excerpt."""
         return self.next is not None
 
 
 def fetch(store: Store, session: str, wanted: Fetch, *, most: int = MOST_CHARACTERS) -> Fetched:
-    """The window of the original. `NotFound` for any reference that is not one of this session."""
+    """Return the excerpt that is asked for. `NotFound` for any reference that is not one of this session."""
     _check(wanted, most)
     if wanted.pattern is not None:
         return _matching(wanted, wanted.pattern, blocks(store, session, wanted.ref), most)

@@ -1,7 +1,7 @@
-"""The lines of a text that match a pattern, with what stands around them, while the text streams by.
+"""The lines of a text that match a pattern, with the lines around them, found while the text streams by.
 
 Shown as `grep -n` does: `12:a match`, `13-a line beside it`, and `--` where lines are left out. A line of any length is
-looked through to its end, but of a long one only the surroundings of its match are shown, with the offset (in characters) at
+looked through to its end, but of a long one only the text around its match is shown, with the offset (in characters) at
 which they can be fetched.
 """
 
@@ -15,9 +15,9 @@ from foveal.recall.spooled_text import SpooledText
 from foveal.recall.windows import character_window, line_count
 
 LINE_CHARACTERS = 2_000
-"""Shown of one line: five hundred tokens, of which ten still fit into one fetch."""
+"""Characters shown of one line: five hundred tokens, of which ten still fit into one fetch."""
 PIECE_CHARACTERS = 1 << 16
-"""A line longer than this is looked through piece by piece."""
+"""A line longer than this is collected piece by piece and looked through at its end."""
 
 
 class Matches(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ def matching_lines(blocks: Iterable[str], pattern: str, wanted: MatchQuery) -> M
 
 
 def _line_runs(blocks: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Runs of whole lines; a very long line comes in pieces, and all but its last are not whole."""
+    """Yield runs of whole lines; a very long line comes in pieces, and all but its last are not whole."""
     rest = ""
     for block in blocks:
         data = rest + block if rest else block
@@ -130,7 +130,7 @@ class _Scan:
         self._page.add(self._line, ":" if is_match else "-", line)
 
     def _skip(self, text: str) -> None:
-        """Whole lines without a match: only the last of them may have to be shown, beside a later one."""
+        """Pass over whole lines without a match: only the last of them may be shown, as the context of a later one."""
         count, context = line_count(text), self._wanted.context
         tail = text.removesuffix("\n").rsplit("\n", context)[-context:] if context else []
         self._line += count - len(tail)
@@ -172,7 +172,7 @@ class _LongLine:
 
 
 class _Page:
-    """What is shown, until it is full."""
+    """The lines to be shown, until there is no room for more."""
 
     def __init__(self, wanted: MatchQuery) -> None:
         self.first = self.last = 0
@@ -201,7 +201,7 @@ class _Page:
 
 
 def cropped(line: str, at: int, start: int) -> str:
-    """A long line around this place in it; the line begins at `start` in the text."""
+    """Return the piece of a long line around `at`; the line begins at `start` in the text."""
     if len(line) <= LINE_CHARACTERS:
         return line
     first = _window_start(at, len(line))

@@ -1,9 +1,9 @@
-"""Where the blocks of a large artifact begin, in lines and in characters: a window is read without what stands before it.
+"""The offsets of the blocks of a large artifact, in lines and in characters: with them a window is read alone.
 
-    first fetch    the whole artifact, its hash proven at its end; the offsets of its blocks are kept beside it
-    later ones     the blocks that the window lies in, each proven by a check of its own
+    first fetch    reads the whole artifact, proves its hash at the end, and keeps the offsets of its blocks beside it
+    later ones     read the blocks that the window lies in, each proven by a check of its own
 
-Offsets are a shortcut: whoever finds them absent, damaged or wrong reads the whole artifact, which also says what is wrong.
+Offsets are a shortcut: if they are absent, damaged or wrong, the whole artifact is read, which also raises the right error.
 """
 
 from bisect import bisect_left, bisect_right
@@ -24,19 +24,21 @@ CHECK_BYTES = 16
 
 
 class _Changed(Exception):
-    """A block is not what it was when the offsets were made."""
+    """A block has changed since the offsets were made."""
 
 
 class Offsets(msgspec.Struct, frozen=True):
+    """The offsets and checks of the blocks of one artifact."""
+
     sha256: str
     characters: tuple[int, ...]
-    """Before each block, and in all."""
+    """Characters before each block, and in all."""
     breaks: tuple[int, ...]
     """Line breaks before each block, and in all."""
     is_open: bool
     """Whether the last line has no break."""
     carried: bytes
-    """For each block, how many bytes of the one before its text begins with."""
+    """For each block, how many bytes of the block before belong to its first character."""
     checks: tuple[bytes, ...]
 
     @property
@@ -45,7 +47,7 @@ class Offsets(msgspec.Struct, frozen=True):
 
 
 def line_range(store: Store, part: Part, offset: int, *, limit: int, most: int) -> TextWindow | None:
-    """The window of lines, as `line_window` gives it of the whole text; None if that has to be read."""
+    """Return the window of lines, as `line_window` gives it of the whole text; None if that has to be read."""
 
     def window(offsets: Offsets, texts: Callable[[int, int], Iterator[str]]) -> TextWindow:
         breaks, characters = offsets.breaks, offsets.characters
@@ -63,7 +65,7 @@ def line_range(store: Store, part: Part, offset: int, *, limit: int, most: int) 
 
 
 def character_range(store: Store, part: Part, offset: int, *, limit: int) -> TextWindow | None:
-    """The window of characters, as `character_window` gives it of the whole text; None if that has to be read."""
+    """Return the window of characters, as `character_window` gives it of the whole text; None if that has to be read."""
 
     def window(offsets: Offsets, texts: Callable[[int, int], Iterator[str]]) -> TextWindow:
         characters = offsets.characters
@@ -75,8 +77,8 @@ def character_range(store: Store, part: Part, offset: int, *, limit: int) -> Tex
     return _ranged(store, part, window)
 
 
-def noting(store: Store, item: Stored, chunks: Iterable[bytes]) -> Iterator[str]:
-    """The text of an artifact that is being read whole; its offsets are kept once its hash is proven."""
+def artifact_texts(store: Store, item: Stored, chunks: Iterable[bytes]) -> Iterator[str]:
+    """Yield the text of an artifact that is being read whole; its offsets are kept once its hash is proven."""
     artifacts = store.artifacts
     if item.size_bytes < LEAST_BYTES or _known(artifacts, item):
         yield from (block.text for block in blocks_of(chunks))
@@ -105,11 +107,11 @@ def _ranged(
         offsets = _known(artifacts, item)
         return offsets and window(offsets, lambda first, end: _texts(artifacts, offsets, first, end))
     except (_Changed, StoreError, BadInput):
-        return None  # whoever reads the whole says what is wrong
+        return None  # reading the whole artifact raises the right error
 
 
 def _sole(part: Part) -> Stored | None:
-    """The artifact, if it is all that the part holds."""
+    """Return the artifact, if it is the whole content of the part."""
     content = part.content if isinstance(part, ToolResult) else (part,)
     return content[0] if len(content) == 1 and isinstance(content[0], Stored) else None
 

@@ -1,4 +1,4 @@
-"""The original behind a reference, as blocks of text: however large it is, one block of it is in memory.
+"""The originals behind references, as blocks of text: however large one is, one block of it is in memory.
 
 A reference names a part of an entry (`ID`, `ID.PART`) or a range of entries (`FIRST..LAST`), and it means something only in
 its own session: what is absent, malformed, ambiguous or another session's is `NotFound` with the same words.
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from foveal.recall.offsets import noting
+from foveal.recall.offsets import artifact_texts
 from foveal.stores import rows as log
 from foveal.stores.port import Row, Store
 from foveal.text.shorten.reference import as_text
@@ -31,14 +31,14 @@ from foveal.values.errors import NotFound, StoreCorrupt
 from foveal.values.shown import entry_ref
 
 GIVEN = "given:"
-"""Before a reference: the id of the entry by which a child has what its parent gave it under that reference."""
+"""Prefix of the id of an entry that a child session was given by its parent; the reference follows it."""
 
 MOST_REF_CHARACTERS = 1_100
-"""An id has at most 512 bytes, and a range has two of them."""
+"""Longest reference: an id has at most 512 bytes, and a range has two of them."""
 
 
 class Located(NamedTuple):
-    """One part of an entry, and where it was found."""
+    """One part of an entry, with the row and the role of the entry."""
 
     part: Part
     row: Row
@@ -46,12 +46,12 @@ class Located(NamedTuple):
 
 
 def read(store: Store, session: str, ref: str) -> str:
-    """The original behind a reference, whole."""
+    """Return the whole original behind a reference."""
     return "".join(blocks(store, session, ref))
 
 
 def blocks(store: Store, session: str, ref: str) -> Iterator[str]:
-    """The original behind a reference, piece by piece. `NotFound` comes from this call, not from the first piece."""
+    """Return the original behind a reference, block by block. `NotFound` comes from this call, not from the first block."""
     found = range_blocks(store, session, ref)
     if found is None:
         part, place = part_of(store, session, ref)
@@ -60,13 +60,13 @@ def blocks(store: Store, session: str, ref: str) -> Iterator[str]:
 
 
 def part_of(store: Store, session: str, ref: str) -> tuple[Part, str]:
-    """The part that a reference names, and where it stands."""
-    found = located(store, session, ref)
+    """Return the part that a reference names, and its place for error messages."""
+    found = locate(store, session, ref)
     return found.part, place_of(session, found.row)
 
 
-def located(store: Store, session: str, ref: str) -> "Located":
-    """The part that a reference names, with the row that holds it and who said it."""
+def locate(store: Store, session: str, ref: str) -> "Located":
+    """Return the part that a reference names, with the row and the role of its entry."""
     for entry, index in _part_places(ref):
         row = _find(store, session, entry)
         body = log.to_entry(row, session).body if row else None
@@ -80,7 +80,7 @@ def located(store: Store, session: str, ref: str) -> "Located":
 
 
 def given_id(ref: str) -> str:
-    """The id under which a reference is given. It is the same for all ways in which the engine writes one, and for no other."""
+    """Return the id of the entry that hands over a reference: the same for all spellings of one reference, and for no other."""
     first, range_, last = ref.partition("..")
     if range_:
         return f"{GIVEN}{entry_ref(first)}..{entry_ref(last)}"
@@ -91,7 +91,7 @@ def given_id(ref: str) -> str:
 
 
 def part_blocks(store: Store, part: Part, place: str) -> Iterator[str]:
-    """The text of one part; `place` is where it stands, for the error if its artifact is gone."""
+    """Yield the text of one part; `place` names it in the error if its artifact is gone."""
     match part:
         case Text(text) | Thinking(text):
             yield text
@@ -122,11 +122,11 @@ def _content_blocks(store: Store, item: Content, place: str) -> Iterator[str]:
         chunks = store.artifacts.read(item.sha256)
     except NotFound:
         raise StoreCorrupt(place, f"the artifact {item.sha256} that it names is gone") from None
-    yield from noting(store, item, chunks)
+    yield from artifact_texts(store, item, chunks)
 
 
 def range_blocks(store: Store, session: str, ref: str) -> Iterator[str] | None:
-    """The transcript of the entries from one to another; None if the reference names no such range."""
+    """Return the transcript of the entries from one to another; None if the reference names no such range."""
     for first_ref, last_ref in _range_ends(ref):
         first, last = _find(store, session, first_ref), _find(store, session, last_ref)
         if first and last and first.seq <= last.seq:
@@ -135,7 +135,7 @@ def range_blocks(store: Store, session: str, ref: str) -> Iterator[str] | None:
 
 
 def _range_ends(ref: str) -> Iterator[tuple[str, str]]:
-    """The pairs of ids that `first..last` may mean; an id of a caller's own making may hold dots itself."""
+    """Yield the pairs of ids that `first..last` may mean; an id of a caller's own making may hold dots itself."""
     at = ref.find("..")
     while at >= 0 and len(ref) <= MOST_REF_CHARACTERS:
         yield ref[:at], ref[at + 2 :]
@@ -143,7 +143,7 @@ def _range_ends(ref: str) -> Iterator[tuple[str, str]]:
 
 
 def _part_places(ref: str) -> Iterator[tuple[str, int]]:
-    """The entry and part that `entry.part` may mean; the first part, if none is named."""
+    """Yield the pairs of entry and part that `entry.part` may mean; the first part, if none is named."""
     entry, dot, part = ref.rpartition(".")
     if dot and _is_number(part):
         yield entry, int(part)
@@ -155,7 +155,7 @@ def _is_number(part: str) -> bool:
 
 
 def _branch(store: Store, session: str, first: Row, last: Row) -> Iterator[Row]:
-    """Of the rows from first to last, the last one with its ancestors: others may belong to a branch that was left."""
+    """Return the last row and its ancestors, down to the first: rows between them may belong to a branch that was left."""
 
     def rows() -> Iterator[Row]:
         return store.rows(session, after=first.seq - 1, upto=last.seq)

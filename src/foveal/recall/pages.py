@@ -1,4 +1,4 @@
-"""A result as an application shows it to people: whole pages, or a first glance. The model's rendering is another matter."""
+"""Pages and previews of a result, as an application shows it to people."""
 
 import msgspec
 
@@ -11,6 +11,8 @@ PREVIEW_CHARACTERS = 1_000
 
 
 class Page(msgspec.Struct, frozen=True):
+    """One page of a result, counted from 1."""
+
     text: str
     number: int
     pages: int
@@ -19,7 +21,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def page(store: Store, session: str, ref: str, *, number: int = 1, lines: int = PAGE_LINES) -> Page:
-    """One page of the original behind a reference, counted from 1."""
+    """Return one page of the original behind a reference, counted from 1."""
     if number < 1:
         raise BadInput(f"there is no page {number}; pages count from 1")
     found = fetch(store, session, Fetch(ref, offset=(number - 1) * lines, limit=lines))
@@ -27,5 +29,5 @@ def page(store: Store, session: str, ref: str, *, number: int = 1, lines: int = 
 
 
 def preview(store: Store, session: str, ref: str, *, characters: int = PREVIEW_CHARACTERS) -> str:
-    """The first characters of the original behind a reference."""
+    """Return the first characters of the original behind a reference."""
     return fetch(store, session, Fetch(ref, limit=characters, unit="characters")).text

@@ -40,7 +40,7 @@ class SpooledText:
 
     @contextmanager
     def buffer(self) -> Generator[bytes | mmap]:
-        """Give all bytes of the text, in UTF-8 with lone surrogates, as one buffer."""
+        """Open all bytes of the text, in UTF-8 with lone surrogates, as one buffer."""
         self._file.flush()
         if self._size <= IN_MEMORY_BYTES:
             self._file.seek(0)

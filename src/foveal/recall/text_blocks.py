@@ -1,6 +1,6 @@
-"""Bytes of an artifact as text, block by block; each block can be decoded without those before it.
+"""The blocks of an artifact as text; each block can be decoded without those before it.
 
-Text comes as it was kept, lone surrogates included; bytes that never were text come as U+FFFD. A block that holds such bytes has
+Text comes back unchanged, lone surrogates included; bytes that never were text come as U+FFFD. A block that holds such bytes has
 its lone surrogates replaced as well. Blocks begin at the same places however a store chunks its artifacts, so that the same
 bytes always give the same text.
 """
@@ -10,14 +10,16 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 BLOCK_BYTES = 1 << 18
-"""What is decoded at a time; file artifacts are read in pieces of this size as well."""
+"""Size of a block; file artifacts are read in pieces of this size as well."""
 
 
 class DecodedBlock(NamedTuple):
+    """One block: its bytes and their text."""
+
     data: bytes
-    """What the text is made of: it begins with the bytes of a character that the block before could not finish."""
+    """The bytes of the text: they begin with those of a character that the block before could not finish."""
     carried: int
-    """How many bytes those are."""
+    """How many bytes come from the block before."""
     text: str
 
 
@@ -38,13 +40,13 @@ def blocks_of(chunks: Iterable[bytes]) -> Iterator[DecodedBlock]:
 
 
 def whole_text(data: bytes, *, is_last: bool) -> str:
-    """The text of one block; if it is the last one, of every byte that is left."""
+    """Return the text of one block; if it is the last one, of every byte that is left."""
     text, rest = _text(data)
     return text + rest.decode("utf-8", "replace") if is_last else text
 
 
 def _text(data: bytes) -> tuple[str, bytes]:
-    """The characters that end in these bytes, and the bytes of one that does not."""
+    """Return the characters that end in these bytes, and the bytes of one that does not."""
     try:
         text, used = codecs.utf_8_decode(data, "surrogatepass", False)
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
 """The two tools that let the model look again: one fetches by reference, one searches everything the session ever saw.
 
-They are offered only while something is shown below full, and answered by `Session.serve`. What a call asks for is data: a bad
-reference, pattern or number is answered with a sentence that says so, and the session goes on. The log holds texts as they came,
-while the model sees and copies neutralised ones: what it asks for is restored before anything is looked up.
+They are offered only while something is shown below full, and answered by `Session.serve`. The arguments of a call are data: a
+bad reference, pattern or number is answered with a sentence about it, and the session goes on. The log holds texts as they came,
+while the model sees and copies neutralised ones: its arguments are restored before anything is looked up.
 """
 
 from typing import Any, Literal
@@ -22,10 +22,10 @@ SEARCH = SEARCH_TOOL
 NAMES = frozenset({RECALL, SEARCH})
 
 MOST_CHARACTERS = 12_000
-"""What one call returns at most, about 3 000 tokens: enough for a file, and the rest is one call further."""
+"""Most characters of one answer, about 3 000 tokens: enough for a file, and the rest is one call further."""
 
 _NAME_CHARS = 120
-"""Of references and tools' names in the lines that we write. What follows is guarded like any other result."""
+"""Characters of references and tools' names in Foveal's own lines. The text after them is guarded like any other result."""
 
 TOOLS: tuple[dict[str, Any], ...] = (
     {
@@ -75,7 +75,7 @@ class _Search(msgspec.Struct, frozen=True):
 
 
 def answer(store: Store, session: str, call: ToolCall) -> Message:
-    """The result of a call to one of the two tools."""
+    """Return the result of a call to one of the two tools."""
     try:
         text = _recall(store, session, call) if call.name == RECALL else _search(store, session, call)
     except (FovealError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""A window of a text that comes in blocks: the rest is counted and forgotten.
+"""Windows of a text that comes in blocks: the rest is counted and forgotten.
 
 A line ends with "\\n" and nothing else: carriage returns, form feeds and Unicode's own line ends are characters like others.
 Its break belongs to it, so that windows put side by side are the text again. A text that ends with a break has no further,
@@ -11,17 +11,19 @@ import msgspec
 
 
 class TextWindow(msgspec.Struct, frozen=True):
+    """A window, and the size of the whole text."""
+
     text: str
     count: int
     """Lines or characters in it; a line that was cut counts."""
     total: int
     """Lines or characters in the whole text."""
     cut_at: int | None = None
-    """Where to go on, in characters, if a single line was too long for the window."""
+    """The character to go on from, if a single line was too long for the window."""
 
 
 def character_window(blocks: Iterable[str], offset: int, limit: int) -> TextWindow:
-    """At most `limit` characters after the first `offset`."""
+    """Return at most `limit` characters after the first `offset`."""
     taken: list[str] = []
     seen = 0
     for block in blocks:
@@ -33,9 +35,9 @@ def character_window(blocks: Iterable[str], offset: int, limit: int) -> TextWind
 
 
 def line_window(blocks: Iterable[str], offset: int, limit: int, most: int) -> TextWindow:
-    """At most `limit` lines after the first `offset`, and of them as many as fit into `most` characters.
+    """Return at most `limit` lines after the first `offset`, and of them as many as fit into `most` characters.
 
-    The first of them is given in any case, though perhaps cut.
+    The first line is given in any case, though perhaps cut.
     """
     breaks = seen = start = 0
     last = "\n"
@@ -55,7 +57,7 @@ def line_window(blocks: Iterable[str], offset: int, limit: int, most: int) -> Te
 
 
 class _Taken:
-    """What a window of lines has taken so far: never much more than it may show."""
+    """The text taken so far for a window of lines: never much more than the window may show."""
 
     def __init__(self, limit: int, most: int) -> None:
         self.is_begun = False
@@ -75,7 +77,7 @@ class _Taken:
         self._texts.append(kept)
 
     def fitted(self) -> tuple[str, bool]:
-        """The whole lines that fit, or the beginning of the first one; and whether a line was cut."""
+        """Return the whole lines that fit, or the beginning of the first one; and whether a line was cut."""
         text = "".join(self._texts)
         if len(text) <= self._most:
             return text, False
@@ -84,7 +86,7 @@ class _Taken:
 
 
 def after_breaks(text: str, count: int) -> int:
-    """The place after that many line breaks; the text has them."""
+    """Return the place after that many line breaks; the text has them."""
     at = 0
     for _ in range(count):
         at = text.find("\n", at) + 1

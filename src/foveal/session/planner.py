@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from foveal import recall
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.tools import read_tools
 from foveal.fit.fit import Originals, fit, run_fit
@@ -186,9 +187,7 @@ class Planner:
         return neutralise(text) if self.model_setup.policy.guard else text
 
     def _recall(self, ref: str) -> str:
-        from foveal.recall import read  # noqa: PLC0415 - loaded by the first call
-
-        return read(self._store, self._session, ref)
+        return recall.read(self._store, self._session, ref)
 
     def _checkpoint(self, view: View) -> tuple[dict[str, Any], ...]:
         """Once offered it stays: another list of tools moves the whole prefix."""
@@ -237,14 +236,12 @@ def stale_fold(
 
 def fetched_often(store: Store, session: str, view: View) -> dict[str, str]:
     """The originals of covered parts that the model has fetched again and again, by their references."""
-    from foveal.recall import read  # noqa: PLC0415 - loaded by the first call
-
     often = _often(view)
     named = (short_ref(item.id, i) for atom in view.atoms for item in atom.items for i in range(len(item.shown)))
     found: dict[str, str] = {}
     for ref in sorted(often.difference(named) if often else ()):
         with suppress(NotFound):
-            found[ref] = read(store, session, ref)
+            found[ref] = recall.read(store, session, ref)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What is known of an artifact once its bytes have passed by: hash, size, lines, and how it begins and ends."""
+"""The card of an artifact, made while its bytes pass by: hash, size, lines, and its two ends."""
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
@@ -7,12 +7,12 @@ from foveal.stores.port import ArtifactCard
 from foveal.values.errors import BadInput
 
 EDGE_BYTES = 8192
-"""Kept of each end: about 2 000 tokens, enough to tell what a result is without reading it."""
+"""Size of each end that is kept: about 2 000 tokens, enough to recognise a result without reading it."""
 _LONGEST_CHARACTER = 4
 
 
 class CardBuilder:
-    """Counts bytes as they are added, holding only the two ends of them."""
+    """A card in the making: it counts and hashes bytes as they are added, and holds only their two ends."""
 
     def __init__(self) -> None:
         self._digest = sha256()
@@ -40,7 +40,7 @@ class CardBuilder:
 
 
 def check_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks, refused if they are something else: iterating over one bytes object would give numbers."""
+    """Yield the chunks; `BadInput` if one is not bytes: iterating over one bytes object would give numbers."""
     for chunk in chunks:
         if not isinstance(chunk, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadInput(
@@ -50,7 +50,7 @@ def check_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _whole_end(data: bytes) -> bytes:
-    """The data without a UTF-8 character that goes on beyond its end."""
+    """Return the data without a UTF-8 character that is cut off at its end."""
     for back in range(1, min(_LONGEST_CHARACTER, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 != 0x80:  # not a continuation: the character starts here
@@ -60,7 +60,7 @@ def _whole_end(data: bytes) -> bytes:
 
 
 def _whole_start(data: bytes) -> bytes:
-    """The data without the rest of a UTF-8 character that began before it."""
+    """Return the data without the rest of a UTF-8 character that began before it."""
     for skip in range(min(_LONGEST_CHARACTER, len(data))):
         if data[skip] & 0xC0 != 0x80:
             return data[skip:]

@@ -18,12 +18,12 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def seed(session: str) -> bytes:
-    """What the first row of a session is chained to."""
+    """Return the hash that the first row of a session is chained to."""
     return sha256(b"foveal log\0" + session.encode()).digest()
 
 
 def link(before: bytes, row: Row) -> bytes:
-    """The hash of a row that follows the row with the hash `before`."""
+    """Return the hash of a row that follows the row with the hash `before`."""
     digest = sha256(before)
     digest.update(_encode((row.seq, row.id, row.parent, row.time_ms, row.author, len(row.payload))))
     digest.update(row.payload)
@@ -31,10 +31,10 @@ def link(before: bytes, row: Row) -> bytes:
 
 
 def seal(*fields: str | bytes | int | None) -> bytes:
-    """The hash of a record that stands for itself."""
+    """Return the hash of a record that is in no chain."""
     return sha256(b"foveal record\0" + _encode(fields)).digest()
 
 
 def snapshot_seal(session: str, seq: int, after: bytes, payload: bytes) -> bytes:
-    """The hash of a snapshot taken after the row `seq`, whose own hash is `after`."""
+    """Return the hash of a snapshot taken after the row `seq`, whose own hash is `after`."""
     return seal(session, seq, after, sha256(payload).digest())

@@ -1,4 +1,4 @@
-"""What every file that is kept needs: names that survive a power cut, and knowing a full disk from a broken one."""
+"""Durable files: names that survive a power cut, and telling a full disk from a broken one."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""A write that failed for one of these wrote nothing that counts, and works again once there is space."""
+"""Error numbers of a full disk: a write that failed with one of them works again once there is space."""
 
 
 def sync_folder(folder: Path) -> None:

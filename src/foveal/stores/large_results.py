@@ -8,7 +8,7 @@ from foveal.stores.port import Store
 from foveal.values.entry import Content, Message, Part, Stored, Text, ToolResult
 
 ARTIFACT_BYTES = 256 * 1024
-"""Results above this live beside the log: no prompt shows so much of one result, and the log stays quick to read."""
+"""Size above which a result is kept beside the log: no prompt shows more of one result, and the log stays quick to read."""
 
 _CHUNK = 1 << 20
 

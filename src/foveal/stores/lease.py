@@ -1,8 +1,8 @@
-"""Who holds a session, and whether that process still lives.
+"""The lease of a session: the process that may write it, and whether that process still lives.
 
 A process is known by its host, the host's boot, its pid and the moment it started: a pid alone is given out again, and after
-a reboot all of them are. What cannot be known from here (another host) counts as alive; fencing keeps even a wrong answer
-harmless, because only the newest holder can append.
+a reboot all of them are. A process that cannot be seen from here (on another host) counts as alive; even a wrong answer
+is harmless, because only the newest writer can append.
 """
 
 import os
@@ -17,13 +17,15 @@ import msgspec
 
 
 class Lease(msgspec.Struct, frozen=True):
+    """The right of one process to write one session."""
+
     program: str
     host: str
     boot: str
-    """Empty where the system does not tell one boot from the next."""
+    """The id of the host's boot; empty where the system has none."""
     pid: int
     started: str
-    """When the process started, in the system's own unit; empty where it does not say."""
+    """The start of the process, in the system's own unit; empty where the system does not tell it."""
     token: str
     since_ms: int
 
@@ -32,7 +34,7 @@ class Lease(msgspec.Struct, frozen=True):
         return f"{self.program} (pid {self.pid}) on {self.host} since {since}"
 
     def lives(self) -> bool:
-        """False only if the process is known to be gone."""
+        """Return False only if the process is known to be gone."""
         if self.host != _host():
             return True
         if self.boot != _boot():
@@ -41,7 +43,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 def this_process(since_ms: int) -> Lease:
-    """This process, as the holder of one session."""
+    """Return a new lease of this process."""
     pid = os.getpid()
     program = Path(sys.argv[0]).name.encode("ascii", "replace").decode() if sys.argv else ""
     return Lease(program or "python", _host(), _boot(), pid, _started(pid) or "", secrets.token_hex(8), since_ms)
@@ -76,13 +78,13 @@ def _is_alive(pid: int, started: str) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # it exists and belongs to somebody else
+        pass  # the process exists and belongs to another user
     now = _started(pid)
     return now is None or now == started
 
 
 def _started(pid: int) -> str | None:
-    """When the process started; None if the system does not say, and "ended" for one that nobody has waited for yet."""
+    """Return the start of a process; None if the system does not tell it, "ended" for a process that waits to be reaped."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

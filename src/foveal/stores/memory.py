@@ -13,7 +13,7 @@ from foveal.values.errors import LeaseLost, NotFound, SessionHeld, StoreError
 
 
 class _Log:
-    """One session. Rows are only ever added at the end, so that a reader needs no lock to read up to a known length."""
+    """The log of one session. Rows are only added at the end, so a reader needs no lock to read up to a known length."""
 
     def __init__(self, session: str, now_ms: int) -> None:
         self.id = session

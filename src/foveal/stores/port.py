@@ -1,4 +1,4 @@
-"""The store port: the methods of a store, and what each of them promises.
+"""The store port: the methods of a store, and their promises.
 
 Any object with these methods is a store; `foveal.testing.store_contract` proves it. A store keeps logs and does not understand
 them: it is given entries as bytes and returns them unchanged. The promises:

@@ -1,4 +1,4 @@
-"""Building sessions for tests: moves as values, and a player that makes them on any store.
+"""Sessions for tests: moves as values, and a player that makes them on any store.
 
     player = Player(MemoryStore(), limit=4_000)
     player.play([user("hello"), Asks(), assistant("hi"), Pins(0), Rewinds(1), user("again"), Asks()])
@@ -44,12 +44,12 @@ READ_TOOL: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """The prompt is asked for."""
+    """The move of asking for the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class PinMove:
-    """The entry of this number (modulo how many there are) is pinned."""
+    """The move of pinning the entry of this number (modulo how many there are)."""
 
     at: int
 
@@ -61,14 +61,14 @@ class Unpins:
 
 @dataclass(frozen=True, slots=True)
 class Rewinds:
-    """The session goes on from the entry of this number."""
+    """The move of going on from the entry of this number."""
 
     to: int
 
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """The session is closed and opened again for another dialect and its model."""
+    """The move of closing the session and opening it again for another dialect and its model."""
 
     dialect: str
 
@@ -78,7 +78,7 @@ PromptRefusal: TypeAlias = OverBudget | Unrepresentable
 
 
 def counted_ids(seed: str = "test") -> Callable[[], str]:
-    """Ids of the form that sessions make, but the same in every run."""
+    """Return a maker of ids of the form that sessions make, but the same in every run."""
     numbers = count()
 
     def new_id() -> str:
@@ -89,7 +89,7 @@ def counted_ids(seed: str = "test") -> Callable[[], str]:
 
 
 def sends_at_most(tokens: int) -> Policy:
-    """The default policy under a limit of what is sent, with nothing reserved."""
+    """Return the default policy with this limit of tokens sent, and nothing reserved."""
     return Policy(budget=BudgetTable(limit=tokens, reserve=0))
 
 
@@ -103,7 +103,7 @@ def open_session(
     policy: Policy | None = None,
     new_id: Callable[[], str] | None = None,
 ) -> Session:
-    """A session whose ids and times are the same in every run."""
+    """Open a session whose ids and times are the same in every run."""
     return Session(
         MemoryStore() if store is None else store,
         name,
@@ -114,7 +114,7 @@ def open_session(
 
 
 class Player:
-    """Makes moves on one session and keeps what came of them."""
+    """A player that makes moves on one session and keeps the prompts and errors that follow."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class Player:
         self.entries.append(self.session.append(body).id)
 
     def ask(self) -> Prompt | None:
-        """The prompt, or None if it was refused for a reason that a caller can do something about."""
+        """Return the prompt, or None if it was refused for a reason that a caller can do something about."""
         try:
             prompt = self.session.prompt(self.tools)
         except (OverBudget, Unrepresentable) as refusal:

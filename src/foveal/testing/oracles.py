@@ -17,7 +17,7 @@ from foveal.values.prompt import Prompt
 _SEALED = frozenset(
     {"signature", "thought_signature", "encrypted_content", "data", "inline_data", "image_url", "source"}
 )
-"""Keys of what is not text: signatures, encrypted thought, bytes and addresses of media."""
+"""Keys of values that are not text: signatures, encrypted thought, bytes and addresses of media."""
 
 _RULES: dict[str, Callable[[Mapping[str, Any]], list[RequestProblem]]] = {
     "openai_chat": openai_chat_rules.problems,
@@ -28,17 +28,17 @@ _RULES: dict[str, Callable[[Mapping[str, Any]], list[RequestProblem]]] = {
 
 
 def problems(prompt: Prompt) -> list[RequestProblem]:
-    """What the provider would refuse, looking at the whole request."""
+    """Return the problems for which the provider would refuse the whole request."""
     return _RULES[prompt.setup.dialect](prompt.request)
 
 
 def body(prompt: Prompt) -> bytes:
-    """The request as JSON."""
+    """Return the request as JSON."""
     return msgspec.json.encode(prompt.request)
 
 
 def recount(prompt: Prompt) -> int:
-    """The o200k tokens of all text in the request, with four for each message: a lower bound of what was estimated."""
+    """Return the o200k tokens of all text in the request, with four for each message: a lower bound of the estimate."""
     request = prompt.request
     match prompt.setup.dialect:
         case "openai_chat":
@@ -59,7 +59,7 @@ def recount(prompt: Prompt) -> int:
 
 
 def strings(value: object) -> Iterator[str]:
-    """Every string of a request."""
+    """Yield every string of a request."""
     match value:
         case str():
             yield value
@@ -74,7 +74,7 @@ def strings(value: object) -> Iterator[str]:
 
 
 def continues(before: Prompt, after: Prompt) -> bool:
-    """Whether everything the provider may have cached of `before` is where it was."""
+    """Return whether everything the provider may have cached of `before` is where it was."""
     old, new = list(_blocks(before)), list(_blocks(after))
     prompts = _system(before), _system(after)
     same_head = prompts[0] == prompts[1] if old else prompts[1].startswith(prompts[0])
@@ -86,7 +86,7 @@ def _is_system(message: dict[str, Any]) -> bool:
 
 
 def _system(prompt: Prompt) -> str:
-    """The system prompt, wherever the dialect puts it."""
+    """Return the system prompt, wherever the dialect puts it."""
     request = prompt.request
     match prompt.setup.dialect:
         case "openai_chat":
@@ -102,7 +102,7 @@ def _system(prompt: Prompt) -> str:
 
 
 def _blocks(prompt: Prompt) -> Iterator[tuple[str, object]]:
-    """The conversation block by block: neighbours of one role may be merged into one message without moving anything."""
+    """Return the conversation block by block: neighbours of one role may be merged into one message without moving anything."""
     for wire in prompt.wires:
         content = wire.get("content", wire.get("parts"))
         if prompt.setup.dialect in ("anthropic", "gemini") and isinstance(content, list):

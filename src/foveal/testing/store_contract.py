@@ -21,12 +21,12 @@ from foveal.values.errors import BadEntry, BadInput, LeaseLost, NotFound, Sessio
 
 
 def draft(entry: str, payload: bytes = b"payload", *, parent: str | None = None, time_ms: int = 7) -> Draft:
-    """A draft for tests; the author is always "somebody"."""
+    """Return a draft for tests; its author is always "somebody"."""
     return Draft(entry, parent, time_ms, "somebody", payload)
 
 
 def drafts(count: int, *, prefix: str = "e", size_bytes: int = 20) -> list[Draft]:
-    """That many drafts, each the child of the one before."""
+    """Return that many drafts, each the child of the one before."""
     names = [f"{prefix}{number:05}" for number in range(count)]
     parents = [None, *names]
     return [draft(name, name.encode() * (size_bytes // 6 + 1), parent=parents[i]) for i, name in enumerate(names)]
@@ -34,7 +34,7 @@ def drafts(count: int, *, prefix: str = "e", size_bytes: int = 20) -> list[Draft
 
 @contextmanager
 def refused(error: type[Exception], *words: str) -> Generator[None]:
-    """The block must raise this error, and its message must hold these words."""
+    """Fail unless the block raises this error with these words in its message."""
     try:
         yield
     except error as raised:
@@ -45,20 +45,20 @@ def refused(error: type[Exception], *words: str) -> Generator[None]:
 
 
 class StoreContract:
-    """What every store must do."""
+    """The promises of a store as tests."""
 
     def make_store(self) -> Store:
-        """A new, empty store."""
+        """Return a new, empty store."""
         raise NotImplementedError
 
     def reopen(self, store: Store) -> Store | None:
-        """The same store, closed and opened again; None if it does not outlive its handle."""
+        """Return the same store, closed and opened again; None if it does not outlive its handle."""
         return None
 
     # Appending and reading
 
     def test_rows_come_back_in_order_and_unchanged(self) -> None:
-        """What was appended is read back with places counted from 1, whatever the batches."""
+        """Appended rows are read back with places counted from 1, whatever the batches."""
         given = drafts(7)
         with self._opened() as store:
             writer = store.acquire("s")
@@ -68,7 +68,7 @@ class StoreContract:
             assert list(store.rows("s")) == _rows(given)
 
     def test_a_long_log_is_read_to_its_end(self) -> None:
-        """Reading does not stop at whatever the store reads at a time."""
+        """Reading does not stop at the end of a batch that the store reads at a time."""
         given = drafts(1500)
         with self._opened() as store:
             store.acquire("s").append(given)
@@ -84,7 +84,7 @@ class StoreContract:
                 assert list(store.rows("s", after=after, upto=upto)) == expected
 
     def test_an_append_of_nothing_writes_nothing(self) -> None:
-        """No drafts: no places."""
+        """An append without drafts returns no places and writes no rows."""
         with self._opened() as store:
             assert store.acquire("s").append([]) == []
             assert list(store.rows("s")) == []
@@ -228,7 +228,7 @@ class StoreContract:
                     store.acquire(name)
             assert store.cards() == []
 
-    # Holding
+    # Acquiring
 
     def test_a_second_holder_is_refused_while_the_first_lives(self) -> None:
         """The error names the holder and the remedy."""
@@ -239,7 +239,7 @@ class StoreContract:
             assert first.append([draft("a")]) == [1]
 
     def test_a_released_session_can_be_held_again(self) -> None:
-        """Each holder has a higher epoch than the one before; the released one is fenced."""
+        """Each writer has a higher epoch than the one before; the released one can no longer append."""
         with self._opened() as store:
             first = store.acquire("s")
             first.append([draft("a")])
@@ -251,7 +251,7 @@ class StoreContract:
             assert second.append([draft("b")]) == [2]
 
     def test_a_writer_that_lost_its_session_is_fenced(self) -> None:
-        """After a takeover the old writer cannot append, not even what is there already, and the new one can."""
+        """After a takeover the old writer cannot append, not even a row that is there already, and the new one can."""
         with self._opened() as store:
             old = store.acquire("s")
             old.append([draft("a")])
@@ -264,7 +264,7 @@ class StoreContract:
             assert store.snapshot("s") is None
 
     def test_releasing_twice_or_after_a_takeover_does_nothing(self) -> None:
-        """A late release does not take the session from its new holder."""
+        """A late release does not take the session from its new writer."""
         with self._opened() as store:
             old = store.acquire("s")
             new = store.acquire("s", takeover=True)
@@ -302,7 +302,7 @@ class StoreContract:
             assert store.snapshot("s") == Snapshot(2, b"new")
 
     def test_a_snapshot_of_an_empty_log_is_kept(self) -> None:
-        """The view of nothing is a view."""
+        """A session without entries has a view, and its snapshot comes back."""
         with self._opened() as store:
             store.acquire("s").append([], snapshot=b"empty")
             assert store.snapshot("s") == Snapshot(0, b"empty")
@@ -350,7 +350,7 @@ class StoreContract:
                 assert store.artifacts.put([data]).lines == lines
 
     def test_head_and_tail_are_the_ends_of_the_text(self) -> None:
-        """They never overlap and never cut a character, and a short text is wholly in the head."""
+        """Head and tail never overlap and never cut a character, and a short text is wholly in the head."""
         with self._opened() as store:
             for text in ("short", "é" * 5000, "😀" * 9001, "a" + "é" * 40_000, "ab" + "😀" * 30_000, "x" * 100_000):
                 data = text.encode()
@@ -370,7 +370,7 @@ class StoreContract:
                     store.artifacts.read(name)
 
     def test_chunks_that_are_not_bytes_are_refused(self) -> None:
-        """Giving the data itself in place of chunks is told, and nothing is kept."""
+        """Giving the data itself in place of chunks is an error, and nothing is kept."""
         with self._opened() as store:
             for chunks in (b"data", ["text"], [1]):
                 with refused(BadInput):
@@ -561,7 +561,7 @@ def _append_one_by_one(writer: Writer, given: Sequence[Draft]) -> None:
 
 
 def _in_threads(count: int, work: Callable[[str], None]) -> None:
-    """Run `work` in threads named t0, t1, …; whatever one of them raises is raised here."""
+    """Run `work` in threads named t0, t1, …, and raise the first error of any of them."""
     problems: list[BaseException] = []
 
     def guarded(name: str) -> None:

@@ -3,7 +3,7 @@
     @given(histories())
     def test_mine(moves): Player(dialect="anthropic", limit=4_000).play(moves)
 
-Everything here was recorded by somebody's agent or refused by some provider: calls without results, results without calls, ids
+Everything here was recorded by an agent or refused by some provider: calls without results, results without calls, ids
 used twice, replies that broke off, text that is no text.
 """
 
@@ -119,7 +119,7 @@ OPAQUES: tuple[Opaque, ...] = (
 
 
 def tiny_png(width: int = 1, height: int = 1) -> bytes:
-    """A grey PNG of this size, made by hand."""
+    """Return a grey PNG of this size, made by hand."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -130,7 +130,7 @@ def tiny_png(width: int = 1, height: int = 1) -> bytes:
 
 
 def texts() -> st.SearchStrategy[str]:
-    """Mostly ordinary, often odd, sometimes long."""
+    """Draw texts: mostly ordinary, often odd, sometimes long."""
     return st.integers(0, 9).flatmap(lambda n: _LONG if n == 0 else _ODD if n < 4 else _PLAIN)
 
 
@@ -201,7 +201,7 @@ def _result(call: str, content: tuple[Content, ...], status: Status) -> ToolResu
 
 
 def requests(*, unsendable: bool = False) -> st.SearchStrategy[Message]:
-    """What a user may say."""
+    """Draw messages of a user."""
     rich = st.lists(
         st.one_of(texts().map(Text), images(unsendable=unsendable), files(unsendable=unsendable)), max_size=4
     )
@@ -209,7 +209,7 @@ def requests(*, unsendable: bool = False) -> st.SearchStrategy[Message]:
 
 
 def reply_parts(*, unsendable: bool = False) -> st.SearchStrategy[Part]:
-    """What a model may say besides calling tools."""
+    """Draw the parts of a reply besides its tool calls."""
     signatures = st.sampled_from((None, "", "c2ln", "no base64!"))
     spoken: list[st.SearchStrategy[Any]] = [
         texts().map(Text),
@@ -228,7 +228,7 @@ def writers() -> st.SearchStrategy[str | None]:
 
 @st.composite
 def turns(draw: st.DrawFn, *, unsendable: bool = False) -> list[Move]:
-    """A reply with its calls, and what came back: all of it, some of it, twice, late, mixed up."""
+    """Draw a reply with its calls and their results: all of them, some of them, twice, late, mixed up."""
     said = draw(st.lists(reply_parts(unsendable=unsendable), max_size=3))
     many = draw(st.integers(0, 19)) == 0
     made = draw(st.lists(calls(), min_size=40 if many else 0, max_size=60 if many else 4))
@@ -262,7 +262,7 @@ def _returns(draw: st.DrawFn, ids: tuple[str, ...], *, unsendable: bool) -> list
 
 
 def marks() -> st.SearchStrategy[Move]:
-    """What is noted about other entries, existing or not."""
+    """Draw marks on other entries, existing or not."""
     numbers = st.integers(0, 200)
     return st.one_of(
         numbers.map(PinMove),
@@ -275,7 +275,7 @@ def marks() -> st.SearchStrategy[Move]:
 
 
 def histories(*, unsendable: bool = False, size: int = 12) -> st.SearchStrategy[list[Move]]:
-    """Moves of a whole session. `unsendable` adds media that no provider, or only some, will take."""
+    """Draw the moves of a whole session. `unsendable` adds media that no provider, or only some, will take."""
     systems = texts().map(lambda text: Message("system", (Text(text),)))
     asks: st.SearchStrategy[list[Move]] = st.just([Asks()])
     chunk: st.SearchStrategy[list[Move]] = st.one_of(
@@ -295,5 +295,5 @@ def histories(*, unsendable: bool = False, size: int = 12) -> st.SearchStrategy[
 
 
 def _joined(chunks: tuple[list[Move], list[list[Move]]]) -> list[Move]:
-    """The moves in a row; the prompt is asked for at the end in any case."""
+    """Join the moves in a row; the last one asks for the prompt in any case."""
     return [*chunks[0], *(move for chunk in chunks[1] for move in chunk), Asks()]

@@ -1,7 +1,7 @@
-"""How each provider caches a prompt's prefix: the facts that decide whether a stable prefix pays.
+"""The cache rules of each provider: the facts that decide whether a stable prefix of a prompt pays.
 
-Prices of cached tokens come from the price data where it has them; the multipliers here, on the price of fresh input, stand
-in where it has not. `cache_minimum` of a model in the price data wins over the provider's minimum here.
+Prices of cached tokens come from the price data where it has them; the multipliers here, on the price of fresh input, are
+used where it has not. `cache_minimum` of a model in the price data wins over the provider's minimum here.
 """
 
 import re
@@ -65,7 +65,7 @@ _GPT_VERSION = re.compile(r"gpt-(\d+)(?:[.-](\d)(?!\d))?")
 
 
 def cache_rules(provider: str, model: str) -> CacheRules:
-    """The rules for a model of a provider ("openai", "anthropic", "google", "deepseek"; anything else is unknown)."""
+    """Return the rules for a model of a provider ("openai", "anthropic", "google", "deepseek"; anything else is unknown)."""
     name = model.lower()
     match provider:
         case "anthropic":

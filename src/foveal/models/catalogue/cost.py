@@ -1,4 +1,4 @@
-"""What a call costs."""
+"""The cost of a call."""
 
 from foveal.models.catalogue.table import LongPrices, ModelFacts
 
@@ -6,7 +6,7 @@ _NO_LONG_PRICES = LongPrices(above=0)
 
 
 def cost_usd(facts: ModelFacts, cached: int, written: int, output: int, *, fresh: int = 0) -> float | None:
-    """USD for one call, or None when a price it needs is unknown.
+    """Return the USD for one call, or None when a price it needs is unknown.
 
     Input tokens are split as the provider bills them: `cached` were read from its cache, `written` entered it, `fresh` did
     neither. Where a model costs more above some length of input, all tokens of such a call do.

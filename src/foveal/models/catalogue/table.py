@@ -1,4 +1,4 @@
-"""Finding a model in the table, under any of the names it goes by.
+"""The table of models, found under any of the names that hosts give them.
 
 The rules are tried in this order, and the note of the result says which one matched:
 
@@ -27,7 +27,7 @@ UNKNOWN_WINDOW = 32_000  # the smallest window of models that agents are commonl
 
 
 class LongPrices(msgspec.Struct, frozen=True):
-    """What every token costs once the input is longer than `above` tokens; None where it stays the same."""
+    """Prices of all tokens once the input is longer than `above` tokens; None where the price stays the same."""
 
     above: int
     input: float | None = None
@@ -77,7 +77,7 @@ class _File(msgspec.Struct, frozen=True):
 
 
 class _Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a policy file may say about a model; what it leaves out stays as found."""
+    """The facts about a model that a policy file may replace; a field that it leaves out stays as found."""
 
     provider: str | msgspec.UnsetType = msgspec.UNSET
     dialect: Dialect | msgspec.UnsetType = msgspec.UNSET
@@ -126,18 +126,18 @@ _VERSION_AHEAD = re.compile(r"[-@:._/]v?\d")
 
 
 def normalised(model: str) -> str:
-    """The id as it is compared; "gpt-35" is how one host must write "gpt-3.5"."""
+    """Return the id as it is compared; "gpt-35" is how one host must write "gpt-3.5"."""
     return _DOT.sub("-", model.strip().lower()).replace("gpt-35", "gpt-3-5")
 
 
 def undated(name: str) -> str:
-    """The id without its date, snapshot number or "latest" at the end."""
+    """Return the id without its date, snapshot number or "latest" at the end."""
     return _DATE.sub("", name)
 
 
 @cache
 def _index() -> dict[str, str]:
-    """Every spelling, with and without its provider, to the key of its row; the first to claim one keeps it."""
+    """Return the row key of every spelling, with and without its provider; the first to claim a spelling keeps it."""
     models = _data().models
     rank = {provider: place for place, provider in enumerate(_MAKERS)}
     keys = sorted(models, key=lambda key: (rank.get(_provider(key), len(rank)), key))
@@ -165,17 +165,17 @@ def _provider(key: str) -> str:
 
 
 def data_about() -> Mapping[str, str | list[str]]:
-    """Which sources the table was made from, and when."""
+    """Return the sources that the table was made from, and the date."""
     return _data().about
 
 
 def all_models() -> tuple[ModelFacts, ...]:
-    """Every model in the table, under "provider/id", in the order of those."""
+    """Return every model in the table under "provider/id", in that order."""
     return tuple(_facts(key, key, ()) for key in _data().models)
 
 
 def find(model: str, overrides: Mapping[str, Mapping[str, object]] | None = None) -> ModelFacts:
-    """What is known about a model id in any host's spelling; `overrides`, from a policy file, win field by field."""
+    """Return the facts about a model id in any host's spelling; `overrides`, from a policy file, win field by field."""
     checked = {normalised(name): _override(name, fields) for name, fields in (overrides or {}).items()}
     found = _found(model)
     override = checked.get(normalised(model))
@@ -200,7 +200,7 @@ def _found(model: str) -> ModelFacts:
 
 
 def _spellings(name: str) -> Iterator[tuple[str, str]]:
-    """The names to look for, each with the rule that made it."""
+    """Yield the names to look for, each with the rule that made it."""
     stripped = list(_without_host(name))
     yield name, "exact id"
     for each in stripped[1:]:
@@ -212,7 +212,7 @@ def _spellings(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _without_host(name: str) -> Iterator[str]:
-    """The name, then the name with one more piece of its host or revision removed, down to the bare id."""
+    """Yield the name, then the name with one more piece of its host or revision removed, down to the bare id."""
     yield name
     head, slash, tail = name.partition("/")
     if slash and head in _PROVIDER_NAMES:
@@ -226,7 +226,7 @@ def _without_host(name: str) -> Iterator[str]:
 
 
 def _longest_prefix(model: str) -> str | None:
-    """The longest known id that `model` continues with a separator and something that is not a version."""
+    """Return the longest known id that `model` continues with a separator and something that is not a version."""
     best: str | None = None
     for name in _without_host(model):
         for cut in _SEPARATOR.finditer(name):
@@ -269,7 +269,7 @@ def _facts(model: str, key: str, notes: tuple[str, ...]) -> ModelFacts:
 
 
 def _long_prices(row: _Row, read: float | None, write: float | None) -> LongPrices | None:
-    """The long tier with its missing cache prices at the same share of the input price as in the base tier."""
+    """Return the long tier with its missing cache prices at the same share of the input price as in the base tier."""
     long = row.long
     if long is None or long.input is None or not row.input:
         return long
@@ -305,7 +305,7 @@ def _override(model: str, fields: Mapping[str, object]) -> _Override:
 
 
 def _overridden(facts: ModelFacts, override: _Override) -> ModelFacts:
-    """The facts with the given fields replaced; what followed from a replaced field follows the new value."""
+    """Return the facts with the given fields replaced; a value derived from a replaced field is derived anew."""
     given = {key: value for key in override.__struct_fields__ if (value := getattr(override, key)) is not msgspec.UNSET}
     said = f"set by the policy: {', '.join(sorted(given))}"
     if "window" in given:

@@ -1,4 +1,4 @@
-"""How many tokens a text costs, for which model, and how sure we are.
+"""Token counts: the tokens of a text for a model, and the known error of the count.
 
     counter_for("gpt-5")            exact
     counter_for("claude-opus-4-5")  o200k_base times a measured factor, until usage calibrates it

@@ -1,4 +1,4 @@
-"""Learning a model's true factor from the usage it reports."""
+"""The calibration of a model: its true factor, learned from the usage that the provider reports."""
 
 from math import ceil
 from typing import Self
@@ -17,13 +17,13 @@ class Calibration(msgspec.Struct, frozen=True):
     ratios: tuple[float, ...] = ()
 
     def observe(self, estimated: int, actual: int) -> Self:
-        """The calibration after one more call; a sample that cannot be right changes nothing."""
+        """Return the calibration after one more call; an implausible sample changes nothing."""
         if estimated <= 0 or not _PLAUSIBLE[0] <= actual / estimated <= _PLAUSIBLE[1]:
             return self
         return type(self)((*self.ratios, actual / estimated)[-_WINDOW:])
 
     def factor(self, default: float) -> float:
-        """What to multiply counts by: a high quantile of the recent ratios, or `default` before there are enough."""
+        """Return the factor to multiply counts by: a high quantile of the recent ratios, or `default` before there are enough."""
         if len(self.ratios) < _NEEDED:
             return default
         ordered = sorted(self.ratios)

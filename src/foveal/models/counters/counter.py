@@ -1,15 +1,15 @@
-"""The port: what the engine asks of anything that counts tokens."""
+"""The port of token counters."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 
 class Counter(Protocol):
-    """Counts the tokens of any str, without failing and without depending on what was counted before."""
+    """A counter of the tokens of any str. It never fails, and no count depends on an earlier one."""
 
     @property
     def name(self) -> str:
-        """Identifies the way of counting: two counters of one name agree on every text."""
+        """The name of the way of counting: two counters of one name agree on every text."""
         ...
 
     def count(self, text: str) -> int: ...
@@ -23,7 +23,7 @@ class BatchCounter(Counter, Protocol):
 
 
 def count_all(counter: Counter, texts: Sequence[str]) -> list[int]:
-    """The count of each text, through the counter's batch call where it has one."""
+    """Return the count of each text, through the counter's batch call where it has one."""
     if isinstance(counter, BatchCounter):
         return counter.count_batch(texts)
     return [counter.count(text) for text in texts]

@@ -38,7 +38,7 @@ _TOKEN_BYTES = 4  # the flat calls return one unsigned 32-bit id a token
 
 
 def pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """The text in pieces of at most `PIECE_CHARS`, each with whether the cut after it was forced."""
+    """Yield the text in pieces of at most `PIECE_CHARS`, each with whether the cut after it was forced."""
     start = 0
     while len(text) - start > PIECE_CHARS:
         limit = start + PIECE_CHARS
@@ -50,7 +50,7 @@ def pieces(text: str) -> Iterator[tuple[str, bool]]:
 
 
 class Encoding:
-    """Counts one vocabulary, loading it at the first count."""
+    """A counter of one vocabulary, which is loaded at the first count."""
 
     # The process whose thread pool is alive; see the theory above. Shared, because the library has one pool.
     _pool_pid: ClassVar[int | None] = None
@@ -82,7 +82,7 @@ class Encoding:
             return self._fallback.count(text)
 
     def count_batch(self, texts: Sequence[str]) -> list[int]:
-        """The count of each text; one call to the library for all that are short and spell no special token."""
+        """Return the count of each text, with one call to the library for all that are short and spell no special token."""
         tokenizer = self._load()
         counts = [-1] * len(texts)
         plain = [i for i, text in enumerate(texts) if len(text) <= _BATCH_CHARS and not self._spells_marker(text)]
@@ -154,14 +154,14 @@ def _batch_lengths(tokenizer: "AnyTokenizer", texts: list[str]) -> list[int]:
 
 
 def _reraise_unless_failure(error: BaseException) -> None:
-    """A panic of the native library is not an `Exception`, but is a failure to count all the same."""
+    """Raise the error again unless it is a failure to count: an `Exception`, or a panic of the native library, which is none."""
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
 
 
 @cache
 def encoding(name: str) -> Counter:
-    """The counter of a packaged vocabulary such as "o200k_base"; an estimate from above where the library is missing."""
+    """Return the counter of a packaged vocabulary such as "o200k_base"; an estimate from above where the library is missing."""
     if find_spec("splintr") is None:
         return ByteClassCounter(stands_for=name, reason="splintr is not installed")
     return Encoding(name)

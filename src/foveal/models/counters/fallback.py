@@ -36,7 +36,7 @@ _CLASSES = "".join(map(_byte_class, range(256))).encode("ascii")
 
 
 class ByteClassCounter:
-    """Estimates o200k_base from above; `stands_for` names the vocabulary that could not be used, `reason` says why."""
+    """An estimate of o200k_base from above; `stands_for` names the vocabulary that could not be used, `reason` tells why."""
 
     __slots__ = ("name", "reason")
 

@@ -1,8 +1,8 @@
-"""Which counter, and how much to add, for a model id.
+"""The families of models: which counter, and which factor, for a model id.
 
 The factors of Claude were measured: for successive calls of recorded sessions, the growth of the billed input against the
 o200k_base count of the messages between (`scripts/fit_counters.py` prints the table these numbers were set from). The
-Codex recordings of GPT-5.4 to 5.6 show a slope of 1.00 to 1.01 the same way, which is what makes the method credible.
+Codex recordings of GPT-5.4 to 5.6 show a slope of 1.00 to 1.01 the same way, which makes the method credible.
 """
 
 import re
@@ -15,7 +15,7 @@ from foveal.models.counters.fallback import ByteClassCounter
 
 
 class ModelCounter(msgspec.Struct, frozen=True):
-    """How to count for one model: `counter` times `factor` lies on the safe upper side before any calibration."""
+    """The way of counting for one model: `counter` times `factor` lies on the safe upper side before any calibration."""
 
     counter: Counter
     factor: float
@@ -136,7 +136,7 @@ _CLAUDE_NEW_SINCE = (4, 7)  # the recordings show the step from 1.2 to 1.6 betwe
 
 
 def counter_for(model: str) -> ModelCounter:
-    """The counter, safe factor and known error for a model id in any provider's spelling."""
+    """Return the counter, safe factor and known error for a model id in any provider's spelling."""
     row = _family(model.lower())
     counter = encoding(row.vocabulary)
     if isinstance(counter, ByteClassCounter):
@@ -152,7 +152,7 @@ def _family(model: str) -> _Family:
 
 
 def _claude(model: str) -> _Family:
-    """An id whose version cannot be read counts as new: the larger factor."""
+    """Return the family of a Claude. An id whose version cannot be read counts as new: the larger factor."""
     found = _CLAUDE_VERSION.search(model)
     if found is None:
         return _CLAUDE_NEW

@@ -1,4 +1,4 @@
-"""What an image costs in tokens, and how large it is, from its first bytes."""
+"""Images: their cost in tokens, and their size in pixels from their first bytes."""
 
 from collections.abc import Callable
 from math import ceil
@@ -18,7 +18,7 @@ _ALIASES = {"anthropic": "claude", "google": "gemini"}
 
 
 def image_tokens(family: str, width: int | None, height: int | None) -> int:
-    """Tokens of one image for a model family (`ModelCounter.family`) or provider; never below one token.
+    """Return the tokens of one image for a model family (`ModelCounter.family`) or provider; never below one token.
 
     Small OpenAI models that bill by patch can lie above their tile formula. A family without a known formula is counted as
     the dearest of the known ones.
@@ -65,7 +65,7 @@ _FORMULAS: dict[str, Callable[[int, int], int]] = {
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
-    """(width, height) in pixels of a PNG, JPEG, GIF or WebP, or None for anything else and anything damaged."""
+    """Return (width, height) in pixels of a PNG, JPEG, GIF or WebP, or None for anything else and anything damaged."""
     if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR":
         size = _pair(data[16:24], 4, "big")
     elif data[:6] in (b"GIF87a", b"GIF89a"):
@@ -88,7 +88,7 @@ def _pair(data: bytes, width_bytes: int, order: str) -> tuple[int, int] | None:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
-    """Walks the segments to the first start-of-frame, which holds height before width."""
+    """Walk the segments to the first start-of-frame, which holds height before width."""
     at = 2
     while at + 4 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]

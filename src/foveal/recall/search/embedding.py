@@ -1,7 +1,7 @@
-"""Texts as points: what is near in meaning is near in space. An embedder is a name and a function; bring your own, or take ours.
+"""Embedders: texts as points, where texts of like meaning are near. An embedder is a name and a function; bring your own.
 
 The one of the `embed` extra looks words up in a table and averages them, which is a thousand times quicker than a transformer
-and lets a whole session be searched by meaning, not only what its words had found already.
+and lets a whole session be searched by meaning, not only the parts that its words had found already.
 """
 
 import math
@@ -23,7 +23,7 @@ class Embedder(msgspec.Struct, frozen=True):
     """A function from texts to vectors, one for each text and all of one length."""
 
     name: str
-    """Vectors are kept under it: give another name to what gives other vectors."""
+    """Vectors are kept under this name: an embedder that gives other vectors needs another name."""
     embed: Callable[[list[str]], Vectors]
     most: int = 20_000
     """Pieces of text, of up to 500 characters each, after which one search embeds no further passage; later ones go on."""
@@ -34,14 +34,14 @@ class Embedder(msgspec.Struct, frozen=True):
 
 
 class QuantisedVector(msgspec.Struct, frozen=True):
-    """A vector in a byte a dimension: a quarter of the space, and the same order of what is near in all that was measured."""
+    """A vector in a byte a dimension: a quarter of the space, and the same order of neighbours in all measurements."""
 
     data: bytes
     norm: float
 
 
 def points(embedder: Embedder, texts: Sequence[str]) -> list[QuantisedVector]:
-    """The texts as points. Whatever the embedder does wrong is `BadInput` with its name."""
+    """Return the texts as points. Any fault of the embedder is `BadInput` with its name."""
     try:
         vectors = embedder.embed([sendable(text) for text in texts])
         found = [_point(vector) for vector in vectors]
@@ -61,13 +61,13 @@ def _point(vector: Sequence[float]) -> QuantisedVector:
     most = max(map(abs, vector), default=0.0)
     if not most:
         return QuantisedVector(bytes(len(vector)), 0.0)
-    small = array("b", [round(number / most * 127) for number in vector])  # `round` refuses what is no finite number
+    small = array("b", [round(number / most * 127) for number in vector])  # `round` refuses numbers that are not finite
     return QuantisedVector(small.tobytes(), math.sqrt(sum(number * number for number in small)))
 
 
 @cache
 def local_embedder() -> Embedder:
-    """The embedder of the `embed` extra: English mostly, without a network, 256 numbers a text. `MissingExtra` without it."""
+    """Return the embedder of the `embed` extra: English mostly, no network, 256 numbers a text. `MissingExtra` without it."""
     try:
         import wordllama  # noqa: PLC0415 - an extra # pyright: ignore[reportMissingImports]
     except ImportError:

@@ -25,10 +25,10 @@ SNIPPET_CHARACTERS = 240
 MOST_HITS = 100
 """Hits of one search: more are not read by anybody."""
 FUSED = 100
-"""Of each of the two rankings, so many parts are put together."""
+"""Parts of each of the two rankings that are put together."""
 FUSED_RANK = 5
-"""Added to each rank before it is inverted. Of 5, 20 and 60, the one with which exact names lost least to what is only alike;
-prose was found as well with each."""
+"""Number added to each rank before it is inverted. Of 5, 20 and 60, exact names lost least to similar ones with 5; prose was
+found equally well with each."""
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class Hit(msgspec.Struct, frozen=True):
 
     ref: str
     kind: str
-    """The role of who said it, or `thinking`, or the name of the tool that was called or answered."""
+    """The role of its message, or `thinking`, or the name of the tool that was called or answered."""
     seq: int
     """The place of its entry in the log."""
     line: int
@@ -94,7 +94,7 @@ def search(
 
 
 def _fused(*rankings: list[Place]) -> list[Place]:
-    """Two rankings as one: scores of different kinds cannot be compared, ranks can.
+    """Return two rankings as one: scores of different kinds cannot be compared, ranks can.
 
     A part that both have found is shown where the one that ranks it higher has found it.
     """
@@ -111,7 +111,7 @@ def _fused(*rankings: list[Place]) -> list[Place]:
 
 
 def _best(found: Iterator[Place], limit: int) -> list[Place]:
-    """The best place of each part."""
+    """Return the best place of each part."""
     best: dict[tuple[int, int], Place] = {}
     for place in found:
         best.setdefault((place.seq, place.part), place)
@@ -140,14 +140,14 @@ def _text(store: Store, session: str, row: Row | None, place: Place) -> str:
     try:
         text = passage_text(store, part, place_of(session, row), span, is_preview=bool(place.is_preview))
     except StoreCorrupt:
-        return ""  # its artifact was damaged since: the hit stands, and fetching it says what happened
+        return ""  # its artifact was damaged since: the hit is shown, and fetching it raises the error
     if text is None:
         raise Stale(f"part {place.part} of entry {place.seq} is shorter than that")
     return text
 
 
 def _best_spans(question: str, texts: list[str]) -> list[tuple[int, int]]:
-    """In each text the line that answers best, by the same words and the same ranking, and the next one if there is room."""
+    """Return the span of the best line of each text, by the same words and ranking, and of the next one if there is room."""
     spans = [list(_pieces(text)) for text in texts]
     db = connect_memory()
     try:
@@ -163,7 +163,7 @@ def _best_spans(question: str, texts: list[str]) -> list[tuple[int, int]]:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """The lines of a text, the long ones in pieces."""
+    """Yield the spans of the lines of a text, the long ones in pieces."""
     start = 0
     for line in text.split("\n"):
         for first, end in cuts(line, SNIPPET_CHARACTERS):

@@ -1,6 +1,6 @@
 """The full-text index of one session: a shortcut that is rebuilt from the log at will and is never the truth.
 
-It holds words and where they stand, and no text: what is shown of a hit is read from the log again. Each session has an index
+It holds words and their places, and no text: the snippet of a hit is read from the log again. Each session has an index
 of its own, so that neither the words of other sessions nor how often they occur can reach an answer, and a search costs what
 its session holds and not what the store holds.
 """
@@ -19,6 +19,7 @@ from foveal.recall.search.passages import Passage, passages
 from foveal.recall.search.words import indexed
 from foveal.stores import rows as log
 from foveal.stores.database import Database
+from foveal.stores.format import INDEX_APPLICATION_ID, INDEX_VERSION
 from foveal.stores.port import Row, SearchIndex, Store
 from foveal.stores.sqlite.errors import translated
 from foveal.stores.sqlite.index import UNREADABLE
@@ -28,16 +29,13 @@ from foveal.values.errors import NotFound, StoreCorrupt, StoreFailed
 
 T = TypeVar("T")
 
-APPLICATION_ID = 0x464F5658  # "FOVX"
-VERSION = 1
-"""Of the tables and of how words are made: an index of another version is made anew."""
 BATCH_CHARACTERS = 8 << 20
-"""Indexed in one transaction, about a second's work: what was done is kept, and other processes get their turn."""
+"""Characters indexed in one transaction, about a second's work: then it is committed, and other processes get their turn."""
 ATTEMPTS = 3
-"""One for an index that is sound, one for a damaged one, one more if another process mended it at the same moment."""
+"""Attempts at one job: for a sound index, for a damaged one, and for one that another process mended at the same moment."""
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 PIECE_WEIGHT = 0.5
-"""A part of a camelCase name counts half of a word that stands alone."""
+"""Weight of a part of a camelCase name: half of a whole word."""
 
 _TABLES = (
     "CREATE TABLE progress (seq INTEGER NOT NULL, first BLOB, last BLOB) STRICT",
@@ -63,7 +61,7 @@ class Stale(Exception):
 
 
 DAMAGE = (Stale, *UNREADABLE)
-"""How an index that is not what was written shows itself."""
+"""The errors by which a damaged or foreign index shows itself."""
 
 
 def with_index(store: Store, session: str, job: Callable[[Database], T]) -> T:
@@ -98,7 +96,7 @@ def _plain_errors(index: SearchIndex) -> Generator[None]:
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a hit stands."""
+    """The place of a hit."""
 
     score: float
     seq: int
@@ -112,7 +110,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def known_entries(store: Store, session: str) -> int:
-    """How many entries the session has; `NotFound` if there is no such session."""
+    """Return how many entries the session has; `NotFound` if there is no such session."""
     cards = store.cards(session)
     if not cards:
         raise NotFound(f"there is no session {session!r}")
@@ -122,21 +120,21 @@ def known_entries(store: Store, session: str) -> int:
 def make(db: Database) -> None:
     """Make the tables if the file is new; `Stale` if it is anything but an index of this version."""
     found = db.pragma("application_id"), db.pragma("user_version")
-    if found == (APPLICATION_ID, VERSION):
+    if found == (INDEX_APPLICATION_ID, INDEX_VERSION):
         return
     with transaction(db):
-        if (db.pragma("application_id"), db.pragma("user_version")) == (APPLICATION_ID, VERSION):
+        if (db.pragma("application_id"), db.pragma("user_version")) == (INDEX_APPLICATION_ID, INDEX_VERSION):
             return  # another process was faster
         if db.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]:
             raise Stale(f"it is of version {found}")
         for statement in _TABLES:
             db.execute(statement)
-        db.pragma("application_id", APPLICATION_ID)
-        db.pragma("user_version", VERSION)
+        db.pragma("application_id", INDEX_APPLICATION_ID)
+        db.pragma("user_version", INDEX_VERSION)
 
 
 def catch_up(db: Database, store: Store, session: str) -> None:
-    """Index what the log has gained. Costs what is new, and the comparison of two rows."""
+    """Index the rows that the log has gained. The cost is in proportion to them, besides the comparison of two rows."""
     if _is_behind(db, store, session):
         is_behind = True
         while is_behind:
@@ -145,7 +143,7 @@ def catch_up(db: Database, store: Store, session: str) -> None:
 
 
 def places(db: Database, question: str, without: Collection[str]) -> Iterator[Place]:
-    """Where the question is answered, best first; the newest first among equals."""
+    """Yield the places that answer the question, best first; the newest first among equals."""
     skipped = set(without)
     ranked = db.execute(
         "SELECT rowid, bm25(words, 1.0, ?) AS score FROM words WHERE words MATCH ? ORDER BY score, rowid DESC",
@@ -158,7 +156,7 @@ def places(db: Database, question: str, without: Collection[str]) -> Iterator[Pl
 
 
 def passage_at(db: Database, number: int, score: float) -> Place:
-    """Where a passage stands, with what it scored."""
+    """Return the place of a passage, with its score."""
     found = db.execute(
         "SELECT ?, seq, part, kind, line, start, length, characters, is_preview FROM passages WHERE id = ?",
         (score, number),
@@ -169,7 +167,7 @@ def passage_at(db: Database, number: int, score: float) -> Place:
 
 
 def tools_in(db: Database) -> Callable[[str], str | None]:
-    """Tells the tool of a call, as far as the log has been indexed."""
+    """Return a function that names the tool of a call, as far as the log has been indexed."""
 
     def tool_of(call: str) -> str | None:
         found = db.execute("SELECT tool FROM calls WHERE id = ?", (_key(call),)).fetchone()
@@ -191,12 +189,12 @@ def transaction(db: Database) -> Generator[None]:
 
 
 def _is_behind(db: Database, store: Store, session: str) -> bool:
-    """Whether the log has more than the index, which must be of that log."""
+    """Return whether the log has rows that the index lacks; `Stale` if the index is of another log."""
     done = db.execute("SELECT seq, first, last FROM progress").fetchall()
     if len(done) != 1:
         raise Stale("it does not know how far it is")
     seq, first, last = done[0]
-    # The log is looked at after the index: another process may be ahead of what was known of the log before.
+    # The log is looked at after the index: another process may have indexed rows that this one has not seen yet.
     entries = known_entries(store, session)
     if not 0 <= seq <= entries:
         raise Stale(f"it is at entry {seq} of a log of {entries}")
@@ -208,7 +206,7 @@ def _is_behind(db: Database, store: Store, session: str) -> bool:
 
 
 def _take(db: Database, store: Store, session: str) -> bool:
-    """One batch of rows; whether there may be more."""
+    """Index one batch of rows, and return whether there may be more."""
     seq, first, last = db.execute("SELECT seq, first, last FROM progress").fetchall()[0]
     room = BATCH_CHARACTERS
     for row in store.rows(session, after=seq):
@@ -222,7 +220,7 @@ def _take(db: Database, store: Store, session: str) -> bool:
 
 
 def _add(db: Database, store: Store, session: str, row: Row) -> int:
-    """Index one row, and say how many characters that were."""
+    """Index one row, and return how many characters it has."""
     body = log.to_entry(row, session).body
     if not isinstance(body, Message):
         return 0
@@ -259,6 +257,6 @@ def _key(call: str) -> bytes:
 
 
 def _mark(row: Row) -> bytes:
-    """Tells one row from every other."""
+    """Return a hash that tells one row from every other."""
     head = f"{row.seq}\0{row.id}\0{row.parent}\0{row.time_ms}\0".encode("utf-8", "surrogatepass")
     return sha256(head + row.payload).digest()[:16]

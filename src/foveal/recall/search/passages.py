@@ -1,4 +1,4 @@
-"""What a log is searched by: passages, a screen of text each, of every part of every message."""
+"""The passages of a log, a screen of text each, of every part of every message: the unit of search."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -13,17 +13,19 @@ from foveal.values.entry import Message, Opaque, Part, RedactedThinking, Stored,
 from foveal.values.errors import StoreCorrupt
 
 EDGE_CHARACTERS = 1 << 20
-"""Of a larger part, the first and the last million characters are indexed; `recall` with a pattern reads all of it."""
+"""Characters indexed of each end of a larger part; `recall` with a pattern reads all of it."""
 PASSAGE_CHARACTERS = 4_000
-"""About a thousand tokens: short enough to tell one place in a result from another, long enough to hold a few words of a
-question together."""
+"""Size of a passage, about a thousand tokens: short enough to tell one place in a result from another, long enough to hold a
+few words of a question together."""
 _WORD_CHARACTERS = 200  # how far back from a passage's end a word is looked for that should stay whole
 
 
 class Passage(msgspec.Struct, frozen=True):
+    """A piece of one part of a message, and its place in that part."""
+
     part: int
     kind: str
-    """The role of who said it, or `thinking`, or the name of the tool that was called or answered."""
+    """The role of its message, or `thinking`, or the name of the tool that was called or answered."""
     line: int
     """The number of its first line in the part, from 1."""
     start: int
@@ -31,16 +33,16 @@ class Passage(msgspec.Struct, frozen=True):
     text: str
     is_json: bool
     characters: int
-    """Of the whole part."""
+    """Length of the whole part."""
     is_preview: bool
-    """The part's artifact is damaged: this is of what the log itself holds of it."""
+    """Whether the part's artifact is damaged, so that the passage is of the preview in the log."""
 
 
 def passages(store: Store, message: Message, place: str, tool_of: Callable[[str], str | None]) -> Iterator[Passage]:
-    """The passages of a message that stands at `place`; `tool_of` names the tool of an earlier call."""
+    """Yield the passages of the message at `place`; `tool_of` names the tool of an earlier call."""
     for number, part in enumerate(message.parts):
         if isinstance(part, RedactedThinking):
-            continue  # nobody can read it
+            continue  # it is encrypted
         kind = _kind(message, part, tool_of)
         edges, characters, is_preview = _edges(store, part, place)
         is_json = isinstance(part, ToolCall | Opaque) or edges[0].text.lstrip()[:1] in ("{", "[")
@@ -53,7 +55,7 @@ def passages(store: Store, message: Message, place: str, tool_of: Callable[[str]
 
 
 def passage_text(store: Store, part: Part, place: str, span: tuple[int, int], *, is_preview: bool) -> str | None:
-    """The text of a passage again, from where it is kept; None if there is nothing at that span."""
+    """Return the text of a passage, read from the log again; None if there is nothing at that span."""
     start, end = span
     if not is_preview and (quick := character_range(store, part, start, limit=end - start)) is not None:
         return quick.text if quick.count == end - start else None
@@ -68,7 +70,7 @@ def passage_text(store: Store, part: Part, place: str, span: tuple[int, int], *,
 
 
 def cuts(text: str, size: int) -> Iterator[tuple[int, int]]:
-    """Where to cut a text into pieces of at most `size`: after a line where that is possible, else after a word."""
+    """Yield the spans of the pieces of a text, of at most `size`: cut after a line where that is possible, else after a word."""
     at = 0
     while at < len(text):
         end = at + size
@@ -96,7 +98,7 @@ def _kind(message: Message, part: Part, tool_of: Callable[[str], str | None]) ->
 
 
 class _Edge(msgspec.Struct, frozen=True):
-    """The beginning or the end of a part's text, and where it begins."""
+    """The beginning or the end of a part's text, with its first character and line."""
 
     start: int
     line: int
@@ -104,11 +106,11 @@ class _Edge(msgspec.Struct, frozen=True):
 
 
 def _edges(store: Store, part: Part, place: str) -> tuple[list[_Edge], int, bool]:
-    """What is indexed of a part; its length; whether it is a preview."""
+    """Return the texts to index of a part, the length of the part, and whether they are of a preview."""
     try:
         return *_ends(part_blocks(store, part, place)), False
     except StoreCorrupt:
-        # Fetching it says so aloud. The rest of the session must stay searchable, even for good: a salvaged store may
+        # Fetching it raises the error. The rest of the session must stay searchable, even for good: a salvaged store may
         # name artifacts that are lost.
         return *_ends([_preview(part)]), True
 
@@ -135,6 +137,6 @@ def _ends(blocks: Iterable[str]) -> tuple[list[_Edge], int]:
 
 
 def _preview(part: Part) -> str:
-    """What the log itself holds of a part whose text is an artifact."""
+    """Return the text that the log itself holds of a part whose text is an artifact."""
     content = part.content if isinstance(part, ToolResult) else (part,) if isinstance(part, Stored) else ()
     return as_text(content)

@@ -1,7 +1,7 @@
 """The points of a session's passages, kept in the file of its index and gone with it.
 
-They are made when somebody first searches by meaning, and only for passages that have none. How many one search makes is
-bounded: what the words have found comes first, then the newest; the rest has its turn with later searches.
+They are made by the first search by meaning, and only for passages that have none. How many one search makes is bounded: the
+passages that the words have found come first, then the newest; the rest has its turn with later searches.
 """
 
 from array import array
@@ -21,9 +21,9 @@ from foveal.values.entry import Message
 from foveal.values.errors import BadInput
 
 PIECE_CHARACTERS = 500
-"""Of 500, 1 000, 2 000 and 4 000, the size with which rare names were still found best; prose was found as well with each."""
+"""Size of a piece: of 500, 1 000, 2 000 and 4 000, rare names were found best with 500; prose equally well with each."""
 BATCH = 512
-"""Pieces embedded at a time; what is done is kept before the next."""
+"""Pieces embedded at a time; each batch is kept before the next."""
 
 _TABLE = """CREATE TABLE IF NOT EXISTS vectors (
     embedder TEXT NOT NULL,
@@ -64,7 +64,7 @@ def embed_new(db: Database, store: Store, session: str, *, embedder: Embedder, s
 
 
 def nearest(db: Database, embedder: str, point: QuantisedVector, without: Collection[str]) -> Iterator[Place]:
-    """The pieces nearest to the point, the newest first among equals."""
+    """Yield the pieces nearest to the point, the newest first among equals."""
     asked = array("b", point.data)
     ranked: list[tuple[float, int, int, int, int]] = []
     kept = db.execute("SELECT norm, passage, start, length, line, data FROM vectors WHERE embedder = ?", (embedder,))
@@ -83,7 +83,7 @@ def nearest(db: Database, embedder: str, point: QuantisedVector, without: Collec
 def _missing(
     db: Database, store: Store, session: str, *, embedder: str, first: Iterable[int]
 ) -> Iterator[list[_Piece]]:
-    """The pieces of passages without points, passage by passage."""
+    """Yield the pieces of passages without points, passage by passage."""
     lacking: dict[int, dict[tuple[int, int], int]] = {}
     listed = db.execute(
         "SELECT seq, part, start, id FROM passages WHERE id NOT IN (SELECT passage FROM vectors WHERE embedder = ?)"

@@ -1,4 +1,4 @@
-"""Words as they are indexed and asked for. Both sides go through here, so that whatever is written can be found.
+"""The words of texts and of queries. Both are made here, so that every written word can be found.
 
 SQLite's tokenizer does most of it: case, accents, English endings, and every sign that is no letter or digit ends a word, so
 that `max_context_tokens`, `foveal.recall` and `src/app/main.py` are found by their parts, and whole as parts in a row. What it
@@ -14,7 +14,7 @@ from foveal.values.codec import sendable
 
 MOST_QUERY_CHARACTERS = 1_000
 MOST_TERMS = 64
-"""Of one query; SQLite looks each of them up."""
+"""Most terms of one query; SQLite looks each of them up."""
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -28,7 +28,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 
 def indexed(text: str, *, is_json: bool = False) -> tuple[str, str]:
-    """The text as it goes into the index, and the pieces of its camelCase names."""
+    """Return the text as it is indexed, and the pieces of its camelCase names."""
     if is_json and "\\" in text:
         text = _ESCAPE.sub(_unescaped, text)
     text = sendable(text)
@@ -39,9 +39,9 @@ def indexed(text: str, *, is_json: bool = False) -> tuple[str, str]:
 
 
 def query(text: str) -> str:
-    """The question in SQLite's syntax: any of the words, each of them quoted; empty if there is no word in the text.
+    """Return the query in SQLite's syntax: any of the words, each of them quoted; empty if there is no word in the text.
 
-    A name with several parts is asked for whole as well, which puts what has it whole before what has some of its parts.
+    A name with several parts is asked for whole as well, so that a text with the whole name comes before one with its parts.
     """
     terms: dict[str, None] = {}
     for chunk in sendable(text).split():
@@ -59,5 +59,5 @@ def _spaced(text: str) -> str:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    """A character that JSON wrote in hexadecimal; the others only keep words apart."""
+    """Return the character that JSON wrote in hexadecimal; a space for other escapes, which only keep words apart."""
     return sendable(chr(int(escape[1], 16))) if escape[1] else " "

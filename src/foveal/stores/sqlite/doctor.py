@@ -1,7 +1,7 @@
-"""Looking for damage in a store file, and saving what is whole from it.
+"""The doctor of store files: it finds damage, and saves the sound rest.
 
 `examine` reads everything and changes nothing. `salvage` writes a new store beside the damaged one: every row whose content
-is proven (or at least not disproven), and a note in the place of what was lost, so that a reader of the log sees the hole.
+is proven (or at least not disproven), and a note in the place of lost rows, so that a reader of the log sees the hole.
 """
 
 from collections.abc import Generator, Iterator
@@ -17,12 +17,13 @@ import apsw
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
 from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.database import Database, Raw
+from foveal.stores.format import APPLICATION_ID
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import connect_memory
 from foveal.stores.sqlite.errors import translated
-from foveal.stores.sqlite.row_checks import BROKEN, RowCheck, SessionCheck, judge, suspects
-from foveal.stores.sqlite.schema import APPLICATION_ID, TABLES, check_version, identity, settled
+from foveal.stores.sqlite.row_checks import BROKEN, RowCheck, SessionCheck, check_rows, check_sessions
+from foveal.stores.sqlite.schema import TABLES, check_version, connect_configured, identity
 from foveal.stores.sqlite.tables import EntryTable
 from foveal.values.codec import decode, encode
 from foveal.values.entry import Body, Message, Note, Stored, ToolResult
@@ -44,7 +45,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was looked at (by `salvage`: what was kept), and all that is wrong."""
+    """The counts of everything examined (by `salvage`: of everything copied), and the damage found."""
 
     path: str
     sessions: int
@@ -52,7 +53,7 @@ class Report:
     artifacts: int
     damage: tuple[Damage, ...]
     names: tuple[str, ...] = ()
-    """Of the sessions, as far as they can be read."""
+    """Names of the sessions, as far as they can be read."""
 
 
 @dataclass(slots=True)
@@ -62,7 +63,7 @@ class _Findings:
     artifacts: int = 0
     damage: list[Damage] = field(default_factory=list[Damage])
     named: dict[str, str] = field(default_factory=dict[str, str])
-    """Each artifact that a row names, with the first place that does."""
+    """Each artifact that a row refers to, with the place of the first such row."""
     names: list[str] = field(default_factory=list[str])
 
     def say(self, place: str, what: str) -> None:
@@ -82,7 +83,7 @@ def examine(path: str | PathLike[str]) -> Report:
     findings = _Findings()
     with _opened(place) as db:
         _examine_file(db, place, findings)
-        for suspect in suspects(db):
+        for suspect in check_sessions(db):
             findings.sessions += 1
             findings.names.append(suspect.record.id)
             already = len(findings.damage)
@@ -108,7 +109,7 @@ def salvage(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
     with _opened(place) as db:
         store = SqliteStore(copy)
         try:
-            for suspect in suspects(db):
+            for suspect in check_sessions(db):
                 _salvage_session(db, store, suspect, findings)
             _salvage_artifacts(FileArtifacts(artifacts_folder(place)), store, findings)
         finally:
@@ -117,7 +118,7 @@ def salvage(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
 
 
 def sweep(path: str | PathLike[str]) -> int:
-    """Remove the temporary files that dead writers left beside the store at `path`, and say how many that were."""
+    """Remove the temporary files that dead writers left beside the store at `path`, and return how many there were."""
     return FileArtifacts(artifacts_folder(Path(path).absolute())).sweep()
 
 
@@ -127,7 +128,7 @@ def _opened(path: Path) -> Generator[Database]:
         raise StoreError(f"{path} is not a file; name the file of a store.")
     db = None
     try:
-        db = settled(path, _BUSY_S, flags=apsw.SQLITE_OPEN_READONLY)
+        db = connect_configured(path, _BUSY_S, flags=apsw.SQLITE_OPEN_READONLY)
         _check_identity(db, path)
         db.execute("BEGIN")
         yield db
@@ -145,7 +146,7 @@ def _check_identity(db: Database, path: Path) -> None:
         _, version, _ = identity(db)
         tables = {raw[0] for raw in db.execute("SELECT name FROM sqlite_schema")}
     except apsw.CorruptError:
-        return  # even the list of tables is damaged: that is for the examination to say
+        return  # even the list of tables is damaged: the examination reports it
     check_version(path, version)
     if not tables & {"sessions", "entries"}:
         raise StoreError(f"{path} is an SQLite database, but not a Foveal store.")
@@ -182,7 +183,7 @@ def _expected_schema() -> list[Raw]:
 
 
 def _examine_rows(db: Database, suspect: SessionCheck, findings: _Findings) -> None:
-    for what, run in groupby(_judged(db, suspect), key=lambda item: item[0].what):
+    for what, run in groupby(_checked_rows(db, suspect), key=lambda item: item[0].what):
         first = last = 0
         for verdict, body in run:
             first, last = first or verdict.seq, verdict.upto
@@ -193,7 +194,7 @@ def _examine_rows(db: Database, suspect: SessionCheck, findings: _Findings) -> N
 
 
 def _examine_end(db: Database, path: Path, suspect: SessionCheck, findings: _Findings) -> None:
-    """A log can be sound in itself and yet not be the one that its record was written for."""
+    """Report a log that is sound in itself, but ends elsewhere than its record says."""
     try:
         EntryTable(db, path).check_end(suspect.record)
     except StoreCorrupt as error:
@@ -202,10 +203,10 @@ def _examine_end(db: Database, path: Path, suspect: SessionCheck, findings: _Fin
         findings.say(f"session {suspect.record.id}", f"SQLite: {error}")
 
 
-def _judged(db: Database, suspect: SessionCheck) -> Iterator[tuple[RowCheck, Body | None]]:
-    """The verdicts, with what the store itself cannot judge: whether the row can stand in a log of entries."""
+def _checked_rows(db: Database, suspect: SessionCheck) -> Iterator[tuple[RowCheck, Body | None]]:
+    """Yield the check of each row with its decoded body: a row must also be an entry, which the hashes cannot tell."""
     seen: set[str] = set()
-    for verdict in judge(db, suspect):
+    for verdict in check_rows(db, suspect):
         row = verdict.row
         if row is None:
             yield verdict, None
@@ -253,7 +254,7 @@ def _salvage_session(db: Database, store: SqliteStore, suspect: SessionCheck, fi
     findings.names.append(session)
     relinked = _Relinked(session)
     drafts: list[Draft] = []
-    for is_lost, run in groupby(_judged(db, suspect), key=lambda item: item[0].row is None):
+    for is_lost, run in groupby(_checked_rows(db, suspect), key=lambda item: item[0].row is None):
         if is_lost:
             lost = [verdict for verdict, _ in run]
             findings.say(f"session {session}, {_span(lost[0].seq, lost[-1].upto)}", lost[0].what)
@@ -282,7 +283,7 @@ def _usable_name(suspect: SessionCheck, store: SqliteStore) -> str:
 
 
 class _Relinked:
-    """The rows of a session as they go into the new log, where each row's parent stands before it."""
+    """The rows of a session as they are written to the new log, each after its parent."""
 
     def __init__(self, session: str) -> None:
         self._session = session
@@ -298,7 +299,7 @@ class _Relinked:
         return self._added(Draft(row.id, self._hole if is_orphan else row.parent, row.time_ms, row.author, row.payload))
 
     def note(self, first: RowCheck, last: RowCheck) -> Draft:
-        """What is written in the place of lost rows; the same rows give the same note."""
+        """Return the note that is written in the place of lost rows; the same rows give the same note."""
         span = _span(first.seq, last.upto)
         name = "lost-" + sha256(f"{self._session}\0{first.seq}\0{last.upto}".encode()).hexdigest()[:24]
         parent, time_ms = (None, 0) if self._end is None else (self._end.id, self._end.time_ms)

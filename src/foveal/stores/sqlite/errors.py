@@ -1,4 +1,4 @@
-"""SQLite's errors in Foveal's words."""
+"""SQLite's errors as errors of Foveal."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ _SYNCS = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
 
 
 def translated(error: apsw.Error, db: Database | None, path: Path | str, *, waited_s: float = 0.0) -> StoreError:
-    """The error that says what happened to the store at `path`, and what to do."""
+    """Return the error of Foveal for an error of SQLite in the store at `path`, with advice."""
     if is_full(error, db):
         return StoreFull(f"{path}: no space is left; nothing that was acknowledged is lost. Free space and try again.")
     match error:
@@ -35,12 +35,13 @@ def translated(error: apsw.Error, db: Database | None, path: Path | str, *, wait
 
 
 def unreadable_text(error: UnicodeDecodeError, path: Path) -> StoreCorrupt:
-    """A column that should hold text holds other bytes."""
+    """Return the error for a column that should hold text and holds other bytes."""
     return StoreCorrupt(str(path), f"a text column holds other bytes ({error})", str(path))
 
 
 def is_full(error: BaseException, db: Database | None) -> bool:
-    """SQLite says Full for ENOSPC alone; a quota and a file-size limit come as I/O errors.
+    """Return whether an error comes of a full disk. SQLite says Full for ENOSPC alone; a quota and a file-size limit come as I/O
+    errors.
 
     An fsync that failed is never taken for a full disk: the pages may be gone, and a second try would seem to succeed.
     """

@@ -1,10 +1,9 @@
-"""One thread writes; whoever waits while it syncs the disk is committed together next time.
+"""The writer thread of a store: the callers that wait while it syncs the disk are committed together next time.
 
 A job is a function of the connection. Jobs that are queued at the same moment run in one transaction, each within a savepoint
-of its own, so that one that is refused takes nothing with it; then one commit, one sync, and everybody is answered. Nobody is
-answered before that.
+of its own, so that a refused job takes no other with it; then one commit, one sync, and only then are all callers answered.
 
-A caller that is alone is never kept waiting for company. Only after a group of several does the thread linger for a moment,
+A single caller never waits for others. Only after a group of several does the thread linger for a moment,
 far shorter than a sync, for the same callers to come back: otherwise the first of them to wake up would be committed alone,
 and the groups would be half as large as they could be.
 
@@ -56,7 +55,7 @@ class _Ticket:
 
 
 class GroupCommit:
-    """The writing side of a store. It owns the connection and closes it."""
+    """The writer thread and its queue. It owns the connection and closes it."""
 
     def __init__(self, db: Database, path: Path) -> None:
         self._db = db
@@ -87,11 +86,11 @@ class GroupCommit:
 
     @property
     def is_over(self) -> bool:
-        """Nothing can be written any more: closed, or failed."""
+        """Whether nothing can be written any more: the store is closed, or failed."""
         return self._stopped or self._failure is not None
 
     def stop(self) -> None:
-        """Finish what is queued, then close the connection. Does not wait for it."""
+        """Let the thread finish the queued jobs and close the connection, without waiting for it."""
         with self._gate:
             if self._stopped:
                 return
@@ -164,7 +163,7 @@ class GroupCommit:
                 self._fail(str(translated(error, self._db, self._path)))
 
     def _attempt(self, ticket: _Ticket) -> None:
-        """Run one job; if it is refused, undo what it did and nothing else."""
+        """Run one job; if it is refused, undo the changes of this job alone."""
         self._db.execute("SAVEPOINT job")
         try:
             ticket.result = ticket.job(self._db)

@@ -29,7 +29,7 @@ UNREADABLE = (
     UnicodeDecodeError,
     TypeError,
 )
-"""Errors of reading a database that is not what was written. Damage can give a column any type, so even comparing fails."""
+"""Errors of reading a damaged database. Damage can give a column any type, so even comparing fails."""
 
 _FILE = re.compile(r"[0-9a-f]{32}\.db(-journal|-wal|-shm)?")
 

@@ -1,6 +1,6 @@
-"""Reading a store that may be damaged: every row is judged, and none hides another.
+"""The integrity check of a store, row by row: no damaged row hides another.
 
-A row is judged by its hash and the hash of the row before it. When a row does not fit, either its content or its stored hash
+A row is checked by its hash and the hash of the row before it. When a row does not fit, either its content or its stored hash
 is damaged, and the next row tells which: it was chained to the true hash. So a row whose content is whole is recognised even
 if its own hash is not.
 """
@@ -17,12 +17,12 @@ from foveal.stores.sqlite.schema import SEQ_BITS
 from foveal.stores.sqlite.tables import RECORD_COLUMNS, Record
 
 BROKEN = (apsw.Error, UnicodeDecodeError)
-"""What reading a damaged file raises."""
+"""The errors of reading a damaged file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionCheck:
-    """A session, as far as it can be made out."""
+    """A session, as far as it can be read."""
 
     record: Record
     seqs: tuple[int, ...]
@@ -30,19 +30,19 @@ class SessionCheck:
     last: int
     """The last place that the log should have."""
     beyond: tuple[int, ...] = ()
-    """Places that are taken although the log ends before them."""
+    """The places of rows after the end of the log."""
     problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RowCheck:
-    """Row and no `what`: sound. Row and `what`: its content can be kept, and this is to be said. No row: it is lost."""
+    """The check of one row. Row and no `what`: sound. Row and `what`: its content is kept, with this remark. No row: lost."""
 
     seq: int
     row: Row | None
     what: str = ""
     upto: int = 0
-    """The last place that this is about, if something is said about it."""
+    """The last place that `what` is about, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +58,16 @@ class _Misfit:
         return RowCheck(self.row.seq, None, "its bytes do not match its hash", self.row.seq)
 
 
-def suspects(db: Database) -> Iterator[SessionCheck]:
-    """Every session that the file knows of, the least recently used first."""
+def check_sessions(db: Database) -> Iterator[SessionCheck]:
+    """Yield every session of which the file has a trace, the least recently used first."""
     keys = {raw[0] for raw in _both_ways(db, "SELECT key FROM sessions ORDER BY key", ())}
     keys |= {raw[0] for raw in _readable(db, "SELECT DISTINCT place >> 32 FROM entries INDEXED BY entry_ids", ())}
     found = [_suspect(db, key) for key in sorted(key for key in keys if type(key) is int)]
     yield from sorted(found, key=lambda suspect: suspect.record.updated_ms)
 
 
-def judge(db: Database, suspect: SessionCheck) -> Iterator[RowCheck]:
-    """What became of each seq, in order; places that are missing in a row are one verdict, however many they are."""
+def check_rows(db: Database, suspect: SessionCheck) -> Iterator[RowCheck]:
+    """Yield the check of each place, in order; a run of missing places is one check, however many they are."""
     before: frozenset[bytes] = frozenset({seed(suspect.record.id)})
     misfit: _Misfit | None = None
     next_seq = 1
@@ -130,7 +130,7 @@ def _suspect(db: Database, key: int) -> SessionCheck:
 
 
 def _plausible(record: Record) -> Record:
-    """A record that was damaged, with a value of the right type in each column that is used."""
+    """Return a damaged record with a value of the right type in each column that is used."""
     name = record.id if isinstance(record.id, str) and record.id else f"lost-session-{record.key}"  # pyright: ignore[reportUnnecessaryIsInstance]
     updated = record.updated_ms if type(record.updated_ms) is int else 0
     chain = record.chain if type(record.chain) is bytes else b""
@@ -138,7 +138,7 @@ def _plausible(record: Record) -> Record:
 
 
 def _seqs(db: Database, key: int) -> set[int]:
-    """The places that are taken, by every way there is to find out."""
+    """Return the places that have a row, by the table and by its index: damage to one leaves the other."""
     base = key << SEQ_BITS
     span = (base, base + (1 << SEQ_BITS) - 1)
     table = _both_ways(db, "SELECT place FROM entries WHERE place > ? AND place <= ? ORDER BY place", span)
@@ -160,7 +160,7 @@ def _row(db: Database, record: Record, seq: int) -> tuple[Row, object] | None:
 
 
 def _both_ways(db: Database, sql: str, bindings: Sequence[object]) -> list[Raw]:
-    """The rows from the front up to the damage, and from the back down to it."""
+    """Return the rows from the front up to the damage, and from the back down to it."""
     front = list(_readable(db, sql, bindings))
     return front + list(_readable(db, sql + " DESC", bindings))
 

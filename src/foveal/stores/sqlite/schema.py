@@ -1,7 +1,7 @@
-"""The tables of a store file, and how such a file is opened.
+"""The schema of a store file, and the opening of such files.
 
 A row's `place` is its session's key and its seq in one integer, so that the table itself is the index: the rows of a session
-lie together and in order, and appending touches one tree less. `hash` stands before `payload` so that reading a
+lie together and in order, and appending touches one tree less. `hash` comes before `payload` so that reading a
 predecessor's hash never walks the overflow pages of a large payload.
 """
 
@@ -15,12 +15,11 @@ import apsw
 from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.database import Database
 from foveal.stores.disk import sync_folder
+from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
 from foveal.stores.sqlite.connection import CREATE, connect
 from foveal.stores.sqlite.errors import translated
 from foveal.values.errors import SchemaTooNew, StoreBusy, StoreCorrupt, StoreError, StoreFailed
 
-APPLICATION_ID = 0x464F5645  # "FOVE"
-SCHEMA_VERSION = 1
 SEQ_BITS = 32
 OLDEST_SQLITE = (3, 51, 3)
 
@@ -73,7 +72,7 @@ def require_sqlite(version: str) -> None:
 
 
 def open_store(path: Path, busy_timeout_s: float) -> Database:
-    """A connection that may write, to a file that is a store: made if there is none, refused if it is something else."""
+    """Open a store file for writing. It is made if there is none, and refused if it is another kind of file."""
     require_sqlite(apsw.sqlite_lib_version())
     _check_place(path)
     deadline = time.monotonic() + busy_timeout_s
@@ -87,8 +86,8 @@ def open_store(path: Path, busy_timeout_s: float) -> Database:
             time.sleep(0.002)
 
 
-def settled(path: Path, busy_timeout_s: float, *, flags: int) -> Database:
-    """A bare connection with Foveal's settings for the connection, whatever the file is."""
+def connect_configured(path: Path, busy_timeout_s: float, *, flags: int) -> Database:
+    """Open a connection with Foveal's settings, without looking at the kind of the file."""
     db = connect(path, flags=flags)
     db.set_busy_handler(_patience(busy_timeout_s))
     for setting in ("foreign_keys = ON", "synchronous = FULL", "trusted_schema = OFF", "cell_size_check = ON"):
@@ -97,14 +96,14 @@ def settled(path: Path, busy_timeout_s: float, *, flags: int) -> Database:
 
 
 def open_reader(path: Path, busy_timeout_s: float) -> Database:
-    """A connection that only reads."""
-    db = settled(path, busy_timeout_s, flags=apsw.SQLITE_OPEN_READWRITE)
+    """Open a store file for reading."""
+    db = connect_configured(path, busy_timeout_s, flags=apsw.SQLITE_OPEN_READWRITE)
     db.execute("PRAGMA query_only = ON")
     return db
 
 
 def identity(db: Database) -> tuple[int, int, int]:
-    """Application id, schema version and number of tables."""
+    """Return application id, schema version and number of tables."""
     tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]
     return db.pragma("application_id"), db.pragma("user_version"), tables
 
@@ -139,7 +138,7 @@ def _open_once(path: Path, busy_timeout_s: float) -> Database:
     started = time.monotonic()
     db = None
     try:
-        db = settled(path, busy_timeout_s, flags=CREATE)
+        db = connect_configured(path, busy_timeout_s, flags=CREATE)
         if db.readonly("main"):
             raise StoreError(f"{path} cannot be written. Check the permissions of the file and of its folder.")
         _make_or_check(db, path)
@@ -197,7 +196,7 @@ def _make(db: Database, path: Path) -> None:
 
 
 def _patience(timeout_s: float) -> Callable[[int], bool]:
-    """A busy handler that asks often. SQLite's own sleeps up to 100 ms, and starves beside a writer that never rests."""
+    """Return a busy handler that asks often. SQLite's own sleeps up to 100 ms, and starves beside a writer that never rests."""
     since = 0.0
 
     def wait(tries: int) -> bool:

@@ -1,6 +1,6 @@
 """The default store: one SQLite file, and a folder of artifacts beside it.
 
-`append` has returned: the transaction is committed and synced (WAL, synchronous=FULL). All writing goes through one thread
+When `append` returns, the transaction is committed and synced (WAL, synchronous=FULL). All writing goes through one thread
 that commits waiting callers together (`group_commit`); reading has connections of its own and never waits for a writer.
 Several processes may use one file; each session has one writer at a time, and a writer that lost its session is refused by
 the epoch it carries, inside the transaction, however late it wakes up.
@@ -52,7 +52,7 @@ class SqliteStore:
 
     @property
     def path(self) -> Path:
-        """The file, absolute."""
+        """The absolute path of the store's file."""
         return self._path
 
     @property
@@ -68,7 +68,7 @@ class SqliteStore:
         return SqliteWriter(held, append=self._append, release=self._release)
 
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
-        """The rows after < seq <= upto, each verified. Those before a damaged one are given before it raises."""
+        """Yield the rows after < seq <= upto, each verified. Those before a damaged one are given before it raises."""
         with self._tables() as (sessions, _):
             record = sessions.known_record(session)
         last = record.entries if upto is None else min(upto, record.entries)
@@ -194,13 +194,13 @@ class SqliteWriter:
         return self._held.epoch
 
     def append(self, drafts: Sequence[Draft], *, snapshot: bytes | None = None) -> list[int]:
-        """Keep the drafts together; they are committed and synced when this returns."""
+        """Write the drafts together; they are committed and synced when this returns."""
         if self._is_released:
             raise LeaseLost(f"session {self._held.id} was released by this writer; hold it again to append.")
         return self._append(self._held, drafts, snapshot)
 
     def release(self) -> None:
-        """Stop being the writer, so that another may be without waiting for this process to end."""
+        """Stop being the writer, so that another process need not wait for this one to end."""
         if not self._is_released:
             self._release(self._held)
             self._is_released = True

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "crash_test.py"
+SCRIPT = Path(__file__).parents[3] / "scripts" / "crash_test.py"
 
 
 def crash_test(*arguments: str) -> tuple[int, str]:

@@ -11,8 +11,9 @@ from typing import Any
 import apsw
 import pytest
 
+from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
 from foveal.stores.sqlite import SqliteStore
-from foveal.stores.sqlite.schema import APPLICATION_ID, SCHEMA_VERSION, require_sqlite
+from foveal.stores.sqlite.schema import require_sqlite
 from foveal.values.errors import SchemaTooNew, StoreCorrupt, StoreError
 
 

@@ -1,0 +1,28 @@
+"""The versions of everything that Foveal writes to disk, and the promise about old stores.
+
+**A store that any released Foveal wrote can be opened, read, verified and appended to by every later one.** Rows are never
+rewritten: a shape of an entry that was once written is understood for ever and upgraded while it is read. A store of a newer
+Foveal is refused (`SchemaTooNew`) and never guessed at. Derived data (snapshots, search indexes, sidecars) is promised nothing:
+if its version is another one, it is ignored and made again from the log.
+
+| version          | now     | written to                               | if it is another one             |
+|------------------|---------|------------------------------------------|----------------------------------|
+| `SCHEMA_VERSION` | 1       | the store's file, `PRAGMA user_version`  | older: upgraded; newer: refused  |
+| body codec       | `=` `~` | the first byte of each payload           | refused as damage                |
+| `PROJECTION`     | 4       | the key in each snapshot (`project.view`)| the snapshot is ignored          |
+| `FRAME`          | 1       | the same key (`session.model_setup`)     | the snapshot is ignored          |
+| `INDEX_VERSION`  | 1       | each index file, `PRAGMA user_version`   | the index is made anew           |
+
+`tests/stores/fixtures` holds a store as each version of a format left it; `tests/stores/test_old_stores.py` opens them and checks
+this table.
+"""
+
+APPLICATION_ID = 0x464F5645  # "FOVE"
+"""The `PRAGMA application_id` of a store's file."""
+SCHEMA_VERSION = 1
+"""The version of the tables of a store's file."""
+
+INDEX_APPLICATION_ID = 0x464F5658  # "FOVX"
+"""The `PRAGMA application_id` of a search index."""
+INDEX_VERSION = 1
+"""The version of the tables of a search index, and of how words are made."""
