@@ -28,7 +28,7 @@ from foveal.project.atoms import calls_of
 from foveal.project.retention_layers import declared_in
 from foveal.project.view import ATTACHED, View
 from foveal.record.intake import Spoken, bodies
-from foveal.record.overflow import learned, refusal_in
+from foveal.record.overflow import refusal_in, refused_overflow
 from foveal.session import own_tools
 from foveal.session.model_setup import setup_for, with_retention
 from foveal.session.planner import Offer, Planner, fetched_often
@@ -249,7 +249,7 @@ class Session:
         sent = self._estimated or self.pressure.tokens
         if self._view.overflows >= self._optics.policy.compact.recoveries:
             raise ContextOverflow(self._optics.model, self._view.overflows + 1, sent, refusal.said)
-        self._keep([learned(self._optics.model, refusal, sent)], [self._new_id()])
+        self._keep([refused_overflow(self._optics.model, refusal, sent)], [self._new_id()])
         return self.prompt(tools)
 
     @property
