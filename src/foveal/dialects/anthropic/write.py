@@ -36,6 +36,8 @@ _BREAKPOINT = {"type": "ephemeral"}
 
 
 class Anthropic:
+    """The dialect of Anthropic's Messages API."""
+
     name = NAME
     reader = WireReader(read_reply, read_request, AnthropicStream)
 
@@ -126,8 +128,7 @@ def _reply_blocks(parts: Sequence[Part]) -> list[Wire]:
 
 
 def _has_a_kind_of_its_own(block: Wire) -> bool:
-    """Return whether a kept block must not be sent as it is: calls, results and thinking are sent by their own parts, a blank
-    text is refused."""
+    """Return whether a kept block is not sent as it is: calls, results and thinking have parts of their own."""
     kind = block.get("type")
     is_blank = kind == "text" and not str(block.get("text") or "").strip()
     return is_blank or kind in (None, "tool_use", "tool_result", "thinking", "redacted_thinking")

@@ -37,6 +37,8 @@ _KEPT_PARTS = frozenset(
 
 
 class Gemini:
+    """The dialect of the Gemini API."""
+
     name = NAME
     reader = WireReader(read_reply, read_request, GeminiStream)
 

@@ -30,6 +30,8 @@ IMAGES_OF_RESULTS = "[images of the results above]"
 
 
 class OpenAIChat:
+    """The dialect of OpenAI's Chat Completions API."""
+
     name = NAME
     reader = WireReader(read_reply, read_request, ChatStream)
 

@@ -43,6 +43,8 @@ _REASONS = re.compile(r"(?:^|/)(?:o\d|codex|gpt-(?:[5-9]|\d\d)(?!.*-chat))")
 
 
 class OpenAIResponses:
+    """The dialect of OpenAI's Responses API."""
+
     name = NAME
     reader = WireReader(read_reply, read_request, ResponsesStream)
 
