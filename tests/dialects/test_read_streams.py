@@ -1,6 +1,7 @@
 """Streams, assembled: the events of each provider give the reply that it would have sent whole, however they end."""
 
 from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -231,3 +232,29 @@ def test_the_message_says_how_its_stream_ended(dialect: str, events: list[dict[s
 def test_a_stream_without_events_is_an_aborted_empty_message(dialect: str) -> None:
     """Nothing arrived, and nothing is made up."""
     assert streamed(dialect, []) == (Message("assistant", (), None, "aborted"), None)
+
+
+def test_a_chat_call_that_broke_off_before_its_name_is_a_call_without_one() -> None:
+    """The first fragment of a call may hold no more than its index."""
+    message, _ = streamed("openai_chat", [delta(tool_calls=[{"index": 0}])])
+    assert message == Message("assistant", (ToolCall("call_0", "", "{}"),), "gpt", "aborted")
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "gemini", "openai_chat", "openai_responses"])
+def test_the_body_of_a_stream_does_not_change_when_more_arrives(dialect: str) -> None:
+    """A body that was handed out belongs to its holder."""
+    part = {"output_index": 0, "content_index": 0, "type": "response.output_text.delta", "delta": "x"}
+    text = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}}
+    events: dict[str, list[dict[str, Any]]] = {
+        "anthropic": [STARTED, block(0, {"type": "text", "text": ""})[0], text, text],
+        "gemini": [chunk({"text": "x"}), chunk({"text": "x"})],
+        "openai_chat": [piece(0, "{", id="c1", name="ls"), piece(0, "}")],
+        "openai_responses": [CREATED, item(0, "message", content=[]), part, part],
+    }
+    stream = find_dialect(dialect).reader.stream()
+    for event in events[dialect][:-1]:
+        stream.feed(event)
+    held, copy = stream.body, deepcopy(stream.body)
+    stream.feed(events[dialect][-1])
+    assert held == copy
+    assert stream.body != copy

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.record.overflow import GUESS, learned, refusal_in, silent
+from foveal.record.overflow import GUESS, refusal_in, refused_overflow, silent_overflow
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -185,7 +185,7 @@ def test_a_named_limit_is_learned() -> None:
     """What the provider takes is what it said."""
     refusal = refusal_in(SAID["Anthropic, input"][0])
     assert refusal
-    assert learned("m", refusal, 213_000) == Overflow(
+    assert refused_overflow("m", refusal, 213_000) == Overflow(
         "m", 200_000, "refused: prompt is too long: 213462 tokens > 200000"
     )
 
@@ -194,7 +194,7 @@ def test_without_a_limit_three_quarters_are_tried() -> None:
     """A guess below what was sent, and the reason says so."""
     refusal = refusal_in(SAID["Bedrock"][0])
     assert refusal
-    overflow = learned("m", refusal, 8_000)
+    overflow = refused_overflow("m", refusal, 8_000)
     assert overflow.limit == int(8_000 * GUESS)
     assert "no limit was named" in overflow.because
 
@@ -203,7 +203,7 @@ def test_a_limit_above_our_own_count_leads_below_it() -> None:
     """They count more than we do: to go down to their number by our count would be refused again."""
     refusal = refusal_in(SAID["OpenAI, chat"][0])
     assert refusal
-    assert learned("m", refusal, 100_000).limit == 75_000
+    assert refused_overflow("m", refusal, 100_000).limit == 75_000
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_limit_above_our_own_count_leads_below_it() -> None:
 )
 def test_a_silent_overflow_is_seen_in_usage(usage: Usage, limit: int) -> None:
     """Counted beyond the window, or cut to a round number far below what was sent."""
-    overflow = silent(usage, 200_000)
+    overflow = silent_overflow(usage, 200_000)
     assert overflow
     assert (overflow.model, overflow.limit) == ("m", limit)
 
@@ -237,7 +237,7 @@ def test_a_silent_overflow_is_seen_in_usage(usage: Usage, limit: int) -> None:
 )
 def test_usage_that_has_another_reason_is_no_overflow(usage: Usage) -> None:
     """A proxy that counts otherwise must not shrink every later prompt."""
-    assert silent(usage, 200_000) is None
+    assert silent_overflow(usage, 200_000) is None
 
 
 def filled(store: MemoryStore | None = None, *, limit: int = 20_000, steps: int = 40, **compact: int) -> Session:

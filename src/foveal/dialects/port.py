@@ -1,7 +1,7 @@
 """The port of a dialect: messages to one provider's wire format, and its replies, requests and streams back to messages.
 
 Rendering is done atom by atom so that its cost is that of the new messages: `chunk` renders one atom alone, `join` appends a
-chunk to the wire messages so far. `join` may replace the last wire message by a longer one but never changes a dict that was
+chunk to the earlier wire messages. `join` may replace the last wire message by a longer one but never changes a dict that was
 handed out: earlier prompts hold on to them.
 
 Reading is the other direction. A block that no part models is kept verbatim (`Opaque`) and is sent back to its provider as it
@@ -56,7 +56,7 @@ class ReplyStream(Protocol):
 
     @property
     def body(self) -> Wire:
-        """The reply so far, in the form of an unstreamed one."""
+        """The part of the reply that has arrived, in the form of an unstreamed one."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class ReplyStream(Protocol):
         ...
 
     def reply(self) -> WireReply:
-        """Return the reply so far: equal to the unstreamed one, with `stop` of this stream."""
+        """Return the part of the reply that has arrived, with this stream's `stop`. A whole one equals the unstreamed reply."""
         ...
 
 
@@ -98,7 +98,7 @@ class Dialect(Protocol):
         ...
 
     def join(self, wires: list[Wire], chunk: Sequence[Wire]) -> None:
-        """Append a chunk to the wire messages so far, keeping the roles in the order that the provider wants."""
+        """Append a chunk to the earlier wire messages, keeping the roles in the order that the provider wants."""
         ...
 
     def request(

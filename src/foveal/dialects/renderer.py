@@ -1,4 +1,4 @@
-"""From a view to wire messages, rendering only what is new since the last prompt."""
+"""From a view to wire messages: the renderer, which renders only the atoms that are new since the last prompt."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -14,7 +14,7 @@ from foveal.values.errors import Unrepresentable
 from foveal.values.shown import Atom
 
 BlockMessages: TypeAlias = dict[str, tuple[tuple[Message, ...], tuple[Message, ...]]]
-"""What is said before and after an atom, by the id of its first entry."""
+"""The messages before and after an atom, by the id of its first entry."""
 
 
 class Renderer:
@@ -30,7 +30,7 @@ class Renderer:
         self._around: BlockMessages = {}
 
     def render(self, view: View, blocks: Sequence[Block] = ()) -> "Rendered":
-        """The view on the wire, with these blocks beside the conversation."""
+        """Return the view on the wire, with these blocks beside the conversation."""
         tail = [block for block in blocks if block.placement == "tail"]
         among = [block for block in blocks if block.placement != "tail"]
         around = _around(view, among)
@@ -39,7 +39,7 @@ class Renderer:
         self._around = around
         since = max(0, len(self._wires) - 1)
         reader = view.facts.setup.model if view.facts.setup else None
-        # Rendered before anything is kept: what cannot be said stops us half-way.
+        # Rendered before anything is kept: an error half-way leaves the renderer as it was.
         chunks = [self._chunk(atom, reader) for atom in view.atoms[self._done :]]
         settled = max(0, view.transcript.settled - self._done)
         for chunk in chunks[:settled]:
@@ -62,7 +62,7 @@ class Renderer:
         if atom.kind == "system":
             return _Chunk([*before, *messages, *after], [])
         try:
-            # What stands around an atom is no part of it: a dialect may split a reply with many calls.
+            # The messages around an atom are rendered apart from it: a dialect may split a reply with many calls.
             return _Chunk([], [wire for said in (before, messages, after) for wire in self._dialect.chunk(said)])
         except CannotSay as error:
             raise Unrepresentable(self._dialect.name, atom.first, str(error)) from None
@@ -79,20 +79,20 @@ class Rendered(NamedTuple):
     """The system messages before the conversation."""
     wires: list[Wire]
     tail: list[Wire]
-    """What stands after the conversation and changes from call to call."""
+    """Messages after the conversation, which change from call to call."""
     since: int
-    """How many of the wire messages were there the last time."""
+    """Number of wire messages that the last prompt had too."""
 
 
 class _Chunk(NamedTuple):
-    """One atom rendered alone: what it adds to the system prompt, and to the conversation."""
+    """One atom rendered alone: its messages for the system prompt, and those for the conversation."""
 
     lead: list[Message]
     wires: list[Wire]
 
 
 def _around(view: View, blocks: Sequence[Block]) -> BlockMessages:
-    """The blocks that stand before or after an atom: the current request, or the newest calls with their results."""
+    """Return the blocks before or after an atom: the current request, or the newest calls with their results."""
     found: dict[str, tuple[list[Message], list[Message]]] = {}
     if not blocks:
         return {}
@@ -113,7 +113,7 @@ def _around(view: View, blocks: Sequence[Block]) -> BlockMessages:
 
 
 def _joined(blocks: Sequence[Block]) -> list[Message]:
-    """What stands after the conversation: what one role says in a row is one message, each block of it in its frame."""
+    """Return the messages after the conversation: blocks of one role in a row are one message, each block in its frame."""
     runs = groupby(blocks, key=_role)
     return [Message(role, (Text("\n\n".join([block.text for block in run])),)) for role, run in runs]
 
@@ -127,7 +127,7 @@ def _said(role: Role, block: Block) -> Message:
 
 
 def _unsigned(message: Message, reader: str | None) -> Message:
-    """The message without the signatures of its parts, where they are another model's: nobody else can read them."""
+    """Return the message without the signatures of its parts, if another model wrote it: only that model can read them."""
     if message.model == reader or not any(getattr(part, "signature", None) for part in message.parts):
         return message
     parts = [

@@ -1,12 +1,12 @@
-"""What the four request validators share: the shape of a finding, and the checks every provider makes.
+"""The shape of a finding, and the checks that every provider makes: shared by the four request validators.
 
-A validator reads the keyword arguments that would be handed to a provider's SDK and lists what the provider would
-answer with a 4xx. It knows nothing of how the request was built, so that a mistake in a renderer cannot hide in its own
+A validator reads the keyword arguments that would be handed to a provider's SDK and lists the reasons for which the provider
+would answer with a 4xx. It knows nothing of how the request was built, so that a mistake in a renderer cannot hide in its own
 check.
 
 `where` names the place at which the list goes wrong, as a parser would: a call without a result is reported at the
-message that stands where the result should be. What only the end of the list decides is reported at `[-1]`. That makes
-a check of the tail (`since=k`) the same as the tail of a full check.
+message in the place of the result. A problem that only the end of the list decides is reported at `[-1]`. That makes a check of
+the tail (`since=k`) the same as the tail of a full check.
 """
 
 import math
@@ -87,7 +87,7 @@ _SHOWN: Final = 40  # enough of a foreign value to find it, not enough to flood 
 
 
 def shown(value: object) -> str:
-    """The value as it may stand in a sentence: short, quoted, printable."""
+    """Return the value for use in a sentence: short, quoted, printable."""
     if value is None:
         return "nothing"
     if not isinstance(value, str):
@@ -96,15 +96,15 @@ def shown(value: object) -> str:
 
 
 def shape(where: str, expected: str, value: object) -> RequestProblem:
-    """A finding about a value that is not of the kind the SDK's types ask for."""
+    """Return the finding about a value that is not of the kind the SDK's types ask for."""
     return RequestProblem("G0", where, f"Expected {expected}, found {shown(value)}.")
 
 
-# Checks every provider makes.
+# Checks that every provider makes.
 
 
 def text_problems(value: object, where: str) -> Iterator[RequestProblem]:
-    """A text that has to say something: a string that is neither empty nor blank."""
+    """Yield the problem of a text that is no string, or that is empty or blank."""
     text = string(value)
     if text is None:
         yield shape(where, "a string", value)
@@ -113,20 +113,20 @@ def text_problems(value: object, where: str) -> Iterator[RequestProblem]:
 
 
 def id_problems(value: object, where: str) -> Iterator[RequestProblem]:
-    """The id that ties a call to its result."""
+    """Yield the problem of an id that ties a call to its result."""
     if not isinstance(value, str) or not 0 < len(value) <= ID_LENGTH:
         size = f"{len(value)} characters" if isinstance(value, str) else shown(value)
         yield RequestProblem("G11", where, f"A call id is a string of 1 to {ID_LENGTH} characters, found {size}.")
 
 
 def name_problems(value: object, where: str, pattern: re.Pattern[str] = NAME) -> Iterator[RequestProblem]:
-    """The name of a tool, in a definition or in a call."""
+    """Yield the problem of a tool's name, in a definition or in a call."""
     if not isinstance(value, str) or pattern.fullmatch(value) is None:
         yield RequestProblem("G12", where, f"The tool name {shown(value)} does not match {pattern.pattern}.")
 
 
 def unique_name_problems(named: Sequence[tuple[object, str]]) -> Iterator[RequestProblem]:
-    """Tool names, each with its place, of which no two may be equal."""
+    """Yield a problem for each tool name that an earlier tool has. `named` are names with their places."""
     first: dict[str, str] = {}
     for name, where in named:
         if isinstance(name, str) and first.setdefault(name, where) != where:
@@ -134,7 +134,7 @@ def unique_name_problems(named: Sequence[tuple[object, str]]) -> Iterator[Reques
 
 
 def schema_problems(value: object, where: str, *, required: bool = False) -> Iterator[RequestProblem]:
-    """The parameters of a tool; where they are optional, none and the empty schema mean a tool without parameters."""
+    """Yield the problem of a tool's parameters. Where they are optional, None and the empty schema mean that there are none."""
     if not value and not required and (value is None or mapping(value) is not None):
         return
     schema = mapping(value)
@@ -147,7 +147,7 @@ def schema_problems(value: object, where: str, *, required: bool = False) -> Ite
 
 
 def argument_problems(value: str, where: str) -> Iterator[RequestProblem]:
-    """Arguments that travel as a string of JSON."""
+    """Yield the problem of arguments that travel as a string of JSON."""
     if has_surrogate(value):
         return  # reported with its place by value_problems
     try:
@@ -164,7 +164,7 @@ def argument_problems(value: str, where: str) -> Iterator[RequestProblem]:
 def image_problems(
     media_type: object, data: object, where: str, known: frozenset[str] = IMAGE_TYPES
 ) -> Iterator[RequestProblem]:
-    """An image that travels inside the request."""
+    """Yield the problems of an image that travels inside the request."""
     if string(media_type) not in known:
         yield RequestProblem(
             "G15", where, f"The media type {shown(media_type)} is not one of {', '.join(sorted(known))}."
@@ -173,7 +173,7 @@ def image_problems(
 
 
 def data_problems(data: object, where: str) -> Iterator[RequestProblem]:
-    """Base64 text, or bytes where an SDK encodes them itself."""
+    """Yield the problem of media data: base64 text, or bytes where an SDK encodes them itself."""
     if not isinstance(data, str | bytes) or not data:
         yield RequestProblem("G15", where, "The media data is missing or empty.")
     elif isinstance(data, str) and data.startswith("data:"):
@@ -181,7 +181,7 @@ def data_problems(data: object, where: str) -> Iterator[RequestProblem]:
 
 
 def image_url_problems(value: object, where: str) -> Iterator[RequestProblem]:
-    """An image given by its address, or inside a data URL."""
+    """Yield the problems of an image given by its address, or inside a data URL."""
     url = string(value)
     if not url:
         yield RequestProblem("G15", where, f"An image URL is a string, found {shown(value)}.")
@@ -201,7 +201,7 @@ def image_url_problems(value: object, where: str) -> Iterator[RequestProblem]:
 
 
 def has_surrogate(text: str) -> bool:
-    """Whether the text holds a code point that UTF-8 cannot encode."""
+    """Return whether the text holds a code point that UTF-8 cannot encode."""
     if text.isascii():
         return False
     try:
@@ -240,7 +240,7 @@ def _sendable(value: object) -> bool:
 
 
 def value_problems(value: object, where: str) -> Iterator[RequestProblem]:
-    """Every string, key and number inside the value that cannot be sent, found without recursion."""
+    """Yield a problem for every string, key and number inside the value that cannot be sent. Does not recurse."""
     if _sendable(value):
         return  # the common case, without building a path for every leaf
     waiting: list[tuple[object, str]] = [(value, where)]
@@ -260,12 +260,12 @@ def value_problems(value: object, where: str) -> Iterator[RequestProblem]:
 
 
 def _printable(place: str) -> str:
-    """The path with what cannot be encoded spelled out, so that the finding itself can be printed and stored."""
+    """Return the path with unencodable characters spelled out, so that the finding itself can be printed and stored."""
     return place.encode(errors="backslashreplace").decode()
 
 
 def least_bytes(value: object) -> int:
-    """A lower bound of the size of the value as JSON: the characters of its strings."""
+    """Return a lower bound of the size of the value as JSON: the characters of its strings."""
     total = 0
     waiting: list[object] = [value]
     while waiting:

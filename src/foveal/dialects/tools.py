@@ -1,6 +1,7 @@
-"""Tool definitions as users have them, made one shape: OpenAI chat, OpenAI Responses, Anthropic or Gemini declarations.
+"""Tool definitions in any of the four formats (OpenAI chat, OpenAI Responses, Anthropic, Gemini), read into one shape.
 
-A tool that a provider runs itself, or that only its format can declare, is `hosted`: it is sent as it is, and to nobody else.
+A tool that a provider runs itself, or that only its format can declare, is `hosted`: it is sent as it is, and to that provider
+only.
 """
 
 import re
@@ -28,7 +29,7 @@ _GEMINI_TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "O
 
 
 def read_tools(tools: Iterable[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
-    """The tools sorted by name: their order is part of the cached prefix, and hosts do not keep it stable."""
+    """Return the tools sorted by name: their order is part of the cached prefix, and hosts do not keep it stable."""
     specs = sorted((spec for tool in tools for spec in _read(tool)), key=lambda spec: (spec.name, repr(spec.hosted)))
     for one, next_one in pairwise(specs):
         if one.name == next_one.name and (one.hosted is None or one.hosted == next_one.hosted):
@@ -37,7 +38,7 @@ def read_tools(tools: Iterable[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
 
 
 def tools_json(specs: Iterable[ToolSpec]) -> str:
-    """The tools as JSON, in OpenAI's chat form: what is counted and what is kept in the log.
+    """Return the tools as JSON in OpenAI's chat form, which is counted and kept in the log.
 
     Keys stay in the order of the host: models write arguments in the order of the properties.
     """
@@ -54,7 +55,7 @@ def chat_form(spec: ToolSpec) -> dict[str, Any]:
 
 
 def hosted_by(spec: ToolSpec, dialect: str) -> dict[str, Any] | None:
-    """The definition of a tool that this dialect's provider hosts; None for an ordinary tool."""
+    """Return the definition of a tool that this dialect's provider hosts; None for an ordinary tool."""
     if spec.hosted is None:
         return None
     owner = _owner(spec.hosted)
@@ -95,7 +96,7 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolSpec]:
 
 
 def _plain(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """The definition as the JSON that it will be sent as, and nobody else's to change."""
+    """Return a copy of the definition, checked to be JSON."""
     try:
         return msgspec.json.decode(msgspec.json.encode(dict(tool)), type=dict[str, Any])
     except (TypeError, ValueError, RecursionError) as error:
@@ -116,7 +117,7 @@ def _declared(plain: Mapping[str, Any]) -> ToolSpec:
 
 
 def _json_schema(schema: Any) -> Any:
-    """Gemini's schema as JSON schema, which spells its types in small letters."""
+    """Return Gemini's schema as JSON schema, which spells its types in small letters."""
     if not isinstance(schema, dict):
         return schema
     plain: dict[str, Any] = {}

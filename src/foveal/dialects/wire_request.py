@@ -76,7 +76,7 @@ def split_system(messages: Iterable[Message]) -> tuple[tuple[Message, ...], tupl
     return lead, every[len(lead) :]
 
 
-def spoken(role: Role, parts: Iterable[Part], model: str) -> Message:
+def request_message(role: Role, parts: Iterable[Part], model: str) -> Message:
     """Return a message of a request. One with a provider's own part names the model, since no other provider takes the part."""
     held = tuple(parts)
     named = role == "assistant" or any(isinstance(part, Opaque) for part in held)

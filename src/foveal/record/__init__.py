@@ -1,1 +1,1 @@
-"""From what a host hands in to entries."""
+"""Recording: the messages, marks and replies of a host become entries."""

@@ -1,4 +1,4 @@
-"""What hosts hand in, as bodies of entries: messages and marks as they are, replies of a provider's SDK read."""
+"""Items that a host appends, as bodies of entries: messages and marks as they are, replies of a provider's SDK read."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
@@ -7,7 +7,7 @@ import msgspec
 
 from foveal import recall
 from foveal.dialects.port import Dialect
-from foveal.record.overflow import silent
+from foveal.record.overflow import silent_overflow
 from foveal.stores import rows as log
 from foveal.stores.large_results import offload
 from foveal.stores.port import Store
@@ -16,7 +16,7 @@ from foveal.values.errors import BadEntry, BadInput
 
 
 class Spoken(NamedTuple):
-    """The model that replies come from, and how they are read."""
+    """The model that replies come from, with its dialect and its window."""
 
     dialect: Dialect
     model: str
@@ -24,26 +24,26 @@ class Spoken(NamedTuple):
 
 
 def bodies(item: object, store: Store, session: str, spoken: Spoken, *, estimated: int | None) -> list[log.EncodedBody]:
-    """What this item is in a log. `estimated` is what we counted for the prompt that it may be the reply to."""
+    """Return the bodies of an item. `estimated` is our own count of the prompt that the item may be the reply to."""
     if isinstance(item, Message):
         return [log.checked_message(offload(store, item))]
     if isinstance(item, Pin):
         _check_pin(item, store, session)
     if isinstance(item, Body.__args__):
         return [log.checked_body(cast("Body", item))]
-    return _parse(item, spoken, estimated)
+    return _read_reply(item, spoken, estimated)
 
 
 def _check_pin(pin: Pin, store: Store, session: str) -> None:
-    """A pin names something, and a pinned passage is one."""
+    """Raise `BadEntry` for a pin without a target, or of a passage that its entry does not hold."""
     if bool(pin.entry) == bool(pin.tool):
         raise BadEntry("a pin names an entry or a tool, one of the two")
     if pin.text and pin.text not in recall.read(store, session, f"{pin.entry}..{pin.entry}"):
         raise BadEntry(f"the passage to pin, {pin.text[:40]!r}, does not stand in entry {pin.entry}")
 
 
-def _parse(reply: object, spoken: Spoken, estimated: int | None) -> list[log.EncodedBody]:
-    """A provider's reply: the message, and what it cost."""
+def _read_reply(reply: object, spoken: Spoken, estimated: int | None) -> list[log.EncodedBody]:
+    """Return the bodies of a provider's reply: the message, its usage, and the overflow that the usage shows."""
     plain = _plain(reply)
     if plain is None:
         raise BadInput(f"a {type(reply).__name__} is neither an entry nor a reply of a provider's SDK")
@@ -52,20 +52,20 @@ def _parse(reply: object, spoken: Spoken, estimated: int | None) -> list[log.Enc
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         what = f"this is not a reply of the {spoken.dialect.name} dialect ({type(error).__name__}: {error})"
         raise BadInput(f"{what}; was it made with another model's SDK?") from error
-    # Providers answer with a dated name; what counts for signatures is the model that was asked.
+    # Providers answer with a dated name; signatures are compared by the model that was asked.
     message = msgspec.structs.replace(message, model=spoken.model)
     kept = log.checked_message(message)
     if usage is None:
         return [kept]
     usage = msgspec.structs.replace(usage, model=spoken.model, estimated=estimated)
-    cut = silent(usage, spoken.window)
+    cut = silent_overflow(usage, spoken.window)
     return [kept, log.encoded(usage), *((log.encoded(cut),) if cut else ())]
 
 
 def _plain(reply: object) -> Mapping[str, Any] | None:
-    """A reply as a mapping, if it is one or can say so."""
+    """Return a reply as a mapping; None for an object that is none and cannot be dumped as one."""
     if isinstance(reply, Mapping):
         return cast("Mapping[str, Any]", reply)
     dump: Callable[..., Mapping[str, Any]] | None = getattr(reply, "model_dump", None)
-    # What the provider did not send stays unsaid, and what its SDK does not know yet is no reason to warn.
+    # Fields that the provider did not send stay unset, and fields that its SDK does not know yet raise no warning.
     return dump(exclude_unset=True, warnings=False) if dump else None

@@ -1,7 +1,7 @@
-"""Reading from a provider's answer that a prompt was too long, and for which length it would have been short enough.
+"""Context overflows: a provider's error or usage that shows that a prompt was too long, and the length that it would take.
 
-A rate limit speaks of tokens as well; whoever folds for it folds for nothing. So what is no overflow is looked for first. Some
-servers cut a prompt without saying so: their usage tells.
+A rate limit speaks of tokens as well, and a fold does not help against it, so errors that are no overflow are looked for first.
+Some servers cut a prompt without an error: their usage shows it.
 """
 
 import re
@@ -12,7 +12,7 @@ import msgspec
 from foveal.values.entry import Overflow, Usage
 
 GUESS = 0.75
-"""Of what was sent: the limit that is assumed where the provider names none."""
+"""Share of the tokens sent that is assumed as the limit where the provider names none."""
 
 _CUT_SILENTLY = 0.8
 """A prompt that was counted as less than this share of our own count was cut. Our count is within a tenth of theirs, and
@@ -44,14 +44,14 @@ _TOO_LONG = (
 
 
 class OverflowRefusal(msgspec.Struct, frozen=True):
-    """What an error of the provider says of a prompt's length."""
+    """The limit and the words of a provider's error about a prompt's length."""
 
     limit: int | None
     said: str
 
 
 def refusal_in(error: object) -> OverflowRefusal | None:
-    """What this error says of the prompt's length; None if it speaks of something else."""
+    """Return the refusal of the prompt's length in this error; None for an error about something else."""
     status = _status(error)
     said = " ".join(_words(error))[:4_000]
     if status == 429 or _NOT_OVERFLOW.search(said):
@@ -59,12 +59,12 @@ def refusal_in(error: object) -> OverflowRefusal | None:
     for pattern in _TOO_LONG:
         if found := re.search(pattern, said, re.IGNORECASE):
             return OverflowRefusal(_limit(found), found.group()[:200])
-    # Some gateways answer 413 and no word.
+    # Some gateways answer 413 without a text.
     return OverflowRefusal(None, "HTTP status 413") if status == 413 else None
 
 
-def learned(model: str, refusal: OverflowRefusal, sent: int) -> Overflow:
-    """What is to be remembered of a refused prompt of `sent` tokens, by our own count."""
+def refused_overflow(model: str, refusal: OverflowRefusal, sent: int) -> Overflow:
+    """Return the mark of a refused prompt. `sent` are its tokens by our own count."""
     guess = max(1, int(sent * GUESS))
     limit = refusal.limit
     if limit is None:
@@ -72,13 +72,13 @@ def learned(model: str, refusal: OverflowRefusal, sent: int) -> Overflow:
             model, guess, f"refused ({refusal.said}); no limit was named, three quarters of what was sent are tried"
         )
     if limit >= sent:
-        # They count more than we do: going down to their limit by our count would be refused again.
+        # The provider counts more than we do: a prompt of its limit by our count would be refused again.
         return Overflow(model, min(limit, guess), f"refused ({refusal.said}) although {sent:,} were counted here")
     return Overflow(model, limit, f"refused: {refusal.said}")
 
 
-def silent(usage: Usage, window: int) -> Overflow | None:
-    """What usage tells of a prompt that was cut without a word, or taken although it is beyond the model's window."""
+def silent_overflow(usage: Usage, window: int) -> Overflow | None:
+    """Return the mark of a prompt that was cut without an error, or taken although it is beyond the window; None otherwise."""
     if usage.input_tokens > window:
         return Overflow(
             usage.model, window, f"{usage.input_tokens:,} tokens were counted, beyond the window {window:,}"
@@ -110,7 +110,7 @@ def _status(error: object) -> int | None:
 
 
 def _words(error: object) -> Iterator[str]:
-    """The message, and the body that SDKs keep beside it."""
+    """Yield the message of an error, and the body that SDKs keep beside it."""
     yield str(error)
     for name in ("body", "message", "response_json", "details"):
         if value := getattr(error, name, None):

@@ -7,7 +7,7 @@ from typing import Any
 
 from foveal import writers
 from foveal.fit.stages.summary_folds import shown_beside
-from foveal.record.overflow import learned, refusal_in
+from foveal.record.overflow import refusal_in, refused_overflow
 from foveal.session.journal import Journal
 from foveal.session.options import Host
 from foveal.session.planner import Planner, fetched_often
@@ -111,7 +111,7 @@ class Compaction:
         sent = journal.estimated or self.pressure().tokens
         if overflows >= journal.setup.policy.compact.recoveries:
             raise ContextOverflow(journal.setup.model, overflows + 1, sent, refusal.said)
-        journal.keep([learned(journal.setup.model, refusal, sent)])
+        journal.keep([refused_overflow(journal.setup.model, refusal, sent)])
         return self._prompt(tools)
 
     def pressure(self) -> Pressure:

@@ -1,4 +1,4 @@
-"""Reads recorded agent sessions, whatever wrote them.
+"""Recorded agent sessions, read from the files of any agent.
 
     for recording in read("session.jsonl"):
         ...
@@ -9,8 +9,8 @@
     codex          ~/.codex/sessions/**/rollout-*.jsonl
     pi             ~/.pi/agent/sessions/*/*.jsonl
 
-Files may be gzipped. What a reader leaves out or has to guess, it says in the notes of the recording; what it does not
-understand is a `BadRecording` with file and line.
+Files may be gzipped. A reader notes in the recording everything that it leaves out or has to guess; a line that it does not
+understand is a `BadRecording` with file and line. Messages in a provider's wire format are read by that provider's dialect.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -45,14 +45,14 @@ _KEYS: dict[Format, frozenset[str]] = {
     "codex": frozenset(("timestamp", "type", "payload")),
     "pi": frozenset(("type", "id", "parentId", "timestamp", "message")),
 }
-"""What a line of each format looks like, to name the nearest one to a line of none."""
+"""Keys of a line of each format, to name the format nearest to an unknown line."""
 
 _LOOK_AHEAD = 64
 """Session files open with bookkeeping; a few dozen such lines have been seen before the first message."""
 
 
 def read(path: str | PathLike[str]) -> Iterator[Recording]:
-    """The recordings in a file, one after the other as they are asked for."""
+    """Yield the recordings in a file, each read when it is asked for."""
     file = Path(path)
     lines = read_lines(file)
     try:
@@ -63,13 +63,13 @@ def read(path: str | PathLike[str]) -> Iterator[Recording]:
 
 
 def detect(path: str | PathLike[str]) -> Format:
-    """The format of a file, from its first lines. Raises `BadRecording` if it is none that we know."""
+    """Return the format of a file, from its first lines. Raise `BadRecording` if no format is recognised."""
     file = Path(path)
     return _recognised(read_lines(file), str(file))[0]
 
 
 def _recognised(lines: Iterator[JsonLine], file: str) -> tuple[Format, list[JsonLine]]:
-    """The format, and the lines that had to be read to know it."""
+    """Return the format, and the lines that had to be read to recognise it."""
     seen: list[JsonLine] = []
     for line in lines:
         seen.append(line)
@@ -82,7 +82,7 @@ def _recognised(lines: Iterator[JsonLine], file: str) -> tuple[Format, list[Json
 
 
 def format_of(value: object) -> Format | None:
-    """The format that a line like this can only come from, if there is one."""
+    """Return the only format that such a line can come from; None for a line of several or of none."""
     record = mapping(value)
     if record is None:
         items = sequence(value)
@@ -99,7 +99,7 @@ def format_of(value: object) -> Format | None:
 
 
 def _is_claude_line(record: JsonObject) -> bool:
-    """A message in its envelope, or the title that older files begin with."""
+    """Return whether the line is a message in its envelope, or the title that older files begin with."""
     if record.get("type") in ("user", "assistant"):
         return "message" in record
     return "parentUuid" in record or "leafUuid" in record

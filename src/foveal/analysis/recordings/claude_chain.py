@@ -1,4 +1,4 @@
-"""Which lines of a Claude Code session belong to the conversation as it stood in the end.
+"""The lines of a Claude Code session that belong to the conversation at its end.
 
 Lines form a tree by `parentUuid`. A rewind starts a new branch and leaves the old one in the file, so the conversation is
 the path from the last message back to the root. Three things hang beside that path and belong to it all the same:
@@ -68,7 +68,7 @@ class ClaudeLine(msgspec.Struct, frozen=True):
 
 
 def live(entries: Sequence[ClaudeLine], notes: list[str]) -> list[ClaudeLine]:
-    """The entries of the conversation, in the order of the file."""
+    """Return the entries of the conversation, in the order of the file."""
     main = _unrepeated([entry for entry in entries if not entry.aside], notes)
     aside = [entry for entry in entries if entry.aside]
     if not any(entry.message for entry in main):
@@ -90,7 +90,7 @@ def live(entries: Sequence[ClaudeLine], notes: list[str]) -> list[ClaudeLine]:
 
 
 def _unrepeated(entries: list[ClaudeLine], notes: list[str]) -> list[ClaudeLine]:
-    """A resumed session may be written into its file twice; the first time counts."""
+    """Return the entries without repetitions: a resumed session may be written into its file twice, the first time counts."""
     seen: set[str] = set()
     kept: list[ClaudeLine] = []
     for entry in entries:
@@ -105,7 +105,7 @@ def _unrepeated(entries: list[ClaudeLine], notes: list[str]) -> list[ClaudeLine]
 
 
 def _path(main: Sequence[ClaudeLine], notes: list[str]) -> set[int]:
-    """From the last message to the root."""
+    """Return the indices of the entries from the last message to the root."""
     places: dict[str | None, int] = {entry.uuid: index for index, entry in enumerate(main) if entry.uuid}
     index = next((index for index in reversed(range(len(main))) if main[index].message), None)
     chosen: set[int] = set()
@@ -124,7 +124,7 @@ def _path(main: Sequence[ClaudeLine], notes: list[str]) -> set[int]:
 
 
 def _before_boundary(main: Sequence[ClaudeLine], index: int, places: dict[str | None, int]) -> int | None:
-    """What was compacted: the logical parent or, where it is missing, the last message before."""
+    """Return the index of the last compacted message: the logical parent or, where it is missing, the last message before."""
     logical = places.get(main[index].logical_parent)
     if logical is not None:
         return logical
@@ -132,7 +132,7 @@ def _before_boundary(main: Sequence[ClaudeLine], index: int, places: dict[str | 
 
 
 def _add_summaries(main: Sequence[ClaudeLine], chosen: set[int]) -> None:
-    """Compactions of the conversation whose summary nothing continues."""
+    """Add the summaries of compactions of this conversation that nothing continues."""
     uuids = {main[index].uuid for index in chosen} - {None}
     boundaries: set[str] = set()
     for index, entry in enumerate(main):
@@ -143,7 +143,7 @@ def _add_summaries(main: Sequence[ClaudeLine], chosen: set[int]) -> None:
 
 
 def _add_pieces_and_results(main: Sequence[ClaudeLine], chosen: set[int]) -> None:
-    """The other lines of the replies on the path, and the results of calls that the path leaves unanswered."""
+    """Add the other lines of the replies on the path, and the results of calls that the path leaves unanswered."""
     replies = {main[index].reply for index in chosen} - {None}
     chosen.update(index for index, entry in enumerate(main) if entry.reply in replies)
     calls: set[str] = set()

@@ -2,7 +2,7 @@
 
 A line is an envelope around a message of the Anthropic API (`type` user or assistant), an attachment that was put before
 the model, or bookkeeping. One API reply is written as several lines, a block each, which share `message.id` and repeat
-`message.usage`; they become one message again here. What the file calls a user message may be the results of tools.
+`message.usage`; they become one message again here. A user message of the file may hold the results of tools.
 The format is internal to Claude Code and changes; unknown lines and blocks are expected and counted or kept.
 """
 
@@ -131,7 +131,7 @@ class _Conversation:
             self.steps.append(RecordedStep(Message("user", ())))
 
     def _attachment(self, attachment: JsonObject) -> None:
-        """Attachments are notes to the model; those which are plain text in the file are kept as the user's words."""
+        """Add an attachment (a note to the model) as the user's words, if it is plain text in the file; count any other."""
         kind = string(attachment.get("type")) or "of no type"
         content = attachment.get("prompt") if kind == "queued_command" else attachment.get("content")
         known = kind in ("queued_command", "hook_additional_context")
@@ -142,7 +142,7 @@ class _Conversation:
             self.silent[f"attachment {kind}"] += 1
 
     def _system(self, record: JsonObject) -> None:
-        """Only the output of commands that the user ran is shown to the model."""
+        """Add the output of a command that the user ran; count any other system line, which the model does not see."""
         subtype = string(record.get("subtype")) or "of no subtype"
         content = record.get("content")
         if subtype == "local_command" and isinstance(content, str) and content:
@@ -175,7 +175,7 @@ def _result(block: JsonObject, record: JsonObject) -> ToolResult:
 
 
 def _fuller(first: Usage | None, second: Usage | None) -> Usage | None:
-    """Lines written while the reply was streaming carry a provisional output count, so the larger one is right."""
+    """Return the usage with more output: lines written while the reply was streaming carry a provisional count."""
     if first is None or second is None:
         return first or second
     return second if second.output_tokens >= first.output_tokens else first

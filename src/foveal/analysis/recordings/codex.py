@@ -2,8 +2,8 @@
 
     {"timestamp", "type": "session_meta" | "response_item" | "event_msg" | "turn_context" | "compacted", "payload"}
 
-`response_item`s are what the model saw and said; `event_msg`s mirror them for the screen and add the token counts. Until
-autumn 2025 the items stood bare, after a header `{"id", "timestamp", "instructions"}`.
+`response_item`s are the input and the output of the model; `event_msg`s mirror them for the screen and add the token counts.
+Until autumn 2025 the items had no envelope and came after a header `{"id", "timestamp", "instructions"}`.
 
 A model reply is recorded item by item: reasoning, message, calls. It ends where something else begins (an output, a user's
 message) or where a token count says so.
@@ -104,7 +104,7 @@ class _Rollout:
                 self._silent[kind] += 1
 
     def _meta(self, payload: JsonObject) -> None:
-        """A forked session repeats its parent's header after its own; the first one counts."""
+        """Read a header. A forked session repeats its parent's header after its own; the first one counts."""
         self._silent["session_meta"] += 1
         if self.id is not None:
             return
@@ -155,7 +155,7 @@ class _Rollout:
         self._silent["event_msg"] += 1
 
     def _token_count(self, info: JsonObject) -> None:
-        """Rate limits are sent in the same event, with the last counts repeated; only a changed total is a new call."""
+        """Give the newest reply its usage. Rate limits repeat the last counts; only a changed total is a new call."""
         last = mapping(info.get("last_token_usage"))
         totals = info.get("total_token_usage")
         if last is None or (totals is not None and totals == self._counted):
@@ -184,7 +184,7 @@ class _Rollout:
         del self._turns[-turns:]
 
     def _compacted(self, payload: JsonObject) -> None:
-        """The summary is kept as a user message. The history that it replaced stays; what Codex kept is not repeated."""
+        """Keep the summary as a user message. The history that it replaced stays; the items that Codex kept are not repeated."""
         self._end_reply()
         parts: list[Part] = list(text_part(payload.get("message")))
         for value in elements(payload.get("replacement_history")):
@@ -226,13 +226,13 @@ def _full_name(item: JsonObject, name: str) -> str:
 
 
 def _is_context(parts: tuple[Part, ...]) -> bool:
-    """User messages that Codex writes itself (`<environment_context>…`, AGENTS.md) do not begin a turn."""
+    """Return whether Codex wrote the user message itself (`<environment_context>…`, AGENTS.md), so that it begins no turn."""
     first = next((part.text for part in parts if isinstance(part, Text)), "").strip()
     return first.startswith("# AGENTS.md") or (first.startswith("<") and first.endswith(">"))
 
 
 def is_rollout_line(record: JsonObject) -> bool:
-    """Whether this is a line of a rollout, in one of its forms."""
+    """Return whether this is a line of a rollout, in one of its forms."""
     kind = string(record.get("type"))
     if "payload" in record:
         return kind in _ENVELOPES

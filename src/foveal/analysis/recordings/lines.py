@@ -34,7 +34,7 @@ class JsonLine(msgspec.Struct, frozen=True):
 
 
 def read_lines(path: Path) -> Iterator[JsonLine]:
-    """All lines that are not blank. Raises `BadRecording` for whatever is wrong with the file."""
+    """Yield all lines that are not blank. Raise `BadRecording` for a file that cannot be read."""
     file = str(path)
     found = False
     with _opened(path) as stream:
@@ -51,7 +51,7 @@ def read_lines(path: Path) -> Iterator[JsonLine]:
 
 
 def complete(lines: Iterable[JsonLine], notes: list[str]) -> Iterator[JsonLine]:
-    """The lines of a session, which may still be being written: a torn last line is noted, not an error."""
+    """Yield the lines of a session that may still be being written: a torn last line is noted, not an error."""
     for line in lines:
         if line.torn:
             notes.append(f"line {line.number} is cut off (the session was still being written?) and was left out")
@@ -60,7 +60,7 @@ def complete(lines: Iterable[JsonLine], notes: list[str]) -> Iterator[JsonLine]:
 
 
 def whole(lines: Iterable[JsonLine], file: str) -> Iterator[JsonLine]:
-    """The lines of a data set: a torn last line is damage."""
+    """Yield the lines of a data set, in which a torn last line is damage."""
     for line in lines:
         if line.torn:
             raise BadRecording(file, line.number, "the last line is cut off in the middle of its JSON; copy it again")
@@ -68,9 +68,9 @@ def whole(lines: Iterable[JsonLine], file: str) -> Iterator[JsonLine]:
 
 
 def raw_at(line: JsonLine, path: tuple[str | int, ...], otherwise: str) -> str:
-    """The JSON text at a path, byte for byte as it was written.
+    """Return the JSON text at a path, byte for byte as it was written.
 
-    `otherwise` is what to return for the rare line that has no such bytes (lone surrogates, part of a document).
+    `otherwise` is returned for the rare line that has no such bytes (lone surrogates, part of a document).
     """
     current = msgspec.Raw(line.raw)
     try:
@@ -94,7 +94,7 @@ def at(file: str, line: int | None) -> Generator[None]:
 
 
 def stem(file: str) -> str:
-    """The name of a file without folder and known suffixes: the id of a session that has no other."""
+    """Return the name of a file without folder and known suffixes: the id of a session that has no other."""
     return re.sub(r"(\.(jsonl|json|ndjson))?(\.gz)?$", "", Path(file).name, flags=re.IGNORECASE)
 
 
@@ -122,7 +122,7 @@ def _opened(path: Path) -> Generator[IO[bytes]]:
 
 
 def _starts_document(path: Path, content: bytes) -> bool:
-    """Whether the first line is only the beginning of a JSON document over many lines."""
+    """Return whether the first line is only the beginning of a JSON document over many lines."""
     if content in _DOCUMENT_STARTS:
         return True
     if ".json" not in path.suffixes[-2:] or not content.startswith((b"{", b"[")):
@@ -149,16 +149,19 @@ def _decoded(file: str, number: int, content: bytes, last: bool) -> Iterator[Jso
 
 
 def _documents(value: object) -> Sequence[object]:
-    """A list of conversations or session lines is as good as one per line; a list of messages is one conversation."""
+    """Return the records in one JSON value: the elements of a list of conversations or session lines, else the value itself.
+
+    A list of messages is one conversation.
+    """
     items = sequence(value)
     first = mapping(items[0]) if items else None
     return [value] if items is None or first is None or "role" in first else items
 
 
 def decode_json(content: bytes) -> object:
-    """One JSON value. Raises `ValueError` with the reason.
+    """Return one JSON value. Raise `ValueError` with the reason.
 
-    msgspec is strict and fast; what it rejects gets a second chance, since recordings hold lone surrogates ("\\ud83d",
+    msgspec is strict and fast; text that it rejects gets a second chance, since recordings hold lone surrogates ("\\ud83d",
     half an emoji that a tool cut) and numbers out of range, and both are JSON.
     """
     try:

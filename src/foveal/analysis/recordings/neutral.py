@@ -1,4 +1,4 @@
-"""The neutral form: one trajectory a line, with what the provider counted.
+"""The neutral form: one trajectory a line, with the provider's token counts.
 
     {"id", "source", "license", "model", "tools", "messages", "meta"}
 
@@ -34,7 +34,7 @@ _LOSSES = {
     "thinking_chars_dropped": "characters of thinking",
     "reasoning_summary_chars_dropped": "characters of reasoning",
 }
-"""What the makers of a set say they left out. It is no longer there, so it can only be noted."""
+"""Content that the makers of a set left out by their own account. It is lost, so it can only be noted."""
 
 
 def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:

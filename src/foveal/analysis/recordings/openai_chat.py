@@ -81,7 +81,7 @@ def conversation(messages: Sequence[object]) -> Conversation:
 
 
 def tools_text(record: JsonObject) -> str:
-    """The tool definitions as JSON text; the older `functions` are wrapped."""
+    """Return the tool definitions as JSON text; the older `functions` are wrapped."""
     tools = sequence(record.get("tools"))
     functions = sequence(record.get("functions"))
     if not tools and functions:

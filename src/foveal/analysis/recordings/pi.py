@@ -130,7 +130,7 @@ def _message(record: JsonObject) -> RecordedStep | None:
 
 
 def _command(record: JsonObject) -> RecordedStep:
-    """A command that the user ran, told to the model as the user's words."""
+    """Return a command that the user ran, shown to the model as the user's words."""
     text = f"Ran `{expect_string(record.get('command'), '`command`')}`\n"
     output = string(record.get("output"))
     text += f"```\n{output}\n```" if output else "(no output)"
@@ -170,7 +170,7 @@ def _reply_parts(content: object, api: str) -> Iterator[Part]:
 
 
 def _thinking(block: JsonObject, api: str) -> Thinking | RedactedThinking | Opaque:
-    """What pi keeps as the signature depends on the provider: a signature, a whole reasoning item, a field name."""
+    """Return the thinking of a block. By provider, pi signs it with a signature, a whole reasoning item or a field name."""
     text = expect_string(block.get("thinking"), "`thinking`")
     signature = string(block.get("thinkingSignature")) or None
     if signature and block.get("redacted") is True:

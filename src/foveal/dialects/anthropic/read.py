@@ -7,7 +7,7 @@ space of replies is gone; an image at an address has the media type of its suffi
 image nor document is kept as its JSON text.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from foveal.dialects.content import SpokenPart, result_content, result_status, text_part
@@ -32,7 +32,7 @@ from foveal.dialects.port import WireReply
 from foveal.dialects.wire_request import (
     WireRequest,
     reading_request,
-    spoken,
+    request_message,
     tool_definitions,
     unmarked_json,
     with_known_types,
@@ -59,9 +59,10 @@ _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "
 
 def read_reply(reply: Mapping[str, Any]) -> WireReply:
     """Return the message and the usage of a reply."""
-    for block in reply["content"]:
-        block["type"]  # a block of another provider has none, and the error names the key
-    parts = tuple(read_reply_block(block, sent_json) for block in reply["content"])
+    blocks: Sequence[Mapping[str, Any]] = reply["content"]
+    if any("type" not in block for block in blocks):
+        raise KeyError("type")  # another provider's content
+    parts = tuple(read_reply_block(block, sent_json) for block in blocks)
     model = reply.get("model")
     return WireReply(Message("assistant", parts, model), read_usage(reply, str(model or "")))
 
@@ -104,11 +105,11 @@ def _messages(message: JsonObject, model: str) -> Iterator[Message]:
         raise NotUnderstood(f"role {name!r} is not known; expected {', '.join(_ROLES)}")
     content = message.get("content")
     if isinstance(content, str):
-        yield spoken(role, text_part(content), model)
+        yield request_message(role, text_part(content), model)
         return
     blocks = [expect_mapping(value, "a content block") for value in expect_sequence(content, "`content`")]
     if role == "assistant":
-        yield spoken(role, (read_reply_block(block, unmarked_json) for block in blocks), model)
+        yield request_message(role, (read_reply_block(block, unmarked_json) for block in blocks), model)
         return
     parts: list[Part] = []
     for block in blocks:
@@ -116,11 +117,11 @@ def _messages(message: JsonObject, model: str) -> Iterator[Message]:
             parts.extend(read_block(block, unmarked_json))
             continue
         if parts:
-            yield spoken(role, parts, model)
+            yield request_message(role, parts, model)
             parts = []
         yield Message("tool", (read_result(block),))
     if parts or not blocks:
-        yield spoken(role, parts, model)
+        yield request_message(role, parts, model)
 
 
 def read_reply_block(block: JsonObject, keep: KeepVerbatim) -> Part:

@@ -1,4 +1,4 @@
-"""What the Anthropic Messages API refuses.
+"""Anthropic Messages: the reasons for which the API refuses a request.
 
 Two neighbours decide most of it: the user message right after an assistant message opens with one result for each of
 its tool uses. Cache marks are the one thing counted over the whole request, in the order tools, system, messages.
@@ -32,7 +32,7 @@ _ROLES: Final = ("user", "assistant", "system")
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _TTLS: Final = (None, "5m", "1h")
 
-# The rule that is broken when a block stands in a message of another role than its own.
+# The rule that a block breaks in a message of another role than its own.
 _HOME: Final[Mapping[str, tuple[str, str]]] = {
     "tool_use": ("assistant", "A2"),
     "server_tool_use": ("assistant", "A2"),
@@ -45,7 +45,7 @@ _SYSTEM_BLOCKS: Final = frozenset({"text", "tool_addition", "tool_removal"})
 
 
 def problems(request: Mapping[str, Any], since: int = 0) -> list[RequestProblem]:
-    """What is wrong with the request; messages before `since` are known to be right."""
+    """Return the problems of the request; messages before `since` are known to be right."""
     messages = sequence(request.get("messages"))
     if not messages:
         return [shape("messages", "a list of messages", request.get("messages"))]
@@ -68,7 +68,7 @@ def problems(request: Mapping[str, Any], since: int = 0) -> list[RequestProblem]
 
 
 def _head(request: Mapping[str, object], messages: Sequence[object]) -> Iterator[RequestProblem]:
-    """What stands before the messages, and what only a look at all of them can tell."""
+    """Yield the problems of tools and system prompt, and those that only a look at all messages can tell."""
     yield from _tools(request.get("tools"))
     system = request.get("system")
     yield from value_problems(system, "system")
@@ -225,7 +225,7 @@ def _tool_result(block: Mapping[str, object], where: str) -> Iterator[RequestPro
 
 def _compaction(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     content = block.get("content")
-    if content is not None and not string(content):  # nothing stands for a compaction that failed
+    if content is not None and not string(content):  # null is the content of a compaction that failed
         yield RequestProblem("A12", f"{where}.content", "The compaction is empty; send it as it came, or null.")
 
 
@@ -329,7 +329,7 @@ def _past_system(messages: Sequence[object], index: int) -> int:
 
 
 def _loop_thinking(request: Mapping[str, object], messages: Sequence[object], since: int) -> Iterator[RequestProblem]:
-    """With a thinking budget, the assistant message that opened the running tool loop starts with thinking."""
+    """Yield a problem if the assistant message that opened the running tool loop lacks thinking, which a budget demands."""
     if fields(request.get("thinking")).get("type") != "enabled":
         return
     index, first = _past_system(messages, len(messages) - 1), None
@@ -361,7 +361,7 @@ def _cache_mark(block: Mapping[str, object], where: str) -> Iterator[RequestProb
 
 
 def _marked(values: object, where: str) -> Iterator[tuple[object, str]]:
-    """The ttl and place of every cache mark on the blocks, and on the blocks inside them."""
+    """Yield the ttl and place of every cache mark on the blocks, and on the blocks inside them."""
     for index, value in enumerate(elements(values)):
         block, place = fields(value), f"{where}[{index}]"
         if block.get("type") == "tool_result":

@@ -67,7 +67,7 @@ class AnthropicStream:
         return {**self._frame, "content": blocks}
 
     def _whole(self, index: int) -> Wire:
-        """Return a block with its input: decoded, or as the text so far where that is not JSON yet."""
+        """Return a block with its input: decoded, or as the text that has arrived, where that is not JSON yet."""
         block, arguments = self._blocks[index], self._arguments.get(index)
         if not arguments:
             return dict(block)

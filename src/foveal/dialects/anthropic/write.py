@@ -1,4 +1,4 @@
-"""Anthropic Messages, with cache breakpoints.
+"""Anthropic Messages, written, with cache breakpoints.
 
 Three of the four allowed breakpoints are used: after the tools and the system prompt, which never change; where the previous
 call's prompt ended, so that its cache entry is found however many blocks the last turn added; and at the end, for the next call.
@@ -36,6 +36,8 @@ _BREAKPOINT = {"type": "ephemeral"}
 
 
 class Anthropic:
+    """The dialect of Anthropic's Messages API."""
+
     name = NAME
     reader = WireReader(read_reply, read_request, AnthropicStream)
 
@@ -85,7 +87,7 @@ class Anthropic:
         messages = list(wires)
         if not tail and (not messages or messages[-1]["role"] == "assistant"):
             messages.append(_user_text(CONTINUE))
-        if messages:  # what is at the tail is never marked
+        if messages:  # the tail, joined below, is never marked
             _mark_breakpoints(messages)
         self.join(messages, tail)
         request: dict[str, Any] = {"model": ask.model, "max_tokens": ask.reply_tokens, "messages": messages}
@@ -126,14 +128,14 @@ def _reply_blocks(parts: Sequence[Part]) -> list[Wire]:
 
 
 def _has_a_kind_of_its_own(block: Wire) -> bool:
-    """Calls and results are paired, and thinking is verified, by what we know of them; a blank text is refused."""
+    """Return whether a kept block is not sent as it is: calls, results and thinking have parts of their own."""
     kind = block.get("type")
     is_blank = kind == "text" and not str(block.get("text") or "").strip()
     return is_blank or kind in (None, "tool_use", "tool_result", "thinking", "redacted_thinking")
 
 
 def _result_blocks(parts: Sequence[Part]) -> list[Wire]:
-    """All results first, in one message; what an error result may not hold comes after them."""
+    """Return all results first, in one message, and after them the media of failed ones, whose results may hold text only."""
     results: list[Wire] = []
     after: list[Wire] = []
     for part in parts:
@@ -187,7 +189,7 @@ def _mark_breakpoints(messages: list[Wire]) -> None:
     for i in {len(messages) - 1, *(reply - 1 for reply in replies[:1] if reply > 0)}:
         content = messages[i]["content"]
         if content[-1]["type"] in ("thinking", "redacted_thinking"):
-            continue  # takes no mark, and ends a message only where nobody has spoken since
+            continue  # takes no mark, and ends a message only where no other follows
         marked = content[-1] | {"cache_control": _BREAKPOINT}
         messages[i] = {"role": messages[i]["role"], "content": [*content[:-1], marked]}
 

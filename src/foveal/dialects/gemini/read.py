@@ -28,7 +28,7 @@ from foveal.dialects.json_values import (
 from foveal.dialects.media import base64_bytes
 from foveal.dialects.opaque import sent_json
 from foveal.dialects.port import WireReply
-from foveal.dialects.wire_request import WireRequest, reading_request, spoken, tool_definitions, without
+from foveal.dialects.wire_request import WireRequest, reading_request, request_message, tool_definitions, without
 from foveal.values.entry import (
     Content,
     File,
@@ -131,7 +131,7 @@ class _Contents:
         if role == "assistant":
             reply = [read_reply_part(part) for part in parts]
             self._unanswered = [part for part in reply if isinstance(part, ToolCall)]
-            self.messages.append(spoken(role, reply, self._model))
+            self.messages.append(request_message(role, reply, self._model))
             return
         said: list[Part] = []
         for part in parts:
@@ -140,11 +140,11 @@ class _Contents:
                 said.extend(_sent_part(part))
                 continue
             if said:
-                self.messages.append(spoken(role, said, self._model))
+                self.messages.append(request_message(role, said, self._model))
                 said = []
             self.messages.append(Message("tool", (self._result(response),)))
         if said or not parts:
-            self.messages.append(spoken(role, said, self._model))
+            self.messages.append(request_message(role, said, self._model))
 
     def _result(self, response: JsonObject) -> ToolResult:
         """Return a tool result. One without an id answers the first open call of its name, whose id may be empty too."""

@@ -1,4 +1,4 @@
-"""What the Gemini API refuses.
+"""Gemini: the reasons for which the API refuses a request.
 
 Turns of the user and of the model alternate. The user turn after a model turn opens with one function response for each
 function call, in the order of the calls. Keys are read in the spelling of the Python SDK and in that of the wire.
@@ -65,14 +65,14 @@ _WIRE: Final[Mapping[str, str]] = {
 
 
 def _get(value: object, key: str) -> object:
-    """The field in either spelling; unset and None are the same to the SDK."""
+    """Return the field in either spelling; unset and None are the same to the SDK."""
     node = fields(value)
     found = node.get(key)
     return node.get(_WIRE.get(key, key)) if found is None else found
 
 
 def problems(request: Mapping[str, Any], since: int = 0, *, signatures: bool = False) -> list[RequestProblem]:
-    """What is wrong with the request; contents before `since` are known to be right.
+    """Return the problems of the request; contents before `since` are known to be right.
 
     `signatures` asks for the thought signatures that Gemini 3 and later refuse to go without.
     """
@@ -98,7 +98,7 @@ def problems(request: Mapping[str, Any], since: int = 0, *, signatures: bool = F
 
 
 def _takes_media(model: object) -> bool:
-    """Whether function responses may hold media; a model nobody knows gets the benefit of the doubt."""
+    """Return whether function responses may hold media; an unknown model gets the benefit of the doubt."""
     version = _MODEL_VERSION.search(string(model) or "")
     return version is None or int(version[1]) >= _MEDIA_IN_RESPONSES_SINCE
 
@@ -213,7 +213,7 @@ _PARTS: Final[Mapping[str, Callable[[object, str], Iterator[RequestProblem]]]] =
 
 
 def _held(turn: object, where: str, kind: str) -> Iterator[tuple[object, str]]:
-    """The values of one kind among the parts, each with the place of its part."""
+    """Yield the values of one kind among the parts, each with the place of its part."""
     for index, part in enumerate(elements(fields(turn).get("parts"))):
         if (value := _get(part, kind)) is not None:
             yield value, f"{where}.parts[{index}]"

@@ -47,7 +47,7 @@ class GeminiStream:
     def body(self) -> Wire:
         if not self._candidate:
             return {"candidates": [], **self._frame}
-        content = {**(self._candidate.get("content") or {"role": "model"}), "parts": self._parts}
+        content = {**(self._candidate.get("content") or {"role": "model"}), "parts": list(self._parts)}
         return {**self._frame, "candidates": [{**self._candidate, "content": content}]}
 
     @property

@@ -1,4 +1,4 @@
-"""Gemini, as the google-genai SDK takes it: contents, and a config with system instruction and tools."""
+"""Gemini, written as the google-genai SDK takes it: contents, and a config with system instruction and tools."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from foveal.values.entry import (
     ToolResult,
 )
 
-# What else a reply may hold, in the spelling of the SDK and in that of the wire. It goes back as it came.
+# Other parts of a reply, in the spelling of the SDK and in that of the wire. They are sent back as they came.
 _KEPT_PARTS = frozenset(
     {"executable_code", "code_execution_result", "inline_data", "file_data", "tool_call"}
 ) | frozenset(
@@ -37,6 +37,8 @@ _KEPT_PARTS = frozenset(
 
 
 class Gemini:
+    """The dialect of the Gemini API."""
+
     name = NAME
     reader = WireReader(read_reply, read_request, GeminiStream)
 
@@ -128,17 +130,17 @@ def _reply_parts(parts: Sequence[Part]) -> list[Wire]:
 def _signature(signature: str | None) -> Wire:
     try:
         return {"thought_signature": b64decode(signature, validate=True)} if signature else {}
-    except ValueError:  # not what this provider gave
+    except ValueError:  # a signature of another provider
         return {}
 
 
 def _name(name: str) -> str:
-    """A call that another model made, under a name that this provider takes."""
+    """Return a name that this provider takes for a call that another model made."""
     return name if name[:1].isalpha() or name.startswith("_") else f"_{name}"
 
 
 def _result_parts(parts: Sequence[Part], names: Mapping[str, str]) -> list[Wire]:
-    """Responses first, in the order of the calls; images after them, which every Gemini takes."""
+    """Return the responses in the order of the calls, and their images after them, where every Gemini takes images."""
     responses: list[Wire] = []
     after: list[Wire] = []
     for part in parts:

@@ -30,8 +30,8 @@ from foveal.dialects.port import WireReply
 from foveal.dialects.wire_request import (
     WireRequest,
     reading_request,
+    request_message,
     split_system,
-    spoken,
     tool_definitions,
     with_known_types,
     without,
@@ -120,7 +120,7 @@ class ChatMessages:
             self.messages.append(Message("tool", (self._result(message),)))
             return
         parts = self._reply(message) if role == "assistant" else read_content(message.get("content"), json_text)
-        self.messages.append(spoken(role, parts, self._model))
+        self.messages.append(request_message(role, parts, self._model))
 
     def _reply(self, message: JsonObject) -> Iterator[Part]:
         yield from read_words(message, json_text)

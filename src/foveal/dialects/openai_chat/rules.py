@@ -1,7 +1,7 @@
-"""What the OpenAI Chat Completions API refuses.
+"""OpenAI Chat Completions: the reasons for which the API refuses a request.
 
-An assistant message opens calls, the tool messages right after it answer them, and whoever speaks next finds them all
-answered. Nothing else in the list depends on a neighbour.
+An assistant message opens calls, the tool messages right after it answer them, and the next message of another role finds them
+all answered. Nothing else in the list depends on a neighbour.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _PARTS: Final[Mapping[str, frozenset[str]]] = {
 
 
 def problems(request: Mapping[str, Any], since: int = 0) -> list[RequestProblem]:
-    """What is wrong with the request; messages before `since` are known to be right."""
+    """Return the problems of the request; messages before `since` are known to be right."""
     messages = sequence(request.get("messages"))
     if not messages:
         return [shape("messages", "a list of messages", request.get("messages"))]
@@ -56,7 +56,7 @@ def problems(request: Mapping[str, Any], since: int = 0) -> list[RequestProblem]
 
 
 def _turn_start(messages: Sequence[object], since: int) -> int:
-    """The assistant message whose calls may still be open at `since`."""
+    """Return the index of the assistant message whose calls may still be open at `since`."""
     index = since
     while index > 0 and fields(messages[index - 1]).get("role") == "tool":
         index -= 1

@@ -63,7 +63,7 @@ class ChatStream:
     def body(self) -> Wire:
         message = dict(self._message)
         if self._calls:
-            message["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
+            message["tool_calls"] = [_whole(self._calls[index], index) for index in sorted(self._calls)]
         choice = {"index": 0, "message": message, "finish_reason": self._finish}
         return {**self._frame, "object": "chat.completion", "choices": [choice]}
 
@@ -74,11 +74,14 @@ class ChatStream:
         return "done" if self._finish else "aborted"
 
     def reply(self) -> WireReply:
-        body = self.body
-        for place, call in enumerate(body["choices"][0]["message"].get("tool_calls") or ()):
-            call.setdefault("id", f"call_{place}")  # cut off before it had one
-        message, usage = read_reply(body)
+        message, usage = read_reply(self.body)
         return WireReply(msgspec.structs.replace(message, stop=self.stop), usage)
+
+
+def _whole(call: Wire, index: int) -> Wire:
+    """Return a copy of a call, with an id and a name if the stream was cut off before it had them."""
+    kind = "custom" if "custom" in call else "function"
+    return {"id": f"call_{index}", **call, kind: {"name": "", **(call.get(kind) or {})}}
 
 
 def _grow(fields: Wire, pieces: Mapping[str, Any]) -> None:

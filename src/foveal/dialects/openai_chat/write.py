@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions, and the many servers that speak it."""
+"""OpenAI Chat Completions, written, for OpenAI and the many servers that speak it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -30,6 +30,8 @@ IMAGES_OF_RESULTS = "[images of the results above]"
 
 
 class OpenAIChat:
+    """The dialect of OpenAI's Chat Completions API."""
+
     name = NAME
     reader = WireReader(read_reply, read_request, ChatStream)
 
@@ -77,7 +79,7 @@ class OpenAIChat:
 
 
 def _in_batches(messages: Sequence[Message]) -> Iterator[Message]:
-    """One message may hold so many calls; more of them are shown as several replies, each with its results."""
+    """Yield the messages with at most `MOST_CALLS` calls each: more of them are several replies, each with its results."""
     calls = [part for message in messages for part in message.parts if isinstance(part, ToolCall)]
     if len(calls) <= MOST_CALLS:
         yield from messages
@@ -106,7 +108,7 @@ def _assistant(message: Message) -> Wire:
 
 
 def _results(message: Message) -> list[Wire]:
-    """A tool message holds text only, so images follow all results in a message of the user."""
+    """Return the tool messages of the results. They hold text only, so images follow in a message of the user."""
     wires: list[Wire] = []
     media: list[Part] = []
     for part in message.parts:

@@ -33,8 +33,8 @@ from foveal.dialects.port import WireReply
 from foveal.dialects.wire_request import (
     WireRequest,
     reading_request,
+    request_message,
     split_system,
-    spoken,
     tool_definitions,
     with_known_types,
     without,
@@ -112,7 +112,7 @@ class _Items:
             self._reply.extend(read_content(item.get("content"), json_text))
         elif role is not None:
             self._end_reply()
-            self._messages.append(spoken(role, read_content(item.get("content"), json_text), self._model))
+            self._messages.append(request_message(role, read_content(item.get("content"), json_text), self._model))
         elif kind.endswith("_output"):
             self._end_reply()
             self._messages.append(Message("tool", (read_output(item),)))
@@ -125,7 +125,7 @@ class _Items:
 
     def _end_reply(self) -> None:
         if self._reply:
-            self._messages.append(spoken("assistant", self._reply, self._model))
+            self._messages.append(request_message("assistant", self._reply, self._model))
             self._reply = []
 
 

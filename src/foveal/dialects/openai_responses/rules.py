@@ -1,4 +1,4 @@
-"""What the OpenAI Responses API refuses.
+"""OpenAI Responses: the reasons for which the API refuses a request.
 
 The input is a flat list of items. A stretch of items the model produced (reasoning, messages, calls) is followed by
 the outputs of its calls; both together are a step. A step is over when the model produces again after an output, or
@@ -66,7 +66,7 @@ _Part = Literal["model", "output", "other"]
 
 
 def problems(request: Mapping[str, Any], since: int = 0) -> list[RequestProblem]:
-    """What is wrong with the request; items before `since` are known to be right."""
+    """Return the problems of the request; items before `since` are known to be right."""
     found: list[RequestProblem] = []
     if since <= 0:
         found += value_problems(request.get("instructions"), "instructions")
@@ -75,7 +75,7 @@ def problems(request: Mapping[str, Any], since: int = 0) -> list[RequestProblem]
     if isinstance(given, str):
         return [*found, *text_problems(given, "input"), *value_problems(given, "input")]
     items = sequence(given)
-    # What the server has stored may hold the call an output answers, or stand in for the whole input.
+    # Items that the server has stored may hold the call that an output answers, or replace the whole input.
     stored = any(request.get(key) is not None for key in ("previous_response_id", "conversation", "prompt"))
     if items is None or not (items or stored):
         return [*found, shape("input", "a list of items", given)]
@@ -122,7 +122,7 @@ def _part_in_step(item: Mapping[str, object]) -> _Part:
 
 
 def _step_start(items: Sequence[object], since: int) -> int:
-    """The first item of the step that holds the item before `since`."""
+    """Return the index of the first item of the step that holds the item before `since`."""
     index = max(since - 1, 0)
     while index > 0 and _part_in_step(fields(items[index])) == "output":
         index -= 1
@@ -132,7 +132,7 @@ def _step_start(items: Sequence[object], since: int) -> int:
 
 
 class _Step:
-    """The calls that are open, and the reasoning that still waits for what it led to."""
+    """The calls that are open, and the reasoning that still waits for the item it led to."""
 
     def __init__(self, seen: set[str] | None, *, stored: bool) -> None:
         self._seen = seen  # call ids of the whole list; None when only its tail is checked

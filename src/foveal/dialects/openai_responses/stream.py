@@ -65,7 +65,7 @@ class ResponsesStream:
 
     @property
     def body(self) -> Wire:
-        items = [self._items[index] for index in sorted(self._items)]
+        items = [dict(self._items[index]) for index in sorted(self._items)]
         return {**self._frame, "output": list(self._frame.get("output") or ()) or items}
 
     @property

@@ -1,4 +1,4 @@
-"""OpenAI Responses, stateless: the whole input is sent, and encrypted reasoning travels with it."""
+"""OpenAI Responses, written, stateless: the whole input is sent, and encrypted reasoning travels with it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ from foveal.values.entry import (
 
 _ROLES = {"user": "user", "system": "developer"}
 
-# Where there is only a system prompt: the provider wants something to answer.
+# The input of a request with only a system prompt: the provider wants a message to answer.
 _BEGIN: Wire = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Please continue."}]}
 
 # Models that reason. Nothing is stored at the provider, so their reasoning is lost unless every reply brings it along;
@@ -43,6 +43,8 @@ _REASONS = re.compile(r"(?:^|/)(?:o\d|codex|gpt-(?:[5-9]|\d\d)(?!.*-chat))")
 
 
 class OpenAIResponses:
+    """The dialect of OpenAI's Responses API."""
+
     name = NAME
     reader = WireReader(read_reply, read_request, ResponsesStream)
 
@@ -95,7 +97,7 @@ def _is_stored_elsewhere(item: Mapping[str, Any]) -> bool:
 
 
 def _stands_alone(item: Mapping[str, Any]) -> bool:
-    """Whether nothing else has to be sent with it: calls want their outputs, and messages are texts of ours."""
+    """Return whether the item can be sent alone: calls want their outputs, and messages are sent as texts."""
     kind = item.get("type")
     if not isinstance(kind, str) or kind in ("message", "function_call") or kind.endswith("_output"):
         return False
@@ -117,9 +119,9 @@ def _items(message: Message) -> Iterator[Wire]:
 
 
 def _assistant(parts: Sequence[Part]) -> Iterator[Wire]:
-    """The reply's items in order. Reasoning that nothing follows any more is left out: it would be refused.
+    """Yield the reply's items in order. Reasoning that nothing follows any more is left out: it would be refused.
 
-    What the provider compacted stands for what came before, so it comes first: nothing may part a call from its output.
+    A compaction item of the provider replaces the items before it, so it comes first: nothing may part a call from its output.
     """
     waiting: list[Wire] = []
     for part in sorted(parts, key=lambda part: not _is_compaction(part)):
