@@ -1,4 +1,4 @@
-"""What it costs to put something beside the conversation: time for each call, and the provider's cache.
+"""The cost of side context: time for each call, and the provider's cache.
 
     python benchmarks/injection.py                                   # 3 sessions of 3 sets in ../shared/data, 32k
     python benchmarks/injection.py --sets codex_entire --sessions 1 --out /tmp/try
@@ -176,7 +176,7 @@ def _call(
     *,
     is_beside: bool,
 ) -> list[dict[str, Any]]:
-    """One call; what it sent, for the next to compare with."""
+    """Make one call; return its messages, for the next call to compare with."""
     number, host = share.calls + share.refused + 1, Host()
     if is_beside:
         if number == 1:

@@ -44,7 +44,7 @@ def _without(*kinds: type[BuiltIn]) -> tuple[BuiltIn, ...]:
 
 
 def _one_line(stage: BuiltIn) -> BuiltIn:
-    """What a summary covers, covered by a line that says how much it was."""
+    """Return the stage that covers the same messages by a line with their number, in place of a summary."""
     return Oldest(keep=stage.keep, last_resort=stage.last_resort) if isinstance(stage, Summarise) else stage
 
 
@@ -53,7 +53,7 @@ def _by_recency(stage: BuiltIn) -> BuiltIn:
 
 
 class _Forced(msgspec.Struct, frozen=True):
-    """A stage that folds when the budget makes it, and does not say that what it finds is stale."""
+    """A stage that folds only when the budget forces it: its finds are not reported as stale."""
 
     stage: BuiltIn
     last_resort: bool

@@ -1,4 +1,4 @@
-"""Rows to learn from: sessions folded as the engine would, and of each name and line that went, whether it was needed later.
+"""Rows to learn from: sessions are folded as the engine would, and each folded name and line is needed later or not.
 
 The oldest messages go into the digest until the rest fits, at several limits. After each fold, every name and every line of
 the digest that the rest does not show is one row.
@@ -17,11 +17,11 @@ from foveal_bench.training.sessions import LEAST_LINE, TrainingSession, text_of
 
 LIMITS = (16_000, 32_000, 48_000)
 AIM = 0.35
-"""What is left of the limit after a fold, without the digest."""
+"""The share of the limit that is left after a fold, without the digest."""
 ONE_IN = 4.0
-"""Of what was not needed, which is nearly everything, one in so many is taken and counts for all of them."""
+"""One in this many of the rows that were not needed, which are nearly all, is taken and counts for all of them."""
 NEEDED = 0.02
-"""Of all rows, in the sessions that the package's weights were trained on."""
+"""The share of needed rows in the sessions that the package's weights were trained on."""
 _SEED = 7
 
 
@@ -32,14 +32,14 @@ class Row(NamedTuple):
 
 
 class FoldRows(msgspec.Struct, frozen=True):
-    """All that one fold has to choose from."""
+    """The candidates of one fold."""
 
     names: list[Row]
     lines: list[Row]
 
 
 def rows_of(session: TrainingSession, common: frozenset[str]) -> list[FoldRows]:
-    """The folds of a session at every limit that it goes beyond."""
+    """Return the folds of a session at every limit that it exceeds."""
     return [one for limit in LIMITS if sum(session.tokens) > limit for one in _at(session, limit, common)]
 
 
@@ -66,7 +66,7 @@ def _at(session: TrainingSession, limit: int, common: frozenset[str]) -> Iterato
 
 
 def _folds(session: TrainingSession, limit: int) -> Iterator[tuple[Digest, ShownElsewhere, int, int]]:
-    """The digest after each fold under this limit, what is still shown, the newest that is folded, the next message."""
+    """Yield for each fold under this limit: the digest, the text still shown, the newest folded place, the next message."""
     digest, start, tokens = Digest(), 0, 0
     for now, message in enumerate(session.messages):
         if message.role == "assistant" and tokens > limit:
@@ -84,7 +84,7 @@ def _steps(session: TrainingSession, places: Iterable[int]) -> list[LedgerStep]:
 
 
 class _Draw:
-    """Which rows are taken: all that were needed, and one in ONE_IN of the others. The same ones every time."""
+    """Takes all needed rows, and one in ONE_IN of the others. Seeded: the same ones every time."""
 
     def __init__(self) -> None:
         self._random = random.Random(_SEED)
@@ -103,10 +103,10 @@ def _rows(table: FeatureTable, features: tuple[str, ...], needed: Collection[boo
 
 
 def balanced(folds: Sequence[FoldRows]) -> list[FoldRows]:
-    """The same rows, with those that were needed counting for NEEDED of all.
+    """Return the same rows, with the needed ones counting for NEEDED of all.
 
-    What is hardly ever needed is not shown even where there is room. Of an agent that seldom looks back, a summary would else
-    show nothing.
+    Lines that are hardly ever needed are not shown even where there is room. Without this, the summary of an agent that seldom
+    looks back would show nothing.
     """
     total = sum(row.weight for fold in folds for row in (*fold.names, *fold.lines))
     needed = sum(row.weight for fold in folds for row in (*fold.names, *fold.lines) if row.needed)

@@ -1,6 +1,6 @@
-"""A recorded session as training looks at it: what each message holds, and where each of it comes up again.
+"""A recorded session for training: the names and lines of each message, and where they come up again.
 
-Something was **needed** if it next comes up in what the agent itself wrote in a call, more than FAR messages after it was last
+A name or line was **needed** if it next comes up in a call that the agent wrote, more than FAR messages after it was last
 seen. It was not if a result showed it again first, or if it never came back.
 """
 
@@ -14,19 +14,19 @@ from foveal.summary.relevance.reading import KnownCall, blocks, called, candidat
 from foveal.values.entry import Message, Text, Thinking, ToolCall, ToolResult
 
 FAR = 12
-"""Messages back from which something counts as far: what is nearer is still shown whatever is folded."""
+"""Messages back from which a use counts as far: nearer messages are shown in any case."""
 HORIZON = 200
 """Messages after a fold within which a need counts."""
 LEAST_LINE = 24
 """Shorter lines are written by habit, not remembered."""
 COMMON = 0.1
-"""What more than this share of the sessions hold says nothing about one of them, and is never counted as needed."""
+"""Names and lines in more than this share of the sessions say nothing about one of them, and never count as needed."""
 CHARS_PER_TOKEN = 3.5
 MESSAGE_TOKENS = 4
 
 
 class TrainingSession:
-    """What comes up where."""
+    """The places of all names and lines of a session."""
 
     def __init__(self, id_: str, messages: Sequence[Message]) -> None:
         self.id, self.messages = id_, messages
@@ -34,14 +34,14 @@ class TrainingSession:
         self.places: dict[str, list[int]] = {}
         """The messages that hold each name and each line, in order."""
         self._used: list[set[str]] = []
-        """What the agent wrote in the calls of each message."""
+        """The names and lines that the agent wrote in the calls of each message."""
         for number, (held, used) in enumerate(_held(messages)):
             self._used.append(used)
             for one in held:
                 self.places.setdefault(one, []).append(number)
 
     def needed(self, what: str, now: int) -> bool:
-        """Whether it is needed at the message `now` or after it."""
+        """Return whether it is needed at the message `now` or after it."""
         places = self.places.get(what, ())
         at = bisect_left(places, now)
         if at == len(places) or places[at] - now > HORIZON or what not in self._used[places[at]]:
@@ -69,13 +69,13 @@ def _held(messages: Sequence[Message]) -> Iterator[tuple[set[str], set[str]]]:
 
 
 def common(sessions: Iterable[TrainingSession], most: float) -> frozenset[str]:
-    """What more than so many of the sessions hold."""
+    """Return the names and lines that more than `most` sessions hold."""
     held_in = Counter(one for session in sessions for one in session.places)
     return frozenset(one for one, count in held_in.items() if count > most)
 
 
 def text_of(message: Message) -> str:
-    """All that is said in a message, its calls as they were written."""
+    """Return all text of a message, its calls as they were written."""
     return "\n".join(text for part in message.parts for text in _texts(part))
 
 
