@@ -58,7 +58,7 @@ def measure(size: int = GIGABYTE) -> dict[str, Any]:
 
 
 def _small_run(session: foveal.Session, store: Any) -> None:
-    """Everything once with little, so that what is loaded at first use is not taken for growth."""
+    """Run everything once with little data, so that modules loaded at first use are not taken for growth."""
     session.append(foveal.user("Run the linter."))
     _answer(session, "small", foveal.keep_stream(store, chunks(4 * CHUNK)))
     session.prompt()

@@ -1,4 +1,4 @@
-"""What Foveal costs before it does anything: the CPU of `import foveal`, and the size of a base install.
+"""The footprint of Foveal before it does anything: the CPU of `import foveal`, and the size of a base install.
 
 The import is timed in fresh interpreters with compiled files, less the same interpreter without the import, interleaved. Twice:
 in an environment that holds the base install alone, and in the one that this script runs in, where other packages may be
@@ -23,7 +23,7 @@ _CLOCK = "import time; print(time.process_time())"
 def import_cpu_ms(python: Path, runs: int = RUNS) -> dict[str, float]:
     """CPU of the import in milliseconds, over that of the bare interpreter."""
     bare, full = [], []
-    _cpu(python, "import foveal")  # compiles what is not compiled
+    _cpu(python, "import foveal")  # compiles all modules
     for _ in range(runs):
         bare.append(_cpu(python, ""))
         full.append(_cpu(python, "import foveal"))
@@ -55,7 +55,7 @@ def slowest_imports(python: Path, most: int = 8) -> list[dict[str, Any]]:
 
 
 def install(folder: Path) -> Path:
-    """A fresh environment with Foveal and what it depends on; its interpreter."""
+    """Return the interpreter of a fresh environment with Foveal and its dependencies."""
     python = folder / "env" / "bin" / "python"
     if shutil.which("uv"):
         subprocess.run(["uv", "venv", "-q", "--python", sys.executable, folder / "env"], check=True)

@@ -1,4 +1,4 @@
-"""How fast the levels are, whether their time grows with the input alone, and what they keep.
+"""The speed of the levels, the growth of their time with the input, and the details that they keep.
 
     python benchmarks/levels.py                # MB/s, and the time of twice the input over the time of the input
     python benchmarks/levels.py --fuzz 100000  # random texts through every level: none may raise or exceed its room
@@ -99,7 +99,7 @@ def atoms(text: str) -> frozenset[str]:
 
 
 class Case:
-    """One large result: what of it was used later, and what was in use before and shortly after."""
+    """One large result: its details that were used later, and those in use before and shortly after."""
 
     def __init__(self, source: str, hint: str, text: str, messages: list[dict[str, Any]], at: int) -> None:
         self.source, self.hint, self.text = source, hint, text

@@ -1,4 +1,4 @@
-"""What each level of detail is worth: the levels alone, with one of them switched off at a time.
+"""The worth of each level of detail: the levels alone, with one of them switched off at a time.
 
     python benchmarks/levels_off.py                          # two sessions of each set, 32,000 and 64,000 tokens a call
 

@@ -43,7 +43,7 @@ def main() -> None:
             make = partial(getattr(import_module(f"engines.{module}"), name), **options)
             for answer in answers(make, Job(given)):
                 out.write(json.dumps(answer) + "\n")
-        except Exception as error:  # whatever an engine raises is what it makes of the session
+        except Exception as error:  # an engine may raise anything; its error is its result for the session
             out.write(json.dumps({"error": f"{type(error).__name__}: {error}"[:300]}) + "\n")
         out.flush()
 

@@ -32,7 +32,7 @@ PINS = {
 }
 """By the first word of an engine's name."""
 PYTHONS = {"openhands": (3, 12)}
-"""What an engine needs where it is not this interpreter."""
+"""The Python version of engines that do not run on this interpreter."""
 ENGINES = (
     "langchain clear tool uses",
     "langchain summarisation",
@@ -65,7 +65,7 @@ def runner(name: str) -> Runner:
 
 
 def _run(name: str, case: Case, budget: int) -> Iterator[Sent]:
-    """The engine's prompts. It is told what is left of the budget for messages: most do not count tools."""
+    """Yield the engine's prompts. Its budget is that of the messages: most engines do not count tools."""
     job = {"messages": case.messages, "sizes": case.sizes, "calls": case.calls, "budget": budget - case.fixed}
     table = list(case.messages)
     for line in _package(name.partition(" ")[0]).ask({"engine": name, **job}):

@@ -1,4 +1,4 @@
-"""The benchmark: what each policy would have cost on recorded sessions, and what the agent's next step would have missed.
+"""The benchmark: the cost of each policy on recorded sessions, and the details that the agent's next step would have missed.
 
     python benchmarks/run.py                              # test half of all sets in ../shared/data, 2 processes
     python benchmarks/run.py --slow                       # and an engine that takes 50 ms a call
@@ -64,7 +64,7 @@ Shorter than {FITS:,} tokens, and sent under a budget of as many: nothing may be
 
 
 def work_of(budgets: Sequence[int], engines: Sequence[str], policies: Sequence[str]) -> list[Job]:
-    """What is run: everything, or the policies that are named."""
+    """Return all jobs, or those of the named policies."""
     parts = [name for name in PARTS if name != "foveal"]
     everywhere = [Job(name, budget) for name in (*BASELINES, "foveal", "oracle") for budget in budgets]
     at_main = [Job(name, MAIN) for name in parts if MAIN in budgets]
@@ -74,7 +74,7 @@ def work_of(budgets: Sequence[int], engines: Sequence[str], policies: Sequence[s
 
 
 def in_order(outcomes: list[PolicyOutcome], work: Sequence[Job]) -> list[PolicyOutcome]:
-    """By policy as asked for, then by set and session, however the work was spread."""
+    """Return the outcomes by policy as asked for, then by set and session, however the work was spread."""
     place = {job: i for i, job in enumerate(work)}
     return sorted(outcomes, key=lambda one: (place[Job(one.policy, one.budget)], one.group, one.session))
 
@@ -88,7 +88,7 @@ def head(about: str, warning: str) -> str:
 
 
 def spent() -> float:
-    """CPU seconds of this process and its children."""
+    """Return the CPU seconds of this process and its children."""
     return sum(
         used.ru_utime + used.ru_stime
         for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -105,7 +105,7 @@ def loaded_sets(names: Sequence[str], pick: Pick, jobs: int) -> Loaded:
 
 
 def measured(cases: Sequence[Case], work: Sequence[Job], short: Sequence[Case], jobs: int) -> list[list[PolicyOutcome]]:
-    """The outcomes of the long sessions and of the short ones, with one bar for both."""
+    """Return the outcomes of the long sessions and of the short ones, with one bar for both."""
     found = list[list[PolicyOutcome]]()
     calls = sum(len(case.calls) for case in cases) * len(work) + sum(len(case.calls) for case in short)
     with bar(calls) as tick:

@@ -1,4 +1,4 @@
-"""Does the next prompt cost what is new, or what is old?
+"""Does the cost of the next prompt grow with the new entries, or with the history?
 
 Four measurements, each a ratio between a long session and a short one in the same run, their repetitions interleaved so
 that a busy machine slows both alike:
@@ -191,14 +191,14 @@ def measure_instructions(folder: Path, sizes: tuple[int, int], steps: int = 60) 
     for n in sizes:
         path = folder / f"counted-{n}.db"
         _write(path, synthetic.messages(n))
-        _live(path, 0)  # compiles what is not compiled, so that no counted run does
+        _live(path, 0)  # compiles all modules, so that no counted run does
         idle, busy = (_instructions(_live(path, count, "valgrind", "--tool=callgrind")) for count in (0, steps))
         per_step.append((busy - idle) / steps)
     return {"sizes": sizes, "steps": steps, "instructions": per_step, "ratio": per_step[1] / per_step[0]}
 
 
 def _live(path: Path, steps: int, *under: str) -> str:
-    """What a process that opens a copy of the session and lives on for some steps has to say."""
+    """Return the figures of a process that opens a copy of the session and goes on for some steps."""
     copy = path.with_suffix(".copy.db")
     shutil.copy(path, copy)
     options = ["--callgrind-out-file=/dev/null"] if under else []
@@ -215,7 +215,7 @@ def _instructions(report: str) -> int:
 
 
 def live_on(path: Path, steps: int) -> None:
-    """What callgrind looks at."""
+    """The work that callgrind measures."""
     following = turns(synthetic.messages(400, seed=synthetic.SEED + 1)[2:])
     store = foveal.open_store(path)
     with open_session(store, "openai_chat") as session:

@@ -40,7 +40,7 @@ def own(chat: list[dict[str, Any]], budget: int, store: Store) -> float:
 
 
 def other(name: str, job: dict[str, Any], cap_s: float) -> dict[str, Any]:
-    """What another engine takes, or why there is nothing to say."""
+    """Return the time of another engine, or why there is none."""
     calls: list[int] = job["calls"]
     if name in STATELESS:
         width = len(calls) / SAMPLE

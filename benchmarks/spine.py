@@ -23,7 +23,7 @@ Found = dict[str, Any]
 
 
 def machine() -> Found:
-    """What the figures were measured on, without a date: the files change when the figures do."""
+    """Return the machine of the figures, without a date: the files change only when the figures do."""
     processor = "unknown"
     if (cpuinfo := Path("/proc/cpuinfo")).exists():
         names = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]

@@ -69,7 +69,7 @@ _REF = re.compile(r"(?<![\w.])([0-9a-f]{10})(?:\.\.([0-9a-f]{10})|\.(\d+))?(?![\
 
 
 class Way:
-    """The last prompt of one session, and the originals behind what it names."""
+    """The last prompt of one session, and the originals behind its references."""
 
     def __init__(self, store: MemoryStore, recording: Recording, prompt: Prompt, before: int) -> None:
         self.store, self.prompt, self.session = store, prompt, recording.id

@@ -1,4 +1,4 @@
-"""deepagents' summarisation: the state keeps everything, an event says what is shown instead of its beginning."""
+"""deepagents' summarisation: the state keeps everything, and an event names the stand-in of its beginning."""
 
 import tempfile
 from typing import Any
@@ -36,5 +36,5 @@ class DeepAgents(LangChain):
         if isinstance(done, ExtendedModelResponse) and done.command:
             self.state.update(done.command.update)
         event = self.state.get("_summarization_event") or {}
-        # What was evicted stands in a file whose path is in the summary.
+        # Evicted messages are in a file whose path is in the summary.
         self.covered = self.job.lead + event.get("cutoff_index", 0) if event.get("file_path") else 0

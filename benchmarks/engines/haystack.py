@@ -11,7 +11,7 @@ from engines.port import KEEP, Engine, Job, Shown, content_text, tokens_of
 
 
 class Haystack(Engine):
-    """Messages know their place by their meta; the hook's own state forgets what it compacted."""
+    """Messages know their place by their meta; the hook's own state forgets compacted messages."""
 
     def __init__(self, job: Job, *, compactor: str) -> None:
         super().__init__(job)

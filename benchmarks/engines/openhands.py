@@ -14,7 +14,7 @@ from engines.port import Engine, Job, Shown, compact, content_text, count
 
 
 class RecordedObservation(Observation):
-    """What a recorded tool returned."""
+    """The recorded result of a tool."""
 
 
 class OpenHands(Engine):

@@ -1,4 +1,4 @@
-"""What every engine is given and how it is driven: one session, one budget, one counter, one stub for a summariser."""
+"""The input of every engine, and how it is driven: one session, one budget, one counter, one stub for a summariser."""
 
 import json
 from functools import lru_cache
@@ -12,7 +12,7 @@ Shown = list["int | Chat"]
 
 STUB = "Earlier parts of the conversation have been summarised: the work goes on as planned."
 KEEP = 0.5
-"""Of the budget: what engines with a target go down to."""
+"""The target of engines that have one, as a share of the budget."""
 KEPT_RESULTS = 3
 """Newest results that engines which clear results leave: their own default."""
 
@@ -32,7 +32,7 @@ class Job:
 
     @property
     def room(self) -> int:
-        """What is left for engines that do not count the system prompt."""
+        """The budget of engines that do not count the system prompt."""
         return self.budget - sum(self.sizes[: self.lead])
 
     def summary(self, *_: object) -> str:
@@ -41,7 +41,7 @@ class Job:
 
 
 class Engine:
-    """How an engine is driven. `arrange` is what its framework has at hand before the call, and is not timed."""
+    """How an engine is driven. `arrange` makes the objects that its framework has before the call, and is not timed."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -74,7 +74,7 @@ class Plain(Engine):
 
 
 def _key(message: Chat) -> tuple[object, ...]:
-    """What tells a message from others. Engines copy messages but not their strings, whose hashes are known."""
+    """Return a key of a message. Engines copy messages but not their strings, whose hashes are known."""
     calls = tuple((call["id"], *call["function"].values()) for call in message.get("tool_calls") or ())
     content = message.get("content")
     text = content if isinstance(content, str | None) else compact(content)

@@ -121,7 +121,7 @@ class PydanticAI(Engine):
 
 
 def framed(text: str) -> int:
-    """Its tokens, and about what the message or call around it takes."""
+    """Return its tokens, with an estimate for the message or call around it."""
     return count(text) + 8
 
 

@@ -1,4 +1,4 @@
-"""What people do without an engine, on chat messages: send everything, keep a window, blank old results."""
+"""Baselines: the usual ways without an engine, on chat messages. Send everything, keep a window, blank old results."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -7,11 +7,11 @@ from foveal.analysis.measurement.case import Case, Chat, Runner, Sent, tokens_of
 
 CLEARED = "[cleared]"
 _TARGET = 0.5
-"""Of the budget: how deep a batch goes."""
+"""The target of a batch, as a share of the budget."""
 
 
 def full(case: Case, budget: int) -> Iterator[Sent]:
-    """Everything, whatever the budget."""
+    """Yield everything, regardless of the budget."""
     for place in case.calls:
         yield Sent(case.messages[:place], case.tools)
 
@@ -34,7 +34,7 @@ class Sizes:
 
 
 def head_of(messages: Sequence[Chat]) -> int:
-    """How many messages stand up to the first request, which stays: without its task an agent is lost."""
+    """Return the number of messages up to the first request, which is kept: without its task an agent is lost."""
     for i, message in enumerate(messages):
         if message["role"] == "user":
             return i + 1
@@ -42,7 +42,7 @@ def head_of(messages: Sequence[Chat]) -> int:
 
 
 class Window:
-    """The first request and the newest turns; when that is too much, the oldest go until `target` of the budget is left."""
+    """Shows the first request and the newest turns; over the budget, the oldest are dropped down to `target` of it."""
 
     def __init__(self, case: Case, budget: int, target: float) -> None:
         self._sizes, self._budget, self._goal = Sizes(case), budget, budget * target
@@ -61,7 +61,7 @@ class Window:
 
 
 def first_cut(messages: Sequence[Chat], head: int, sizes: Sizes, goal: float) -> int:
-    """The first place, never between a call and its results, from which on it is within the goal; the last, if none is."""
+    """Return the first cut, never between a call and its results, that leaves no more than the goal; else the last cut."""
     left, at = sizes.all(messages), head
     for cut in range(head, len(messages)):
         if messages[cut]["role"] == "tool":
@@ -74,7 +74,7 @@ def first_cut(messages: Sequence[Chat], head: int, sizes: Sizes, goal: float) ->
 
 
 def window(case: Case, budget: int, *, target: float, most_chars: int | None = None) -> Iterator[Sent]:
-    """A window, of results that are cut to `most_chars` when they come; a target of 1.0 drops as little as it can, often."""
+    """Yield a window, of results cut to `most_chars` on arrival; a target of 1.0 drops as little as possible, often."""
     history = [_cut(message, most_chars) for message in case.messages] if most_chars else case.messages
     shown = Window(case, budget, target)
     for place in case.calls:
@@ -82,7 +82,7 @@ def window(case: Case, budget: int, *, target: float, most_chars: int | None = N
 
 
 def mask(case: Case, budget: int, *, keep: int, batched: bool) -> Iterator[Sent]:
-    """Results before the newest `keep` are blanked, at each call or when it is over; then the oldest turns go as well."""
+    """Yield prompts with all but the newest `keep` results blanked, at each call or when over the budget; then a window."""
     blank = {i: {**message, "content": CLEARED} for i, message in enumerate(case.messages) if message["role"] == "tool"}
     shown, upto = Window(case, budget, _TARGET), 0
     for place in case.calls:

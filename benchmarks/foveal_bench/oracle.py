@@ -1,7 +1,7 @@
-"""The offline limit: folds like the default policy, but its digest holds the lines of which it is known that they will be used.
+"""The offline limit: folds like the default policy, but its summary holds the lines that will be used.
 
-It reads the future of the recording, so that nobody can send what it sends. What it keeps shows how much of the room between
-the best policy and a perfect one is left to win by choosing better.
+It reads the future of the recording, which no real policy can. Its grounding shows how much is left to win by choosing lines
+better.
 """
 
 from collections import defaultdict
@@ -19,9 +19,9 @@ from foveal_bench.baselines import Sizes, first_cut, head_of
 
 _STAGE = next((stage for stage in DEFAULT_STAGES if isinstance(stage, Summarise)), Summarise())
 _HUGE, _HUGE_TO = 0.25, 0.2
-"""Of the budget: a larger result is cut even if it is the newest, as the default policy does."""
+"""Shares of the budget: a result larger than the first is cut to the second, even the newest, as in the default policy."""
 _LATER = 0.05
-"""What a use after the next fold is worth: it will be chosen again then."""
+"""The worth of a use after the next fold, at which the line can be chosen again."""
 _CHARS_PER_TOKEN = 3.5
 _MOST_PIECES = 1_000
 
@@ -34,7 +34,7 @@ class _Line(msgspec.Struct, frozen=True, eq=False):
 
 
 def oracle(case: Case, budget: int) -> Iterator[Sent]:
-    """Folds down to the target of the default policy, in one batch; what it covers is shown by a digest."""
+    """Yield prompts that are folded down to the target of the default policy, in one batch, with a digest of covered lines."""
     seer, sizes, head = _Seer(case), Sizes(case), head_of(case.messages)
     goal = sent_limit(budget).target - int(budget * _STAGE.share)
     history, start, digest = list(case.messages), head, tuple[Chat, ...]()
@@ -55,7 +55,7 @@ def _cut_huge(message: Chat, sizes: Sizes, budget: int) -> Chat:
 
 
 class _Seer:
-    """Which lines of the history hold something that is used later."""
+    """Knows which lines of the history hold clues that are used later."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -81,7 +81,7 @@ class _Seer:
         )
 
     def _worth(self, number: int, shown: str, budget: int) -> dict[str, float]:
-        """What will be used and is not shown: most of all before the next fold, which comes when so much has been added."""
+        """Return the worth of all clues that will be used and are not shown; those before the next fold count most."""
         case, worth = self._case, defaultdict[str, float](float)
         grown = budget - sent_limit(budget).target
         for later in range(number, len(case.calls)):
@@ -92,9 +92,9 @@ class _Seer:
 
 
 def _best_first(lines: Sequence[_Line], worth: dict[str, float]) -> Iterator[_Line]:
-    """Lines by what they are worth a token, while the caller takes clues out of `worth`.
+    """Yield lines by their worth a token, while the caller takes clues out of `worth`.
 
-    What a line is worth only falls, so that the one at the top is weighed again and goes back if it is less than it was.
+    The worth of a line only falls, so that the top line is weighed again and put back if its worth has fallen.
     """
 
     def weighed(at: int) -> tuple[float, int]:

@@ -1,4 +1,4 @@
-"""The whole answer as one page: how to read it, where Foveal stands, and the tables. And the same for programs."""
+"""The result of the benchmark as one page: how to read it, the ranking, and the tables; and as data for programs."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from foveal.analysis.measurement.grounding import FAR
 from foveal.analysis.measurement.outcome import PolicyOutcome
 from foveal_bench.pooling import MAIN_PRICES, PRICE_MODELS, Row
-from foveal_bench.ranking import BROKEN, OWN, as_data, standing_table, verdicts
+from foveal_bench.ranking import BROKEN, OWN, as_data, ranking_table, verdicts
 from foveal_bench.tables import document, report
 
 HOW_TO_READ = (
@@ -26,19 +26,19 @@ _STANDING = (
 
 
 def page(rows: Sequence[Row], notes: Sequence[str] = (), *, beside: Sequence[str] = ()) -> str:
-    """Everything but a title. `beside` is put between where Foveal stands and the tables."""
-    return "\n".join((HOW_TO_READ, *_standing(rows), *beside, report(rows), *_at_other_prices(rows), *_noted(notes)))
+    """Return the page without a title. `beside` is put between the ranking and the tables."""
+    return "\n".join((HOW_TO_READ, *_ranking(rows), *beside, report(rows), *_at_other_prices(rows), *_noted(notes)))
 
 
 def data(outcomes: Sequence[PolicyOutcome], rows: Sequence[Row], notes: Sequence[str] = ()) -> dict[str, Any]:
     return {**document(outcomes, rows, notes), "standing": as_data(rows)}
 
 
-def _standing(rows: Sequence[Row]) -> Iterator[str]:
+def _ranking(rows: Sequence[Row]) -> Iterator[str]:
     if not _is_compared(rows):
         return
     yield _STANDING
-    yield standing_table(rows)
+    yield ranking_table(rows)
     yield "Sets and budgets, counted by how they end, and every loss:\n"
     yield "\n".join(verdicts(rows)) + "\n"
 
@@ -47,7 +47,7 @@ def _at_other_prices(rows: Sequence[Row]) -> Iterator[str]:
     for prices in PRICE_MODELS:
         if prices != MAIN_PRICES and _is_compared(rows):
             yield f"## Where Foveal stands at other prices: {prices}\n"
-            yield standing_table(rows, prices)
+            yield ranking_table(rows, prices)
 
 
 def _noted(notes: Sequence[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Outcomes added up over sessions: shares, costs under each price list, and how far both depend on which sessions they are."""
+"""Outcomes pooled over sessions: shares, costs under each price list, and their 95 % intervals."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -13,13 +13,13 @@ from foveal.analysis.replay.bills import bill
 from foveal.models.catalogue import ModelFacts, find
 
 PRICE_MODELS = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5", "openai, 2025": "gpt-4.1"}
-"""Whose prices: reading the cache costs 0.1, 0.1 and 0.25 of fresh input, writing it 1.25, 1 and 1."""
+"""The price lists: reading the cache costs 0.1, 0.1 and 0.25 of fresh input, writing it 1.25, 1 and 1."""
 
 MAIN_PRICES = "anthropic"
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """USD for what a policy sent, and for the whole history in the same calls."""
+    """USD for the prompts of a policy, and for the whole history in the same calls."""
 
     sent: float
     raw: float
@@ -45,9 +45,9 @@ class Row(msgspec.Struct, frozen=True):
     short_range: float
     cached: float
     listed: float
-    """Share of all that was sent which is bare lists of names."""
+    """The share of sent tokens in bare lists of names."""
     cpu_ms: float
-    """A call."""
+    """CPU time for each call."""
     by_age: tuple[float, ...]
     grounding_interval: Interval
     cost_interval: Interval
@@ -56,12 +56,12 @@ class Row(msgspec.Struct, frozen=True):
 
 @cache
 def price_facts(name: str) -> ModelFacts:
-    """A price list without its surcharge for long input, which would make the whole history look dearer than most pay."""
+    """Return a price list without the surcharge for long input, which would make the whole history look dearer than it is."""
     return msgspec.structs.replace(find(PRICE_MODELS[name]), long_prices=None)
 
 
 def cost_of(outcome: PolicyOutcome, prices: str) -> Cost:
-    """One session's input under a price list. Calls that were refused are in neither bill."""
+    """Return the cost of one session's input under a price list. Refused calls are in neither bill."""
     facts = price_facts(prices)
     sent = raw = 0.0
     for tokens, shared, raw_tokens, raw_shared in outcome.tokens:
@@ -71,7 +71,7 @@ def cost_of(outcome: PolicyOutcome, prices: str) -> Cost:
 
 
 def row_of(outcomes: Sequence[PolicyOutcome], group: str) -> Row:
-    """These sessions, all of one policy and budget, as one row."""
+    """Return the row of these sessions, all of one policy and budget."""
     one, figures = outcomes[0], added(outcome.figures for outcome in outcomes)
     costs = {name: [cost_of(outcome, name) for outcome in outcomes] for name in PRICE_MODELS}
     shown = [(outcome.figures.far_shown, outcome.figures.far) for outcome in outcomes]

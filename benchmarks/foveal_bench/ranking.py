@@ -1,4 +1,4 @@
-"""Where Foveal stands: against the cheapest that keeps as much, and against the best that can be had for no more money.
+"""The ranking of Foveal: against the cheapest rival that keeps as much, and against the best for no more money.
 
 Rivals keep to the budget and the rules in nearly all calls: who sends more, shows more. The whole history is one where it fits.
 Foveal's own variants are none, and the oracle is the limit.
@@ -15,18 +15,18 @@ from foveal_bench.tables import ALL, markdown
 
 OWN, LIMIT = "foveal", "oracle"
 BROKEN = 0.05
-"""Of its calls: as many may be over the budget, refused or invalid. What goes beyond helps the rival, and so does this number."""
+"""Largest share of over-budget, refused or invalid calls for an engine to count as a rival. Being lenient here favours rivals."""
 
 _SAME = 0.0005
 """Costs that the tables print alike."""
 
 Verdict: TypeAlias = Literal["ahead", "level", "behind", "alone", "refused", "no far clues"]
-"""Behind: another policy costs less and keeps as much. Alone: nobody else keeps to the budget. Refused: Foveal sends nothing
-where what must stay is more than the budget, in so many calls that nothing can be compared."""
+"""Behind: another policy costs less and keeps as much. Alone: no other policy keeps to the budget. Refused: the mandatory
+content is larger than the budget in too many calls for a comparison, and Foveal sends nothing there."""
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """One budget, one set, one price list."""
+class Ranking(msgspec.Struct, frozen=True):
+    """The ranking at one budget, in one set, under one price list."""
 
     budget: int
     group: str
@@ -37,24 +37,24 @@ class Standing(msgspec.Struct, frozen=True):
     best: Row | None
     """The rival with the highest far grounding at no higher cost."""
     way: float | None
-    """How much of the way from the best rival to the limit is gone; None where there is none."""
+    """The share of the way from the best rival to the limit that Foveal has gone; None where there is no way left."""
     verdict: Verdict
 
 
-def standings(rows: Sequence[Row], prices: str = MAIN_PRICES) -> list[Standing]:
-    """For every budget and set in which Foveal was measured: by budget, all sets first. A set alone is all sets."""
+def rankings(rows: Sequence[Row], prices: str = MAIN_PRICES) -> list[Ranking]:
+    """Return the ranking for every budget and set with Foveal, by budget, the pooled sets first. A single set is not pooled."""
     is_one = len({row.group for row in rows} - {ALL}) == 1
     owns = sorted(
         (row for row in rows if row.policy == OWN and (row.group == ALL or not is_one)),
         key=lambda row: (row.budget, row.group != ALL, row.group),
     )
     return [
-        _standing(own, [row for row in rows if (row.budget, row.group) == (own.budget, own.group)], prices)
+        _ranking(own, [row for row in rows if (row.budget, row.group) == (own.budget, own.group)], prices)
         for own in owns
     ]
 
 
-def _standing(own: Row, others: Sequence[Row], prices: str) -> Standing:
+def _ranking(own: Row, others: Sequence[Row], prices: str) -> Ranking:
     def cost(row: Row) -> float:
         return row.cost[prices]
 
@@ -62,7 +62,7 @@ def _standing(own: Row, others: Sequence[Row], prices: str) -> Standing:
     limit = next((row.grounding for row in others if row.policy == LIMIT), 1.0)
     best = max((row for row in rivals if cost(row) <= cost(own)), key=lambda row: row.grounding, default=None)
     as_good = min((row for row in rivals if row.grounding >= own.grounding), key=cost, default=None)
-    return Standing(
+    return Ranking(
         budget=own.budget,
         group=own.group,
         prices=prices,
@@ -100,8 +100,8 @@ def _verdict(own: Row, as_good: Row | None, prices: str, *, has_rivals: bool) ->
     return "behind" if saved > _SAME else "level"
 
 
-def standing_table(rows: Sequence[Row], prices: str = MAIN_PRICES) -> str:
-    """One line a budget and set, each with cost / far grounding."""
+def ranking_table(rows: Sequence[Row], prices: str = MAIN_PRICES) -> str:
+    """Return one line for each budget and set, with cost / far grounding."""
     head = (
         "tokens a call",
         "set (sessions)",
@@ -121,14 +121,14 @@ def standing_table(rows: Sequence[Row], prices: str = MAIN_PRICES) -> str:
             "–" if one.way is None else f"{one.way:.2f}",
             f"**{one.verdict}**" if one.verdict == "behind" else one.verdict,
         )
-        for one in standings(rows, prices)
+        for one in rankings(rows, prices)
     ]
     return markdown(head, lines)
 
 
 def verdicts(rows: Sequence[Row]) -> Iterator[str]:
-    """How it ends under each price list, and every loss."""
-    found = [one for prices in PRICE_MODELS for one in standings(rows, prices)]
+    """Yield the count of verdicts under each price list, and every loss."""
+    found = [one for prices in PRICE_MODELS for one in rankings(rows, prices)]
     has_sets = any(one.group != ALL for one in found)
     for prices in PRICE_MODELS:
         ends = Counter(one.verdict for one in found if one.prices == prices and (one.group != ALL or not has_sets))
@@ -142,7 +142,7 @@ def verdicts(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def as_data(rows: Sequence[Row]) -> list[dict[str, object]]:
-    """Every comparison, for programs."""
+    """Return every comparison, for programs."""
     return [
         {
             "budget": one.budget,
@@ -154,7 +154,7 @@ def as_data(rows: Sequence[Row]) -> list[dict[str, object]]:
             "verdict": one.verdict,
         }
         for prices in PRICE_MODELS
-        for one in standings(rows, prices)
+        for one in rankings(rows, prices)
     ]
 
 

@@ -31,7 +31,7 @@ HEAD = (
 
 
 def rows_of(outcomes: Iterable[PolicyOutcome]) -> list[Row]:
-    """A row for each policy, budget and set, and one for all sets; policies in the order in which they come."""
+    """Return a row for each policy, budget and set, and one for all sets; policies in the order in which they come."""
     groups: dict[tuple[int, str, str], list[PolicyOutcome]] = {}
     for outcome in outcomes:
         for group in (outcome.group, ALL):
@@ -45,7 +45,7 @@ def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def cells(row: Row) -> list[str]:
-    """One line under `HEAD`."""
+    """Return one line under `HEAD`."""
     figures, spread = row.figures, row.grounding_interval
     return [
         row.policy,
@@ -71,7 +71,7 @@ def table(rows: Sequence[Row], budget: int, group: str) -> str:
 
 
 def groups_table(rows: Sequence[Row], budget: int) -> str:
-    """Cost and far grounding in each set: a pooled figure hides a set in which a policy fails."""
+    """Return cost and far grounding in each set: a pooled figure hides a set in which a policy fails."""
     chosen = [row for row in rows if row.budget == budget]
     names = sorted({row.group for row in chosen} - {ALL})
     found = {(row.policy, row.group): row for row in chosen}
@@ -89,7 +89,7 @@ def _pair(row: Row) -> str:
 
 
 def ages_table(rows: Sequence[Row], budget: int, group: str = ALL) -> str:
-    """Far grounding by how many messages ago a clue was seen last."""
+    """Return far grounding by how many messages ago a clue was seen last."""
     chosen = [row for row in rows if row.budget == budget and row.group == group]
     head = ["messages ago", *AGE_NAMES]
     clues = ["far clues", *(f"{number:,}" for number in chosen[0].figures.ages)] if chosen else []
@@ -97,7 +97,7 @@ def ages_table(rows: Sequence[Row], budget: int, group: str = ALL) -> str:
 
 
 def report(rows: Sequence[Row]) -> str:
-    """All of it, budget by budget."""
+    """Return all tables, budget by budget."""
     return "\n".join(_sections(rows))
 
 
@@ -117,7 +117,7 @@ def _sections(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def document(outcomes: Sequence[PolicyOutcome], rows: Sequence[Row], notes: Sequence[str] = ()) -> dict[str, Any]:
-    """Every row, and every session with its figures and costs, so that others can draw sessions anew.
+    """Return every row, and every session with its figures and costs, so that readers can draw sessions anew.
 
     Sessions are lists under `session_columns`: they are thousands, and the same names with each would be most of the file.
     """
@@ -140,7 +140,7 @@ def document(outcomes: Sequence[PolicyOutcome], rows: Sequence[Row], notes: Sequ
 
 
 def _rounded(value: Row | Figures) -> dict[str, Any]:
-    """As plain data, with as many digits as mean anything."""
+    """Return plain data, rounded to meaningful digits."""
     return _plain.decode(msgspec.json.encode(value))
 
 

@@ -1,4 +1,4 @@
-"""Nothing is folded that fits: sessions that are shorter than the budget, and what became of their prompts."""
+"""Sessions shorter than the budget: nothing of them may be folded. Counts the prompts that differ from the history."""
 
 from collections.abc import Iterable, Sequence
 
@@ -18,13 +18,13 @@ def that_fit(cases: Iterable[Case]) -> list[Case]:
 
 
 def touched(outcome: PolicyOutcome) -> int:
-    """Calls that did not send just what was there: fewer tokens, another beginning, or nothing at all."""
+    """Return the number of calls that did not send exactly the history: fewer tokens, another beginning, or nothing."""
     other = sum(tokens != raw for tokens, _, raw, _ in outcome.tokens)
     return max(other, outcome.figures.moves) + outcome.figures.refused
 
 
 def untouched_table(outcomes: Sequence[PolicyOutcome]) -> str:
-    """One line a set, and one for all."""
+    """Return one line for each set, and one for all."""
     groups = {ALL: list(outcomes)} if outcomes else {}
     for outcome in outcomes:
         groups.setdefault(outcome.group, []).append(outcome)

@@ -1,4 +1,4 @@
-"""The page: explanation, standing, tables."""
+"""The page: explanation, ranking, tables."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""How good weights are: far grounding, by the benchmark's own replay, on sessions that they were not trained on.
+"""The judgement of weights: far grounding, as the benchmark measures it, on sessions that they were not trained on.
 
-That a score ranks well what was needed is not enough: a summary has room for some of it, names and lines compete for that
-room, and what is hardly ever needed is left out. So sessions are replayed, and what the prompts show is what counts.
+A good ranking of the needed lines is not enough: names and lines compete for the room of a summary, and those that are
+hardly ever needed are left out. So sessions are replayed, and the content of the prompts is measured.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,11 +21,11 @@ from foveal_bench.ablations import foveal
 OWN, PACKAGE, RECENCY = "trained here", "the package's", "recency"
 
 Found: TypeAlias = tuple[float, float]
-"""Of one session: how much of what the agent needed from far back was shown, and how much it needed."""
+"""Figures of one session: how many far clues were shown, and how many the agent needed."""
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A share over all sessions, or the difference of two, and where 95 % of it lie when sessions are drawn anew."""
+    """A share over all sessions, or the difference of two, with its 95 % interval when sessions are drawn anew."""
 
     value: float
     interval: Interval
@@ -34,7 +34,7 @@ class Figure(msgspec.Struct, frozen=True):
 def replayed(
     cases: Sequence[Case], weights: Weights, *, budget: int, jobs: int, tick: Callable[[int], None]
 ) -> dict[str, list[Found]]:
-    """What each score shows of each session, all in the same order."""
+    """Return the far clues that each score shows, session by session in the same order."""
     found: dict[str, list[Found]] = {name: [] for name in (OWN, PACKAGE, RECENCY)}
     for outcome in run(cases, [Job(name, budget) for name in found], find=partial(_runner, weights), jobs=jobs):
         found[outcome.policy].append((outcome.figures.far_shown, outcome.figures.far))
@@ -47,12 +47,12 @@ def figure(of_sessions: Sequence[Found]) -> Figure:
 
 
 def gap(mine: Sequence[Found], other: Sequence[Found]) -> Figure:
-    """Session by session: a hard one is hard for both."""
+    """Return the difference, session by session: a hard session is hard for both."""
     return figure([(a - b, needed) for (a, needed), (b, _) in zip(mine, other, strict=True)])
 
 
 def _runner(weights: Weights, name: str) -> Runner:
-    """The default policy with this score. A function of a module, so that other processes find it."""
+    """Return the default policy with this score. A function of a module, so that other processes find it."""
     own = Summarise(score="recency" if name == RECENCY else "learned", weights=weights if name == OWN else None)
     return foveal(stages=tuple(_by(own, stage) for stage in DEFAULT_STAGES))
 

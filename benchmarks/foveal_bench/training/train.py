@@ -1,4 +1,4 @@
-"""Weights from recorded sessions, and how good they are on sessions that they were not trained on.
+"""Training of weights on recorded sessions, judged on sessions that they were not trained on.
 
 Sessions are dealt into folds; for each fold, weights are trained on the others and judged on it, beside the package's weights
 and plain recency. The weights that come of it are trained on all sessions.
@@ -31,7 +31,7 @@ class Examples(msgspec.Struct, frozen=True):
 
 
 class Training(msgspec.Struct, frozen=True):
-    """Weights, and what they are worth: far grounding on sessions held aside."""
+    """The weights, and their far grounding on sessions held aside."""
 
     weights: Weights
     budget: int
@@ -47,12 +47,12 @@ class Training(msgspec.Struct, frozen=True):
     shipped: Figure
     recency: Figure
     over_shipped: Figure
-    """What its own weights show more."""
+    """The share that its own weights show beyond the package's."""
     over_recency: Figure
 
     @property
     def is_better(self) -> bool:
-        """Than the package's weights and than recency, beyond what may be chance."""
+        """Whether the weights beat the package's and recency, beyond chance."""
         return self.over_shipped.interval.low > 0 and self.over_recency.interval.low > 0
 
 
@@ -64,7 +64,7 @@ def train(
     jobs: int = 1,
     tick: Callable[[int], None] = lambda calls: None,
 ) -> Training:
-    """Train on all of them and judge by cross-validation. `tick` is told how many calls were replayed since the last time."""
+    """Train on all cases and judge by cross-validation. `tick` is called with the number of calls since its last call."""
     if folds < 2:
         raise BadInput(f"folds is {folds}; sessions are dealt into two or more, of which each is held out once")
     found = examples(sessions_of(case.recording for case in cases))
@@ -97,13 +97,13 @@ def sessions_of(recordings: Iterable[Recording]) -> list[TrainingSession]:
 
 
 def examples(sessions: Sequence[TrainingSession]) -> list[Examples]:
-    """What can be learned from the sessions that are long enough. What is common is told by all of them."""
+    """Return the examples of all sessions that are long enough. Common names and lines are computed from all sessions."""
     shared = common(sessions, max(1.0, len(sessions) * COMMON))
     return [Examples(session.id, folds) for session in sessions if (folds := rows_of(session, shared))]
 
 
 def trained(sessions: Iterable[Examples]) -> Weights:
-    """The same sessions in the same order give the same weights."""
+    """Return the weights of these sessions. The same sessions in the same order give the same weights."""
     folds = balanced([fold for session in sessions for fold in session.folds])
     return Weights(
         boosted([row for fold in folds for row in fold.names]), boosted([row for fold in folds for row in fold.lines])
@@ -130,7 +130,7 @@ def _check(cases: Sequence[Case], found: Sequence[Examples], long: Sequence[Case
 
 
 def _dealt(ids: Iterable[str], folds: int) -> list[frozenset[str]]:
-    """The ids in so many folds, by their hash. Recordings of one id stay together."""
+    """Deal the ids into folds, by their hash. Recordings of one id stay together."""
     ordered = sorted(ids, key=_hash)
     return [frozenset(ordered[fold::folds]) for fold in range(folds)]
 

@@ -1,6 +1,6 @@
-"""Boosted trees for yes and no, in plain Python: each tree is grown on what those before it got wrong.
+"""Boosted trees for yes and no, in plain Python: each tree is grown on the errors of those before it.
 
-The usual method. A row's gradient is what the guess is off by, its hessian how far it can still be moved. Values are put into
+The usual method. A row's gradient is the error of the guess, its hessian how far it can still be moved. Values are put into
 bins, so that the best split of a node is found by adding up its rows once for each feature. The leaf whose split gains most is
 split next. Each tree sees a part of the features only, which keeps trees from all saying the same.
 
@@ -20,21 +20,21 @@ from foveal_bench.training.rows import Row
 TREES = 16
 LEAVES = 10
 RATE = 0.25
-"""Of what a tree would add, so much is added: the next ones can mend it."""
+"""The share of a tree's value that is added: the next trees can correct it."""
 LEAST_HESSIAN = 10.0
-"""In a leaf: about two hundred rows of which one in fifty was needed."""
+"""The least hessian of a leaf: about two hundred rows of which one in fifty was needed."""
 STIFFNESS = 5.0
 """Added to the hessian of every leaf, so that small leaves say little."""
 PART = 0.7
-"""Of the features, for each tree."""
+"""The share of the features that each tree sees."""
 BINS = 64
 MOST_ROWS = 100_000
-"""Of those that were needed, and of the others: of more, which hundreds of sessions have, a part is drawn. All of them would take
-longer and teach such small trees little: with a fifth of it, what is found on sessions held aside was 0.005 less."""
+"""The most needed rows, and the most others: of more rows, which hundreds of sessions have, a part is drawn. All rows would
+take longer and teach such small trees little: with a fifth of them, far grounding on sessions held aside was 0.005 less."""
 _SEED = 7
 
 Sums: TypeAlias = list[complex]
-"""Of each bin: gradients as the real part, hessians as the imaginary one, so that one addition adds both."""
+"""Sums of each bin: gradients as the real part, hessians as the imaginary one, so that one addition adds both."""
 
 
 class _Column(NamedTuple):
@@ -48,7 +48,7 @@ class _Split(NamedTuple):
     gain: float
     feature: int
     bin: int
-    """The last one that goes low."""
+    """The last bin on the low side."""
 
 
 class _Leaf(NamedTuple):
@@ -56,14 +56,14 @@ class _Leaf(NamedTuple):
     sums: dict[int, Sums]
     total: complex
     split: _Split
-    """The best that there is."""
+    """The best split of this leaf."""
     parent: int = -1
     side: int = 0
-    """Where its number stands in its parent's node."""
+    """The position of its number in its parent's node."""
 
 
 def boosted(rows: Sequence[Row]) -> tuple[Tree, ...]:
-    """Trees that tell the needed rows from the others. The same rows give the same trees."""
+    """Return trees that tell the needed rows from the others. The same rows give the same trees."""
     draw = random.Random(_SEED)
     rows = [
         row for is_needed in (True, False) for row in _drawn([one for one in rows if one.needed == is_needed], draw)
@@ -85,7 +85,7 @@ def boosted(rows: Sequence[Row]) -> tuple[Tree, ...]:
 
 
 class _Growth:
-    """One tree while it grows."""
+    """A tree that is being grown."""
 
     def __init__(self, columns: dict[int, _Column], slopes: Sequence[complex]) -> None:
         self._columns, self._slopes = columns, slopes
@@ -103,7 +103,7 @@ class _Growth:
             self.leaves[at : at + 1] = self._children(leaf)
 
     def tree(self, plus: float) -> Tree:
-        """As the package reads it. Every leaf is worth `plus` more."""
+        """Return the tree in the package's form. `plus` is added to every leaf."""
         nodes = [list(node) for node in self._nodes]
         for number, leaf in enumerate(self.leaves):
             if leaf.parent >= 0:
@@ -122,7 +122,7 @@ class _Growth:
         low = [i for i in leaf.rows if bins[i] <= bin_]
         high = [i for i in leaf.rows if bins[i] > bin_]
         total = sum(leaf.sums[feature][: bin_ + 1])
-        # What is not in the smaller part is in the larger one: only the smaller is added up.
+        # The sums of the larger part are the rest: only the smaller part is added up.
         small = self._sums(min(low, high, key=len))
         large = {one: [a - b for a, b in zip(leaf.sums[one], small[one], strict=True)] for one in small}
         sums = (small, large) if len(low) <= len(high) else (large, small)
@@ -148,7 +148,7 @@ class _Growth:
 
 
 def _best(feature: int, sums: Sums, total: complex) -> _Split:
-    """The best place to split a feature; one that gains nothing if there is none."""
+    """Return the best split of a feature; one without gain if there is none."""
     best, low, whole = _Split(0.0, feature, 0), 0j, _worth(total)
     for bin_, one in enumerate(sums[:-1]):
         low += one
@@ -174,7 +174,7 @@ def _slope(score: float, row: Row) -> complex:
 
 
 def _drawn(rows: Sequence[Row], draw: random.Random) -> Sequence[Row]:
-    """No more than MOST_ROWS, which count for all."""
+    """Return at most MOST_ROWS rows, which count for all."""
     if len(rows) <= MOST_ROWS:
         return rows
     each = len(rows) / MOST_ROWS
@@ -192,7 +192,7 @@ def _log_odds(rows: Iterable[Row]) -> float:
 
 
 def _column(values: Sequence[float]) -> _Column:
-    """Each value in a bin of its own if there are few, else in one of at least a BINS-th of the rows."""
+    """Return the column, with each value in a bin of its own if there are few, else in one of at least a BINS-th of the rows."""
     counts = sorted(Counter(values).items())
     least = len(values) / BINS if len(counts) > BINS else 0
     bin_of, thresholds, held = dict[float, int](), list[float](), 0

@@ -1,4 +1,4 @@
-"""Pin an entry of a stored session: its bytes stand in every prompt from now on, and no stage folds it.
+"""Pin an entry of a stored session: every prompt shows it in full from now on, and no stage folds it.
 
 With --remove it is unpinned, and may be folded again.
 """

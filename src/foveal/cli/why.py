@@ -1,8 +1,8 @@
 """Explain a prompt: one line an entry, shown how, by which policy, because of what, at how many tokens.
 
-Lines, tools and framing add up to the total; where there is a summary, it is said for which entries it stands and who wrote
-it. With --entry, one entry with its original, its stand-in and the fold that did it. With --prefix, who changed what was sent
-before, and what was billed anew for it. With --cost, what the prompt and its fold cost; without --call, what all folds did.
+Lines, tools and framing add up to the total; a summary is named with its author and the entries that it covers. With --entry,
+one entry with its original, its stand-in and the fold that made it. With --prefix, the changes to the cached prefix, and the
+tokens billed anew for them. With --cost, the cost of the prompt and its fold; without --call, the costs of all folds.
 """
 
 import shlex
