@@ -20,7 +20,7 @@ MOST_CHARACTERS = 120
 _SUFFIX_CHARACTERS = 12
 _MOST_PATH = 4_096
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Controls, directions, halves of characters, and what no font shows."""
+"""Controls, direction marks, halves of characters, and characters that no font shows."""
 
 UNKNOWN = FileType("unknown", "application/octet-stream")
 _NEUTRAL = "bin"
@@ -112,17 +112,17 @@ _TYPES = _types()
 
 
 def type_by_name(name: str) -> FileType:
-    """What the extension says; `UNKNOWN` for one that is not in the table."""
+    """Return the type of the extension; `UNKNOWN` if the extension is not in the table."""
     return _TYPES.get(_suffix(name), UNKNOWN)
 
 
 def suffix_of(media_type: str) -> str:
-    """The usual extension of a type, without the dot; empty for one that is not in the table."""
+    """Return the usual extension of a type, without the dot; empty if the type is not in the table."""
     return next((suffix for suffix, known in _TYPES.items() if known.media_type == media_type), "")
 
 
 def disk_suffix(name: str) -> str:
-    """The extension a file gets on disk: one of the table, written by us, or a neutral one."""
+    """Return the extension of a file on disk: one of the table, or a neutral one."""
     suffix = _suffix(name)
     return f".{suffix if suffix in _TYPES else _NEUTRAL}"
 
@@ -132,7 +132,7 @@ def _suffix(name: str) -> str:
 
 
 def safe_name(name: str) -> str:
-    """The last step of the name, with what cannot be seen replaced; the beginning and the extension of a long one."""
+    """Return the last step of the name, with invisible characters replaced; of a long one the beginning and the extension."""
     last = name.replace("\\", "/").rstrip("/ ").rpartition("/")[2]
     shown = one_line(last if len(last) <= _MOST_PATH else last[:MOST_CHARACTERS] + last[-_SUFFIX_CHARACTERS:])
     if not shown.strip("._ "):
@@ -145,5 +145,5 @@ def safe_name(name: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text on one line, with what cannot be seen replaced. Names in archives are paths, and stay whole to be told apart."""
+    """Return the text on one line, with invisible characters replaced. Names in archives are paths, and stay whole."""
     return " ".join("".join("_" if unicodedata.category(c) in _UNSEEN else c for c in text[:_MOST_PATH]).split())

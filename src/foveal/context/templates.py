@@ -1,7 +1,8 @@
-"""Templates: text with `{name}` in it, and nothing else.
+"""Templates: text with `{name}` placeholders.
 
-Compiled when they are read, so that a misspelt name is found then and not in front of a model, and filled in one pass: a value
-that looks like a placeholder stays what it is. No attributes, no indices, no formats: a template cannot reach into anything.
+A template is compiled when it is read, so that a misspelt name is found before any model call, and filled in one pass: a value
+that looks like a placeholder is not filled again. Attributes, indices and formats are not supported, so that a template cannot
+reach into its values.
 """
 
 import re
@@ -20,15 +21,15 @@ Value: TypeAlias = str | int
 _PIECE = re.compile(r"\{\{|\}\}|\{([a-z_][a-z0-9_]{0,63})\}|[{}]")
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,63}\Z")
 
-# White space, controls, line and direction marks, and what has no width: a name must not begin a line of its own.
+# White space, controls, line and direction marks, and characters without width: a name must not begin a line of its own.
 _NOT_PLAIN = re.compile(r"[\s\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]+")
 
 ITEM_CHARS = 160
-"""One file name, todo or tool name: enough to recognise it by."""
+"""Characters of one file name, todo or tool name: enough to recognise it by."""
 
 VALUE_CHARS = 2_000
 LISTED = 20
-"""More names than that are a listing, which belongs into a result and not into a reminder."""
+"""A longer list of names belongs into a result and not into a reminder."""
 
 
 class Template(msgspec.Struct, frozen=True):
@@ -50,7 +51,7 @@ class Template(msgspec.Struct, frozen=True):
 
 @lru_cache(1_024)
 def compiled(text: str, key: str) -> Template:
-    """The template of this text; `key` is what an error calls it."""
+    """Return the template of this text; `key` is its name in errors."""
     pieces, names, piece, end = list[str](), list[str](), "", 0
     for found in _PIECE.finditer(text):
         piece += text[end : found.start()]
@@ -71,7 +72,7 @@ def compiled(text: str, key: str) -> Template:
 
 
 def checked(text: str, key: str, known: Iterable[str]) -> Template:
-    """The template, if all its names are known."""
+    """Return the template; `BadPolicy` if one of its names is not known."""
     template, known = compiled(text, key), frozenset(known)
     for name in template.names:
         if name not in known:
@@ -80,12 +81,12 @@ def checked(text: str, key: str, known: Iterable[str]) -> Template:
 
 
 def is_name(text: str) -> bool:
-    """Whether a template can ask for it."""
+    """Return whether a text is a valid name of a placeholder."""
     return _NAME.match(text) is not None
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:
-    """What an error adds to a name that is not known."""
+    """Return the advice that an error adds to an unknown name."""
     names = sorted(known)
     near = get_close_matches(wrong, names, n=1)
     if near:
@@ -94,10 +95,10 @@ def nearest(wrong: str, known: Iterable[str]) -> str:
 
 
 def one_line(text: str, most: int = ITEM_CHARS) -> str:
-    """The text as a value may be shown: on one line, without what cannot be seen, and not too long."""
+    """Return the text as a value for one line: without invisible characters, and cut to `most`."""
     if len(text) <= most and text.isprintable():
         return text.strip()
-    # What is collapsed is shorter than it was; four times as much is looked at and no more.
+    # Collapsing shortens the text, so four times the length is looked at.
     plain = _NOT_PLAIN.sub(" ", text[: 4 * most]).strip()
     if len(plain) <= most and len(text) <= 4 * most:
         return plain
@@ -105,7 +106,7 @@ def one_line(text: str, most: int = ITEM_CHARS) -> str:
 
 
 def listed(items: Iterable[str], most: int = ITEM_CHARS) -> str:
-    """Names as one value."""
+    """Return names as one value."""
     plain = [name for item in items if (name := one_line(item, most))]
     more = f" (+{len(plain) - LISTED})" if len(plain) > LISTED else ""
     return ", ".join(plain[:LISTED]) + more
