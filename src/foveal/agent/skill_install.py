@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from foveal.context.safe_paths import listed, opened_folder, read_file, shown, text_of
-from foveal.context.skills.front import Skill
+from foveal.context.skills.front_matter import Skill
 from foveal.values.errors import BadInput
 
 REQUIREMENTS = "requirements.txt"

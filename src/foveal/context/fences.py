@@ -86,7 +86,7 @@ class FenceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     @property
     def moves_prefix(self) -> bool:
-        """Whether cached bytes change when a fence appears, disappears or moves: everywhere but at the tail, unless it is static."""
+        """Whether cached bytes change when a fence appears, disappears or moves: yes, unless it is static or at the tail."""
         return self.placement != "tail" and not (self.placement == "after_system" and self.lifetime == "session")
 
 

@@ -16,7 +16,7 @@ _RENDERER = "__foveal_renderer__"
 _KEY = "retention"
 
 
-class Rules(dict[str, RetentionRule]):
+class DeclaredRetention(dict[str, RetentionRule]):
     """The retention that functions declare, by the names of their tools."""
 
     renderers: dict[str, Callable[[str], str]]
@@ -65,12 +65,12 @@ def retain(
     return mark
 
 
-def rules_of(functions: Iterable[Callable[..., Any]]) -> Rules:
+def rules_of(functions: Iterable[Callable[..., Any]]) -> DeclaredRetention:
     """Return the retention that these functions declare, by name; functions without a declaration are left out."""
     marked = {function.__name__: function for function in functions if getattr(function, _MARK, None) is not None}
     renderers = {name: getattr(function, _RENDERER) for name, function in marked.items()}
     rules = {name: getattr(function, _MARK) for name, function in marked.items()}
-    return Rules(rules, {name: renderer for name, renderer in renderers.items() if renderer})
+    return DeclaredRetention(rules, {name: renderer for name, renderer in renderers.items() if renderer})
 
 
 def split_retention(tools: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], dict[str, RetentionRule]]:

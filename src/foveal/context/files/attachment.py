@@ -17,7 +17,7 @@ from foveal.context.files.kinds import HEAD_BYTES, Classified, classify
 from foveal.context.files.pictures import fit_image
 from foveal.context.files.read_options import ReadLimits, ReadOptions, many
 from foveal.context.workspace import Workspace
-from foveal.context.workspace.space import open_source
+from foveal.context.workspace.workspace import open_source
 from foveal.models.counters import image_tokens
 from foveal.stores.large_results import keep_stream
 from foveal.stores.port import Store

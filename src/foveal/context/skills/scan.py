@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from foveal.context.safe_paths import FoundFile, listed, opened_folder, read_file, shown
-from foveal.context.skills.front import MOST_BYTES, Skill, read_front
+from foveal.context.skills.front_matter import MOST_BYTES, Skill, read_front
 from foveal.values.errors import BadInput
 
 FILE = "SKILL.md"

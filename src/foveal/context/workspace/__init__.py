@@ -10,10 +10,10 @@ No name chosen by others is ever a name on disk. Every folder is opened by its p
 that nothing outside the root can be reached by any name, link or race.
 """
 
-from foveal.context.workspace.cleaning import Cleaned, CleaningPlan, SessionFolder, clean, folders
-from foveal.context.workspace.skills import LinkedSkill
-from foveal.context.workspace.space import FOLDERS, MOST_BYTES, Folder, Workspace
-from foveal.context.workspace.stored import StoredFile
+from foveal.context.workspace.cleanup import Cleaned, CleaningPlan, SessionFolder, clean, folders
+from foveal.context.workspace.skill_copy import LinkedSkill
+from foveal.context.workspace.stored_file import StoredFile
+from foveal.context.workspace.workspace import FOLDERS, MOST_BYTES, Folder, Workspace
 
 __all__ = [
     "FOLDERS",

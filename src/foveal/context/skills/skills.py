@@ -12,7 +12,7 @@ import msgspec
 from foveal.context.file_names import suffix_of, type_by_name
 from foveal.context.mentions import KnownNames, Mentioned
 from foveal.context.safe_paths import FoundFile, parts_of, read_file, shown, text_of
-from foveal.context.skills.front import MOST_BYTES, Skill, split
+from foveal.context.skills.front_matter import MOST_BYTES, Skill, split
 from foveal.context.skills.scan import FILE, MOST_DEPTH, SkillProblem, files_below, skills_below
 from foveal.context.source import ContextSource, SourceFence
 from foveal.project.atoms import calls_of
@@ -81,7 +81,7 @@ class Skills(msgspec.Struct, frozen=True):
 
     @classmethod
     def scan(cls, roots: Iterable[str | Path]) -> "Skills":
-        """Return the skills below the roots. Of two with one name, the earlier root's is used: list the most trusted root first."""
+        """Return the skills below the roots. Of two with one name, the first is used: list the most trusted root first."""
         skills: dict[str, Skill] = {}
         problems: list[SkillProblem] = []
         for root in dict.fromkeys(map(str, roots)):

@@ -25,8 +25,8 @@ from foveal.context.safe_paths import (
     remove_tree,
     root_folder,
 )
-from foveal.context.workspace.space import CARD, folder_name
-from foveal.context.workspace.stored import from_json
+from foveal.context.workspace.stored_file import from_json
+from foveal.context.workspace.workspace import CARD, folder_name
 from foveal.values.errors import BadInput, FovealError
 
 _OURS = re.compile(r"s-[0-9a-f]{40}\Z")

@@ -22,8 +22,8 @@ from foveal.context.safe_paths import (
     write_all,
 )
 from foveal.context.source import ContextSource
-from foveal.context.workspace.skills import LinkedSkill, copy_skill
-from foveal.context.workspace.stored import (
+from foveal.context.workspace.skill_copy import LinkedSkill, copy_skill
+from foveal.context.workspace.stored_file import (
     META,
     MOST_META_BYTES,
     MOST_NAME_CHARACTERS,
