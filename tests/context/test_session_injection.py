@@ -5,12 +5,12 @@ from itertools import count, pairwise
 from typing import Any
 
 import pytest
+from foveal.context.port import Host
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foveal import Policy, ToolCall, assistant, result, system, user
 from foveal.context.fences import PLACEMENTS, FenceKind, Turns
-from foveal.context.port import Host
 from foveal.context.reminders import ReminderRule as Reminder
 from foveal.session import session as session_module
 from foveal.session.model_setup import setup_for

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
+from foveal.summary.ledger.updating import update
 
 from foveal.session.session import Session
 from foveal.summary.ledger.extractors.names import found_in
 from foveal.summary.ledger.items import Ledger, Todo
-from foveal.summary.ledger.updating import update
 from foveal.summary.state import decode, step
 from foveal.values.entry import Message, Pin, Text, ToolCall
 from foveal.values.errors import OverBudget, Unrepresentable

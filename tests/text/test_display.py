@@ -5,11 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-<<<<<<<< HEAD:tests/context/test_file_names.py
-from foveal.context.file_names import MOST_CHARACTERS, safe_name
-========
 from foveal.text.display import FILE_NAME_CHARS, printable, safe_file_name
->>>>>>>> house-text:tests/text/test_display.py
 
 
 def is_safe(name):

@@ -1,8 +1,8 @@
-"""What a skill's packages would need, and installing them where the user says so: apart from everything else.
+"""The installation of a skill's packages, in an environment of its own, if the user allows it.
 
 By default nothing runs: `install` returns the plan. With `allow=True` the packages go into an environment of their own below the
-workspace, from built packages only, so that no code of theirs runs while they are installed, and without the variables of this
-process, which hold keys. A list without hashes can bring another package tomorrow, so that takes a second word, `unlocked=True`.
+workspace, from built packages only, so that none of their code runs while they are installed, and without the variables of this
+process, which hold keys. A list without hashes can bring another package tomorrow, so it needs `unlocked=True` as well.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from foveal.context.safe_paths import decode_utf8, listed, opened_folder, read_file
-from foveal.context.skills.front import Skill
+from foveal.context.skills.front_matter import Skill
 from foveal.text.display import printable
 from foveal.values.errors import BadInput
 
@@ -37,7 +37,7 @@ _KEPT = frozenset(
         "PIP_PROXY",
     }
 )
-"""What a person sets so that packages can be fetched at all. The rest of the environment holds keys, or could lead out."""
+"""Variables that are needed to fetch packages at all. The rest of the environment holds keys, or could lead out."""
 _HOOKS = frozenset({"sitecustomize", "usercustomize"})
 """Like .pth files, code that runs with every start of the environment's Python."""
 _HASH = re.compile(r" --hash=sha256:[0-9a-f]{64}(?= |\Z)")
@@ -48,11 +48,11 @@ _PACKAGE = re.compile(
 )
 
 Run = Callable[[Sequence[str], dict[str, str]], tuple[int, str]]
-"""Runs a program with an environment, and gives its exit code and what it said."""
+"""Runs a program with an environment, and returns its exit code and its output."""
 
 
 class InstallPlan(msgspec.Struct, frozen=True):
-    """What would be installed for a skill and where; what was refused and why. `str` of it is for people."""
+    """The packages and the place of an installation for a skill, and the refused lines with reasons. Its `str` is for people."""
 
     skill: str
     packages: tuple[str, ...]
@@ -72,7 +72,7 @@ class InstallPlan(msgspec.Struct, frozen=True):
 
 
 def install_plan(skill: Skill, workspace: str | Path) -> InstallPlan:
-    """What installing for a skill would do, from its `dependencies` and its requirements.txt. Reads, and does nothing else."""
+    """Return the plan of an installation, from the skill's `dependencies` and its requirements.txt. Only reads."""
     lines = [("SKILL.md, dependencies", " ".join(line.split())) for line in skill.dependencies]
     lines += [(f"{REQUIREMENTS}, line {number}", line) for number, line in _requirements(skill)]
     packages = {line: None for _, line in lines if not _refusal(line)}
@@ -85,7 +85,7 @@ def install_plan(skill: Skill, workspace: str | Path) -> InstallPlan:
 
 
 def install(plan: InstallPlan, *, allow: bool = False, unlocked: bool = False, run: Run | None = None) -> str:
-    """Install what the plan says, if `allow` is True; else only tell the plan. Returns what was done, in words."""
+    """Install the packages of a plan, if `allow` is True; else do nothing. Return a description of the outcome or of the plan."""
     if allow is not True or not (plan.packages or plan.refused):
         return str(plan)
     if plan.refused:
@@ -127,7 +127,7 @@ def _must(done: tuple[int, str], plan: InstallPlan) -> None:
 
 
 def _hooks(place: Path) -> dict[str, bytes]:
-    """What an environment's Python runs by itself, and its bytes."""
+    """Return the files that an environment's Python runs by itself, with their bytes."""
     inside = place.glob("lib/python*/site-packages/*")
     hooks = (path for path in inside if path.name.endswith(".pth") or path.name.partition(".")[0] in _HOOKS)
     return {path.name: path.read_bytes() if path.is_file() else b"" for path in hooks}
@@ -144,7 +144,7 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> tuple[int, str]
 
 
 def _made(place: Path) -> Path:
-    """The new and empty folder of an environment; its parent is a real folder of the workspace, not a link out of it."""
+    """Make the empty folder of an environment; its parent is a real folder of the workspace, not a link out of it."""
     with opened_folder(place.parent.parent) as workspace:
         if not any(one.parts == (ENVIRONMENTS,) for one in listed(workspace)):
             os.mkdir(ENVIRONMENTS, 0o700, dir_fd=workspace)
@@ -157,7 +157,7 @@ def _made(place: Path) -> Path:
 
 
 def _requirements(skill: Skill) -> Iterator[tuple[int, str]]:
-    """The lines of the skill's requirements.txt, joined where they go on, without comments."""
+    """Yield the lines of the skill's requirements.txt, with continued lines joined, without comments."""
     with opened_folder(skill.root, skill.folder) as folder:
         if not any(one.parts == (REQUIREMENTS,) for one in listed(folder)):
             return
@@ -175,7 +175,7 @@ def _requirements(skill: Skill) -> Iterator[tuple[int, str]]:
 
 
 def _refusal(line: str) -> str:
-    """Why a line is not installed; empty if it names a package and nothing more."""
+    """Return the reason why a line is not installed; empty if it is the plain name of a package with a version."""
     bare = _HASH.sub("", line)
     if len(bare) > 300:
         return f"has {len(bare):,} characters; a package's name and version have fewer"

@@ -20,22 +20,22 @@ from foveal.values.errors import BadInput, BadPolicy
 
 FenceRole: TypeAlias = Literal["user", "system"]
 Formatter: TypeAlias = Callable[[str, Mapping[str, str]], str]
-"""The host's own way to write a text, given with its attributes."""
+"""A host's function that writes a text, called with the text and its attributes."""
 Formatters: TypeAlias = Mapping[str, Formatter]
 
 NO_FORMATTERS: Formatters = MappingProxyType({})
 
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
-"""In the order of a prompt."""
+"""All placements, in the order of a prompt."""
 _PLACE = {placement: i for i, placement in enumerate(PLACEMENTS)}
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
 _ERROR_CHARS = 200
-"""Of what a formatter said when it failed: enough to find the line."""
+"""Length of a formatter's error in the trace: enough to find the line."""
 
 
 class Turns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """So many turns of the user, the one that it was injected for included."""
+    """A lifetime in turns of the user, the turn of the injection included."""
 
     turns: int
 
@@ -48,19 +48,19 @@ Lifetime: TypeAlias = Literal["call", "turn", "session"] | Turns
 
 
 class FenceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What the fences of one kind have in common."""
+    """The properties that all fences of one kind share."""
 
     name: str
     role: FenceRole = "user"
     placement: Placement = "tail"
     lifetime: Lifetime = "turn"
     must_keep: bool = False
-    """Never cut, never left out: if it does not fit its share, the prompt is refused."""
+    """Never cut, never left out: if the fences of the kind exceed their share, the prompt is refused."""
     share: float = 1.0
-    """The most that all fences of the kind may take of the budget."""
+    """Largest share of the budget for all fences of the kind."""
     formatter: str = "{text}"
-    """The template of their text, with `{text}` in it and attributes where they are wanted; or, without braces, the name of
-    a function that the host gives to the session."""
+    """The template of the text, with `{text}` and names of attributes as placeholders; or, without braces, the name of a function
+    that the host gives to the session."""
 
     def __post_init__(self) -> None:
         if not _KIND.match(self.name):
@@ -87,7 +87,7 @@ class FenceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     @property
     def moves_prefix(self) -> bool:
-        """Whether cached bytes change when it comes, goes or moves on: only the tail, and what stays for good, do not."""
+        """Whether cached bytes change when a fence appears, disappears or moves: yes, unless it is static or at the tail."""
         return self.placement != "tail" and not (self.placement == "after_system" and self.lifetime == "session")
 
 
@@ -104,12 +104,12 @@ STARTED = FenceKind("started", placement="after_system", lifetime="session", mus
 
 
 class FenceRegistry:
-    """The kinds of fences that a session knows, in the order in which those that stay stand after the system prompt."""
+    """The kinds of fences that a session knows. Static kinds follow the system prompt in this order."""
 
     def __init__(self, kinds: Iterable[FenceKind] = (), formatters: Formatters = NO_FORMATTERS) -> None:
         self._kinds: dict[str, FenceKind] = {}
         self._formatters = formatters
-        for kind in kinds:  # the same again is fine; another of the same name is not
+        for kind in kinds:  # the same kind twice is fine; another kind of the same name is not
             if self._kinds.setdefault(kind.name, kind) != kind:
                 raise BadPolicy(f"fences.{kind.name} is there already, and not as this; give one of them another name")
         self._ranks = {name: rank for rank, name in enumerate(self._kinds)}
@@ -121,8 +121,10 @@ class FenceRegistry:
         return found
 
     def place_of(self, kind: FenceKind) -> tuple[int, int, int]:
-        """Where a kind stands: in the order of the prompt; at one place, what stays longest first, so that the rest moves as
-        little as it can. What is there for good has its place by its kind: if it changes, nothing else moves."""
+        """Return the sort key of a kind: its placement in the prompt, then its lifetime, longest first, so that little moves.
+
+        A static kind also has its rank, so that a change of one leaves the others in place.
+        """
         lifetime = "turn" if isinstance(kind.lifetime, Turns) else kind.lifetime
         is_static = kind.placement == "after_system" and lifetime == "session"
         return _PLACE[kind.placement], _LASTING.index(lifetime), self._ranks[kind.name] if is_static else 0
@@ -137,7 +139,7 @@ class FenceRegistry:
         turn: int,
         key: str | None = None,
     ) -> Fence:
-        """Content of a kind, formatted as the kind says. Blank content gives a fence that is not shown."""
+        """Return a fence of a kind, formatted as the kind says. Blank content gives a fence that is not shown."""
         known = self.kind(kind)
         attributes = dict(sorted((attributes or {}).items()))
         for name in attributes:
@@ -149,7 +151,7 @@ class FenceRegistry:
         return Fence(kind, text, call, turn, tuple(attributes.items()), key, failed)
 
     def _formatted(self, kind: FenceKind, text: str, attributes: Mapping[str, str]) -> tuple[str, str]:
-        """The text as its kind writes it; or as it came, and why."""
+        """Return the formatted text; or the text as given, with the reason why it is not formatted."""
         if not kind.is_formatted_by_host:
             return _filled(kind, text, attributes), ""
         name = kind.formatter
@@ -160,7 +162,7 @@ class FenceRegistry:
             )
         try:
             made = self._formatters[name](text, dict(attributes))
-        except Exception as error:  # the content is what the model needs; how it is laid out comes second
+        except Exception as error:  # the model needs the content, its layout is secondary
             return text, one_line(f"the formatter {name} failed ({type(error).__name__}: {error})", _ERROR_CHARS)
         if not isinstance(made, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             return text, f"the formatter {name} gave {type(made).__name__} where text belongs"

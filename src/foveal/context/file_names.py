@@ -105,17 +105,17 @@ _TYPES = _types()
 
 
 def type_by_name(name: str) -> FileType:
-    """What the extension says; `UNKNOWN` for one that is not in the table."""
+    """Return the type of the extension; `UNKNOWN` if the extension is not in the table."""
     return _TYPES.get(_suffix(name), UNKNOWN)
 
 
 def suffix_of(media_type: str) -> str:
-    """The usual extension of a type, without the dot; empty for one that is not in the table."""
+    """Return the usual extension of a type, without the dot; empty if the type is not in the table."""
     return next((suffix for suffix, known in _TYPES.items() if known.media_type == media_type), "")
 
 
 def disk_suffix(name: str) -> str:
-    """The extension a file gets on disk: one of the table, written by us, or a neutral one."""
+    """Return the extension of a file on disk: one of the table, or a neutral one."""
     suffix = _suffix(name)
     return f".{suffix if suffix in _TYPES else _NEUTRAL}"
 

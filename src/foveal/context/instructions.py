@@ -1,4 +1,4 @@
-"""Instructions from disk: AGENTS.md and its like, from a root down to where the work is done; the nearest last.
+"""Instructions from disk: AGENTS.md and similar files, from a root down to the working directory; the nearest last.
 
 They are pinned and never summarised, so each is read whole or not at all, and read again when it has changed.
 """
@@ -21,12 +21,12 @@ from foveal.values.errors import BadInput
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 MOST_BYTES = 128 << 10
-"""Of one file: it is sent with every call."""
+"""Size limit of one file, which is sent with every call."""
 MOST_DEPTH = 64
 FENCE = "instructions"
 """The built-in kind of their fence."""
 Stamp: TypeAlias = tuple[int, int, int, int]
-"""Device-wide number, size and the two times of a file: where they are the same, nobody has written to it."""
+"""Inode, size and the two times of a file: if they are the same, nobody has written to the file."""
 
 
 class InstructionFile(msgspec.Struct, frozen=True):
@@ -39,28 +39,28 @@ class InstructionFile(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The path as it may be shown."""
+        """The path in a form that is safe to show."""
         return printable(self.path)
 
 
 class Instructions(msgspec.Struct, frozen=True):
-    """What the files say, outermost first, and where they were looked for. Equal texts stand once."""
+    """The texts of the files, outermost first and without duplicates, and where they were looked for."""
 
     directory: str
     root: str
     names: tuple[str, ...] = NAMES
     files: tuple[InstructionFile, ...] = ()
     seen: tuple[tuple[str, Stamp], ...] = ()
-    """Every file that was found, also those whose text stands already."""
+    """Every file that was found, also duplicates of other files."""
 
     @classmethod
     def load(
         cls, directory: str | Path, *, names: Sequence[str] = NAMES, root: str | Path | None = None
     ) -> "Instructions":
-        """Read them, from `root` down to `directory`.
+        """Read the instructions from `root` down to `directory`.
 
-        Without a root it is the nearest folder upwards that holds `.git`, or else the directory alone: what lies above a
-        project is not its author's.
+        Without a root it is the nearest folder upwards that holds `.git`, or else the directory alone: files above a project are
+        not by its authors.
         """
         for name in names:
             if len(parts_of(name)) != 1:
@@ -74,7 +74,7 @@ class Instructions(msgspec.Struct, frozen=True):
         return _read(cls(str(inner), str(outer), tuple(names)), {})
 
     def changed(self) -> "Instructions | None":
-        """What they say now, or None if they say the same: files whose stamps are the same are not read again."""
+        """Return the instructions as they are now, or None if no text has changed. Files with equal stamps are not read again."""
         if tuple(_stamps(self)) == self.seen:
             return None
         now = _read(self, {(file.path, file.stamp): file for file in self.files})
@@ -82,7 +82,7 @@ class Instructions(msgspec.Struct, frozen=True):
         return now if told[0] != told[1] else None
 
     def render(self) -> str:
-        """All of them as one text, each under the name of its file; empty if there are none."""
+        """Return all texts as one, each under the name of its file; empty if there are none."""
         return "\n\n".join(f"Instructions from {file.name}:\n\n{file.text.strip()}" for file in self.files)
 
     def source(self) -> "InstructionSource":
@@ -127,7 +127,7 @@ def _read(where: Instructions, kept: dict[tuple[str, Stamp], InstructionFile]) -
 
 
 def _stamps(where: Instructions) -> Iterator[tuple[str, Stamp]]:
-    """Each file of these names, from the root inwards, as it is now."""
+    """Yield each file of these names with its current stamp, from the root inwards."""
     parts = Path(where.directory).relative_to(where.root).parts
     if len(parts) > MOST_DEPTH:
         raise BadInput(f"{printable(where.directory)} is {len(parts)} folders below the root; {MOST_DEPTH} is the most")
@@ -145,7 +145,7 @@ def _stamps(where: Instructions) -> Iterator[tuple[str, Stamp]]:
 
 
 def _file(root: str, path: str) -> InstructionFile:
-    """Read one. A link to another file of the project is common and fine; one that leads out of the root is refused."""
+    """Read one file. A link to another file of the project is common and fine; a link that leads out of the root is refused."""
     try:
         real = Path(root, path).resolve(strict=True).relative_to(root)
     except (OSError, ValueError, RuntimeError):

@@ -1,8 +1,9 @@
-"""Mentions in what a user wrote: `@tool`, `@skill`, `@agent`, `#file`. Pure, and linear in the text.
+"""Mentions in a user's text: `@tool`, `@skill`, `@agent`, `#file`. Pure, and linear in the text.
 
-`find` says where somebody is named, by the signs alone; `classify` says who that is. A sign counts where a word could begin:
-after a space, a bracket or a quote, or after a script that puts no spaces between words. Code, URLs, e-mail addresses and
-decorators are somebody else's signs; `#123` and `#fff` are an issue and a colour unless a file has that name.
+`find` returns the places of mentions, by the signs alone; `classify` returns the tools, skills, agents and files of those
+names. A sign counts where a word could begin: after a space, a bracket or a quote, or after a script that puts no spaces between
+words. Signs in code, URLs, e-mail addresses and decorators do not count; `#123` and `#fff` are an issue and a colour unless a
+file has that name.
 """
 
 import re
@@ -20,10 +21,10 @@ MentionKind: TypeAlias = Literal["tool", "skill", "agent", "file"]
 MOST_NAME = 200
 """Characters of a name: no tool's or skill's is longer than 64, and a longer path can be written as its last part."""
 MOST_REPORTED = 20
-"""Unknown names that are looked at for near ones: a text with more of them is not talking about our known_names."""
+"""Unknown names for which near ones are sought: a text with more of them does not refer to known names."""
 MOST_NEAREST = 3
 _NEAR = 0.5
-"""The share of letters and pairs in common from which two names look alike: `serach` and `search` have 0.6."""
+"""The share of common letters and pairs from which two names look alike: `serach` and `search` have 0.6."""
 
 _ENDS = r"""\s\x00-\x1f\x7f@#<>()\[\]{}"'`,;!?|*=&%$^。，！？、；：（）「」『』【】《》〈〉“”‘’«»…—"""
 _BARE = re.compile(rf"[^{_ENDS}]")
@@ -65,7 +66,7 @@ def _unspaced() -> re.Pattern[str]:
 
 
 class Mention(msgspec.Struct, frozen=True):
-    """Somebody named in a text; `text[start:end]` is how it was written."""
+    """A name in a text; `text[start:end]` is the mention as written."""
 
     sigil: Sigil
     name: str
@@ -91,21 +92,21 @@ class KnownNames(msgspec.Struct, frozen=True):
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """A name that no registry has, and those that look like it."""
+    """A name that is not known, and known names that look like it."""
 
     written: str
     nearest: tuple[str, ...] = ()
 
 
 class Ambiguous(msgspec.Struct, frozen=True):
-    """A name that several have; each of the choices, written so that it is the only one."""
+    """A name that several have; each choice is written so that it is unambiguous."""
 
     written: str
     choices: tuple[str, ...]
 
 
 class Mentioned(msgspec.Struct, frozen=True):
-    """Who is meant, in the order of the text and each of them once."""
+    """The tools, skills, agents and files that a text mentions, in its order and each of them once."""
 
     tools: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
@@ -116,12 +117,12 @@ class Mentioned(msgspec.Struct, frozen=True):
 
 
 def mentioned(text: str, known_names: KnownNames) -> Mentioned:
-    """Who a user's text mentions."""
+    """Return the mentions of a user's text."""
     return classify(find(text, known=known_names.files), known_names)
 
 
 def find(text: str, *, known: Collection[str] = frozenset()) -> tuple[Mention, ...]:
-    """The mentions in a text. `known` are files whose names may look like an issue's number or a colour."""
+    """Return the places of mentions in a text. `known` are files whose names may look like an issue's number or a colour."""
     if "@" not in text and "#" not in text:
         return ()
     return tuple(_found(text, known))
@@ -141,7 +142,7 @@ def _found(text: str, known: Collection[str]) -> Iterator[Mention]:
 
 
 def _mention(text: str, match: re.Match[str]) -> Mention | None:
-    """The mention at a sign, or None if the sign means something else there."""
+    """Return the mention at a sign, or None if the sign means something else there."""
     start, end = match.span()
     sigil: Sigil = "@" if match["sigil"] == "@" else "#"
     if not _may_begin(text, start):
@@ -162,7 +163,7 @@ def _mention(text: str, match: re.Match[str]) -> Mention | None:
 
 
 def _may_begin(text: str, start: int) -> bool:
-    """Whether a word could begin here."""
+    """Return whether a word could begin here."""
     if start == 0:
         return True
     before = text[start - 1]
@@ -174,7 +175,7 @@ def _may_begin(text: str, start: int) -> bool:
 
 
 def _foreign(text: str) -> list[CharSpan]:
-    """What is not the user's own sentence: blocks and pieces of code, decorators, URLs. In order."""
+    """Return the spans that are not the user's own sentences: blocks and pieces of code, decorators, URLs. In order."""
     spans: list[CharSpan] = [match.span() for match in _URL.finditer(text)]
     spans.extend((line.start, line.end) for line in _lines(text) if line.is_code)
     spans.extend(_decorators(text))
@@ -191,7 +192,7 @@ class _Line(NamedTuple):
 
 
 def _lines(text: str) -> Iterator[_Line]:
-    """The lines, and which of them are code: between fences, or indented after a blank line and not below a list's item.
+    """Yield the lines, with whether they are code: between fences, or indented after a blank line and not below a list's item.
 
     A fence that is never closed holds the rest.
     """
@@ -228,7 +229,7 @@ def _paragraphs(text: str) -> Iterator[CharSpan]:
 
 
 def _decorators(text: str) -> Iterator[CharSpan]:
-    """Lines with a decorator and nothing else, right above a definition. Above anything else it may be a mention."""
+    """Yield lines with only a decorator, right above a definition. Above anything else, such a line may be a mention."""
     waiting: list[CharSpan] = []
     for line in _lines(text) if "\n" in text else ():
         if line.words.startswith("@") and _DECORATOR.fullmatch(line.words):
@@ -240,7 +241,7 @@ def _decorators(text: str) -> Iterator[CharSpan]:
 
 
 def _inline_code(text: str, start: int, end: int) -> Iterator[CharSpan]:
-    """Pieces between two runs of backticks of the same length."""
+    """Yield pieces between two runs of backticks of the same length."""
     runs = [match.span() for match in _TICKS.finditer(text, start, end)]
     by_length: dict[int, list[int]] = {}
     for first, last in runs:
@@ -257,7 +258,7 @@ def _inline_code(text: str, start: int, end: int) -> Iterator[CharSpan]:
 
 
 def classify(mentions: Iterable[Mention], known_names: KnownNames) -> Mentioned:
-    """Who is meant. A name that nobody has is reported, and never taken for an agent or anything else."""
+    """Return the tools, skills, agents and files of these mentions. An unknown name is reported, and never taken for an agent."""
     by_name = {mention.sigil + mention.name: mention for mention in mentions}
     if not by_name:
         return Mentioned()
@@ -287,7 +288,7 @@ Candidates: TypeAlias = list[tuple[MentionKind, str]]
 
 
 class _Index:
-    """The known_names by how their names may be written: composed, in any case, and files by their last part."""
+    """Known names by the ways to write them: composed, in any case, and files by their last part."""
 
     def __init__(self, known_names: KnownNames) -> None:
         self._exact: dict[str, Candidates] = {}
@@ -296,7 +297,7 @@ class _Index:
         self._shapes: dict[Sigil, dict[str, frozenset[str]]] = {}
         self._known_names = known_names
         self._lengths: set[int] = set()
-        """Of the names: no other beginning of a longer word can be one."""
+        """Lengths of the names: no other beginning of a longer word can be a name."""
         for kind, names in zip(_KINDS, (known_names.tools, known_names.skills, known_names.agents), strict=True):
             for name in sorted(names):
                 self._add("@", kind, name)
@@ -311,7 +312,7 @@ class _Index:
         self._lengths.update((len(_composed(name)), len(_composed(name).rpartition("/")[2])))
 
     def candidates(self, mention: Mention) -> Candidates:
-        """All that the name may stand for; where nobody has it, all that the longest of its beginnings may.
+        """Return all that a mention may refer to; if its name is not known, all that the longest known beginning may refer to.
 
         A script without spaces goes on after the name: `@pdf处理` is the skill `pdf` and a verb.
         """
@@ -332,7 +333,7 @@ class _Index:
         return [one for one in self._files.get(tail.rpartition("/")[2], ()) if ("/" + _folded(one[1])).endswith(tail)]
 
     def nearest(self, mention: Mention) -> tuple[str, ...]:
-        """The names that look most like this one, written as they are mentioned."""
+        """Return the names that look most like this one, written as mentions."""
         if mention.sigil not in self._shapes:
             self._shapes[mention.sigil] = {name: _shape(name) for name in self._names(mention.sigil)}
         wanted = _shape(mention.name)
@@ -355,7 +356,7 @@ def _unmistakable(kind: MentionKind, name: str) -> str:
 
 
 def _shape(name: str) -> frozenset[str]:
-    """The letters of a name and their pairs, with its edges: cheap to compare, and kind to swapped letters."""
+    """Return the letters of a name and their pairs, with its edges: cheap to compare, and tolerant of swapped letters."""
     edged = f"^{_folded(name)[:MOST_NAME]}$"
     return frozenset(edged[1:-1]) | {edged[i : i + 2] for i in range(len(edged) - 1)}
 

@@ -1,4 +1,4 @@
-"""When a session began, in words for the model: to the minute, in a time zone that is named, and the same for good."""
+"""The start time of a session in words for the model: to the minute, in a named time zone, the same in every prompt."""
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -10,8 +10,8 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 
 
 def zone_of(name: str) -> tzinfo:
-    """The time zone of this name; `BadPolicy` if this machine knows none."""
-    if name == "UTC":  # known everywhere, also where no table of zones is installed
+    """Return the time zone of this name; `BadPolicy` if this machine knows none."""
+    if name == "UTC":  # known everywhere, also without a table of time zones
         return UTC
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - its table is an optional package, and it is slow to load
 
@@ -25,7 +25,7 @@ def zone_of(name: str) -> tzinfo:
 
 
 def start_line(time_ms: int, name: str) -> str:
-    """What the model is told of a session that began then."""
+    """Return the sentence that tells the model when the session began."""
     began = (_EPOCH + timedelta(milliseconds=time_ms)).astimezone(zone_of(name))
     offset = f"{began:%z}"
     where = name if name == "UTC" else f"{name} (UTC{offset[:3]}:{offset[3:5]})"

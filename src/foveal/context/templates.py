@@ -1,7 +1,8 @@
-"""Templates: text with `{name}` in it, and nothing else.
+"""Templates: text with `{name}` placeholders.
 
-Compiled when they are read, so that a misspelt name is found then and not in front of a model, and filled in one pass: a value
-that looks like a placeholder stays what it is. No attributes, no indices, no formats: a template cannot reach into anything.
+A template is compiled when it is read, so that a misspelt name is found before any model call, and filled in one pass: a value
+that looks like a placeholder is not filled again. Attributes, indices and formats are not supported, so that a template cannot
+reach into its values.
 """
 
 import re
@@ -22,7 +23,7 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]{0,63}\Z")
 
 VALUE_CHARS = 2_000
 LISTED = 20
-"""More names than that are a listing, which belongs into a result and not into a reminder."""
+"""A longer list of names belongs into a result and not into a reminder."""
 
 
 class Template(msgspec.Struct, frozen=True):
@@ -44,7 +45,7 @@ class Template(msgspec.Struct, frozen=True):
 
 @lru_cache(1_024)
 def compiled(text: str, key: str) -> Template:
-    """The template of this text; `key` is what an error calls it."""
+    """Return the template of this text; `key` is its name in errors."""
     pieces, names, piece, end = list[str](), list[str](), "", 0
     for found in _PIECE.finditer(text):
         piece += text[end : found.start()]
@@ -65,7 +66,7 @@ def compiled(text: str, key: str) -> Template:
 
 
 def checked_template(text: str, key: str, known: Iterable[str]) -> Template:
-    """The template, if all its names are known."""
+    """Return the template; `BadPolicy` if one of its names is not known."""
     template, known = compiled(text, key), frozenset(known)
     for name in template.names:
         if name not in known:
@@ -74,12 +75,12 @@ def checked_template(text: str, key: str, known: Iterable[str]) -> Template:
 
 
 def is_name(text: str) -> bool:
-    """Whether a template can ask for it."""
+    """Return whether a text is a valid name of a placeholder."""
     return _NAME.match(text) is not None
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:
-    """What an error adds to a name that is not known."""
+    """Return the advice that an error adds to an unknown name."""
     names = sorted(known)
     near = get_close_matches(wrong, names, n=1)
     if near:
@@ -88,7 +89,7 @@ def nearest(wrong: str, known: Iterable[str]) -> str:
 
 
 def listed(items: Iterable[str], most: int = LINE_CHARS) -> str:
-    """Names as one value."""
+    """Return names as one value."""
     plain = [name for item in items if (name := one_line(item, most))]
     more = f" (+{len(plain) - LISTED})" if len(plain) > LISTED else ""
     return ", ".join(plain[:LISTED]) + more

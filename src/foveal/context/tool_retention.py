@@ -1,4 +1,4 @@
-"""Retention declared where a tool is defined: on its function, or in the tool list that goes to the model."""
+"""Retention declared with a tool's definition: on its function, or in the tool list of a prompt."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
@@ -16,11 +16,11 @@ _RENDERER = "__foveal_renderer__"
 _KEY = "retention"
 
 
-class Rules(dict[str, RetentionRule]):
-    """What functions declare, by the names of their tools."""
+class DeclaredRetention(dict[str, RetentionRule]):
+    """The retention that functions declare, by the names of their tools."""
 
     renderers: dict[str, Callable[[str], str]]
-    """Their renderers, under the names that the rules call them by: those of the tools."""
+    """The renderers of these functions, by the names of their tools."""
 
     def __init__(self, rules: Mapping[str, RetentionRule], renderers: Mapping[str, Callable[[str], str]]) -> None:
         super().__init__(rules)
@@ -38,9 +38,9 @@ def retain(
     floor: Level | None = None,
     renderer: Callable[[str], str] | None = None,
 ) -> Callable[[F], F]:
-    """Declare the retention of a tool on its function. `rules_of` collects what was declared.
+    """Declare the retention of a tool on its function. `rules_of` collects the declarations.
 
-    `renderer` is a function from a result's text to what the model is shown of it.
+    `renderer` is a function from a result's text to the text that the model is shown.
     """
     if renderer is not None and not callable(renderer):
         raise BadPolicy(f"retain: the renderer is {renderer!r:.80}; it is a function from text to text")
@@ -56,7 +56,7 @@ def retain(
     rule = rule_from(said, "retain")
 
     def mark(function: F) -> F:
-        # The log names the renderer, and a tool's name is known wherever the session is opened again.
+        # The log names the renderer; the tool's name is known wherever the session is opened again.
         named = msgspec.structs.replace(rule, renderer=function.__name__) if renderer else rule
         setattr(function, _MARK, named)
         setattr(function, _RENDERER, renderer)
@@ -65,24 +65,24 @@ def retain(
     return mark
 
 
-def rules_of(functions: Iterable[Callable[..., Any]]) -> Rules:
-    """The retention that these functions declare, by name; functions without one are left out."""
+def rules_of(functions: Iterable[Callable[..., Any]]) -> DeclaredRetention:
+    """Return the retention that these functions declare, by name; functions without a declaration are left out."""
     marked = {function.__name__: function for function in functions if getattr(function, _MARK, None) is not None}
     renderers = {name: getattr(function, _RENDERER) for name, function in marked.items()}
     rules = {name: getattr(function, _MARK) for name, function in marked.items()}
-    return Rules(rules, {name: renderer for name, renderer in renderers.items() if renderer})
+    return DeclaredRetention(rules, {name: renderer for name, renderer in renderers.items() if renderer})
 
 
 def split_retention(tools: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], dict[str, RetentionRule]]:
-    """The tools as providers take them, and the rules that stood beside their definitions under `retention`."""
+    """Return the tools without their `retention` keys, as providers take them, and the rules of those keys."""
     rules: dict[str, RetentionRule] = {}
     return [_without_retention(tool, rules) for tool in tools], rules
 
 
 def _without_retention(tool: Mapping[str, Any], rules: dict[str, RetentionRule]) -> Mapping[str, Any]:
-    """The tool, wherever its format puts the definition; what it says of retention is added to the rules."""
+    """Return the tool without retention, in any provider's format; its rule is added to `rules`."""
     if not isinstance(tool, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return tool  # whoever reads the tools says what is wrong with it
+        return tool  # the reader of the tools reports the error
     plain = {key: value for key, value in tool.items() if key != _KEY}
     inner = plain.get("function")
     if isinstance(inner, Mapping):

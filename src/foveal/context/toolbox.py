@@ -1,14 +1,14 @@
-"""Which tools a prompt offers, out of more than it can hold. Pure.
+"""The toolbox: a choice of the tools that a prompt offers, out of more than it can hold. Pure.
 
-A provider puts the tools before everything else, so a list that changes makes the whole prompt be paid for again, wherever in
-the list the change is. Hence one order, by name, and few changes:
+A provider puts the tools before everything else, so a change anywhere in the list makes the whole prompt be billed again. Hence
+one order, by name, and few changes:
 
-- the core is always offered; so are the enabled tools, all of them or, where they are too large together, none: a list cut to
-  size would be another one with every tool that is added;
-- what is not offered is behind a search tool. Whether that is there depends on the box alone, never on the conversation;
-- what the search found stays for the session, and one search brings several tools: one change, not one a tool;
-- what the user mentioned is there for as long as the caller passes it on: for the turn, or, which is cheaper where the
-  conversation is long, for the session.
+- the core is always offered; so are the enabled tools, all of them or, if they are too large together, none: a list cut to
+  size would change with every tool that is added;
+- all other tools are behind a search tool, whose presence depends on the box alone, never on the conversation;
+- tools that a search found stay for the session, and one search brings several tools: one change, not one per tool;
+- mentioned tools are offered for as long as the caller passes them on: for the turn, or, which is cheaper in a long
+  conversation, for the session.
 """
 
 import re
@@ -32,14 +32,14 @@ from foveal.values.retention import RetentionRule
 
 SEARCH = "foveal_tools"
 MOST_FOUND = 20
-"""Tools of one answer: more are a catalogue and not an answer."""
+"""Tools in one answer: a longer list is a catalogue and not an answer."""
 MOST_QUERY = 1_000
 TOOLS_SHARE = 0.25
 """Share of the token limit that the tools of a toolbox may take before the rest is left to the search tool."""
 _SHOWN_CHARACTERS = 200
 _NAME_WEIGHT = 3
-"""A word in a tool's name says more than one in its description."""
-_K1, _B = 1.2, 0.75  # the usual ones of BM25
+"""A word in a tool's name tells more than one in its description."""
+_K1, _B = 1.2, 0.75  # the usual constants of BM25
 
 SEARCH_TOOL: Mapping[str, Any] = {
     "type": "function",
@@ -71,7 +71,7 @@ class Toolbox(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """All that can be mentioned."""
+        """The names of all tools, which a user can mention."""
         return frozenset(spec.name for spec in (*self.core, *self.enabled, *self.on_demand))
 
     def source(self, count: Callable[[str], int], allowed: frozenset[str] | None = None) -> "ToolboxSource":
@@ -89,7 +89,7 @@ def toolbox(
     enabled: Iterable[Mapping[str, Any]] = (),
     on_demand: Iterable[Mapping[str, Any]] = (),
 ) -> Toolbox:
-    """A box of tools as hosts define them, in any of the providers' formats. A name can be in one tier only."""
+    """Return a box of tools as hosts define them, in any provider's format. A name can be in one tier only."""
     plain, rules = zip(*(split_retention(list(tier)) for tier in (core, enabled, on_demand)), strict=True)
     tiers = [read_tools(tier) for tier in plain]
     specs = [spec for tier in tiers for spec in tier]
@@ -109,10 +109,10 @@ def visible(
     tokens: int,
     count: Callable[[str], int],
 ) -> tuple[dict[str, Any], ...]:
-    """The tools of the next prompt, by name, as `Session.prompt` takes them; `tokens` is what they may cost together.
+    """Return the tools of the next prompt, by name, in the form that `Session.prompt` takes, in at most this many tokens.
 
-    `found` are the names that the search tool gave, oldest first; where they are too large, the newest are kept. Names that
-    are not in the box are left out: a tool that is gone cannot be offered. `OverBudget` if core and mentioned do not fit.
+    `found` are the names that searches gave, oldest first; if they are too large, the newest are kept. Names that are not in the
+    box are left out: a tool that was removed cannot be offered. `OverBudget` if core and mentioned do not fit.
     """
     search_tool = read_tools((SEARCH_TOOL,))
     usual = (*box.core, *box.enabled, *(search_tool if box.on_demand else ()))
@@ -143,7 +143,7 @@ def _offered(spec: ToolSpec, rules: Mapping[str, RetentionRule]) -> dict[str, An
 
 
 def answer(call: ToolCall, box: Toolbox) -> str:
-    """What the search tool returns; `BadInput` if the call's arguments make no sense, with words for the model."""
+    """Return the result of the search tool; `BadInput`, with a text for the model, if the arguments of the call are invalid."""
     try:
         asked = msgspec.json.decode(call.arguments, type=_Asked)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -158,12 +158,12 @@ def answer(call: ToolCall, box: Toolbox) -> str:
 
 
 def found_in(text: str) -> tuple[str, ...]:
-    """The names that an answer of the search tool gave: what the log says was found, whatever the box holds by now."""
+    """Return the names in an answer of the search tool: the log says which tools were found, whatever the box holds now."""
     return tuple(_ANSWERED.findall(text))
 
 
 def search(box: Toolbox, query: str, *, limit: int = 5) -> tuple[ToolSpec, ...]:
-    """The tools beyond the core that match a query, best first (BM25); the one of that very name before all."""
+    """Return the tools beyond the core that match a query, best first (BM25); a tool of exactly this name comes first."""
     specs = sorted((*box.enabled, *box.on_demand), key=lambda spec: spec.name)
     texts = [Counter({word: n * _NAME_WEIGHT for word, n in _words(spec.name).items()}) for spec in specs]
     for text, spec in zip(texts, specs, strict=True):
@@ -196,7 +196,7 @@ def _words(text: str) -> Counter[str]:
 
 
 def _stem(word: str) -> str:
-    """The word without the commonest English endings, the same for what is asked and what is searched."""
+    """Return the word without the commonest English endings, for queries and descriptions alike."""
     for ending in ("s", "ing", "ed", "e"):
         if word.endswith(ending) and not word.endswith("ss") and len(word) - len(ending) >= 3:
             word = word.removesuffix(ending)
@@ -204,7 +204,7 @@ def _stem(word: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A description on a line of its own: it comes from whoever wrote the tool, and may not add a line to the answer."""
+    """Return a description on one line: it is a third party's text, and must not add a line to the answer."""
     plain = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * _SHOWN_CHARACTERS]).split())
     return plain if len(plain) <= _SHOWN_CHARACTERS else plain[: _SHOWN_CHARACTERS - 1] + "…"
 

@@ -1,6 +1,6 @@
-"""Models that may write the prose of a summary, and asking them so that nothing they do can hurt.
+"""Models that may write the prose of a summary, asked in a way that no failure of theirs can hurt a session.
 
-    find("openai:gpt-5-mini")     a summariser by the name that a policy gives
+    find("openai:gpt-5-mini")     the summariser of the name that a policy gives
     ask(summariser, question, …)  its accepted answer, or a typed reason why there is none
 
 Code carries the state of a session, and the deterministic summary needs nothing of this package.

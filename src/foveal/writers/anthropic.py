@@ -9,12 +9,12 @@ from foveal.writers.endpoint import CUT_OFF, Endpoint, require, text_reply
 from foveal.writers.port import Reply, Unanswered
 
 _SAME_PREFIX = ("system", "tools", "thinking", "tool_choice")
-"""What the cache compares besides the messages. Anthropic's cache forgets the messages when the choice of tools changes,
-so that even a request for text alone must repeat it; an answer that is a tool call is refused instead."""
+"""Keys of a request that the cache compares besides the messages. Anthropic's cache drops the messages when the choice of tools
+changes, so that even a request for text alone must repeat it; an answer that is a tool call is refused instead."""
 
 
 class AnthropicSummariser:
-    """Asks `model`. The key comes from ANTHROPIC_API_KEY unless given."""
+    """A summariser that asks `model`. The key comes from ANTHROPIC_API_KEY unless given."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class AnthropicSummariser:
 
 
 def _reply(body: Mapping[str, Any]) -> Reply:
-    """The text blocks, if the answer came to its end."""
+    """Return the text blocks; raise `Unanswered` if the answer was cut off or refused."""
     message, usage = find_dialect("anthropic").reader.reply(body)
     match body.get("stop_reason"):
         case "max_tokens" | "model_context_window_exceeded":

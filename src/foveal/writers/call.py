@@ -1,13 +1,13 @@
-"""Asking a summariser: within a deadline, at most so many times, with a typed outcome for everything that can happen.
+"""Calls to a summariser: with one deadline and a bounded number of attempts, and a typed outcome for every case.
 
     outcome = ask(summariser, question, deadline_s=60, judge=judge)
     match outcome:
-        case Answered(text): …      accepted, as it will stand
-        case Failed(reason): …      the deterministic summary takes its place
+        case AcceptedSummary(text): …      accepted, ready for use
+        case FailedSummary(reason): …      the deterministic summary takes its place
 
 The caller's thread waits; it may be any thread, also one with a running event loop. The deadline is for all attempts
-together. An answer that is refused is asked for once more with the reason; so is one that raised. Nothing is asked again
-that would fail again: a rate limit, a wrong key, a question that is too long, something that is no text.
+together. After a refused answer or an exception the summariser is asked once more, with the reason. A failure that would
+repeat itself is not retried: a rate limit, a wrong key, a question that is too long, an answer that is no text.
 """
 
 import time
@@ -26,16 +26,16 @@ from foveal.writers.worker import WorkerCall
 
 SummaryFailure: TypeAlias = Fault | RefusalReason | Literal["deadline", "cancelled"]
 Judge: TypeAlias = Callable[[str, Question], Accepted | Refused]
-"""`accept` with all but the answer and the question given."""
+"""`accept` with all arguments but the answer and the question."""
 
 _FINAL: frozenset[SummaryFailure] = frozenset(
     ("rejected", "rate_limited", "too_long", "not_text", "deadline", "cancelled")
 )
-"""What asking again at once would not change."""
+"""Failures that asking again at once would not change."""
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """What an outcome cost: attempts, time, and money where the summariser told (None: it did not)."""
+    """The cost of an outcome: attempts, time, and money if the summariser knows it (else None)."""
 
     attempts: int = 0
     duration_s: float = 0.0
@@ -44,7 +44,7 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class AcceptedSummary(msgspec.Struct, frozen=True):
-    """A summary that was accepted. `added` are the identifiers that code put back into it."""
+    """An accepted summary. `added` are the identifiers that code put back into it."""
 
     text: str
     added: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class AcceptedSummary(msgspec.Struct, frozen=True):
 
 
 class FailedSummary(msgspec.Struct, frozen=True):
-    """No summary, and why: `detail` is a sentence with numbers, `refused` the reasons of earlier attempts."""
+    """The reason why there is no summary: `detail` is a sentence with numbers, `refused` the reasons of earlier attempts."""
 
     reason: SummaryFailure
     detail: str
@@ -64,27 +64,27 @@ SummaryOutcome: TypeAlias = AcceptedSummary | FailedSummary
 
 
 class Cancel:
-    """A button: whoever holds it can end an `ask` that is under way in another thread. It stays pressed."""
+    """A button that ends an `ask` under way in another thread. It stays pressed."""
 
     def __init__(self) -> None:
-        self._errand: WorkerCall | None = None
+        self._call: WorkerCall | None = None
         self.pressed = False
 
     @property
     def is_running(self) -> bool:
-        """Whether the summariser is still at work, be it that nobody waits for it any more."""
-        return self._errand is not None and self._errand.is_running
+        """Whether the summariser is still at work, even if the caller no longer waits for it."""
+        return self._call is not None and self._call.is_running
 
     def press(self) -> None:
         self.pressed = True
-        if self._errand is not None:
-            self._errand.give_up()
+        if self._call is not None:
+            self._call.give_up()
 
-    def watch(self, errand: WorkerCall) -> None:
-        """From here on the button ends this errand. It may have been pressed while the errand was started."""
-        self._errand = errand
+    def watch(self, call: WorkerCall) -> None:
+        """Let the button end this call. The button may have been pressed while the call was started."""
+        self._call = call
         if self.pressed:
-            errand.give_up()
+            call.give_up()
 
 
 def ask(
@@ -97,7 +97,7 @@ def ask(
     clock: Callable[[], float] = time.monotonic,
     cancel: Cancel | None = None,
 ) -> SummaryOutcome:
-    """The accepted answer, or why there is none. Never raises for what the summariser does; returns by the deadline."""
+    """Return the accepted answer, or the reason why there is none, by the deadline. A failing summariser raises nothing."""
     if not deadline_s > 0 or retries < 0:
         raise BadInput(f"deadline_s must be above 0 and retries at least 0, not {deadline_s} and {retries}")
     cancel, start, spent = cancel or Cancel(), clock(), Spent()
@@ -123,17 +123,17 @@ def ask(
 def _attempt(
     summariser: Summariser, question: Question, left_s: float, judge: Judge, cancel: Cancel
 ) -> tuple[Accepted | FailedSummary, Reply | None]:
-    errand = WorkerCall(summariser, question)
-    cancel.watch(errand)
+    call = WorkerCall(summariser, question)
+    cancel.watch(call)
     try:
-        in_time = errand.wait(left_s)
+        in_time = call.wait(left_s)
     finally:
-        errand.give_up()  # after the deadline, or when the wait itself was interrupted: shut the door
+        call.give_up()  # after the deadline, or when the wait itself was interrupted: accept no result any more
     if not in_time:
         return FailedSummary("deadline", f"No answer within the {left_s:,.3g} seconds that were left."), None
-    if errand.given_up:
+    if call.given_up:
         return FailedSummary("cancelled", "The caller cancelled."), None
-    return _judged(errand.result, question, judge)
+    return _judged(call.result, question, judge)
 
 
 def _judged(result: object, question: Question, judge: Judge) -> tuple[Accepted | FailedSummary, Reply | None]:
@@ -159,7 +159,7 @@ def _judged(result: object, question: Question, judge: Judge) -> tuple[Accepted 
 
 
 def _failure(error: BaseException) -> FailedSummary:
-    """Cancellation has two classes of its own, one of which may not be loaded."""
+    """Return the failure for an exception. Cancellation has two classes of its own, one of which may not be loaded."""
     if type(error).__name__ == "CancelledError":
         return FailedSummary("cancelled", "The summariser was cancelled.")
     return FailedSummary(fault_of(error), describe(error))

@@ -1,7 +1,8 @@
 """The tool by which the agent writes the summary itself, when it has finished a part of its work.
 
-It is offered when the prompt fills up. What the agent writes is the prose of the next summary; state is still carried by code. A
-checkpoint that says nothing, or holds what no summary may, is answered with what is wrong, and the session goes on.
+The tool is offered when the prompt fills up. The text that the agent writes is the prose of the next summary; code still carries
+the state. A checkpoint that is too short, or that holds text forbidden in a summary, gets an error as its result, and the
+session goes on.
 """
 
 from typing import Any
@@ -41,7 +42,7 @@ class _Checkpoint(msgspec.Struct, frozen=True):
 
 
 def answer(call: ToolCall) -> Message:
-    """The result of a call to the tool."""
+    """Return the result of a call to the tool."""
     try:
         text = prose(call.arguments)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -52,7 +53,7 @@ def answer(call: ToolCall) -> Message:
 
 
 def prose(arguments: str) -> str:
-    """What the agent wrote, under the headings of a summary."""
+    """Return the agent's text under the headings of a summary."""
     written = msgspec.json.decode(arguments, type=_Checkpoint)
     sections = (("Summary", written.summary), ("State", written.state), ("Next", written.next))
     return "\n".join(f"## {name}\n{text.strip()}" for name, text in sections if text.strip())

@@ -1,4 +1,4 @@
-"""What summarisers at an endpoint share: where the client is pointed to, what is never shown of it, what a text reply is."""
+"""The endpoint of a provider's SDK: its address and key, which are never shown, and the calls through it."""
 
 from importlib.util import find_spec
 from operator import attrgetter
@@ -15,7 +15,7 @@ CUT_OFF = "The answer was cut off at its limit of tokens; write a shorter one."
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """An address, a key and a time. Whatever prints it shows the address alone, without a password in it."""
+    """An address, a key and a timeout. Its `repr` shows the address alone, without a password in it."""
 
     base_url: str | None
     api_key: str | None
@@ -25,10 +25,10 @@ class Endpoint(msgspec.Struct, frozen=True):
         return without_secrets(self.base_url) if self.base_url else "the provider's own endpoint"
 
     def settings(self) -> dict[str, Any]:
-        """Arguments for the client.
+        """Return the arguments for the client.
 
-        The key of the environment belongs to the provider: an address of one's own gets the key that was given, or none.
-        Attempts are counted by whoever asks; an SDK that tries again by itself would do so behind the deadline's back.
+        The key of the environment belongs to the provider: any other address gets the key that was given, or none. The caller
+        counts the attempts; an SDK that retries by itself would exceed the deadline unseen.
         """
         settings: dict[str, Any] = {"timeout": self.timeout_s, "max_retries": 0}
         if self.base_url:
@@ -46,7 +46,7 @@ class Endpoint(msgspec.Struct, frozen=True):
             raise self.unanswered(error) from None
 
     def unanswered(self, error: Exception) -> Unanswered:
-        """The SDK's exception as ours, without the key, whoever put it there, and without its traceback's values."""
+        """Return the SDK's exception as `Unanswered`, without the key, wherever it occurs, and without the traceback's values."""
         text = describe(error)
         return Unanswered(fault_of(error), text.replace(self.api_key, "***") if self.api_key else text)
 
@@ -58,7 +58,7 @@ def require(package: str, what: str) -> None:
 
 
 def text_reply(message: Message, usage: Usage | None) -> Reply:
-    """The text of a message; one that calls tools is no answer."""
+    """Return the text of a message; raise `Unanswered` if the message calls tools."""
     if any(isinstance(part, ToolCall) for part in message.parts):
         raise Unanswered("tool_call", "The answer is a tool call; write text only.", usage)
     return Reply("".join(part.text for part in message.parts if isinstance(part, Text)), usage)

@@ -1,7 +1,7 @@
-"""Which kind of failure an exception is, and how to speak of it without giving a secret away.
+"""Kinds of failures of a summariser, and their descriptions without secrets.
 
-The provider's word is looked for where its SDK puts it (`status_code`, `code`), so that a user's own function around any
-SDK is understood as well. A rate limit is looked for first: its message often speaks of tokens and limits too.
+The status is read where the SDKs put it (`status_code`, `code`), so that a user's own function around any SDK is understood as
+well. A rate limit is looked for first: its message often mentions tokens and limits too.
 """
 
 import re
@@ -21,12 +21,12 @@ _SECRET = re.compile(
     re.I,
 )
 _REJECTED = frozenset((400, 401, 402, 403, 404, 405, 422))
-"""What the same request would get again. Others (timeouts, conflicts, the server's own errors) may pass."""
+"""Statuses that the same request would get again. Others (timeouts, conflicts, the server's own errors) may pass."""
 _MOST_CHARS = 300
 
 
 def fault_of(error: BaseException) -> Fault:
-    """The kind of failure that this exception tells of."""
+    """Return the kind of failure of an exception."""
     if isinstance(error, Unanswered):
         return error.fault
     status = getattr(error, "status_code", None)
@@ -40,7 +40,7 @@ def fault_of(error: BaseException) -> Fault:
 
 
 def describe(error: BaseException) -> str:
-    """One line of what happened, short, and without keys."""
+    """Return a description of an exception on one short line, without keys."""
     text = _text(error)
     line = (
         text if isinstance(error, Unanswered) else f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -49,13 +49,13 @@ def describe(error: BaseException) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """The text in one line of bounded length, with what looks like a key or a password made unreadable."""
+    """Return the text on one line of bounded length, with everything that looks like a key or a password replaced."""
     line = _SECRET.sub("***", " ".join(text[: 8 * _MOST_CHARS].split()))
     return line if len(line) <= _MOST_CHARS else f"{line[: _MOST_CHARS - 1]}…"
 
 
 def _text(error: BaseException) -> str:
-    """An exception of somebody else may fail even at saying what it is."""
+    """Return the text of an exception; empty if the exception's own `__str__` fails."""
     try:
         return str(error)[: 8 * _MOST_CHARS]
     except Exception:  # noqa: BLE001, RUF100 - whatever it is, the type's name must do

@@ -1,8 +1,8 @@
 """A summariser in this process: a GGUF file and llama.cpp, no network and no key.
 
 A small model forgets headings and wanders. So it is made to write JSON with one field a section, which the runtime enforces
-while it writes, and code turns that into the sections. It is slow without a GPU (about half a minute for a thousand tokens
-of transcript on two cores): meant to be asked ahead, in the background.
+while it writes, and code turns the JSON into the sections. It is slow without a GPU (about half a minute for a thousand tokens
+of transcript on two cores), and meant to be asked ahead, in the background.
 """
 
 import os
@@ -30,9 +30,10 @@ _SCHEMA: dict[str, Any] = {
 
 
 class LocalModel:
-    """Loads the model at the first question and keeps it; one question at a time, as the runtime has one context.
+    """A summariser that loads its model at the first question and keeps it; one question at a time.
 
-    `context_tokens` bounds question and answer together; a longer question is refused before it is read.
+    The runtime has one context. `context_tokens` bounds question and answer together; a longer question is refused before it
+    is read.
     """
 
     def __init__(self, path: str | Path, *, context_tokens: int = 8_192, threads: int | None = None) -> None:
@@ -42,7 +43,7 @@ class LocalModel:
         if not self.path.is_file():
             raise BadInput(f"{self.path}: there is no such file; give the path of a model in GGUF form")
         self._context_tokens = context_tokens
-        # With every core busy, the threads of the runtime wait for each other: leave one to the program.
+        # With every core busy, the threads of the runtime wait for each other: leave one core to the program.
         self._threads = threads or max(1, (os.cpu_count() or 2) - 1)
         self._turn = threading.Lock()
         self._server: Any = None
@@ -61,7 +62,7 @@ class LocalModel:
             self._server = self._server or self._loaded()
             try:
                 body: dict[str, Any] = self._server.handle_chat_completions(asked)
-            except RuntimeError as error:  # the runtime cannot read its own JSON where it was cut off
+            except RuntimeError as error:  # the runtime fails to parse its own JSON if that was cut off
                 fault = "cut_off" if "does not match" in str(error) else fault_of(error)
                 raise Unanswered(fault, f"The local model gave no answer: {describe(error)}") from None
         return _reply(body, self.path.stem)
@@ -75,7 +76,7 @@ class LocalModel:
         wanted.n_ctx, wanted.n_parallel = self._context_tokens, 1
         wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = self._threads
         wanted.warmup, wanted.verbosity = False, -1
-        # The runtime listens on a port of this machine whether one wants it or not: nobody else knows the key.
+        # The runtime always listens on a port of this machine: the key, which is random, keeps others out.
         wanted.api_keys, wanted.ui, wanted.endpoint_slots = [secrets.token_urlsafe(32)], False, False
         return runtime.Server(wanted)
 
@@ -88,7 +89,7 @@ def _in_json(asked: dict[str, str]) -> dict[str, str]:
 
 
 def _reply(body: dict[str, Any], model: str) -> Reply:
-    """The runtime answers in OpenAI's chat format, or with an error object."""
+    """Return the reply of the runtime, which answers in OpenAI's chat format or with an error object."""
     if "choices" not in body:
         error = RuntimeError(str(body.get("error") or body))
         raise Unanswered(fault_of(error), f"The local model gave no answer: {describe(error)}")
@@ -98,7 +99,7 @@ def _reply(body: dict[str, Any], model: str) -> Reply:
 
 
 def sections_from(answer: str, usage: Usage | None = None) -> str:
-    """The JSON object as headings with items."""
+    """Return the JSON object as headings with items."""
     try:
         fields = msgspec.json.decode(answer.encode("utf-8", "replace"), type=dict[str, list[str]])
     except msgspec.DecodeError as error:

@@ -10,9 +10,9 @@ from foveal.writers.port import Reply, Unanswered
 
 
 class OpenAISummariser:
-    """Asks `model`. Without a `base_url` it is OpenAI itself, and the key comes from OPENAI_API_KEY unless given.
+    """A summariser that asks `model`, without a `base_url` at OpenAI itself. The key comes from OPENAI_API_KEY unless given.
 
-    `thinking_tokens` is the room for what a reasoning model says to itself: it counts against the same limit as the answer.
+    `thinking_tokens` is the room for a reasoning model's thinking, which counts against the same limit as the answer.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class OpenAISummariser:
         own = question.prefix_for(self.model, "openai_chat")
         if own is None:
             return body | {"messages": messages_of(question)}
-        # The same tools and messages, byte for byte, are what the provider's cache knows; only the end is new.
+        # The provider's cache knows the same tools and messages, byte for byte; only the end is new.
         appended = {"role": "user", "content": appended_instruction(question)}
         choice = {"tool_choice": "none"} if own.get("tools") else {}
         kept = {key: own[key] for key in ("tools", "prompt_cache_key", "reasoning_effort") if key in own}
@@ -55,7 +55,7 @@ class OpenAISummariser:
 
 
 def chat_reply(body: Mapping[str, Any]) -> Reply:
-    """The text of the first choice, if it came to its end."""
+    """Return the text of the first choice; raise `Unanswered` if the answer was cut off, filtered or declined."""
     message, usage = find_dialect("openai_chat").reader.reply(body)
     match body["choices"][0].get("finish_reason"):
         case "length":

@@ -1,8 +1,8 @@
-"""The port: what the engine asks of anything that writes the prose of a summary.
+"""The port of summarisers, which write the prose of a summary.
 
-A summariser is a callable that takes a `Question` and returns text, or a `Reply` if it also knows what it cost. It may be
-async. It may be slow, fail or lie: whoever asks it (`asking`) is prepared for that, and an accepted answer is prose beside
-the state that code carries, never instead of it.
+A summariser is a callable that takes a `Question` and returns text, or a `Reply` if it also knows the cost. It may be async. It
+may be slow, fail or lie: `call` is prepared for that, and an accepted answer is prose beside the state that code carries, never
+instead of it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,11 +17,11 @@ from foveal.values.errors import FovealError
 Fault: TypeAlias = Literal[
     "raised", "rejected", "rate_limited", "cut_off", "too_long", "tool_call", "refusal", "not_text"
 ]
-"""How a summariser can fail to give an answer at all. `rejected`: the request itself is wrong (key, model, option)."""
+"""Ways in which a summariser gives no answer at all. `rejected`: the request itself is wrong (key, model, option)."""
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer with what it cost, for summarisers that know."""
+    """An answer with its cost, for summarisers that know it."""
 
     text: str
     usage: Usage | None = None
@@ -33,7 +33,7 @@ Summariser: TypeAlias = Callable[[Question], SummariserAnswer] | Callable[[Quest
 
 
 class Unanswered(FovealError):
-    """A summariser has no answer, and says of which kind its failure is. `usage` was paid for all the same."""
+    """Raised by a summariser that has no answer, with the kind of its failure. `usage` was paid all the same."""
 
     def __init__(self, fault: Fault, what: str, usage: Usage | None = None) -> None:
         self.fault: Fault = fault

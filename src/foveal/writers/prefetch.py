@@ -1,4 +1,4 @@
-"""Asking ahead: at the soft trigger a question goes out in the background, at the hard one its answer may be there."""
+"""A summary asked for ahead: in the background at the soft trigger, so that the answer may be ready at the hard one."""
 
 import threading
 import time
@@ -11,9 +11,10 @@ from foveal.writers.worker import THREAD_NAME
 
 
 class Prefetch:
-    """At most one question under way, in daemon threads. An answer to a question that is no longer asked is dropped.
+    """At most one question under way, in daemon threads. The answer to a question that was dropped is discarded.
 
-    The holder decides what still matches: it compares `question` with what it would ask now, and takes or drops.
+    The holder decides whether the answer still matches: it compares `question` with the question it would ask now, and takes or
+    drops the answer.
     """
 
     def __init__(
@@ -30,18 +31,18 @@ class Prefetch:
         self._cancel = Cancel()
         self._outcome: list[SummaryOutcome] = []
         self.question: Question | None = None
-        """What is under way or answered; None if there is nothing to take."""
+        """The question that is under way or answered; None if there is nothing to take."""
 
     def start(self, question: Question, judge: Judge) -> bool:
-        """Ask in the background. False, and nothing is started, while another is under way or waits to be taken.
+        """Ask in the background. Return False, and start nothing, while another question is under way or its answer waits.
 
         A summariser that hangs counts as under way until its thread ends, also after its question was dropped: otherwise
-        every compaction could leave one more behind.
+        every compaction could leave one more thread behind.
         """
         if self.question is not None or self.is_running:
             return False
         self.question, self._cancel, outcome = question, Cancel(), list[SummaryOutcome]()
-        self._outcome = outcome  # the thread holds this list and no other: after a drop nobody reads it
+        self._outcome = outcome  # the thread holds this list and no other: after a drop no reader is left
 
         def run(cancel: Cancel = self._cancel) -> None:
             outcome.append(
@@ -62,11 +63,11 @@ class Prefetch:
 
     @property
     def is_running(self) -> bool:
-        """Whether a thread of ours is still there."""
+        """Whether a thread of this prefetch is still alive."""
         return self._cancel.is_running or (self._thread is not None and self._thread.is_alive())
 
     def take(self, question: Question, *, wait_s: float = 0.0) -> SummaryOutcome | None:
-        """The outcome, once, if it is there (or comes within `wait_s`). A question that does not match drops it."""
+        """Return the outcome, once, if it is there or comes within `wait_s`. A question that does not match drops it."""
         if question != self.question:
             self.drop()
             return None

@@ -1,4 +1,4 @@
-"""Summarisers by name, so that a policy file can say which one: `openai:gpt-5-mini`, `local:/models/small.gguf`, `mine`."""
+"""Summarisers by name, for policy files: `openai:gpt-5-mini`, `local:/models/small.gguf`, `mine`."""
 
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -26,7 +26,7 @@ _registered: dict[str, Summariser] = {}
 def register(name: str, summariser: Summariser) -> None:
     """Give a summariser (a function, an agent, one with its own options) a name that policies may use.
 
-    A name is given once: a second summariser under it would change what policies mean while they are in use.
+    A name is given once: a second summariser under it would change the meaning of policies in use.
     """
     if not name or ":" in name or name != name.strip():
         raise BadPolicy(
@@ -37,7 +37,7 @@ def register(name: str, summariser: Summariser) -> None:
 
 
 def find(name: str) -> Summariser:
-    """The summariser that a policy names; an error that tells the nearest known name otherwise."""
+    """Return the summariser that a policy names; `BadPolicy` with the nearest known name if there is none."""
     if name in _registered:
         return _registered[name]
     kind, colon, rest = name.partition(":")

@@ -1,9 +1,8 @@
-"""Has somebody write the prose of summaries, and decides whether it is taken.
+"""The writer of a session's summaries: asks the summariser, accepts or refuses its prose, and falls back to code.
 
-Every planned fold has a summary that code made; prose may replace some of its lines. A summariser is asked within a
-deadline; what it answers is accepted or refused, and whatever it does, the fold stands. It is asked ahead at the soft trigger,
-so that at the hard one its answer is there: an answer about the older part of what is folded is still true of it, and code
-knows the rest.
+Every planned fold has a summary made by code; prose may replace some of its lines. A summariser is asked within a deadline, and
+the fold is made whether its answer is accepted or not. The question is asked ahead at the soft trigger, so that the answer is
+ready at the hard one: an answer about the older part of the folded messages is still true, and code knows the rest.
 """
 
 import time
@@ -35,7 +34,7 @@ NOTHING_FETCHED: Mapping[str, str] = MappingProxyType({})
 
 
 class SummaryWriter:
-    """One session's summariser, with what is known of its reliability. By `stage`, lines beside prose are chosen again."""
+    """One session's summariser and its record of failures. The lines beside accepted prose are chosen again, as `stage` says."""
 
     def __init__(
         self,
@@ -54,11 +53,11 @@ class SummaryWriter:
         self._sent: AnsweredRequest | None = None
         self._ahead = self._new_prefetch()
         self._asked: tuple[int, ...] = ()
-        """Places of the messages that the question under way is about."""
+        """Places of the messages that the question under way covers."""
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is somebody to ask, who has not failed too often."""
+        """Whether there is a summariser that has not failed too often."""
         return self._summariser is not None and not self._breaker.is_open
 
     @property
@@ -66,11 +65,11 @@ class SummaryWriter:
         return self._ahead is not None and (self._ahead.question is not None or self._ahead.is_running)
 
     def sent(self, request: dict[str, Any], dialect: str) -> None:
-        """A summariser that is the conversation's own model may append to its request: the cache holds its prefix."""
+        """Keep the request of the prompt just built: a summariser of the same model may append to it, as its prefix is cached."""
         self._sent = AnsweredRequest(request, dialect) if self._compact.reuse_prefix else None
 
     def ask_ahead(self, fold: Fold, steps: Sequence[FoldedMessage], count: CountTokens) -> None:
-        """Have the summary of this plan written in the background, for when it is due."""
+        """Ask for the summary of this planned fold in the background."""
         if self._ahead is not None and (item := summary_in(fold)) and steps:
             self._asked = tuple(step.number for step in steps)
             self._ahead.start(question_for(item, steps, count, sent=self._sent), _judge(count, item))
@@ -88,9 +87,9 @@ class SummaryWriter:
         checkpoint: str = "",
         may_ask: bool = True,
     ) -> Fold:
-        """The fold with the best prose that can be had for its summary; as it is, if there is none.
+        """Return the fold with the best prose available for its summary; unchanged if there is none.
 
-        Asked `by_hand`, the summariser gets its chance however often it failed. Unless one `may_ask`, nobody is.
+        With `by_hand`, the summariser is asked however often it failed. Without `may_ask`, it is not asked at all.
         """
         start = time.monotonic()
         tell(self._listener, CompactionStarted(self._session, fold.reason, fold.before))
@@ -113,14 +112,14 @@ class SummaryWriter:
         return fold
 
     def close(self) -> None:
-        """Nobody waits for an answer any more."""
+        """Drop the question that was asked ahead."""
         if self._ahead is not None:
             self._ahead.drop()
 
     def _outcome(
         self, question: Question, steps: Sequence[FoldedMessage], judge: Judge, *, by_hand: bool
     ) -> SummaryOutcome | None:
-        """What was answered ahead if it is about the same messages, else what is answered now; None while it rests."""
+        """Return the answer asked for ahead if it covers the same messages, else a new one; None while the breaker is open."""
         outcome = None if by_hand else self._taken(steps)
         if outcome is not None:
             self._breaker = self._breaker.after_outcome(outcome)
@@ -140,13 +139,13 @@ class SummaryWriter:
         return outcome
 
     def _taken(self, steps: Sequence[FoldedMessage]) -> SummaryOutcome | None:
-        """The answer that was asked for ahead, if all that it speaks of is folded now."""
+        """Return the outcome that was asked for ahead, if all messages it covers are folded now."""
         if self._ahead is None or (question := self._ahead.question) is None:
             return None
         known = set(self._asked) <= {step.number for step in steps}
         outcome = self._ahead.take(question) if known else None
         if outcome is None:
-            self._ahead.drop()  # late, or about something else: what is asked now knows more
+            self._ahead.drop()  # late, or about other messages: a question asked now knows more
         return outcome
 
     def _refuse(self, failed: FailedSummary) -> None:
@@ -162,7 +161,7 @@ class SummaryWriter:
 
 
 def _judge(count: CountTokens, item: RangeFold) -> Judge:
-    """What is accepted for this summary: prose that is smaller than what it speaks of, and cannot pose as our frame."""
+    """Return a judge for this summary, which accepts prose that is smaller than the covered messages and holds no frame tags."""
     covered = decode_summary(item.state).covered.tokens
 
     def judge(answer: str, question: Question) -> Accepted | Refused:

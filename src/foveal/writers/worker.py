@@ -1,8 +1,8 @@
-"""One call of a summariser in a thread of its own, which the caller can stop waiting for.
+"""One call of a summariser in a thread of its own, which the caller can abandon.
 
-A thread cannot be stopped from outside. So the errand's result goes through one door that is shut for good when the caller
-gives up: whatever comes later finds it shut and is dropped. The thread is a daemon and keeps no process alive. An async
-summariser runs on a loop of its own in that thread, never on the caller's, and its task is cancelled when it is given up.
+A thread cannot be stopped from outside. So the result passes one lock, and is dropped if the caller has given up before. The
+thread is a daemon and keeps no process alive. An async summariser runs on a loop of its own in that thread, never on the
+caller's, and its task is cancelled when the call is given up.
 """
 
 import contextvars
@@ -22,15 +22,15 @@ THREAD_NAME = "foveal-summariser"
 
 
 class WorkerCall:
-    """Started when it is made. `wait` tells whether it is over; `result` is then what came of it."""
+    """A call, started by its constructor. `wait` returns whether it is over; then `result` holds its outcome."""
 
     def __init__(self, summariser: Summariser, question: Question) -> None:
-        self._door = threading.Lock()
+        self._lock = threading.Lock()
         self._over = threading.Event()
         self._given_up = False
         self._stop: Callable[[], object] | None = None
         self.result: object = None
-        """What was returned, of whatever type, or the exception that was raised."""
+        """The returned value, of any type, or the exception that was raised."""
         context = contextvars.copy_context()
         self._thread = threading.Thread(
             target=context.run, args=(self._run, summariser, question), name=THREAD_NAME, daemon=True
@@ -39,7 +39,7 @@ class WorkerCall:
 
     @property
     def is_running(self) -> bool:
-        """Whether the thread is still there, be it that nobody waits for it any more."""
+        """Whether the thread is still alive, even if the caller no longer waits for it."""
         return self._thread.is_alive()
 
     @property
@@ -47,12 +47,12 @@ class WorkerCall:
         return self._given_up
 
     def wait(self, timeout_s: float) -> bool:
-        """Until there is a result, it was given up, or the time is over. False in the last case."""
+        """Wait until there is a result, the call was given up, or the time is over. Return False in the last case."""
         return self._over.wait(max(0.0, min(timeout_s, threading.TIMEOUT_MAX)))
 
     def give_up(self) -> None:
-        """Shut the door: from here on there is no result, whatever the summariser does. Any thread may call it."""
-        with self._door:
+        """Accept no result from here on. Any thread may call it."""
+        with self._lock:
             if self._over.is_set():
                 return
             self._given_up = True
@@ -68,7 +68,7 @@ class WorkerCall:
             result = self._awaited(answer) if inspect.isawaitable(answer) else answer
         except BaseException as error:  # noqa: BLE001, RUF100 - nothing may end the thread without a word
             result = error
-        with self._door:
+        with self._lock:
             if not self._given_up:
                 self.result = result
                 self._over.set()
@@ -79,7 +79,7 @@ class WorkerCall:
         async def main() -> SummariserAnswer:
             task = cast("asyncio.Task[SummariserAnswer]", asyncio.current_task())
             loop = asyncio.get_running_loop()
-            with self._door:
+            with self._lock:
                 self._stop = lambda: _cancel(loop, task)
                 if self._given_up:
                     task.cancel()
@@ -88,7 +88,7 @@ class WorkerCall:
         try:
             return asyncio.run(main())
         finally:
-            with self._door:
+            with self._lock:
                 self._stop = None
 
 

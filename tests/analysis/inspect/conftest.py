@@ -1,12 +1,12 @@
 """Stored sessions to ask about: the bundled one, and a small agent that can be stepped."""
 
 import pytest
+from foveal.context.port import Host
 
 from foveal import Policy, ToolCall, assistant, result, system, user
 from foveal.analysis.replay.demo import BUDGET, demo_recording
 from foveal.analysis.replay.replay import replay
 from foveal.context.fences import FenceKind
-from foveal.context.port import Host
 from foveal.context.reminders import ReminderRule
 from foveal.session.policy import BudgetTable
 from foveal.session.session import Session

@@ -6,7 +6,7 @@ import pytest
 
 from foveal import ToolCall
 from foveal.context.skills import SKILL_TOOL, Skills, catalogue
-from foveal.context.skills.library import HEADER, READ, answer
+from foveal.context.skills.skills import HEADER, READ, answer
 from foveal.values.errors import BadInput, NotFound
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from foveal.analysis.inspect.stored_session import copy_session
 from foveal.fit.scene import OriginalsNeeded, Scene
 from foveal.project.snapshot import ViewSnapshot
-from foveal.analysis.inspect.stored_session import copy_session
 from foveal.session.policy import BudgetTable, Policy, Summarise, policy_from
 from foveal.session.rebuild import entries_at
 from foveal.session.session import Session

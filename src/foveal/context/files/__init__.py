@@ -1,10 +1,10 @@
-"""Files that somebody attaches: what they are, and what of them the model is shown.
+"""Attached files: their kinds, and the excerpts that a model is shown.
 
     bytes ──► classify ──► read ──► Attachment(shown, text, image, …)
 
-What a file is, its content says before its name does. A small text is shown whole; a larger one by its outline, with the
+The content of a file decides its kind before its name does. A small text is shown whole; a larger one by its outline, with the
 reference under which the rest can be recalled; a table by its shape and first rows; an archive by its listing, never unpacked;
-an image scaled to what the provider takes. What cannot be read is shown by one line that says why. Documents are read in a
+an image scaled to the provider's limits. An unreadable file is shown by one line with the reason. Documents are read in a
 process of their own, with limits on pages, time and memory: a broken one costs a note, not the host.
 """
 

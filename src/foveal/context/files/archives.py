@@ -1,8 +1,8 @@
-"""What an archive holds, from its own directory. Nothing is unpacked to disk, and no number in it is believed.
+"""The members of an archive, from its own directory. Nothing is unpacked to disk, and no number in it is believed.
 
-A ZIP archive lists its members at its end; that list is read as far as a limit. A tar archive has no list: its headers are
-read one after another, through the compression, as far as a limit of bytes. Both are read here and not by the standard
-library's classes, which take whatever an archive says for the size of what they hold.
+A ZIP archive lists its members at its end; that list is read up to a limit. A tar archive has no list: its headers are
+read one after another, through the compression, up to a limit of bytes. Both are read here and not by the standard
+library's classes, which trust the sizes that an archive declares.
 """
 
 import bz2
@@ -36,7 +36,7 @@ _IN_EXTRA = 0xFFFFFFFF
 class Member(msgspec.Struct, frozen=True):
     name: str
     size_bytes: int
-    """What the archive says that it unpacks to."""
+    """The unpacked size that the archive declares."""
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -45,11 +45,11 @@ class Listing(msgspec.Struct, frozen=True):
     """Members seen, listed or not."""
     unpacked_bytes: int
     note: str = ""
-    """Why there may be more than that."""
+    """The reason why there may be more members."""
 
 
 def listing(stream: BinaryIO, media_type: str, most: int) -> Listing | None:
-    """The first `most` members, and the sums; None for an archive whose directory cannot be read here."""
+    """Return the first `most` members, and the sums; None for an archive whose directory cannot be read here."""
     stream.seek(0)
     try:
         return _summed(_members(stream, media_type), most)
@@ -75,7 +75,7 @@ def _summed(members: Iterator[Member | str], most: int) -> Listing:
 
 
 def _members(stream: BinaryIO, media_type: str) -> Iterator[Member | str]:
-    """The members one by one; a text in place of the next one says why no more are read."""
+    """Yield the members one by one; a text in place of the next one gives the reason why no more are read."""
     match media_type:
         case "application/x-tar":
             chunks = iter(lambda: stream.read(_CHUNK), b"")
@@ -92,7 +92,7 @@ def _members(stream: BinaryIO, media_type: str) -> Iterator[Member | str]:
             return
         case _:
             raise ValueError(media_type)
-    # A plain tar is only skipped through; what is unpacked on the way costs time, so there is an end to it.
+    # A plain tar is only skipped through; unpacking on the way costs time, so it has a limit.
     most = None if media_type == "application/x-tar" else _MOST_UNPACKED_BYTES
     for found in tar_members(chunks, most):
         yield found if isinstance(found, str) else Member(*found)
@@ -130,7 +130,7 @@ def _zip_members(stream: BinaryIO) -> Iterator[Member | str]:
 
 
 def _directory(stream: BinaryIO) -> tuple[int, int]:
-    """Where the list of members begins, and how many bytes it has."""
+    """Return the offset and the size of the list of members."""
     end = stream.seek(0, os.SEEK_END)
     base = max(0, end - _END_WITHIN)
     stream.seek(base)
@@ -150,7 +150,7 @@ def _directory(stream: BinaryIO) -> tuple[int, int]:
 
 
 def _wide_size(extra: bytes) -> int:
-    """The size of a member above 4 GB, from the field that is added for it."""
+    """Return the size of a member above 4 GB, from the extra field for it."""
     at = 0
     while at + 12 <= len(extra):
         tag, length = struct.unpack_from("<2H", extra, at)

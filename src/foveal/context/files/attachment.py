@@ -1,4 +1,4 @@
-"""One attached file: what it is, its text or image, and what stands for it in the prompt."""
+"""One attached file: its kind, its text or image, and its excerpt for the prompt."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from foveal.context.files.kinds import HEAD_BYTES, Classified, classify
 from foveal.context.files.pictures import fit_image
 from foveal.context.files.read_options import ReadLimits, ReadOptions, many
 from foveal.context.workspace import Workspace
-from foveal.context.workspace.space import open_source
+from foveal.context.workspace.workspace import open_source
 from foveal.models.counters import image_tokens
 from foveal.stores.large_results import keep_stream
 from foveal.stores.port import Store
@@ -27,39 +27,39 @@ from foveal.values.codec import sendable
 from foveal.values.entry import Image, Message, Stored, Text
 
 TRUST = "file"
-"""Whose word the text of an attachment is: nobody's but the file's."""
+"""The trust of an attachment's text: that of a file."""
 
 _CHUNK = 1 << 20
 _LONGEST_TYPE = 40
-"""Types of office documents have 70 characters, and say nothing that their extension does not."""
+"""Longer media types are not shown: those of office documents have 70 characters, and tell no more than the extension."""
 
 
 class Attachment(msgspec.Struct, frozen=True):
     name: str
-    """Safe to stand in a line: one line, visible, not too long."""
+    """Safe to show: one line, visible, not too long."""
     kind: FileKind
     media_type: str
-    """By content; by name where the content leaves it open."""
+    """By content; by name if the content leaves it open."""
     size_bytes: int
     sha256: str
     shown: str
-    """What goes in front of the model in words."""
+    """The text that the model is shown."""
     is_whole: bool
     """Whether `shown` holds all of `text`. If not, `text` has to be kept under the reference that `shown` names."""
     tokens: int
-    """Of `shown` and the image together."""
+    """Tokens of `shown` and the image together."""
     text: str | None = None
     image: Image | None = None
     outline: str = ""
-    """What it is in a few lines, for lists and reminders."""
+    """A description in a few lines, for lists and reminders."""
     notes: tuple[str, ...] = ()
-    """What could not be read, was cut or does not agree."""
+    """Parts that could not be read or were cut, and contradictions."""
     file_id: str = ""
-    """Under which the workspace keeps it; empty if it does not."""
+    """Its id in the workspace; empty if it is not kept there."""
 
 
 class _Given(msgspec.Struct, frozen=True):
-    """What is known of a file before it is read."""
+    """The facts about a file before it is read."""
 
     name: str
     kind: FileKind
@@ -68,7 +68,7 @@ class _Given(msgspec.Struct, frozen=True):
 
 
 class _Content(msgspec.Struct, frozen=True):
-    """What was found in a file."""
+    """The content of a file."""
 
     text: str | None = None
     image: Image | None = None
@@ -76,7 +76,7 @@ class _Content(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     tokens: int = 0
     facts: str = ""
-    """What the first line says beside kind and size."""
+    """Facts for the first line beside kind and size."""
 
 
 def attach(
@@ -89,9 +89,9 @@ def attach(
     name: str | None = None,
     limits: ReadLimits | None = None,
 ) -> Attachment:
-    """Keep a file in the session's workspace and read it for the prompt. `ref` is where its whole text will be kept.
+    """Keep a file in the session's workspace and read it for the prompt. `ref` is the reference of its whole text.
 
-    The file is in the workspace before it is read: whatever is wrong with its content, the upload is not lost.
+    The file is in the workspace before it is read: if reading fails, the upload is not lost.
     """
     given = Path(path).name if name is None else name
     stored = workspace.put(path, given)
@@ -114,9 +114,9 @@ def message_of(file: Attachment, store: Store, *, guard: bool) -> Message:
 def read_file(
     source: str | os.PathLike[str] | BinaryIO, name: str, reading: ReadOptions, *, file_id: str = "", place: str = ""
 ) -> Attachment:
-    """Read a file, given by its path or open. `place` is where tools of the session find it.
+    """Read a file, given by its path or open. `place` is its path for tools of the session.
 
-    `MissingExtra` for an image that has to be changed and cannot be; everything else that is wrong is a note.
+    `MissingExtra` for an image that has to be changed and cannot be; all other problems become notes.
     """
     if isinstance(source, (str, os.PathLike)):
         with open_source(source) as stream:

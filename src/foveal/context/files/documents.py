@@ -1,7 +1,7 @@
 """The text of a PDF or office document, read by a process of its own.
 
-Parsers of documents are large and their input is whatever somebody uploads: some files hang them, some make them take all
-memory. The process that reads has limits that the kernel keeps; whatever happens in it, what comes back is a text or a note.
+Parsers of documents are large and their input is untrusted: some files hang them, some make them take all memory. The kernel
+enforces limits on the process that reads; whatever happens in it, the result is a text or a note.
 """
 
 import os
@@ -19,22 +19,22 @@ from foveal.values.errors import MissingExtra
 
 _READER = Path(__file__).with_name("extract.py")
 _CHARACTER_BYTES = 12
-"""The most that a character takes in JSON."""
+"""Most bytes that a character takes in JSON."""
 
 
 class Document(msgspec.Struct, frozen=True):
-    """What could be read of a document: nothing, if `text` is None, and then `note` says why."""
+    """The text of a document; if `text` is None, `note` gives the reason."""
 
     text: str | None = None
     pages: int = 0
-    """What it has of its `unit`, read or not."""
+    """The number of its `unit`s, read or not."""
     note: str = ""
     unit: str = "pages"
 
 
 class _Format(msgspec.Struct, frozen=True):
     name: str
-    """What the reader calls it."""
+    """Its name for the reader."""
     module: str
     extra: str
     unit: str = "pages"
@@ -59,7 +59,7 @@ _FORMATS: dict[str, _Format] = {
 
 
 def read_document(stream: BinaryIO, media_type: str, limits: ReadLimits) -> Document:
-    """The text of a document, or a note that says why there is none. Nothing is raised for what it holds."""
+    """Return the text of a document, or a note with the reason why there is none. Never raises for its content."""
     found = _FORMATS.get(media_type)
     if found is None:
         return Document(note=f"its text cannot be read: there is no reader for {media_type}")
@@ -76,10 +76,10 @@ def read_document(stream: BinaryIO, media_type: str, limits: ReadLimits) -> Docu
 
 
 def _bomb(stream: BinaryIO, limits: ReadLimits) -> str:
-    """Why an office document is not opened, which is an archive that may unpack to anything."""
+    """Return the reason not to open an office document, which is an archive that may unpack to anything."""
     stream.seek(0)
     if stream.read(2) != b"PK":
-        return ""  # of the old formats, which are not packed
+        return ""  # the old formats, which are not packed
     found = listing(stream, "application/zip", 0)
     if found is None or found.note:
         return "its archive is damaged"
@@ -91,7 +91,7 @@ def _bomb(stream: BinaryIO, limits: ReadLimits) -> str:
 def _read_apart(data: bytes, name: str, limits: ReadLimits) -> Document:
     numbers = (limits.pages, limits.characters, int(limits.seconds) + 1, limits.memory_bytes)
     command = [sys.executable, "-P", "-S", str(_READER), name, *map(str, numbers)]
-    # The reader sees the document and the installed modules, and nothing else of this process.
+    # The reader gets the document and the installed modules, and nothing else of this process.
     surroundings = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUTF8": "1"}
     try:
         done = subprocess.run(  # noqa: S603 - our own module

@@ -1,4 +1,4 @@
-"""Bytes to text, for files that do not say what they are written in."""
+"""The decoding of bytes to text, for files that do not declare their encoding."""
 
 import codecs
 import re
@@ -23,11 +23,11 @@ class Decoded(msgspec.Struct, frozen=True):
     text: str
     encoding: str
     is_guess: bool = False
-    """Whether the encoding was inferred from the bytes, and may be another."""
+    """Whether the encoding was inferred from the bytes, and may be wrong."""
 
 
 def decode_text(data: bytes, *, is_cut: bool = False) -> Decoded | None:
-    """The text, or None for bytes that are none. `is_cut` allows for a character that goes on beyond the end."""
+    """Return the text, or None if the bytes are no text. `is_cut` allows an incomplete character at the end."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _strictly(data, encoding, is_cut=is_cut)
@@ -47,7 +47,7 @@ def _strictly(data: bytes, encoding: str, *, is_cut: bool, is_guess: bool = Fals
 
 
 def _wide(data: bytes) -> str | None:
-    """UTF-16 without a mark: in most writing every other byte is zero, and always the same one."""
+    """Return the byte order of UTF-16 without a mark: in most texts every other byte is zero, and always the same one."""
     head = data[: _LOOKED_AT & ~1]
     if len(head) < 8:
         return None
@@ -65,7 +65,7 @@ def _is_binary(data: bytes) -> bool:
 
 
 def _legacy(data: bytes, *, is_cut: bool) -> Decoded | None:
-    """Chinese as it was written before UTF-8, if it reads as such; otherwise the alphabet of western Europe."""
+    """Decode as Chinese of the time before UTF-8, if the result reads as such; else as the alphabet of western Europe."""
     chinese = _strictly(data, "gb18030", is_cut=is_cut, is_guess=True)
     if chinese is not None:
         foreign = [char for char in chinese.text[:_LOOKED_AT] if not char.isascii()]

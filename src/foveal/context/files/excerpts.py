@@ -1,4 +1,4 @@
-"""What of a file's text is shown: all of it, or what tells most about it in a few tokens, with the way to the rest."""
+"""Excerpts of a file's text: all of it, or the most telling part in a few tokens, with the reference of the rest."""
 
 from collections.abc import Sequence
 
@@ -16,11 +16,11 @@ from foveal.text.shorten.reference import reference
 _OUTLINE_TOKENS = 200
 _ATTEMPTS = 24
 _MOST_LINES = 1_000_000
-"""Lines that are weighed one by one; of more only the beginning and the end are shown, or it would take a gigabyte."""
+"""Most lines that are weighed one by one; of more, only the beginning and the end are shown, since it would take a gigabyte."""
 
 
 class FileBody(msgspec.Struct, frozen=True):
-    """What stands below the first line of a file."""
+    """The text below the first line of a file."""
 
     shown: str
     outline: str
@@ -39,7 +39,7 @@ def text_body(text: str, name: str, reading: ReadOptions) -> FileBody:
 
 
 def table_body(text: str, media_type: str, reading: ReadOptions) -> FileBody | None:
-    """A table by its shape and first rows; None if it is none after all."""
+    """Return a table by its shape and first rows; None if the text is no table."""
     table = table_of(text, media_type)
     if table is None:
         return None
@@ -51,7 +51,7 @@ def table_body(text: str, media_type: str, reading: ReadOptions) -> FileBody | N
 
 
 def archive_body(held: Listing, reading: ReadOptions) -> tuple[str, FileBody]:
-    """The listing as a text, and what is shown of it."""
+    """Return the listing as a text, and its excerpt."""
     lines = [f"{member.size_bytes:>12,}  {replace_invisible(member.name)}" for member in held.members]
     shape = f"[archive: {many(held.count, 'member')}, {held.unpacked_bytes:,} bytes as it says; not unpacked]"
     if held.count > len(lines):
@@ -74,7 +74,7 @@ def _room(reading: ReadOptions, tokens: int) -> Allowance:
 
 
 def _fitted(lines: Sequence[str], reading: ReadOptions, *, first: str, last: str) -> str:
-    """As many of the lines, from the first on, as there is room for."""
+    """Return as many of the lines, from the first on, as there is room for."""
     most = len(lines)
     for _ in range(_ATTEMPTS):
         shown = "\n".join((first, *lines[:most], last))

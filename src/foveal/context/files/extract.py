@@ -1,4 +1,4 @@
-"""The process that reads one document: from standard input to one JSON answer. See `documents` for why it stands apart.
+"""The process that reads one document: from standard input to one JSON answer. `documents` explains why it is a process.
 
     python extract.py FORMAT PAGES CHARACTERS SECONDS MEMORY_BYTES < document
 
@@ -32,14 +32,14 @@ def main(words: list[str]) -> int:
     try:
         total, pieces = _READERS[name](sys.stdin.buffer.read())
         answer = _joined(islice(pieces, pages), total=total, pages=pages, most=characters)
-    except Exception as error:  # whatever a parser raises on hostile bytes is an answer
+    except Exception as error:  # any exception of a parser on hostile bytes is an answer
         answer = {"note": f"its text was not read: {_plain(error)}"}
     json.dump(answer, sys.stdout)
     return 0
 
 
 def _confine(seconds: int, memory_bytes: int) -> None:
-    """Limits that the kernel keeps: time, memory, and no file may be written."""
+    """Set limits that the kernel enforces: time, memory, and no file may be written."""
     with suppress(ImportError, ValueError, OSError):
         resource: Any = import_module("resource")  # Unix only
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -88,7 +88,7 @@ def _page(pages: Any, number: int) -> str:
         return pages[number].extract_text()
     except MemoryError:
         raise
-    except Exception as error:  # one broken page does not take the others with it
+    except Exception as error:  # one broken page does not affect the others
         return f"[this page cannot be read: {type(error).__name__}]"
 
 
@@ -98,7 +98,7 @@ def _word(data: bytes) -> tuple[int, Iterator[Piece]]:
 
 
 def _blocks(document: Any) -> Iterator[str]:
-    """Paragraphs and the rows of tables, in the order in which they stand."""
+    """Yield paragraphs and the rows of tables, in their order in the document."""
     for block in document.iter_inner_content():
         if hasattr(block, "rows"):
             for row in block.rows:

@@ -1,4 +1,4 @@
-"""What a file is: by its first bytes, then by its name. Where the two disagree, that is said."""
+"""The kind of a file: by its first bytes, then by its name, with a note if the two disagree."""
 
 from collections.abc import Sequence
 
@@ -49,11 +49,11 @@ class Classified(msgspec.Struct, frozen=True):
     kind: FileKind
     media_type: str
     disagreement: str = ""
-    """How the name and the content differ, in words; empty if they do not."""
+    """The difference between name and content, in words; empty if they agree."""
 
 
 def classify(name: str, head: bytes, members: Sequence[str] = ()) -> Classified:
-    """What a file is. `head` is its beginning (`HEAD_BYTES` will do), `members` the names in it if it is a ZIP archive."""
+    """Return the kind of a file by its beginning (`HEAD_BYTES` are enough) and by the names of its members if it is a ZIP."""
     named = type_by_name(name)
     found = _by_content(head, named, members)
     if named.kind == "unknown" or not head or found.kind == named.kind or {found.kind, named.kind} <= {*_WRITTEN}:
@@ -77,7 +77,7 @@ def _by_content(head: bytes, named: FileType, members: Sequence[str]) -> FileTyp
 
 
 def _refined(found: FileType, named: FileType) -> FileType:
-    """The old office formats share one container: of them the name may say which it is."""
+    """Return the type of an old office format by the name: they share one container."""
     return named if found.kind == named.kind == "office" else found
 
 
@@ -96,7 +96,7 @@ def _by_members(head: bytes, named: FileType, members: Sequence[str]) -> FileTyp
 
 
 def _early_members(head: bytes) -> list[str]:
-    """Names of the members that begin in the head."""
+    """Return the names of the members that begin in the head."""
     names: list[str] = []
     for piece in head.split(b"PK\x03\x04")[1:]:
         length = int.from_bytes(piece[22:24], "little")
@@ -117,7 +117,7 @@ def _by_text(text: str, named: FileType) -> FileType:
 
 
 def separator(text: str) -> str | None:
-    """What stands between the columns of a table: a sign that each of the first lines holds equally often."""
+    """Return the separator of a table: a sign that each of the first lines holds equally often."""
     lines = [line for line in text[:20_000].split("\n")[:20] if line.strip()]
     lines = lines[:-1] if len(text) > 20_000 and len(lines) > 3 else lines
     for sign in ("\t", ",", ";", "|"):

@@ -1,7 +1,7 @@
-"""Images as providers take them: of a type, a size in pixels and a size in bytes that all of a session's calls can carry.
+"""Images within the limits of providers: of a type, a size in pixels and a size in bytes that all calls of a session can carry.
 
-An image that a provider refuses makes every later call of the session fail, so that nothing goes into a prompt that was not
-seen to be whole. With Pillow each image is decoded; without it, its frame is checked and it goes as it is or not at all.
+An image that a provider refuses makes every later call of the session fail, so that only images known to be whole are put into a
+prompt. With Pillow each image is decoded; without it, its frame is checked, and it is sent unchanged or not at all.
 """
 
 from importlib import import_module
@@ -22,11 +22,11 @@ _QUALITIES = (90, 80, 65, 50)
 _SHRINK = 0.7
 _ATTEMPTS = 8
 _DECODED = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "ICO", "AVIF")
-"""The formats that are tried; what else a library can open is none of an attachment's business."""
+"""The formats that are tried; other formats of the library are not opened for attachments."""
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What one image may have. Beyond it a provider scales down itself, or refuses."""
+    """The limits of one image. Above them a provider scales it down itself, or refuses it."""
 
     long_px: int
     short_px: int
@@ -37,7 +37,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 _CLAUDE = Bounds(1_568, 1_568, 5_000_000 * 3 // 4)  # 5 MB of base64; above 1 568 px it is scaled down at the provider's
-_OPENAI = Bounds(2_048, 768, 20_000_000)  # what its tiles are cut from
+_OPENAI = Bounds(2_048, 768, 20_000_000)  # its tiles are cut from this size
 _GEMINI = Bounds(3_072, 3_072, 7_000_000)
 _BOUNDS = {
     "claude": _CLAUDE,
@@ -51,7 +51,7 @@ _STRICTEST = Bounds(1_568, 768, _CLAUDE.most_bytes)
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """An image that can be sent, or none and why."""
+    """An image that can be sent, or the reason why there is none."""
 
     image: Image | None
     note: str = ""
@@ -62,7 +62,7 @@ def bounds_of(family: str) -> Bounds:
 
 
 def fit_image(data: bytes, media_type: str, reading: ReadOptions) -> Picture:
-    """The image within the bounds of its provider. `MissingExtra` if it has to be changed for that and Pillow is not there."""
+    """Return the image within the bounds of its provider. `MissingExtra` if that needs a change and Pillow is missing."""
     bounds, size = bounds_of(reading.family), image_size(data)
     if size and size[0] * size[1] > reading.limits.megapixels * 1_000_000:
         return Picture(None, f"it has {size[0]:,}×{size[1]:,} pixels, more than are opened")
@@ -82,7 +82,7 @@ def fit_image(data: bytes, media_type: str, reading: ReadOptions) -> Picture:
 
 
 def _is_whole(data: bytes, media_type: str) -> bool:
-    """Whether the end of the image is there: a cut-off upload is the damage that happens."""
+    """Return whether the end of the image is there: the usual damage is a cut-off upload."""
     match media_type:
         case "image/png":
             return b"IEND" in data[-64:]
@@ -115,7 +115,7 @@ def _decoded(data: bytes, media_type: str, reading: ReadOptions) -> Picture:
 
 
 def _upright(opened: Any) -> Any:
-    """The pixels as they are meant to be seen, without the data that a camera adds, places among them."""
+    """Return the pixels turned upright, without the data that a camera adds, such as its location."""
     operations: Any = import_module("PIL.ImageOps")
     turned = operations.exif_transpose(opened)
     has_holes = turned.mode in ("RGBA", "LA", "PA") or "transparency" in turned.info
@@ -123,7 +123,7 @@ def _upright(opened: Any) -> Any:
 
 
 def _written(pixels: Any, bounds: Bounds, media_type: str, *, original: tuple[int, int]) -> Picture:
-    """The image in the bounds: scaled once, then coarser and smaller until its bytes fit."""
+    """Return the image within the bounds: scaled once, then coarser and smaller until its bytes fit."""
     pil: Any = import_module("PIL.Image")
     is_drawn = pixels.mode != "RGB" or media_type in ("image/png", "image/gif", "image/bmp")
     width, height = pixels.size
@@ -135,7 +135,7 @@ def _written(pixels: Any, bounds: Bounds, media_type: str, *, original: tuple[in
         if len(data) <= bounds.most_bytes:
             was = "" if sorted(size) == sorted(original) else f"scaled from {original[0]:,}×{original[1]:,}"
             return Picture(Image(written, data, width=size[0], height=size[1]), was)
-        is_drawn = pixels.mode != "RGB"  # what does not pack as a drawing is a photograph
+        is_drawn = pixels.mode != "RGB"  # an image that does not compress as a drawing is a photograph
         if is_drawn or attempt >= len(_QUALITIES) - 1:
             scale *= _SHRINK
     return Picture(None, "it stays too large however it is scaled")

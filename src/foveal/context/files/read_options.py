@@ -1,26 +1,26 @@
-"""How a file is read: for which provider, how much of it is shown, and what a document may cost."""
+"""Options of reading a file: its provider, the size of its excerpt, and the limits of a document."""
 
 from collections.abc import Callable
 
 import msgspec
 
 WHOLE_BYTES = 10 * 1024
-"""Texts up to this are shown whole: about 2 500 tokens, less than a model spends on asking for them."""
+"""Texts up to this size are shown whole: about 2 500 tokens, less than a model spends on asking for them."""
 
 
 class ReadLimits(msgspec.Struct, frozen=True):
-    """What reading one file may take. What lies beyond is not read, and a note says so."""
+    """Limits of reading one file. The rest is not read, and a note says so."""
 
     text_bytes: int = 16 << 20
     document_bytes: int = 64 << 20
     unpacked_bytes: int = 256 << 20
-    """Of an office document, which is an archive: what its parts say that they unpack to."""
+    """The declared unpacked size of the parts of an office document, which is an archive."""
     pages: int = 500
     characters: int = 2_000_000
     seconds: float = 30.0
     memory_bytes: int = 1 << 30
     members: int = 2_000
-    """Of an archive: how many are listed; the others are counted."""
+    """Members of an archive that are listed; further ones are counted."""
     megapixels: int = 80
 
 

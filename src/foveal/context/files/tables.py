@@ -15,7 +15,7 @@ _LINE_CHARACTERS = 400
 
 class SheetTable(msgspec.Struct, frozen=True):
     rows: int
-    """Below the header."""
+    """Rows below the header."""
     columns: int
     separator: str
     is_ragged: bool
@@ -31,7 +31,7 @@ class SheetTable(msgspec.Struct, frozen=True):
 
 
 def table_of(text: str, media_type: str) -> SheetTable | None:
-    """The table that a text holds, or None if its cells cannot be told apart."""
+    """Return the table of a text, or None if its cells cannot be separated."""
     sign = separator(text) or ("\t" if media_type == "text/tab-separated-values" else ",")
     rows = columns = 0
     is_ragged = False

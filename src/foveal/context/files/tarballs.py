@@ -1,10 +1,10 @@
-"""The headers of a tar archive, one after another. What lies between them is skipped and never kept."""
+"""The headers of a tar archive, one after another. Their contents are skipped and never kept."""
 
 from collections.abc import Iterator
 
 _BLOCK = 512
 _MOST_EXTRA = 1 << 16
-"""Of the records that may stand before a member: a path has 4 096 bytes, and nothing else in them is of interest."""
+"""Size limit of the records before a member: a path has 4 096 bytes, and nothing else in them matters here."""
 _MOST_SIZE = 1 << 62
 
 Found = tuple[str, int]
@@ -43,7 +43,7 @@ class _Chunks:
 
 
 def tar_members(chunks: Iterator[bytes], most: int | None) -> Iterator[Found | str]:
-    """Names and sizes; at the end, if there is more or something is wrong, a text that says so.
+    """Yield names and sizes; at the end, if there is more or something is wrong, a text with the reason.
 
     ValueError if the first block is no header: then this is no tar archive.
     """
@@ -69,7 +69,7 @@ def tar_members(chunks: Iterator[bytes], most: int | None) -> Iterator[Found | s
 
 
 def _is_header(block: bytes) -> bool:
-    """The sum of all bytes, with its own field taken for spaces, is written in the header."""
+    """Return whether the checksum of a block is right: the sum of all bytes, with its own field taken for spaces."""
     try:
         said = int(block[148:156].strip(b" \0") or b"0", 8)
     except ValueError:
@@ -93,7 +93,7 @@ def _short_name(block: bytes) -> str:
 
 
 def _long_name(kind: bytes, data: bytes) -> str:
-    """The name that the next member has, if this record says one."""
+    """Return the name of the next member, if this record holds one."""
     if kind == b"L":
         return data.split(b"\0", 1)[0].decode("utf-8", "replace")
     if kind == b"x":

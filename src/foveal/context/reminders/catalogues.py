@@ -1,7 +1,7 @@
-"""What the built-in rules say, by language. Another language is another catalogue; what it leaves out is said in English.
+"""Texts of the built-in rules, by language. Another language is another catalogue; rules that it leaves out speak English.
 
-The texts state facts and what can be done about them. None asks the model to keep it from the user: a reminder that does so is
-what an attack looks like, and models rightly take it for one.
+The texts state facts, and actions that are possible. None asks the model to keep it from the user: attacks do that, and
+models rightly take such a reminder for one.
 """
 
 ENGLISH: dict[str, str] = {

@@ -1,6 +1,6 @@
-"""Which reminders a call gets. Pure: the same rules, situation and past give the same texts.
+"""The evaluation of a rulebook for one call. Pure: the same rules, situation and past give the same texts.
 
-All of them stand in one frame, one below the other, each an item of a list:
+All reminders share one frame, each an item of a list:
 
     <foveal:reminder nonce="k3v9x2m1qa">
     - Steps left: 3. Plan so that the answer is given within them.
@@ -8,11 +8,11 @@ All of them stand in one frame, one below the other, each an item of a list:
       ask before you push.
     </foveal:reminder>
 
-Whatever a reminder holds, its further lines are indented, so that none begins an item of its own; and what could be taken for a
-frame is looked for in all of them together, since two that stand in a row may spell what neither does alone.
+The further lines of a reminder are indented, so that none begins an item of its own. Frame tags are looked for in all
+reminders together, since two in a row may spell a tag that neither holds alone.
 
-What was said before is a mapping from a rule's id to the call in which it was last said. A rule that was said in this very call
-is said again, so that asking twice for one prompt gives the same prompt twice.
+The past is a mapping from a rule's id to the call in which it was last shown. A rule that was shown in this very call is shown
+again, so that asking twice for one prompt gives the same prompt twice.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -37,7 +37,7 @@ MOST_TOKENS = 1_000
 
 
 class Frame(NamedTuple):
-    """What stands around the reminders of a call, and what it takes. The first reminder carries its tokens."""
+    """The tags around the reminders of a call, and their tokens, which are counted with the first reminder."""
 
     opening: str
     closing: str
@@ -51,24 +51,24 @@ class Reminder(msgspec.Struct, frozen=True):
     text: str
     tokens: int
     because: str = ""
-    """What the trace says of it."""
+    """Its reason in the trace."""
 
 
 class Suppressed(msgspec.Struct, frozen=True):
-    """A reminder that had something to say and was held back."""
+    """A reminder whose rule held, and which was held back."""
 
     id: str
     because: str
     tokens: int = 0
-    """What it would have taken, where that is the reason."""
+    """Its size, if that is the reason."""
 
     def line(self) -> TraceLine:
-        """Its line of the trace."""
+        """Return its line of the trace."""
         return TraceLine(self.id, KIND, "hidden", KIND, self.because, 0, self.tokens)
 
 
 class Reminded(msgspec.Struct, frozen=True):
-    """What a call is reminded of, and what was held back."""
+    """The reminders of a call, and those that were held back."""
 
     text: str
     """All reminders in their frame; empty if there are none."""
@@ -81,7 +81,7 @@ class Reminded(msgspec.Struct, frozen=True):
 
 
 class _Due(NamedTuple):
-    """Something to say, before anybody knows whether there is room for it."""
+    """A reminder that is due, before it is known whether there is room for it."""
 
     id: str
     item: str
@@ -97,7 +97,7 @@ def evaluate(
     frame: Frame,
     most_tokens: int = MOST_TOKENS,
 ) -> Reminded:
-    """The reminders of this call: the host's own first, then the rules in their order, as far as there is room."""
+    """Return the reminders of this call: the host's own first, then the rules in their order, as far as there is room."""
     held = list[Suppressed]()
     due = list(_due(book, situation, shown, held))
     while due:
@@ -105,7 +105,7 @@ def evaluate(
         if not over:
             text = "\n".join([reminder.text for reminder in said])
             return Reminded(f"{frame.opening}{text}{frame.closing}", tuple(said), tuple(held))
-        # Without those that have no room, others stand in a row: they are looked at anew.
+        # Without the reminders that have no room, others follow each other: all are evaluated anew.
         held += over.values()
         due = [one for one in due if one.id not in over]
     return Reminded("", (), tuple(held))
@@ -114,7 +114,7 @@ def evaluate(
 def _served(
     due: list[_Due], count: Callable[[str], int], frame: Frame, most_tokens: int
 ) -> tuple[list[Reminder], dict[str, Suppressed]]:
-    """All that is due with its size, and what of it has no room behind what comes before it."""
+    """Return all due reminders with their sizes, and those that have no room after the reminders before them."""
     said, over, left = list[Reminder](), dict[str, Suppressed](), most_tokens
     for one, text in zip(due, guard.neutralise_joined(tuple([one.item for one in due])), strict=True):
         tokens = count(f"{text}\n") + (0 if said else frame.tokens)
@@ -129,7 +129,7 @@ def _served(
 
 
 def _due(book: Rulebook, now: Situation, shown: Mapping[str, int], held: list[Suppressed]) -> Iterator[_Due]:
-    """All that has something to say now; whatever its past forbids goes to `held`."""
+    """Yield the reminders that are due now; those that their past forbids are added to `held`."""
     own = {ONCE + one.id: text for one in now.one_shots if (text := one.text.strip())}
     for name, text in own.items():
         yield _Due(name, _item(text), "")
@@ -154,13 +154,13 @@ def _note(ready: Ready, book: Rulebook) -> str:
 
 
 def _item(text: str) -> str:
-    """The text as an item of a list, of which it cannot begin another."""
+    """Return the text as one item of a list, which cannot begin another."""
     text = sendable(text)
     return f"- {text}" if text.isprintable() else "- " + "\n  ".join(text.splitlines())
 
 
 def _plain(values: Mapping[str, Value]) -> dict[str, Value]:
-    """The values with texts on one line each: most come from tools, files and models."""
+    """Return the values with texts on one line each: most come from tools, files and models."""
     return {name: one_line(value, VALUE_CHARS) if isinstance(value, str) else value for name, value in values.items()}
 
 
@@ -176,7 +176,7 @@ def _holds(ready: Ready, values: Mapping[str, Value]) -> bool:
 
 
 def _forbidden(rule: ReminderRule, now: Situation, shown: Mapping[str, int]) -> str:
-    """Why it may not be said now; empty if it may."""
+    """Return the reason why a rule may not be shown now; empty if it may."""
     for tool in rule.needs_tools:
         if tool not in now.offered_tools:
             return f"the tool {tool} is not offered"

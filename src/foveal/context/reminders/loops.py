@@ -1,8 +1,8 @@
-"""Whether a model goes in circles: the same call with the same result, two calls taking turns, the same error again.
+"""Loops of a model: the same call with the same result, two calls taking turns, the same error again.
 
-A `Trail` is kept with the session and updated by each message, in time that does not depend on how many came before. It holds
-digests, so that it is small, the same in another process, and holds nothing of what was said. A word of the user ends any circle:
-whatever is asked again after that was asked for.
+A `Trail` is kept with the session and updated by each message, in time that does not depend on the number of messages before. It
+holds digests, so that it is small, the same in another process, and free of content. A message of the user ends any loop:
+repetitions after it were asked for.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,19 +16,19 @@ from foveal.values.entry import Content, File, Image, Message, Stored, Text, Too
 Circle: TypeAlias = Literal["same", "alternating", "error"]
 
 _LARGE_CHARS = 100_000
-"""Arguments beyond this are compared as they were written: nobody writes as much again with other white space."""
+"""Longer arguments are compared as they were written: no model repeats as much with other white space."""
 
 _OPEN_CALLS = 256
 """Calls that wait for a result; the oldest are forgotten. No reply was seen to hold more."""
 
 
 class Repeated(msgspec.Struct, frozen=True):
-    """What goes round, and how often it has by now (2 or more)."""
+    """A loop, and how many times it was repeated by now (2 or more)."""
 
     circle: Circle
     times: int
     tool: str
-    """The tool's name; both, where two take turns."""
+    """The tool's name; both names if two tools take turns."""
 
 
 class AnsweredCall(msgspec.Struct, frozen=True):
@@ -41,25 +41,25 @@ class AnsweredCall(msgspec.Struct, frozen=True):
 
 
 class Trail(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What has to be known of the past to see the next repetition."""
+    """The facts about the past by which the next repetition is recognised."""
 
     waiting: tuple[tuple[str, str, str], ...] = ()
-    """Id, tool and digest of the calls that nobody has answered yet."""
+    """Id, tool and digest of the calls without a result."""
     last: AnsweredCall | None = None
     before: AnsweredCall | None = None
     same: int = 0
-    """Steps in a row that equal the last one, itself included."""
+    """Calls in a row that equal the last one, itself included."""
     errors: int = 0
-    """Failures of one tool in a row with the same words, whatever was asked."""
+    """Failures of one tool in a row with the same text, whatever the arguments."""
     swaps: int = 0
-    """Steps in a row that equal the last but one and not the last."""
+    """Calls in a row that equal the last but one and not the last."""
 
 
 FRESH = Trail()
 
 
 def update(trail: Trail, message: Message, *, polling: frozenset[str] = frozenset()) -> Trail:
-    """The trail after this message. Tools that `polling` names are meant to be called again until something comes."""
+    """Return the trail after this message. Tools in `polling` are meant to be called again until something arrives."""
     if message.role == "user":
         return FRESH
     for part in message.parts:
@@ -75,7 +75,7 @@ def update(trail: Trail, message: Message, *, polling: frozenset[str] = frozense
 
 
 def found(trail: Trail) -> Repeated | None:
-    """The circle that the newest step is part of, if it closed one."""
+    """Return the loop that the newest call is part of, if it closed one."""
     last, before = trail.last, trail.before
     if last is None:
         return None
@@ -90,7 +90,7 @@ def found(trail: Trail) -> Repeated | None:
 
 
 def repetition(messages: Iterable[Message], *, polling: frozenset[str] = frozenset()) -> Repeated | None:
-    """What the newest of these messages repeats."""
+    """Return the repetition in the newest of these messages."""
     trail = FRESH
     for message in messages:
         trail = update(trail, message, polling=polling)
@@ -117,7 +117,7 @@ def _answered(trail: Trail, result: ToolResult) -> Trail:
 
 
 def _canonical(arguments: str) -> str:
-    """The arguments without what only the writing differs in."""
+    """Return the arguments in one canonical form of their JSON."""
     if len(arguments) > _LARGE_CHARS:
         return arguments
     try:

@@ -7,23 +7,23 @@ from foveal.values.errors import BadPolicy
 
 
 class ReminderRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When to say what. The text of a rule without a template stands in the catalogues, under its id."""
+    """A trigger with its bounds, and the text to show. A rule without a template has its text in the catalogues, by its id."""
 
     id: str
     trigger: str = ""
     template: str = ""
     once: bool = False
-    """Said in one call of the session, and not again."""
+    """Shown in one call of the session only."""
     every: int | None = None
-    """Said again after so many calls at the earliest; None is each call for which it holds."""
+    """Least number of calls between two showings; None shows it in each call for which it holds."""
     at_least: dict[str, int] = {}
-    """Bounds on the numbers that the trigger gives, by their names."""
+    """Lower bounds on the numbers that the trigger gives, by their names."""
     at_most: dict[str, int] = {}
     equal: dict[str, str | int] = {}
     needs_tools: tuple[str, ...] = ()
-    """Said only if all of these are offered: no advice that cannot be followed."""
+    """Shown only if all of these tools are offered, so that the advice can be followed."""
     off: bool = False
-    """Never said. This is how a built-in rule is switched off."""
+    """Never shown. This is how a built-in rule is switched off."""
 
     def __post_init__(self) -> None:
         if not is_name(self.id):

@@ -1,6 +1,6 @@
-"""Rules: a trigger, the bounds within which it counts, and a template. Data, so that a policy file can hold them.
+"""The rulebook: the built-in rules and those of a policy, compiled once and evaluated for each call.
 
-A `Rulebook` is what rules come to when everything they name has been found: compiled once, asked for each call.
+Compiling finds the trigger and the text of each rule, and refuses unknown names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,32 +16,32 @@ from foveal.context.templates import Template, Value, checked_template, nearest
 from foveal.values.errors import BadPolicy
 
 Catalogues: TypeAlias = Mapping[str, Mapping[str, str]]
-"""By language, the texts of rules by their ids."""
+"""Texts of rules by their ids, by language."""
 
 DEFAULT_LANGUAGE = "en"
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """A rule with everything that it names."""
+    """A rule with its trigger and its compiled template."""
 
     rule: ReminderRule
     ask: TriggerCheck
     template: Template
     language: str
-    """The language of the template: English, where the one that is spoken has no text for it."""
+    """The language of the template: English, if the language of the session has no text for it."""
     bounds: tuple[tuple[str, int | None, int | None], ...]
     equal: tuple[tuple[str, Value], ...]
 
 
 class Waiting(NamedTuple):
-    """Rules in a row that wait for the same: it is asked for once, and most have nothing to say."""
+    """Rules in a row with the same trigger, which is evaluated once for all of them."""
 
     ask: TriggerCheck
     rules: tuple[Ready, ...]
 
 
 class Rulebook(msgspec.Struct, frozen=True):
-    """Rules in the order in which they are said, which is the order in which room is given to them."""
+    """Rules in the order in which they are shown, which is the order in which they are given room."""
 
     language: str
     waiting: tuple[Waiting, ...]
@@ -80,7 +80,7 @@ BUILT_IN: tuple[ReminderRule, ...] = (
 
 
 def with_built_in(rules: Iterable[ReminderRule]) -> tuple[ReminderRule, ...]:
-    """The built-in rules, those of the same ids replaced where they stand, and the others after them."""
+    """Return the built-in rules, each replaced by a rule of the same id if there is one, and the other rules after them."""
     merged = {rule.id: rule for rule in BUILT_IN}
     seen = set[str]()
     for rule in rules:
@@ -98,7 +98,7 @@ def rulebook(
     catalogues: Catalogues | None = None,
     triggers: Iterable[Trigger] = (),
 ) -> Rulebook:
-    """The built-in rules and these, compiled. `BadPolicy` names the key of whatever is not known."""
+    """Return the built-in rules and these, compiled. `BadPolicy` names the key of any unknown name."""
     catalogues, known = catalogues or {}, known_triggers(triggers)
     merged = with_built_in(rules)
     if language not in (languages := {*CATALOGUES, *catalogues}):
@@ -111,7 +111,7 @@ def rulebook(
 
 
 def _check_catalogues(catalogues: Catalogues, rules: Mapping[str, ReminderRule], known: Mapping[str, Trigger]) -> None:
-    """Every text of every language, spoken now or not: a catalogue is wrong when it is read, not when it is needed."""
+    """Check every text of every language: a faulty catalogue is an error when it is read, not when it is needed."""
     for language, texts in catalogues.items():
         for name, text in texts.items():
             key = f"catalogues.{language}.{name}"
@@ -137,11 +137,11 @@ def _ready(rule: ReminderRule, known: Mapping[str, Trigger], text: str, *, spoke
 
 
 def _text(rule: ReminderRule, catalogues: Catalogues, language: str) -> tuple[str, str]:
-    """The rule's text and the language that it is in. A host's own words are translated by the host, not by us."""
+    """Return the rule's text and its language. The host translates its own texts."""
     if text := catalogues.get(language, {}).get(rule.id):
         return text, language
     if rule.template:
-        # Whoever writes one text writes it in the language of the session; whoever translates it begins with English.
+        # A text without translations is in the language of the session; a text with translations is in English.
         is_translated = any(rule.id in texts for texts in catalogues.values())
         return rule.template, DEFAULT_LANGUAGE if is_translated else language
     for spoken in (language, DEFAULT_LANGUAGE):

@@ -1,4 +1,4 @@
-"""What reminders are about: one frozen value for each call. The session fills in what it knows and leaves out the rest."""
+"""The situation that reminders are evaluated for: one frozen value per call. Fields that are not known keep their defaults."""
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 ReminderLevel: TypeAlias = Literal["info", "warning", "critical"]
 CLOSED = frozenset(("completed", "done", "cancelled"))
-"""What a todo's status says when nothing is left to do. Whatever else a model writes there is open."""
+"""Statuses of a todo that is finished. A todo with any other status is open."""
 
 
 class Upload(msgspec.Struct, frozen=True):
-    """A file that came since the last call."""
+    """A file that was attached since the last call."""
 
     name: str
     kind: str = ""
@@ -33,31 +33,31 @@ class OneShot(msgspec.Struct, frozen=True):
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known when a prompt is built."""
+    """The facts that are known when a prompt is built."""
 
     call: int
-    """Which model call of the branch this is, counted from 1."""
+    """The number of the model call in its branch, counted from 1."""
     turn: int
-    """Which turn of the user, counted from 1."""
+    """The number of the user's turn, counted from 1."""
     steps_left: int | None = None
-    """Calls that the host still allows, this one included; None if it does not count them."""
+    """Calls that the host still allows, this one included; None if the host does not count them."""
     used_tokens: int = 0
     limit_tokens: int | None = None
     pressure: ReminderLevel | None = None
     todos: "tuple[Todo, ...]" = ()
     repeated: Repeated | None = None
     streak: int = 0
-    """Tool calls since the user last said something."""
+    """Tool calls since the last message of the user."""
     uploads: tuple[Upload, ...] = ()
     mentioned_tools: tuple[str, ...] = ()
     mentioned_skills: tuple[str, ...] = ()
     mentioned_agents: tuple[str, ...] = ()
     suggested_skills: tuple[str, ...] = ()
-    """Skills for files that came since the last call."""
+    """Skills for files that were attached since the last call."""
     active_skill: str | None = None
     new_instructions: tuple[str, ...] = ()
-    """Names of instructions that came or changed since the last call."""
+    """Names of instructions that are new or changed since the last call."""
     offered_tools: frozenset[str] = frozenset()
     one_shots: tuple[OneShot, ...] = ()
     facts: dict[str, Value] = {}
-    """What the host knows; `fact:NAME` is the trigger of each."""
+    """Facts of the host; `fact:NAME` is the trigger of each."""

@@ -1,7 +1,7 @@
-"""Triggers: what a rule waits for. A trigger looks at a situation and gives the values of a template, or None: nothing to say.
+"""Triggers of reminder rules. A trigger maps a situation to the values of a template, or to None if it does not hold.
 
-It says what it can fill, so that a template which asks for more is refused when it is read. A host registers its own beside
-these; rules name them, so that rules stay data.
+A trigger declares the names of its values, so that a template with other names is refused when it is read. A host registers its
+own triggers beside these; rules refer to them by name, so that rules stay data.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ UPLOAD_CHARS = 400
 
 
 class Trigger(msgspec.Struct, frozen=True):
-    """A named question, and the names that its answer fills."""
+    """A named question, and the names of the values in its answer."""
 
     name: str
     fills: frozenset[str]
@@ -64,7 +64,7 @@ def _todos(now: Situation) -> Mapping[str, Value] | None:
     if not now.todos:
         return None
     left = [todo for todo in now.todos if todo.status not in CLOSED]
-    left.sort(key=lambda todo: todo.status != "in_progress")  # stable: what is under way, then the rest as listed
+    left.sort(key=lambda todo: todo.status != "in_progress")  # stable: todos in progress first, the rest as listed
     current, then = [*(one_line(todo.text) for todo in left[:2]), "", ""][:2]
     return {"open": len(left), "done": len(now.todos) - len(left), "current": current, "next": then}
 
@@ -134,7 +134,7 @@ BUILT_IN: dict[str, Trigger] = {
 
 
 def known_triggers(host: Iterable[Trigger]) -> dict[str, Trigger]:
-    """The built-in triggers and the host's own."""
+    """Return the built-in triggers and the host's own."""
     known = dict(BUILT_IN)
     for trigger in host:
         if trigger.name.startswith(FACT) or known.setdefault(trigger.name, trigger) is not trigger:
@@ -143,7 +143,7 @@ def known_triggers(host: Iterable[Trigger]) -> dict[str, Trigger]:
 
 
 def find_trigger(name: str, known: Mapping[str, Trigger], key: str) -> Trigger:
-    """The trigger of this name; `key` is what an error calls the place where it stands."""
+    """Return the trigger of this name; `key` names its place in the policy for errors."""
     if name in known:
         return known[name]
     if name.startswith(FACT) and is_name(fact := name.removeprefix(FACT)):

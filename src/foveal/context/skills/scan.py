@@ -1,4 +1,4 @@
-"""Finding skills below a folder, and the files of one."""
+"""The search for skills below a folder, and for the files of one."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from foveal.context.safe_paths import FoundFile, listed, opened_folder, read_file
-from foveal.context.skills.front import MOST_BYTES, Skill, read_front
+from foveal.context.skills.front_matter import MOST_BYTES, Skill, read_front
 from foveal.text.display import printable
 from foveal.values.errors import BadInput
 
@@ -17,7 +17,7 @@ MOST_DEPTH = 5
 
 
 class SkillProblem(msgspec.Struct, frozen=True):
-    """Why a skill is not among those that can be used."""
+    """The reason why a skill cannot be used."""
 
     path: str
     what: str
@@ -27,7 +27,7 @@ class SkillProblem(msgspec.Struct, frozen=True):
 
 
 def skills_below(root: str) -> Iterator[Skill | SkillProblem]:
-    """Each skill below a root, and whatever might have been one."""
+    """Yield each skill below a root, and the problem of each folder that might have been one."""
     seen = 0
     waiting: list[tuple[str, ...]] = [()]
     while waiting:
@@ -73,7 +73,7 @@ def _leads_to_folder(folder: int, found: FoundFile) -> bool:
 
 
 def files_below(root: str, folder: Sequence[str], *, depth: int) -> Iterator[FoundFile]:
-    """Everything below a folder but what is hidden (`.git`), outer things first; links are not entered."""
+    """Yield everything below a folder except hidden entries (`.git`), outer entries first; links are not entered."""
     waiting = [tuple(folder)]
     for _ in range(MOST_FOLDERS):
         if not waiting:

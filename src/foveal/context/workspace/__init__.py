@@ -1,19 +1,19 @@
-"""A folder per session for files: what was uploaded, what was made, scratch space, and the skills it may read.
+"""A folder per session for files: uploads, outputs, scratch space, and the skills that the session may read.
 
     with-root/s-<hash of the session's name>/
         session.json                the name itself, and when the session was last opened (by its modification time)
-        uploads/<id>.pdf            the bytes, under a name that was generated
-        uploads/<id>.meta           what the user called it, its size and hash
+        uploads/<id>.pdf            the bytes, under a generated name
+        uploads/<id>.meta           the user's name of the file, its size and hash
         outputs/  temp/  skills/
 
-No name that somebody else chose is ever a name on disk. Every folder is opened by its parent's descriptor without following
-links, so that what lies outside the root cannot be reached by any name, link or race.
+No name chosen by others is ever a name on disk. Every folder is opened by its parent's descriptor without following links, so
+that nothing outside the root can be reached by any name, link or race.
 """
 
-from foveal.context.workspace.cleaning import Cleaned, CleaningPlan, SessionFolder, clean, folders
-from foveal.context.workspace.skills import LinkedSkill
-from foveal.context.workspace.space import FOLDERS, MOST_BYTES, Folder, Workspace
-from foveal.context.workspace.stored import StoredFile
+from foveal.context.workspace.cleanup import Cleaned, CleaningPlan, SessionFolder, clean, folders
+from foveal.context.workspace.skill_copy import LinkedSkill
+from foveal.context.workspace.stored_file import StoredFile
+from foveal.context.workspace.workspace import FOLDERS, MOST_BYTES, Folder, Workspace
 
 __all__ = [
     "FOLDERS",

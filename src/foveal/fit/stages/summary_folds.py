@@ -23,7 +23,9 @@ _SEAM_TOKENS = 16
 """Tokens of a gap beyond its text, rounded up: a fold must make the view smaller."""
 
 
-def fold_into_summary(scene: Scene, going: list[Atom], allowance: int, selection: LineSelection) -> tuple[RangeFold, ...]:
+def fold_into_summary(
+    scene: Scene, going: list[Atom], allowance: int, selection: LineSelection
+) -> tuple[RangeFold, ...]:
     """Return the folds that cover these atoms: the summary for their largest run, one line for each other."""
     runs = list(neighbours(scene, going))
     largest = max(runs, key=_tokens)
@@ -34,7 +36,9 @@ def fold_into_summary(scene: Scene, going: list[Atom], allowance: int, selection
     summary = extend(_before(scene), _steps(scene, items), _covered(scene, going))
     summary = msgspec.structs.replace(summary, nonce=session_nonce(scene.view.facts.first))
     beside = _shown(scene, going)
-    text = compose(summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, selection=selection)
+    text = compose(
+        summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, selection=selection
+    )
     ends = largest[0].first, largest[-1].last
     fold = RangeFold(*ends, "summary", text, scene.count(text), SUMMARISED, BECAUSE, summary.prose, summary.author)
     if not scene.view.transcript.shrinks(fold):

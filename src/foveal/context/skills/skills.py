@@ -12,7 +12,7 @@ import msgspec
 from foveal.context.file_names import suffix_of, type_by_name
 from foveal.context.mentions import KnownNames, Mentioned
 from foveal.context.safe_paths import FoundFile, decode_utf8, parts_of, read_file
-from foveal.context.skills.front import MOST_BYTES, Skill, split
+from foveal.context.skills.front_matter import MOST_BYTES, Skill, split
 from foveal.context.skills.scan import FILE, MOST_DEPTH, SkillProblem, files_below, skills_below
 from foveal.context.source import ContextSource, SourceFence
 from foveal.project.atoms import calls_of
@@ -33,7 +33,7 @@ _LINK = re.compile(r"\]\(([^()\s]{1,300})\)")
 READ = "foveal_skill"
 HEADER = f"Skills, each with instructions for one kind of work. Read one with `{READ}` before you do such work:"
 _WIDTHS = (1_024, 240, 120, 60, 0)
-"""Characters of a description, from what a skill may say down to its name alone."""
+"""Widths of descriptions in characters, from the longest allowed down to the name alone."""
 
 SKILL_TOOL: Mapping[str, Any] = {
     "type": "function",
@@ -65,7 +65,7 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 class SkillBody(msgspec.Struct, frozen=True):
-    """The text of a skill, and what it may refer to. `broken` are links that lead to nothing inside its folder."""
+    """The text of a skill, and the files beside it. `broken` are links that lead to nothing inside its folder."""
 
     name: str
     text: str
@@ -75,14 +75,14 @@ class SkillBody(msgspec.Struct, frozen=True):
 
 
 class Skills(msgspec.Struct, frozen=True):
-    """Skills by name, and what was left out and why."""
+    """Skills by name, and the problems of those that were left out."""
 
     skills: tuple[Skill, ...] = ()
     problems: tuple[SkillProblem, ...] = ()
 
     @classmethod
     def scan(cls, roots: Iterable[str | Path]) -> "Skills":
-        """The skills below the roots. As in a search path, the first that has a name keeps it: list what you trust most first."""
+        """Return the skills below the roots. Of two with one name, the first is used: list the most trusted root first."""
         skills: dict[str, Skill] = {}
         problems: list[SkillProblem] = []
         for root in dict.fromkeys(map(str, roots)):
@@ -108,7 +108,7 @@ class Skills(msgspec.Struct, frozen=True):
         raise NotFound(f"there is no skill {printable(name)!r:.80}; those found are: {known}")
 
     def body(self, name: str) -> SkillBody:
-        """The text of a skill, as it was scanned, and the files beside it."""
+        """Return the text of a skill, as it was scanned, and the files beside it."""
         skill = self.get(name)
         data, _ = read_file(skill.root, (*skill.folder, FILE), most_bytes=MOST_BYTES)
         if sha256(data).hexdigest() != skill.sha256:
@@ -126,19 +126,19 @@ class Skills(msgspec.Struct, frozen=True):
         )
 
     def files(self, name: str) -> tuple[FoundFile, ...]:
-        """The regular files beside a skill's SKILL.md, at most 500. Links and what is behind them are not among them."""
+        """Return the regular files beside a skill's SKILL.md, at most 500. Links are left out, and the files behind them."""
         skill = self.get(name)
         found = (one for one in files_below(skill.root, skill.folder, depth=MOST_DEPTH) if one.is_file)
         inside = [FoundFile(one.parts[len(skill.folder) :], one.stat) for one in found]
         return tuple(one for one in inside if one.parts != (FILE,))[:MOST_RESOURCES]
 
     def resource(self, name: str, path: str) -> bytes:
-        """The bytes of a file of a skill; never of one outside its folder."""
+        """Return the bytes of a file of a skill; never of a file outside its folder."""
         skill = self.get(name)
         return read_file(skill.root, (*skill.folder, *parts_of(path)), most_bytes=MOST_RESOURCE_BYTES)[0]
 
     def suggest(self, file_names: Iterable[str]) -> tuple[str, ...]:
-        """The skills whose patterns match one of the files, by name."""
+        """Return the skills whose patterns match one of the files, by name."""
         bare = {re.split(r"[/\\]", name)[-1].lower()[:255] for name in file_names}
         return tuple(
             skill.name
@@ -157,10 +157,10 @@ class _Asked(msgspec.Struct, frozen=True):
 
 
 def catalogue(skills: Skills, tokens: int, count: Callable[[str], int]) -> str:
-    """One line a skill, by name, in at most so many tokens; empty if there are none.
+    """Return one line per skill, by name, in at most this many tokens; empty if there are none.
 
-    Where they do not fit, all descriptions are cut to the same width, so that no skill is told better than another; where not
-    even the names do, the last line says how many are left out.
+    If they do not fit, all descriptions are cut to the same width, so that no skill is described better than another; if not
+    even the names fit, the last line says how many are left out.
     """
     if not skills.skills:
         return ""
@@ -190,13 +190,13 @@ def _cut(skills: Sequence[Skill], number: int) -> str:
 
 
 def _short(description: str, width: int) -> str:
-    """A description on one line: it is a stranger's text and opens no other."""
+    """Return a description on one line: it is a stranger's text, and must not begin another."""
     plain = " ".join("".join(char if char.isprintable() else " " for char in description).split())
     return plain if len(plain) <= width else plain[: width - 1].rstrip() + "…"
 
 
 def answer(call: ToolCall, skills: Skills) -> str:
-    """What the tool returns; `BadInput` with words for the model if there is no such skill or file."""
+    """Return the result of the tool; `BadInput`, with a text for the model, if there is no such skill or file."""
     try:
         asked = msgspec.json.decode(call.arguments, type=_Asked)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -211,13 +211,13 @@ def answer(call: ToolCall, skills: Skills) -> str:
 
 
 def told(body: SkillBody) -> str:
-    """A skill's text, and the files that can be read beside it."""
+    """Return a skill's text, with a list of the files beside it."""
     files = [f"- {printable(one.path)} ({one.size_bytes:,} bytes)" for one in body.resources]
     return "\n".join([body.text, *(["", f"[files of the skill {body.name}]", *files] if files else [])])
 
 
 class SkillSource(ContextSource):
-    """Skills in one session: which of them the model has read last."""
+    """Skills in one session, and the skill that the model has read last."""
 
     def __init__(self, skills: Skills, count: Callable[[str], int], workspace: "Workspace | None") -> None:
         self._skills, self._count, self._workspace = skills, count, workspace
@@ -261,7 +261,7 @@ class SkillSource(ContextSource):
         return {"active_skill": self._active} if self._active else {}
 
     def _folder_line(self, name: str) -> str:
-        """Return a line with the skill's folder in the workspace; or why it is not there, which is no reason not to read it."""
+        """Return a line with the skill's folder in the workspace, or the reason why it is not there; the skill is read anyway."""
         if self._workspace is None:
             return ""
         skill = self._skills.get(name)
@@ -274,7 +274,7 @@ class SkillSource(ContextSource):
         return f"[skill {name}: {where}]\n\n"
 
     def _skill_read(self, call: ToolCall) -> str | None:
-        """Return the skill whose instructions a call reads; None for other calls, and for those that read a file of one."""
+        """Return the skill whose instructions a call reads; None for other calls, and for calls that read a file of a skill."""
         asked = json_object(call.arguments) if call.name == READ else None
         name = asked.get("name") if asked and asked.get("file") is None else None
         return name if isinstance(name, str) and name in self._skills.names else None

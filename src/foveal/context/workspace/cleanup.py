@@ -1,6 +1,7 @@
-"""Which sessions' folders have not been used for long, and removing them once somebody has seen which.
+"""The removal of session folders that have not been used for long, in two steps: a plan to look at, and its application.
 
-A folder is ours if its name is the hash of the session that its card names; nothing else below the root is ever touched.
+A folder belongs to a workspace if its name is the hash of the session that its card names. Nothing else below the root is
+touched.
 """
 
 import os
@@ -15,36 +16,44 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.context.safe_paths import REMOVING, entries, inside, plain_errors, regular_file, remove_tree, root_folder
-from foveal.context.workspace.space import CARD, folder_name
-from foveal.context.workspace.stored import from_json
+from foveal.context.safe_paths import (
+    REMOVING,
+    entries,
+    inside,
+    plain_errors,
+    regular_file,
+    remove_tree,
+    root_folder,
+)
+from foveal.context.workspace.stored_file import from_json
+from foveal.context.workspace.workspace import CARD, folder_name
 from foveal.values.errors import BadInput, FovealError
 
 _OURS = re.compile(r"s-[0-9a-f]{40}\Z")
 _LEFT_BEHIND = re.compile(re.escape(REMOVING) + r"[0-9a-f]{24}\Z")
 _MOST_CARD_BYTES = 1 << 20
 _LOOKED_DEEP = 32
-"""Files lying deeper are removed with the rest, but not counted."""
+"""Files below this depth are removed with the rest, but not counted."""
 
 
 class SessionFolder(msgspec.Struct, frozen=True):
     session: str | None
-    """Its name; none for what an interrupted cleaning left behind."""
+    """Its name; None for the remains of an interrupted removal."""
     folder: str
     files: int
     size_bytes: int
     used_s: float
-    """When something in it was last opened or written, in seconds since 1970."""
+    """Time of the last access or write inside it, in seconds since 1970."""
 
 
 class Cleaned(msgspec.Struct, frozen=True):
     removed: tuple[SessionFolder, ...]
     kept: tuple[tuple[SessionFolder, str], ...]
-    """What could not or should not be removed after all, and why."""
+    """Folders that were not removed after all, each with the reason."""
 
 
 class CleaningPlan(msgspec.Struct, frozen=True):
-    """What a cleaning would remove. Nothing has happened yet."""
+    """The folders that a cleaning would remove. Nothing has happened yet."""
 
     root: Path
     older_than: timedelta
@@ -57,7 +66,7 @@ class CleaningPlan(msgspec.Struct, frozen=True):
         return sum(folder.size_bytes for folder in self.remove)
 
     def apply(self) -> Cleaned:
-        """Remove what was planned, but not what has been used since."""
+        """Remove the planned folders, except those that have been used since."""
         removed: list[SessionFolder] = []
         kept: list[tuple[SessionFolder, str]] = []
         with root_folder(self.root) as top:
@@ -75,7 +84,7 @@ class CleaningPlan(msgspec.Struct, frozen=True):
 
 
 def clean(root: str | os.PathLike[str], older_than: timedelta, *, now_s: float | None = None) -> CleaningPlan:
-    """What would be removed: the folders of sessions that nothing was done in for longer than `older_than`."""
+    """Return the plan to remove the folders of sessions that were not used for longer than `older_than`."""
     if older_than < timedelta(0):
         raise BadInput(f"an age of {older_than} cannot be used; it is not negative")
     now = time.time() if now_s is None else now_s
@@ -88,7 +97,7 @@ def clean(root: str | os.PathLike[str], older_than: timedelta, *, now_s: float |
 
 
 def folders(root: str | os.PathLike[str]) -> tuple[SessionFolder, ...]:
-    """The workspaces below a root, the longest unused first; none if there is no such root."""
+    """Return the workspaces below a root, the longest unused first; none if there is no such root."""
     path = Path(root)
     if not path.is_dir():
         return ()
@@ -98,7 +107,7 @@ def folders(root: str | os.PathLike[str]) -> tuple[SessionFolder, ...]:
 
 
 def _measured(top: int, name: str) -> SessionFolder | None:
-    """The folder if it is ours. One that vanishes or is closed to us while we look is none."""
+    """Return the folder if it belongs to a workspace; None if it does not, or if it vanishes or cannot be read."""
     if not _OURS.match(name) and not _LEFT_BEHIND.match(name):
         return None
     with suppress(OSError), inside(top, name) as folder:
@@ -131,13 +140,13 @@ def _files(folder: int, depth: int = 0) -> Iterator[os.stat_result]:
 
 
 def _remove(top: int, planned: SessionFolder) -> str:
-    """Why it stays, or nothing if it is gone."""
+    """Remove a planned folder; return the reason if it is not removed, else an empty text."""
     found = _measured(top, planned.folder)
     if found is None:
         return "it is not there any more, or closed to us"
     if found.used_s > planned.used_s:
         return "it has been used since"
-    # Out of the way first: whoever opens the session meanwhile gets a new folder, not half of the old one.
+    # Moved away first: a process that opens the session meanwhile gets a new folder, not half of the old one.
     moved = f"{REMOVING}{secrets.token_hex(12)}"
     os.rename(planned.folder, moved, src_dir_fd=top, dst_dir_fd=top)
     remove_tree(top, moved)

@@ -1,4 +1,4 @@
-"""One session's workspace: putting files in, listing them, reading them again."""
+"""One session's workspace: storing files, listing them, reading them again."""
 
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -14,8 +14,8 @@ from foveal.context.file_names import disk_suffix, type_by_name
 from foveal.context.mentions import KnownNames
 from foveal.context.safe_paths import entries, inside, new_file, plain_errors, regular_file, root_folder, write_all
 from foveal.context.source import ContextSource
-from foveal.context.workspace.skills import LinkedSkill, copy_skill
-from foveal.context.workspace.stored import (
+from foveal.context.workspace.skill_copy import LinkedSkill, copy_skill
+from foveal.context.workspace.stored_file import (
     META,
     MOST_META_BYTES,
     MOST_NAME_CHARACTERS,
@@ -40,19 +40,19 @@ _CHUNK = 1 << 20
 
 
 def folder_name(session: str) -> str:
-    """The folder of a session: a hash, so that every name is a legal one and no two share a folder."""
+    """Return the name of a session's folder: a hash, so that every session's name is allowed and no two share a folder."""
     return f"s-{sha256(session.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
 
 
 class Workspace(msgspec.Struct, frozen=True):
-    """The files of one session below `root`. Holds nothing open: each call opens what it needs, step by step."""
+    """The files of one session below `root`. Holds nothing open: each call opens its folders step by step."""
 
     root: Path
     session: str
 
     @classmethod
     def open(cls, root: str | os.PathLike[str], session: str) -> "Workspace":
-        """The workspace of a session, made if it is not there, and marked as used now."""
+        """Open the workspace of a session, make it if it does not exist, and mark it as used now."""
         if len(session) > MOST_NAME_CHARACTERS:
             raise BadInput(f"a session's name of {len(session):,} characters; {MOST_NAME_CHARACTERS:,} are the most")
         space = cls(Path(root).absolute(), session)
@@ -70,7 +70,7 @@ class Workspace(msgspec.Struct, frozen=True):
     def put(
         self, source: FileSource, name: str, *, folder: Folder = "uploads", most_bytes: int = MOST_BYTES
     ) -> StoredFile:
-        """Keep a copy of a file, of bytes or of what a stream gives. Whole and durable when it returns, or not there."""
+        """Keep a copy of a file, of bytes or of a stream: whole and durable when this returns, and not at all if it fails."""
         name, file_id = name[:MOST_NAME_CHARACTERS], new_id()
         file = file_id + disk_suffix(name)
         with self._opened(folder) as place:
@@ -90,14 +90,14 @@ class Workspace(msgspec.Struct, frozen=True):
         return stored
 
     def get(self, file_id: str) -> StoredFile:
-        """The file of this id; `NotFound` for any id that is not one of this workspace."""
+        """Return the file of this id; `NotFound` for any id that is not one of this workspace."""
         for folder in FOLDERS if is_id(file_id) else ():
             with self._opened(folder) as place, suppress(FileNotFoundError):
                 return self._note(place, folder, file_id + META)
         raise NotFound(f"the workspace of session {self.session!r:.120} has no file {file_id!r:.80}")
 
     def list(self, folder: Folder = "uploads") -> tuple[StoredFile, ...]:
-        """The files that were put into a folder, by id. What tools wrote there themselves is not among them."""
+        """Return the files that were put into a folder, by id. Files that tools wrote there themselves are not listed."""
         found: list[StoredFile] = []
         with self._opened(folder) as place:
             for name, _ in entries(place):
@@ -106,7 +106,7 @@ class Workspace(msgspec.Struct, frozen=True):
         return tuple(found)
 
     def stream(self, file_id: str) -> BinaryIO:
-        """The bytes of a file, open for reading; whoever asked closes it."""
+        """Open the bytes of a file for reading; the caller closes the stream."""
         stored = self.get(file_id)
         with self._opened(stored.folder) as place:
             return os.fdopen(regular_file(stored.file, place), "rb")
@@ -120,7 +120,7 @@ class Workspace(msgspec.Struct, frozen=True):
             return copy_skill(Path(root), folder, place, shown=self.folder("skills"))
 
     def folder(self, name: Folder) -> Path:
-        """The path of a folder, for tools that write or read there themselves."""
+        """Return the path of a folder, for tools that write or read there themselves."""
         return self.path / name
 
     @property
@@ -146,7 +146,7 @@ class Workspace(msgspec.Struct, frozen=True):
     def _note(self, place: int, folder: str, name: str) -> StoredFile:
         with os.fdopen(regular_file(name, place), "rb") as note:
             stored = from_note(note.read(MOST_META_BYTES), f"{self.path}/{folder}/{name}")
-        # A note is a file that tools of the session can write: it may not send us anywhere else.
+        # Tools of the session can write notes: a note may not refer to any other file.
         if stored.folder != folder or stored.id + META != name or stored.file != stored.id + disk_suffix(stored.name):
             raise StoreCorrupt(f"{self.path}/{folder}/{name}", "the note of a stored file names another file")
         return stored
@@ -176,7 +176,7 @@ class UploadSource(ContextSource):
 
 
 def _write_card(folder: int, session: str) -> None:
-    """The session's name, for people; touched each time, so that its age is how long ago the session was opened."""
+    """Write the session's name, for people; or touch it, so that its age tells how long ago the session was opened."""
     with suppress(FileNotFoundError):
         handle = regular_file(CARD, folder)
         try:
@@ -188,7 +188,7 @@ def _write_card(folder: int, session: str) -> None:
 
 
 def _write_whole(folder: int, name: str, data: bytes) -> None:
-    """A small file that is there with all its bytes or not at all, also after a power cut."""
+    """Write a small file that exists with all its bytes or not at all, also after a power cut."""
     unfinished = f"{new_id()}.part"
     handle = new_file(folder, unfinished)
     try:
@@ -201,7 +201,7 @@ def _write_whole(folder: int, name: str, data: bytes) -> None:
 
 
 def _copy(source: FileSource, handle: int, most_bytes: int) -> tuple[int, str]:
-    """Stream the source into an open file, and say how many bytes of which hash that were."""
+    """Stream the source into an open file; return the number of bytes and their hash."""
     size, digest = 0, sha256()
     for chunk in _chunks(source):
         size += len(chunk)
@@ -230,7 +230,7 @@ def _chunks(source: FileSource) -> Iterator[bytes]:
 
 
 def open_source(path: str | os.PathLike[str]) -> BinaryIO:
-    """A file that the user named, for reading: a regular one, opened once, whatever its name leads to later."""
+    """Open a file that the user named, for reading: a regular one, opened once, wherever its name leads later."""
     try:
         return os.fdopen(regular_file(os.fspath(path), follow=True), "rb")
     except (OSError, ValueError) as error:

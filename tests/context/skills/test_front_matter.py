@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.context.skills.front import MOST_FRONT, NAME, read_front
+from foveal.context.skills.front_matter import MOST_FRONT, NAME, read_front
 from foveal.values.errors import BadInput
 
 

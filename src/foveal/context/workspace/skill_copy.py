@@ -1,7 +1,7 @@
 """A skill's folder, copied read-only into a workspace.
 
-A copy and not a link: the session sees what was vetted, and what it may run there cannot change the original. Names inside a
-skill are kept, because its text refers to them; each is one step that the kernel listed. What is hidden (`.git`) is no part of
+A copy and not a link: the session sees the vetted files, and programs it runs there cannot change the originals. Names inside a
+skill are kept, because its text refers to them; each is one step that the kernel listed. Hidden entries (`.git`) are no part of
 a skill. A link to a file of the same skill is copied as that file; a link that leaves the skill, leads to a folder or turns in
 circles is refused.
 """
@@ -29,21 +29,21 @@ _CHUNK = 1 << 20
 
 class LinkedSkill(msgspec.Struct, frozen=True):
     name: str
-    """What its folder is called where it came from: data, never a path."""
+    """The name of its original folder: data, never a path."""
     path: Path
     files: int
     size_bytes: int
     sha256: str
-    """Of all paths and contents: the same for the same skill, and its folder's name."""
+    """Hash of all paths and contents: the same for the same skill, and its folder's name."""
 
     @property
     def place(self) -> str:
-        """Where it lies, from the session's folder on."""
+        """Its path below the session's folder."""
         return f"skills/{self.path.name}"
 
 
 class _Copying:
-    """One copy: where it comes from, and what has been taken so far, held to the limits."""
+    """One copy: its source, and the files copied so far, held to the limits."""
 
     def __init__(self, skill: str, source: int) -> None:
         self.skill, self.source = skill, source
@@ -97,7 +97,7 @@ class _Copying:
             )
 
     def _behind(self, folder: tuple[str, ...], target: str) -> int:
-        """The file that a link in `folder` leads to, opened step by step from the skill's own folder."""
+        """Open the file that a link in `folder` leads to, step by step from the skill's own folder."""
         at, waiting, links = list(folder), _steps(target), 1
         if target.startswith("/"):
             raise self._refused(target, "leads out of it")
@@ -134,8 +134,8 @@ class _Copying:
 
 
 def copy_skill(root: Path, folder: Sequence[str], place: int, *, shown: Path) -> LinkedSkill:
-    """Copy the `folder` below a root into the open folder `place`, whose path is `shown`. Whole under its final name, or not
-    there. The root is the caller's word and may be a link; no step below it may."""
+    """Copy the `folder` below a root into the open folder `place`, whose path is `shown`: whole under its final name, or not at
+    all. The root is the caller's word and may be a link; no step below it may."""
     skill = folder[-1] if folder else root.name
     unfinished = f"{REMOVING}{secrets.token_hex(12)}"
     os.mkdir(unfinished, 0o700, dir_fd=place)

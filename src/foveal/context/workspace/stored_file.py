@@ -1,4 +1,4 @@
-"""A file that a workspace holds, and the note beside it that says what its user called it."""
+"""A file that a workspace holds, and the note beside it with the user's name of the file."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from foveal.values.errors import StoreCorrupt
 META = ".meta"
 MOST_META_BYTES = 64 * 1024
 MOST_NAME_CHARACTERS = 8_192
-"""Twice the longest path of Linux; what is longer is no name, and its beginning will do."""
+"""Twice the longest path of Linux; a longer text is no name, and only its beginning is kept."""
 
 _ID = re.compile(r"[a-z2-7]{26}\Z")
 
@@ -21,23 +21,23 @@ _ID = re.compile(r"[a-z2-7]{26}\Z")
 class StoredFile(msgspec.Struct, frozen=True):
     id: str
     name: str
-    """What the user called it: data, never a path. It may hold anything that a text can hold."""
+    """The user's name of the file: data, never a path. It may hold any text."""
     folder: str
     file: str
-    """Its name on disk, which was generated."""
+    """Its generated name on disk."""
     media_type: str
-    """What its name says. The content may say otherwise."""
+    """The type by its name. The content may differ."""
     size_bytes: int
     sha256: str
 
     @property
     def place(self) -> str:
-        """Where it lies, from the session's folder on."""
+        """Its path below the session's folder."""
         return f"{self.folder}/{self.file}"
 
 
 def new_id() -> str:
-    """128 random bits: no two are alike, and none can be guessed."""
+    """Return 128 random bits as a text: unique, and impossible to guess."""
     return b32encode(token_bytes(16))[:26].decode().lower()
 
 
@@ -57,7 +57,7 @@ def from_note(data: bytes, place: str) -> StoredFile:
 
 
 def to_json(value: object) -> bytes:
-    """JSON in which texts come back as they were: escapes would join two halves that never were one character."""
+    """Return JSON in which texts are kept exactly: escapes would join two surrogates that were never one character."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 

@@ -1,7 +1,7 @@
-"""SKILL.md: what stands between its two `---` lines, read with care, and the text after them.
+"""The front matter of a SKILL.md, between its two `---` lines, and the text after it.
 
-Whoever wrote a skill is a stranger. Its name becomes part of paths and prompts, so it is a plain word; every value has a type
-and a size; keys that we do not know are kept as they are.
+The author of a skill is a stranger. The name of a skill becomes part of paths and prompts, so it is a plain word; every value has
+a type and a size; unknown keys are kept unchanged.
 """
 
 import re
@@ -18,7 +18,7 @@ from foveal.values.errors import BadInput, BadPolicy
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 MOST_BYTES = 128 << 10
-"""Of a SKILL.md. It is pinned once it is read: more would be carried through every later call."""
+"""Size limit of a SKILL.md, which is pinned once it is read and carried through every later call."""
 MOST_FRONT = 16 << 10
 MOST_ITEMS = 64
 _END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
@@ -26,33 +26,33 @@ _TOOLS = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
 
 
 class Skill(msgspec.Struct, frozen=True):
-    """A skill as its front matter declares it, and where it lies: `folder` below `root`."""
+    """A skill as its front matter declares it, and its location: `folder` below `root`."""
 
     name: str
     description: str
     root: str
     folder: tuple[str, ...]
     sha256: str
-    """Of SKILL.md as it was scanned: what is read later is this, or an error."""
+    """Hash of the scanned SKILL.md: a later read gives the same bytes, or an error."""
     version: str = ""
     license: str = ""
     allowed_tools: tuple[str, ...] = ()
-    """What the skill says that it needs. It grants nothing."""
+    """Tools that the skill says it needs. This grants nothing."""
     files: tuple[str, ...] = ()
     """Patterns of file names that suggest it, in lower case."""
     dependencies: tuple[str, ...] = ()
-    """Packages that it says it needs. Nothing installs them by itself."""
+    """Packages that the skill says it needs. Nothing installs them by itself."""
     extra: dict[str, Any] = {}
-    """Keys that are not ours, as they were written."""
+    """Unknown keys, unchanged."""
 
     @property
     def path(self) -> str:
-        """Its SKILL.md below the root, as it may be shown."""
+        """Its SKILL.md below the root, safe to show."""
         return printable("/".join((*self.folder, "SKILL.md")))
 
 
 def read_front(data: bytes, *, root: str, folder: tuple[str, ...]) -> Skill:
-    """The skill that a SKILL.md declares; `BadInput` with the file and the key where it cannot be used."""
+    """Return the skill that a SKILL.md declares; `BadInput` with the file and the key if it cannot be used."""
     where = printable("/".join((*folder, "SKILL.md")))
     front, _ = split(decode_utf8(data, where), where)
     keys = _Keys(_table(front, where), where)
@@ -72,7 +72,7 @@ def read_front(data: bytes, *, root: str, folder: tuple[str, ...]) -> Skill:
 
 
 def split(text: str, where: str) -> tuple[str, str]:
-    """The front matter and the body of a SKILL.md."""
+    """Return the front matter and the body of a SKILL.md."""
     first, _, rest = text.partition("\n")
     if first.rstrip() != "---":
         raise BadInput(f"{where}: does not begin with a line '---', so it has no name and no description")
@@ -86,7 +86,7 @@ def split(text: str, where: str) -> tuple[str, str]:
 
 def _table(front: str, where: str) -> dict[str, Any]:
     try:
-        # With the line that '---' stands on, so that errors name the file's lines.
+        # With an empty line in place of '---', so that errors name the file's lines.
         return plain_yaml("\n" + front, where, "a skill")
     except BadPolicy as error:
         raise BadInput(printable(error)) from None
@@ -120,7 +120,7 @@ class _Keys:
     def version(self) -> str:
         value = self._table.get("version")
         is_plain = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 10**9
-        if is_plain or isinstance(value, date):  # 1.0 and 2025-01-31 are what people write
+        if is_plain or isinstance(value, date):  # people write 1.0 and 2025-01-31
             self._table["version"] = str(value)
         return self.text("version", most=64, needed=False)
 
@@ -156,6 +156,6 @@ def _kind(value: object) -> str:
 
 
 def _pattern(item: str) -> str:
-    """A pattern of file names: `*.pdf` as it is, and `pdf` or `.pdf` for short."""
+    """Return a pattern of file names: `*.pdf` as it is, and `pdf` or `.pdf` for short."""
     item = item.lower()
     return item if any(char in item for char in "*?[") or "." in item.lstrip(".") else f"*.{item.lstrip('.')}"

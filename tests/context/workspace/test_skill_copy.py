@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from foveal import BadInput
-from foveal.context.workspace import skills
+from foveal.context.workspace import skill_copy
 
 from .hostile import names
 
@@ -116,7 +116,7 @@ def test_a_pipe_in_a_skill_is_refused(space, skill):
 @pytest.mark.parametrize(("limit", "most"), [("MOST_FILES", 1), ("MOST_SKILL_BYTES", 5), ("MOST_DEPTH", 0)])
 def test_too_large_a_skill_is_refused(space, skill, monkeypatch, limit, most):
     """Too many files, bytes or levels: refused with the limit, and nothing is left."""
-    monkeypatch.setattr(skills, limit, most)
+    monkeypatch.setattr(skill_copy, limit, most)
     with pytest.raises(BadInput, match="is it the right folder"):
         space.link_skill(skill)
     assert list(space.folder("skills").iterdir()) == []
