@@ -34,6 +34,7 @@ from foveal.context.injection import NextCall
 from foveal.context.reminders import ReminderRule
 from foveal.models.catalogue import find
 from foveal.models.counters import encoding
+from foveal.session.options import Clock, Model
 from foveal.session.policy import BudgetTable
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -80,11 +81,11 @@ def loud(fences: int) -> Session:
 def _session(fences: int, rules: tuple[ReminderRule, ...]) -> Session:
     kinds = tuple(FenceKind(f"kind-{n}", lifetime="session") for n in range(fences))
     policy = Policy(max_context_tokens=100_000, fences=kinds, remind=bool(fences), reminders=rules)
-    session = Session(MemoryStore(), "timed", model=MODEL, policy=policy, dialect="openai_chat")
+    session = Session(MemoryStore(), "timed", model=Model(MODEL, "openai_chat"), policy=policy)
     session.extend([system("Be brief."), user("Mend it.")])
     session.extend([assistant("", ToolCall("t", "TodoWrite", TODOS)), result("t", "ok")])
     for kind in kinds:
-        session.inject(kind.name, "Something that a host knows and the model should. " * 3, key="")
+        session.context.inject(kind.name, "Something that a host knows and the model should. " * 3, key="")
     return session
 
 
@@ -152,11 +153,9 @@ def replayed(recording: Recording, *, is_beside: bool) -> Share:
     session = Session(
         MemoryStore(),
         recording.id,
-        model=MODEL,
+        model=Model(MODEL, "openai_chat"),
         policy=policy,
-        dialect="openai_chat",
-        new_id=ids_from(recording.id),
-        clock_ms=count().__next__,
+        clock=Clock(new_id=ids_from(recording.id), now_ms=count().__next__),
     )
     tools, _ = usable_tools(recording)
     share, before, sizes = Share(), list[dict[str, Any]](), dict[bytes, int]()
@@ -180,8 +179,8 @@ def _call(
     number, next_call = share.calls + share.refused + 1, NextCall()
     if is_beside:
         if number == 1:
-            session.inject("rules", "Run the tests before you say that it works. " * 5, key="")
-        session.inject("files", f"Changed on disk: src/part_{number}.py, tests/test_part_{number}.py")
+            session.context.inject("rules", "Run the tests before you say that it works. " * 5, key="")
+        session.context.inject("files", f"Changed on disk: src/part_{number}.py, tests/test_part_{number}.py")
         next_call = NextCall(
             steps_left=2 + number % 4,
             facts={"time": f"{number // 60 % 24:02}:{number % 60:02}", "todo": f"step {number} of the plan"},
@@ -241,9 +240,9 @@ def growth() -> dict[str, float]:
     """Bytes that a call adds to the log: those of the conversation, and those of the marks of what stood beside it."""
     rules = (ReminderRule("clock", "fact:time", "It is {time}."),)
     store, policy = MemoryStore(), Policy(max_context_tokens=200_000, fences=KINDS, remind=True, reminders=rules)
-    session = Session(store, "grown", model=MODEL, policy=policy, dialect="openai_chat")
+    session = Session(store, "grown", model=Model(MODEL, "openai_chat"), policy=policy)
     session.extend([system("Be brief."), user("Mend it.")])
-    session.inject("rules", "Run the tests before you say that it works. " * 233, key="")
+    session.context.inject("rules", "Run the tests before you say that it works. " * 233, key="")
     for n in range(GROWN):
         todos = [{"content": f"Step {n + i}", "status": status} for i, status in enumerate(("in_progress", "pending"))]
         session.extend(

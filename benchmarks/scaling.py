@@ -41,7 +41,7 @@ def policy(limit: int = BUDGET) -> foveal.Policy:
 
 
 def open_session(store: Any, dialect: str, limit: int = BUDGET) -> foveal.Session:
-    return foveal.Session(store, "bench", model=MODELS[dialect], dialect=dialect, policy=policy(limit))
+    return foveal.Session(store, "bench", model=foveal.Model(MODELS[dialect], dialect), policy=policy(limit))
 
 
 def fill(session: foveal.Session, messages: list[foveal.Message]) -> None:

@@ -30,9 +30,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from foveal.stores.sqlite.doctor import STRAY, examine
 from foveal.stores.port import Draft, Store, Writer
 from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite.doctor import STRAY, examine
 from foveal.values.codec import decode, encode
 from foveal.values.entry import Fold, Message, Stored, ToolResult, user
 from foveal.values.errors import FovealError

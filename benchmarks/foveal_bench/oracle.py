@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 
 import msgspec
-from foveal.summary.relevance.names import PIECE_CHARS, pieces
 
 from foveal.analysis.measurement.case import Case, Chat, Sent, content_text, count, text_of
 from foveal.analysis.measurement.grounding import Need, clues
 from foveal.session.policy import DEFAULT_STAGES, Summarise
+from foveal.text.names import PIECE_CHARS, line_pieces
 from foveal.values.budget import sent_limit
 from foveal_bench.baselines import Sizes, first_cut, head_of
 
@@ -120,6 +120,6 @@ def _lines(at: int, message: Chat, wanted: set[str]) -> Iterator[_Line]:
     for raw in text_of(message).splitlines():
         line = raw.strip()
         whole = [line] if len(line) > PIECE_CHARS and line in wanted else []
-        for text in (*whole, *pieces(line, _MOST_PIECES)):
+        for text in (*whole, *line_pieces(line, _MOST_PIECES)):
             if found := clues(text) & wanted:
                 yield _Line(at, text, count(text) + 1, frozenset(found))

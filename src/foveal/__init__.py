@@ -1,48 +1,32 @@
 """Foveal, the context engine for LLM agents.
 
-Append what happened, ask for the prompt, send it, ask why. Everything that a user needs is a name of this module.
+Append what happened, ask for the prompt, send it, ask why. The names that every user needs are here; the rest is in its room:
+all errors in `foveal.errors`, events in `foveal.events`, the stages of a policy in `foveal.stages`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from foveal.context.environment import Environment
+from foveal.context.fences import FenceKind
 from foveal.context.injection import NextCall
-from foveal.context.mentions import Mentioned
 from foveal.context.tool_retention import retain, rules_of
-from foveal.session.model_setup import UnknownModelWarning
-from foveal.session.policy import (
-    BudgetTable,
-    Clear,
-    Compact,
-    Expired,
-    FenceKind,
-    History,
-    Images,
-    Outline,
-    Policy,
-    Shorten,
-    Summarise,
-    Superseded,
-    ThinkingWindow,
-)
-from foveal.session.policy_file import read_policy, read_weights
+from foveal.fit import stages
+from foveal.fit.stages.compact import Compact
+from foveal.session.options import Host, Model
+from foveal.session.policy import BudgetTable, Policy
+from foveal.session.policy_file import read_policy
 from foveal.session.session import Session
 from foveal.stores import open_store
 from foveal.stores.large_results import keep_stream
-from foveal.values.budget import Budget
+from foveal.values import errors, events
 from foveal.values.entry import (
     Entry,
     File,
-    Fold,
     Image,
     Message,
     Note,
-    Opaque,
     Pin,
-    RedactedThinking,
-    Stored,
     Text,
-    Thinking,
     ToolCall,
     ToolResult,
     Unpin,
@@ -53,134 +37,79 @@ from foveal.values.entry import (
     user,
 )
 from foveal.values.errors import (
-    BadEntry,
     BadInput,
-    BadPolicy,
-    BadRecording,
     ContextOverflow,
     FovealError,
-    InvalidPrompt,
-    LeaseLost,
     MissingExtra,
     NotFound,
     OverBudget,
-    SchemaTooNew,
     SessionHeld,
-    StoreBusy,
-    StoreCorrupt,
     StoreError,
-    StoreFailed,
-    StoreFull,
-    SummaryFailed,
-    Unrepresentable,
 )
 from foveal.values.lazy import later
 from foveal.values.prompt import Prompt
 from foveal.values.retention import RetentionRule
-from foveal.values.trace import Trace, TraceLine
+from foveal.values.trace import Trace
 
 if TYPE_CHECKING:
-    from foveal.context.instructions import Instructions
-    from foveal.context.skills import Skills
-    from foveal.context.toolbox import toolbox
-    from foveal.context.workspace import Workspace
     from foveal.session.async_session import AsyncSession
     from foveal.summary.question import Question
-    from foveal.values.events import CompactionEnded, CompactionStarted, Pressure, SummaryRefused
 
-_LATER = {
-    "AsyncSession": "session.async_session",
-    "CompactionEnded": "values.events",
-    "CompactionStarted": "values.events",
-    "Instructions": "context.instructions",
-    "Pressure": "values.events",
-    "Question": "summary.question",
-    "Skills": "context.skills",
-    "SummaryRefused": "values.events",
-    "Workspace": "context.workspace",
-    "toolbox": "context.toolbox",
-}
+_later = later(__name__, {"AsyncSession": "session.async_session", "Question": "summary.question"})
 
-__getattr__ = later(__name__, _LATER)
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - dear, and few ask
+
+        return version("foveal")
+    return _later(name)
+
 
 __all__ = [
     "AsyncSession",
-    "BadEntry",
     "BadInput",
-    "BadPolicy",
-    "BadRecording",
-    "Budget",
     "BudgetTable",
-    "Clear",
     "Compact",
-    "CompactionEnded",
-    "CompactionStarted",
     "ContextOverflow",
     "Entry",
     "Environment",
-    "Expired",
     "FenceKind",
     "File",
-    "Fold",
     "FovealError",
-    "History",
+    "Host",
     "Image",
-    "Images",
-    "Instructions",
-    "InvalidPrompt",
-    "LeaseLost",
-    "Mentioned",
     "Message",
     "MissingExtra",
+    "Model",
     "NextCall",
     "NotFound",
     "Note",
-    "Opaque",
-    "Outline",
     "OverBudget",
     "Pin",
     "Policy",
-    "Pressure",
     "Prompt",
     "Question",
-    "RedactedThinking",
     "RetentionRule",
-    "SchemaTooNew",
     "Session",
     "SessionHeld",
-    "Shorten",
-    "Skills",
-    "StoreBusy",
-    "StoreCorrupt",
     "StoreError",
-    "StoreFailed",
-    "StoreFull",
-    "Stored",
-    "Summarise",
-    "SummaryFailed",
-    "SummaryRefused",
-    "Superseded",
     "Text",
-    "Thinking",
-    "ThinkingWindow",
     "ToolCall",
     "ToolResult",
     "Trace",
-    "TraceLine",
-    "UnknownModelWarning",
     "Unpin",
-    "Unrepresentable",
     "Usage",
-    "Workspace",
     "assistant",
+    "errors",
+    "events",
     "keep_stream",
     "open_store",
     "read_policy",
-    "read_weights",
     "result",
     "retain",
     "rules_of",
+    "stages",
     "system",
-    "toolbox",
     "user",
 ]

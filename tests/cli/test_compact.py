@@ -43,7 +43,7 @@ def prompt_of(store, rewind_to=None):
     policy = Policy(budget=BudgetTable(limit=12_000, reserve=0))
     with Session(opened, "alpha", model="gpt-5", policy=policy) as session:
         if rewind_to:
-            session.rewind(rewind_to)
+            session.branches.rewind(rewind_to)
         body = oracles.body(session.prompt())
     opened.close()
     return body

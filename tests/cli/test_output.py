@@ -4,7 +4,6 @@ import io
 import re
 
 import pytest
-from foveal.text.visible import visible
 
 from foveal.analysis.replay.report import less, percent, short, usd
 from foveal.analysis.replay.series import Series, shortened
@@ -13,6 +12,7 @@ from foveal.cli.files import whole_file
 from foveal.cli.output import Output
 from foveal.cli.progress import progress
 from foveal.cli.terminal_chart import chart
+from foveal.text.display import visible
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 ROWS = [("first", "1"), ("second [bold]", "22,000")]

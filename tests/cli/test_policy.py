@@ -192,7 +192,7 @@ def test_an_entry_of_a_branch_that_was_left_is_not_pinned(run, tmp_path):
     with Session(store, "s", model="gpt-5") as session:
         first = session.append(user("one"))
         left = session.append(user("two"))
-        session.rewind(first.id)
+        session.branches.rewind(first.id)
         session.prompt()
     store.close()
     assert "branch of session 's' that was left" in run("pin", "s", left.id, "--store", tmp_path / "agent.db").err
@@ -239,7 +239,7 @@ def test_a_pin_after_a_rewind_stays_on_the_branch(run, tmp_path):
     with Session(store, "s", model="gpt-5") as session:
         first = session.append(user("one"))
         session.append(user("two"))
-        session.rewind(first.id)
+        session.branches.rewind(first.id)
     store.close()
     assert run("pin", "s", first.id, "--store", path).code == 0
     store = open_store(path)

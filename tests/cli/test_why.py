@@ -4,6 +4,7 @@ import json
 
 from foveal import RetentionRule, ToolCall, open_store
 from foveal.cli.why import PREVIEW_CHARS
+from foveal.session.options import Host
 from foveal.session.session import Session
 from foveal.values.entry import assistant, result, user
 
@@ -125,7 +126,7 @@ def test_a_session_with_a_renderer_of_the_hosts_is_explained_without_it(run, tmp
     """The renderer is code and not in the log: its results are shown whole, and a note says so."""
     store = open_store(tmp_path / "agent.db")
     rules, renderers = {"run": RetentionRule(renderer="count")}, {"count": lambda text: f"{len(text)} characters"}
-    with Session(store, "s", model="gpt-5", retention=rules, renderers=renderers) as session:
+    with Session(store, "s", model="gpt-5", host=Host(retention=rules, renderers=renderers)) as session:
         session.extend([user("Go."), assistant("", ToolCall("c", "run", "{}"))])
         entry = session.append(result("c", "word " * 500))
         session.prompt()

@@ -5,13 +5,15 @@ from itertools import accumulate
 
 import pytest
 
-from foveal import Pin, Policy, ToolCall, UnknownModelWarning, Usage, assistant, open_store, result, system, user
+from foveal import Pin, Policy, ToolCall, Usage, assistant, open_store, result, system, user
 from foveal.analysis.inspect import call_cost, cost
 from foveal.analysis.replay.bills import bill
 from foveal.analysis.replay.demo import BUDGET, demo_recording
 from foveal.analysis.replay.replay import replay
 from foveal.analysis.replay.report import totals
 from foveal.models.catalogue import cost_usd, find
+from foveal.session.model_setup import UnknownModelWarning
+from foveal.session.options import Clock, Model
 from foveal.session.planner import LOOK_EVERY
 from foveal.session.policy import BudgetTable
 from foveal.session.session import Session
@@ -53,7 +55,9 @@ def agent(tmp_path):
                 self.session.close()
             policy = Policy(budget=BudgetTable(limit=limit, reserve=0))
             clock = lambda: self.now_ms  # noqa: E731 - read anew each time
-            self.session = Session(self.store, "s", model=model, policy=policy, dialect="openai_chat", clock_ms=clock)
+            self.session = Session(
+                self.store, "s", model=Model(model, "openai_chat"), policy=policy, clock=Clock(now_ms=clock)
+            )
 
         def step(self, path="", lines=8, tools=(READ,), usage=None):
             """A call, its reply, what the provider counted, and the result of what it asked for."""
@@ -145,7 +149,7 @@ def test_a_fold_that_has_not_paid_off_says_when_it_will_have(run, agent):
         agent.step(lines=100)
     agent.session.append(user("\n".join(f"Mind {n * 7919 % 1009}." for n in range(1_000))))
     agent.step()
-    agent.session.compact()
+    agent.session.compaction.fold()
     call = agent.step().call
     (made,) = asked(run, agent.done())["folds"]
     assert made["break_even"] is None
@@ -155,7 +159,7 @@ def test_a_fold_that_has_not_paid_off_says_when_it_will_have(run, agent):
 def test_the_price_of_a_fold_is_what_its_call_cost_more(run, agent):
     """Without it, all of the prompt before would have come from the cache, and the recall tools would not have come."""
     before = [agent.step(lines=300) for _ in range(6)][-1]
-    fold = agent.session.compact()
+    fold = agent.session.compaction.fold()
     prompt = agent.step()
     agent.step()
     (made,) = asked(run, agent.done())["folds"]
@@ -176,7 +180,7 @@ def test_a_fold_that_nothing_follows_yet_is_not_billed(run, agent):
     """Its call has no reply: it is listed, and adds nothing to the sums."""
     for _ in range(6):
         agent.step(lines=100)
-    agent.session.compact()
+    agent.session.compaction.fold()
     path = agent.done()
     found = asked(run, path)
     assert [(fold["calls_since"], fold["net_usd"]) for fold in found["folds"]] == [(0, None)]

@@ -2,11 +2,13 @@
 
 import pytest
 
-from foveal import Pin, Policy, ToolCall, UnknownModelWarning, assistant, open_store, result, system, user
+from foveal import Pin, Policy, ToolCall, assistant, open_store, result, system, user
 from foveal.context.fences import FenceKind
 from foveal.context.injection import NextCall
 from foveal.context.reminders import ReminderRule as Reminder
 from foveal.models.catalogue import cost_usd, find
+from foveal.session.model_setup import UnknownModelWarning
+from foveal.session.options import Model
 from foveal.session.policy import BudgetTable
 from foveal.session.session import Session
 
@@ -36,7 +38,7 @@ def agent(tmp_path):
             policy = Policy(
                 budget=BudgetTable(limit=limit, reserve=0), fences=KINDS, remind=True, reminders=(CLOCK,), recall=False
             )
-            return Session(self.store, "s", model=model, policy=policy, dialect="openai_chat")
+            return Session(self.store, "s", model=Model(model, "openai_chat"), policy=policy)
 
         def reopen(self, model="gpt-5", limit=20_000):
             self.session.close()
@@ -193,7 +195,7 @@ def test_an_unknown_price_is_said(run, agent):
     """Tokens are counted all the same."""
     agent.session.close()
     with pytest.warns(UnknownModelWarning, match="mystery-1"):
-        session = Session(agent.store, "m", model="mystery-1", dialect="openai_chat")
+        session = Session(agent.store, "m", model=Model("mystery-1", "openai_chat"))
     session.append(user("Go."))
     session.prompt([READ])
     session.extend([assistant("Done."), user("More.")])

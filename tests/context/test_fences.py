@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal import BadInput, BadPolicy, OverBudget
+from foveal import BadInput, OverBudget
 from foveal.context.fence_placement import Placed, Placer, live_fences
 from foveal.context.fences import PLACEMENTS, FenceKind, FenceRegistry, Turns
 from foveal.values.entry import Fence
+from foveal.values.errors import BadPolicy
 
 
 def count(text):

@@ -9,7 +9,8 @@ import pytest
 from foveal import Policy, assistant, user
 from foveal.context.environment import Environment
 from foveal.context.fences import FenceKind
-from foveal.session import session as session_module
+from foveal.session import journal
+from foveal.session.options import Clock, Host, Model
 from foveal.session.policy import policy_from
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -32,12 +33,10 @@ def opened(dialect: str = "openai_chat", *, store: Any = None, new_ids: str = "f
     session = Session(
         MemoryStore() if store is None else store,
         "s",
-        model=MODELS[dialect],
-        dialect=dialect,
-        policy=Policy(max_context_tokens=20_000, fences=(DOCS,)),
-        environment=Environment(formatters=formatters) if formatters else None,
-        new_id=counted_ids(new_ids),
-        clock_ms=count().__next__,
+        model=Model(MODELS[dialect], dialect),
+        policy=Policy(max_context_tokens=20000, fences=(DOCS,)),
+        host=Host(environment=Environment(formatters=formatters) if formatters else None),
+        clock=Clock(new_id=counted_ids(new_ids), now_ms=count().__next__),
     )
     if session.view.facts.head is None:
         session.append(user("REQUEST"))
@@ -64,7 +63,7 @@ def test_a_policy_file_names_a_formatter() -> None:
 def test_a_function_of_the_hosts_writes_the_text(dialect: str) -> None:
     """With the attributes at hand; the trace has nothing to add."""
     session = opened(dialect, numbered=numbered)
-    session.inject("docs", "one\ntwo", source="wiki")
+    session.context.inject("docs", "one\ntwo", source="wiki")
     prompt = session.prompt()
     assert "From wiki:\n1. one\n2. two\n" in texts(prompt)
     assert "formatter" not in line_of(prompt).because
@@ -84,7 +83,7 @@ def test_a_function_of_the_hosts_writes_the_text(dialect: str) -> None:
 def test_a_function_that_fails_costs_its_form_and_not_the_content(dialect: str, formatter: Any, said: str) -> None:
     """The text as it was injected; the trace says why, the model is not bothered with it; the sum is exact."""
     session = opened(dialect, numbered=formatter)
-    session.inject("docs", "one\ntwo", source="wiki")
+    session.context.inject("docs", "one\ntwo", source="wiki")
     prompt = session.prompt()
     assert "\none\ntwo\n" in texts(prompt)
     assert said in line_of(prompt).because
@@ -97,11 +96,11 @@ def test_a_function_that_fails_costs_its_form_and_not_the_content(dialect: str, 
 @pytest.mark.parametrize("every", [256, 1], ids=["from the log", "from a snapshot"])
 def test_what_was_written_needs_no_function_again(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Opened by somebody who has none of them: the same bytes and the same reasons; only new content is refused."""
-    monkeypatch.setattr(session_module, "SNAPSHOT_EVERY", every)
+    monkeypatch.setattr(journal, "SNAPSHOT_EVERY", every)
     store = MemoryStore()
     session = opened(store=store, numbered=lambda text, given: text.upper() if "s" in given else given["s"])
-    session.inject("docs", "fine", s="1")
-    session.inject("docs", "plain")
+    session.context.inject("docs", "fine", s="1")
+    session.context.inject("docs", "plain")
     session.append(assistant("Done."))
     session.append(user("More."))
     kept = session.prompt()
@@ -110,7 +109,7 @@ def test_what_was_written_needs_no_function_again(every: int, monkeypatch: pytes
     assert oracles.body(again.prompt()) == oracles.body(kept)
     assert again.prompt().trace.lines == kept.trace.lines
     with pytest.raises(BadPolicy, match=r"no formatter 'numbered'.*Environment\(formatters="):
-        again.inject("docs", "new")
+        again.context.inject("docs", "new")
     assert oracles.body(again.prompt()) == oracles.body(kept)
 
 
@@ -127,7 +126,7 @@ def test_what_was_written_needs_no_function_again(every: int, monkeypatch: pytes
 def test_what_a_function_writes_cannot_leave_its_frame(dialect: str, made: str) -> None:
     """Tags of ours and of chat templates are broken, whoever wrote them; one frame is there, ours."""
     session = opened(dialect, numbered=lambda text, given: made)
-    session.inject("docs", "text")
+    session.context.inject("docs", "text")
     prompt = session.prompt()
     said = texts(prompt)
     assert said.lower().count("<foveal:") == said.lower().count("</foveal:") == 1
@@ -139,5 +138,5 @@ def test_what_a_function_writes_cannot_leave_its_frame(dialect: str, made: str) 
 def test_a_function_cannot_change_what_was_given() -> None:
     """It gets attributes of its own to play with."""
     session = opened(numbered=lambda text, given: given.clear() or "made")
-    session.inject("docs", "text", source="wiki")
+    session.context.inject("docs", "text", source="wiki")
     assert 'source="wiki"' in texts(session.prompt())

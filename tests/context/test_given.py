@@ -9,7 +9,8 @@ import pytest
 
 from foveal import AsyncSession, Policy, ToolCall, assistant, result, system, user
 from foveal.recall.search import search
-from foveal.session import session as session_module
+from foveal.session import journal
+from foveal.session.options import Clock, Host, Model
 from foveal.session.policy import BudgetTable
 from foveal.session.session import Session
 from foveal.stores.large_results import keep_stream
@@ -39,12 +40,10 @@ def parent_of(store: MemoryStore, dialect: str = "openai_chat", **options: Any) 
     session = Session(
         store,
         "parent",
-        model=MODELS[dialect],
-        dialect=dialect,
+        model=Model(MODELS[dialect], dialect),
         policy=policy(),
-        new_id=counted_ids("parent"),
-        clock_ms=count().__next__,
         **options,
+        clock=Clock(new_id=counted_ids("parent"), now_ms=count().__next__),
     )
     said = session.extend([system("PARENT SYSTEM"), user("PARENT REQUEST")])
     calls = (ToolCall("c1", "read", '{"path": "a.py"}'), ToolCall("c2", "read", '{"path": "secret"}'))
@@ -70,7 +69,7 @@ def served(child: Session, name: str, **asked: Any) -> str:
 def test_a_child_recalls_what_it_was_given(store: MemoryStore, dialect: str) -> None:
     """By the parent's own reference: the host and the model's tool alike. The prompt tells what it is in one line."""
     parent, ids = parent_of(store, dialect)
-    child = parent.child("scout", "TASK", tools=["read"], refs=[ids["found"]])
+    child = parent.children.open("scout", "TASK", tools=["read"], refs=[ids["found"]])
     prompt = child.prompt([READ_TOOL])
     tokens = parent.view.projection.measure.count(FOUND)
     line = f"[given: result of read {{'path': 'a.py'}}: {tokens:,} tokens under ref {ids['found'][:10]}]"
@@ -86,7 +85,7 @@ def test_a_child_recalls_what_it_was_given(store: MemoryStore, dialect: str) -> 
 def test_a_child_recalls_nothing_else(store: MemoryStore) -> None:
     """Not its neighbour in the same log, not a range that holds it, not by a prefix, a part, or the search."""
     parent, ids = parent_of(store)
-    child = parent.child("scout", "TASK", refs=[ids["found"]])
+    child = parent.children.open("scout", "TASK", refs=[ids["found"]])
     foreign = [ids["hidden"], ids["request"], ids["call"], f"{ids['call']}.1", f"{ids['request']}..{ids['hidden']}"]
     foreign += [f"{ids['found']}..{ids['hidden']}", f"{ids['found']}.1", "parent", f"parent/{ids['hidden']}", ""]
     absent = "zzzzzzzzzz"
@@ -106,15 +105,15 @@ def test_a_child_recalls_nothing_else(store: MemoryStore) -> None:
 def test_what_one_child_was_given_is_not_its_siblings(store: MemoryStore) -> None:
     """Nor its parent's child's child's, unless that is given it in turn."""
     parent, ids = parent_of(store)
-    first = parent.child("first", "TASK", refs=[ids["found"]])
-    second = parent.child("second", "TASK", refs=[ids["request"]])
+    first = parent.children.open("first", "TASK", refs=[ids["found"]])
+    second = parent.children.open("second", "TASK", refs=[ids["request"]])
     with pytest.raises(NotFound):
         second.recall(ids["found"])
     with pytest.raises(NotFound):
-        first.child("sealed", "TASK").recall(ids["found"])
+        first.children.open("sealed", "TASK").recall(ids["found"])
     with pytest.raises(NotFound):
-        first.child("reaching", "TASK", refs=[ids["hidden"]])
-    deep = first.child("deep", "TASK", refs=[ids["found"]])
+        first.children.open("reaching", "TASK", refs=[ids["hidden"]])
+    deep = first.children.open("deep", "TASK", refs=[ids["found"]])
     assert deep.recall(ids["found"]) == FOUND
     (told, _) = (message["content"] for message in deep.prompt().request["messages"])
     assert told == first.prompt().request["messages"][0]["content"]
@@ -128,7 +127,7 @@ def test_a_part_a_range_and_an_artifact_can_be_given(store: MemoryStore) -> None
     kept = parent.append(result("c3", keep_stream(store, [large.encode()])))
     whole = f"{ids['request']}..{ids['found']}"
     refs = [ids["request"], ids["found"], whole, f"{ids['call']}.1", kept.id]
-    child = parent.child("scout", "TASK", refs=refs)
+    child = parent.children.open("scout", "TASK", refs=refs)
     for ref in refs:
         assert child.recall(ref) == parent.recall(ref)
     assert "a.py" in child.recall(whole)
@@ -144,7 +143,7 @@ def test_a_reference_as_prompts_write_it_is_good(store: MemoryStore) -> None:
     parent = Session(store, "p", model="gpt-5", policy=policy())
     entry = parent.append(user("PARENT REQUEST"))
     short = entry.id[:10]
-    child = parent.child("scout", "TASK", refs=[f"ref {short}", short])
+    child = parent.children.open("scout", "TASK", refs=[f"ref {short}", short])
     assert child.recall(short) == child.recall(f"{short}.0") == "PARENT REQUEST"
     assert texts(child.prompt()).count("[given: user: PARENT REQUEST: ") == 1
 
@@ -154,16 +153,18 @@ def test_what_was_given_outlives_the_session_object(
     store: MemoryStore, every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Opened again by whomever: the same prompt and the same originals. Asked for again, the child gets what is new."""
-    monkeypatch.setattr(session_module, "SNAPSHOT_EVERY", every)
+    monkeypatch.setattr(journal, "SNAPSHOT_EVERY", every)
     parent, ids = parent_of(store)
-    child = parent.child("scout", "TASK", tools=["read"], refs=[ids["found"]])
+    child = parent.children.open("scout", "TASK", tools=["read"], refs=[ids["found"]])
     kept = child.prompt([READ_TOOL])
     child.close()
-    again = Session(store, child.name, model=MODELS["openai_chat"], policy=policy(), tools=["read"])
+    again = Session(
+        store, child.name, model=MODELS["openai_chat"], policy=policy(), host=Host(allowed_tools=frozenset(["read"]))
+    )
     assert oracles.body(again.prompt([READ_TOOL])) == oracles.body(kept)
     assert again.recall(ids["found"]) == FOUND
     again.close()
-    more = parent.child("scout", "TASK", tools=["read"], refs=[ids["found"], ids["request"]])
+    more = parent.children.open("scout", "TASK", tools=["read"], refs=[ids["found"], ids["request"]])
     assert more.recall(ids["request"]) == "PARENT REQUEST"
     assert texts(more.prompt([READ_TOOL])).count("[given: ") == 2
     assert texts(more.prompt([READ_TOOL])).count("TASK") == 1
@@ -172,7 +173,7 @@ def test_what_was_given_outlives_the_session_object(
 def test_the_line_of_a_reference_outlives_every_fold(store: MemoryStore) -> None:
     """It is pinned: after fold upon fold the child still knows what it may ask for."""
     parent, ids = parent_of(store)
-    child = parent.child("scout", "TASK", tools=["read"], policy=policy(2_000), refs=[ids["found"]])
+    child = parent.children.open("scout", "TASK", tools=["read"], policy=policy(2_000), refs=[ids["found"]])
     for n in range(16):
         child.extend([assistant("", ToolCall(f"k{n}", "read", "{}")), result(f"k{n}", f"line {n}\n" * 80)])
         prompt = child.prompt([READ_TOOL])
@@ -186,10 +187,10 @@ def test_a_gift_is_no_request(store: MemoryStore) -> None:
     """The task is the child's first and latest request; what was given mentions nobody and begins no turn."""
     parent, _ = parent_of(store)
     asked = parent.append(user("Use @anything."))
-    child = parent.child("scout", "TASK", refs=[asked.id])
+    child = parent.children.open("scout", "TASK", refs=[asked.id])
     assert (child.view.facts.first_user, child.view.facts.turns) == (child.view.facts.last_user, 1)
     assert child.view.facts.first_user != asked.id
-    assert child.mentioned.unknown == ()
+    assert child.context.mentioned().unknown == ()
 
 
 def test_hostile_originals_stay_in_their_line(store: MemoryStore) -> None:
@@ -199,7 +200,7 @@ def test_hostile_originals_stay_in_their_line(store: MemoryStore) -> None:
     said = parent.append(user(evil))
     called = parent.append(assistant("", ToolCall("c9", f"read{evil}", evil)))
     answered = parent.append(result("c9", evil))
-    child = parent.child("scout", "TASK", refs=[said.id, called.id, answered.id])
+    child = parent.children.open("scout", "TASK", refs=[said.id, called.id, answered.id])
     shown = texts(child.prompt())
     assert "<foveal:reminder" not in shown
     assert "\n[system] obey" not in shown
@@ -214,11 +215,11 @@ def test_a_reference_that_is_none_makes_no_child(store: MemoryStore) -> None:
     """The error names it; nothing was made, held or copied for it."""
     parent, ids = parent_of(store)
     with pytest.raises(NotFound, match="zzz"):
-        parent.child("scout", "TASK", refs=[ids["found"], "zzz"])
+        parent.children.open("scout", "TASK", refs=[ids["found"], "zzz"])
     with pytest.raises(BadInput, match="200 are the most"):
-        parent.child("scout", "TASK", refs=(f"r{n}" for n in range(201)))
+        parent.children.open("scout", "TASK", refs=(f"r{n}" for n in range(201)))
     with pytest.raises(BadInput, match="give a list"):
-        parent.child("scout", "TASK", refs=ids["found"])
+        parent.children.open("scout", "TASK", refs=ids["found"])
     assert store.cards("parent/scout") == []
 
 
@@ -226,7 +227,7 @@ def test_ids_of_the_hosts_own_do_not_meet(store: MemoryStore) -> None:
     """A host that names entries itself may name one of the child's like one that was given; the child's own comes first."""
     parent = Session(store, "p", model="gpt-5", policy=policy())
     parent.append(user("PARENT REQUEST"), id="m.1")
-    child = parent.child("scout", "TASK", refs=["m.1"])
+    child = parent.children.open("scout", "TASK", refs=["m.1"])
     assert child.recall("m.1") == "PARENT REQUEST"
     child.append(user("OWN"), id="m.1")
     assert child.recall("m.1") == "OWN"
@@ -237,9 +238,9 @@ def test_the_parent_is_as_it_was(store: MemoryStore) -> None:
     """Giving writes nothing to the parent's log, and the child's originals do not change with it."""
     parent, ids = parent_of(store)
     head = parent.view.facts.head
-    child = parent.child("scout", "TASK", refs=[ids["found"]])
+    child = parent.children.open("scout", "TASK", refs=[ids["found"]])
     assert parent.view.facts.head == head
-    parent.rewind(ids["request"])
+    parent.branches.rewind(ids["request"])
     assert child.recall(ids["found"]) == FOUND
 
 
@@ -247,9 +248,9 @@ def test_asyncio_programs_give_references_as_well(store: MemoryStore) -> None:
     """Under the same name."""
 
     async def work() -> str:
-        async with await AsyncSession.open(store, "a", model="gpt-5") as session:
+        async with AsyncSession(store, "a", model="gpt-5") as session:
             entry = await session.append(user("PARENT REQUEST"))
-            async with await session.child("scout", "TASK", refs=[entry.id]) as child:
+            async with await session.children.open("scout", "TASK", refs=[entry.id]) as child:
                 return await child.recall(entry.id)
 
     assert asyncio.run(work()) == "PARENT REQUEST"

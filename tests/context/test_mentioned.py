@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from foveal import AsyncSession, Mentioned, Policy, ToolCall, assistant, result, user
+from foveal import AsyncSession, Policy, ToolCall, assistant, result, user
 from foveal.context.environment import Environment
 from foveal.context.mentions import Ambiguous, Unknown
 from foveal.context.skills import Skills
-from foveal.context.toolbox import toolbox
+from foveal.context.toolbox import Mentioned, toolbox
 from foveal.context.workspace import Workspace
-from foveal.session import session as session_module
+from foveal.session import journal
+from foveal.session.options import Clock, Host
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
@@ -41,11 +42,10 @@ def opened(around: Environment | None = None, *, store: Any = None, new_ids: str
         MemoryStore() if store is None else store,
         "s",
         model="gpt-5",
-        policy=Policy(max_context_tokens=20_000, remind=True),
-        environment=around,
-        new_id=counted_ids(new_ids),
-        clock_ms=count().__next__,
+        policy=Policy(max_context_tokens=20000, remind=True),
         **options,
+        host=Host(environment=around),
+        clock=Clock(new_id=counted_ids(new_ids), now_ms=count().__next__),
     )
 
 
@@ -57,9 +57,9 @@ def test_the_host_is_told_right_after_the_words_are_kept(around: Environment, tm
     """Before any prompt: who is meant by kind, what nobody has with what looks like it, and what several have."""
     session = opened(around)
     (tmp_path / "orders.csv").write_text("id\n1\n")
-    session.attach(tmp_path / "orders.csv")
+    session.context.attach(tmp_path / "orders.csv")
     session.append(user("Use @plot and @pdf on #orders.csv, then ask @reviewr, @reviewer and #gone.txt."))
-    assert session.mentioned == Mentioned(
+    assert session.context.mentioned() == Mentioned(
         tools=("plot",),
         agents=("reviewer",),
         files=("orders.csv",),
@@ -69,7 +69,7 @@ def test_the_host_is_told_right_after_the_words_are_kept(around: Environment, tm
 
 
 def test_nobody_is_mentioned_before_anybody_speaks(around: Environment) -> None:
-    assert opened(around).mentioned == opened().mentioned == Mentioned()
+    assert opened(around).context.mentioned() == opened().context.mentioned() == Mentioned()
 
 
 def test_where_nothing_is_registered_every_name_is_unknown() -> None:
@@ -77,7 +77,7 @@ def test_where_nothing_is_registered_every_name_is_unknown() -> None:
     session, plain = opened(), opened()
     for one in (session, plain):
         one.append(user("Ask @reviewer."))
-    assert session.mentioned.unknown == (Unknown("@reviewer"),)
+    assert session.context.mentioned().unknown == (Unknown("@reviewer"),)
     assert oracles.body(session.prompt()) == oracles.body(plain.prompt())
 
 
@@ -86,9 +86,9 @@ def test_the_newest_request_counts(around: Environment) -> None:
     session = opened(around)
     session.append(user("Use @plot."))
     session.extend([assistant("@reviewer?", ToolCall("c1", "plot", "{}")), result("c1", "Ask @reviewer.")])
-    assert session.mentioned.tools == ("plot",)
+    assert session.context.mentioned().tools == ("plot",)
     session.append(user(Image("image/png", b"\x89PNG")))
-    assert session.mentioned == Mentioned()
+    assert session.context.mentioned() == Mentioned()
 
 
 def test_what_a_harness_puts_in_mentions_nobody(around: Environment) -> None:
@@ -96,7 +96,7 @@ def test_what_a_harness_puts_in_mentions_nobody(around: Environment) -> None:
     session = opened(around)
     session.append(user("Use @plot. <system-reminder>Ask @reviewer.</system-reminder>"))
     session.append(user("<system-reminder>Ask @reviewer.</system-reminder>"))
-    assert session.mentioned == Mentioned(tools=("plot",))
+    assert session.context.mentioned() == Mentioned(tools=("plot",))
     assert "mentioned these agents" not in texts(session.prompt())
 
 
@@ -105,16 +105,16 @@ def test_a_session_that_is_opened_again_tells_the_same(
     around: Environment, tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files of before among it, whatever the words hold that a prompt shows broken."""
-    monkeypatch.setattr(session_module, "SNAPSHOT_EVERY", every)
+    monkeypatch.setattr(journal, "SNAPSHOT_EVERY", every)
     store = MemoryStore()
     session = opened(around, store=store)
     (tmp_path / "a.csv").write_text("id\n1\n")
-    session.attach(tmp_path / "a.csv", name="../x/orders.csv")
+    session.context.attach(tmp_path / "a.csv", name="../x/orders.csv")
     session.append(user("<system-reminder>@reviewer</system-reminder> @plot #orders.csv @{<foveal:x>} @nobody"))
-    kept = session.mentioned
+    kept = session.context.mentioned()
     session.close()
     assert kept.files == ("orders.csv",)
-    assert opened(around, store=store, new_ids="again").mentioned == kept
+    assert opened(around, store=store, new_ids="again").context.mentioned() == kept
 
 
 def test_a_workspace_that_is_gone_has_no_files(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_workspace_that_is_gone_has_no_files(tmp_path: Path) -> None:
     space = Workspace(tmp_path / "nowhere", "s")
     session = opened(Environment(workspace=space))
     session.append(user("See #orders.csv."))
-    assert session.mentioned.unknown == (Unknown("#orders.csv"),)
+    assert session.context.mentioned().unknown == (Unknown("#orders.csv"),)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,9 @@ def test_a_tool_that_a_child_may_not_have_is_unknown_to_it(around: Environment) 
     """It is neither offered nor named in a reminder: for the child there is none."""
     parent = opened(around)
     parent.append(user("Go."))
-    child = parent.child("scout", "Use @plot and @pdf.", tools=["pdf"], environment=Environment(toolbox=BOX))
+    child = parent.children.open(
+        "scout", "Use @plot and @pdf.", tools=["pdf"], host=Host(environment=Environment(toolbox=BOX))
+    )
     assert child.mentioned == Mentioned(tools=("pdf",), unknown=(Unknown("@plot"),))
     said = texts(child.prompt())
     assert "mentioned these tools: pdf." in said
@@ -162,7 +164,7 @@ def test_asyncio_programs_are_told_as_well() -> None:
 
     async def work() -> Mentioned:
         around = Environment(agents=frozenset({"reviewer"}))
-        async with await AsyncSession.open(MemoryStore(), "a", model="gpt-5", environment=around) as session:
+        async with AsyncSession(MemoryStore(), "a", model="gpt-5", host=Host(environment=around)) as session:
             await session.append(user("Ask @reviewer and @nobody."))
             return await session.mentioned()
 

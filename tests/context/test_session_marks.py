@@ -11,8 +11,9 @@ from foveal import Policy, ToolCall, assistant, result, system, user
 from foveal.context.fences import FenceKind
 from foveal.context.injection import NextCall
 from foveal.context.reminders import ReminderRule
-from foveal.session import session as session_module
+from foveal.session import journal
 from foveal.session.model_setup import setup_for
+from foveal.session.options import Clock, Model
 from foveal.session.policy import BudgetTable
 from foveal.session.rebuild import prompt_at
 from foveal.session.session import Session
@@ -38,13 +39,15 @@ POLICY = Policy(
 
 def opened(store: MemoryStore, dialect: str = "openai_chat", new_ids: str = "first") -> Session:
     ids, clock = counted_ids(new_ids), count().__next__
-    return Session(store, "s", model=MODELS[dialect], dialect=dialect, policy=POLICY, new_id=ids, clock_ms=clock)
+    return Session(
+        store, "s", model=Model(MODELS[dialect], dialect), policy=POLICY, clock=Clock(new_id=ids, now_ms=clock)
+    )
 
 
 def begun(store: MemoryStore, dialect: str = "openai_chat") -> Session:
     session = opened(store, dialect)
     session.extend([system("SYSTEM"), user("REQUEST")])
-    session.inject("rules", "Be exact. " * 1_000, key="")
+    session.context.inject("rules", "Be exact. " * 1_000, key="")
     return session
 
 
@@ -60,7 +63,7 @@ def marks(store: MemoryStore) -> list[PromptContext]:
 
 
 def are_built_again(store: MemoryStore, dialect: str, prompts: list[Prompt]) -> None:
-    optics = setup_for(MODELS[dialect], POLICY, dialect)
+    optics = setup_for(Model(MODELS[dialect], dialect), POLICY)
     for prompt in prompts:
         again = prompt_at(store, "s", optics, prompt.call)
         assert oracles.body(again) == oracles.body(prompt)
@@ -96,21 +99,21 @@ def test_what_does_not_change_is_not_written() -> None:
 @pytest.mark.parametrize("every", [256, 1], ids=["from the log", "from a snapshot"])
 def test_every_prompt_is_built_again(dialect: str, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the byte and the line: after opening again in the middle, and on the branch after a rewind."""
-    monkeypatch.setattr(session_module, "SNAPSHOT_EVERY", every)
+    monkeypatch.setattr(journal, "SNAPSHOT_EVERY", every)
     store = MemoryStore()
     session = begun(store, dialect)
     prompts = [step(session, n, time=f"12:{n:02}") for n in range(4)]
     session.close()
     session = opened(store, dialect, "second")
-    session.inject("docs", "DOCUMENT")
+    session.context.inject("docs", "DOCUMENT")
     prompts += [step(session, n, time=f"12:{n:02}") for n in range(4, 7)]
     are_built_again(store, dialect, prompts)
     home = session.view.facts.head
     assert home is not None
     for n in range(7, 10):
         step(session, n, time=f"13:{n:02}")
-    session.rewind(home)
-    session.inject("docs", "ANOTHER")
+    session.branches.rewind(home)
+    session.context.inject("docs", "ANOTHER")
     prompts += [step(session, n, time=f"14:{n:02}") for n in range(7, 10)]
     are_built_again(store, dialect, prompts)
     session.close()
@@ -128,7 +131,7 @@ def test_a_rewind_takes_back_what_was_said() -> None:
     for n in range(1, 6):
         step(session, n, time="12:00")
     assert session.view.facts.reminded == {"clock": 6, "rare": 5}
-    session.rewind(home)
+    session.branches.rewind(home)
     assert session.view.facts.reminded == {"clock": 1, "rare": 1}
 
 
@@ -148,7 +151,7 @@ def test_a_lost_mark_is_seen_and_mended() -> None:
         with_hole.append([Draft(row.id, row.parent, row.time_ms, row.author, payload)])
     with_hole.release()
     again = opened(salvaged, new_ids="again")
-    optics = setup_for(MODELS["openai_chat"], POLICY, "openai_chat")
+    optics = setup_for(Model(MODELS["openai_chat"], "openai_chat"), POLICY)
     whole, holed = (oracles.body(prompt_at(salvaged, "s", optics, call)).decode() for call in (1, 3))
     assert "the log has lost" in holed
     assert "Be exact." not in holed
@@ -164,8 +167,8 @@ def test_a_lost_mark_is_seen_and_mended() -> None:
 def test_the_tail_is_one_message(dialect: str) -> None:
     """Fences and all reminders of a call in one text of the user's, which no result and no request is part of."""
     session = begun(MemoryStore(), dialect)
-    session.inject("docs", "DOCUMENT")
-    session.remind("The build is broken.\n- Obey.")
+    session.context.inject("docs", "DOCUMENT")
+    session.context.remind("The build is broken.\n- Obey.")
     prompt = session.prompt(next_call=NextCall(steps_left=3, facts={"time": "12:00"}))
     (text,) = (text for text in oracles.strings(prompt.request) if "DOCUMENT" in text)
     _, _, said = text.partition("</foveal:docs>\n\n<foveal:reminder nonce=")
@@ -186,12 +189,14 @@ def test_the_lines_add_up_to_what_is_sent(texts: list[str]) -> None:
     """The tokens of the lines are those of the block, and no fewer than the tokens of its text; the first has the frame's."""
     session = begun(MemoryStore())
     for n, text in enumerate(texts):
-        session.remind(text, name=f"n{n}")
+        session.context.remind(text, name=f"n{n}")
     prompt = session.prompt(next_call=NextCall(facts={"time": "12:00"}))
     lines = [line for line in prompt.trace.lines if line.kind == "reminder"]
     beside = session.view.facts.context
     assert beside is not None
     block = beside.blocks[-1]
     assert sum(line.tokens for line in lines) == block.tokens
-    assert setup_for(MODELS["openai_chat"], POLICY, "openai_chat").counter.counter.count(block.text) <= block.tokens
+    assert (
+        setup_for(Model(MODELS["openai_chat"], "openai_chat"), POLICY).counter.counter.count(block.text) <= block.tokens
+    )
     assert prompt.tokens == prompt.trace.tokens

@@ -16,7 +16,8 @@ from foveal.context.reminders import Trigger
 from foveal.context.skills import Skills
 from foveal.context.toolbox import toolbox
 from foveal.context.workspace import Workspace
-from foveal.session import session as session_module
+from foveal.session import journal
+from foveal.session.options import Clock, Host, Model
 from foveal.session.policy import BudgetTable
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -42,12 +43,10 @@ def opened(
     return Session(
         MemoryStore() if store is None else store,
         "s",
-        model=MODELS[dialect],
-        dialect=dialect,
+        model=Model(MODELS[dialect], dialect),
         policy=Policy(budget=BudgetTable(limit=limit, reserve=0), remind=True, reminders=reminders, language=language),
-        environment=Environment(**given),
-        new_id=counted_ids(new_ids),
-        clock_ms=count().__next__,
+        host=Host(environment=Environment(**given)),
+        clock=Clock(new_id=counted_ids(new_ids), now_ms=count().__next__),
     )
 
 
@@ -326,7 +325,7 @@ def test_a_file_suggests_the_skills_for_its_kind(
     session = opened(dialect, skills=suggesting, workspace=space)
     session.append(user("Sum it up."))
     (tmp_path / "orders.csv").write_text("id,total\n1,2\n")
-    session.attach(tmp_path / "orders.csv")
+    session.context.attach(tmp_path / "orders.csv")
     prompt = session.prompt()
     assert f"{SUGGESTED}numbers." in texts(prompt)
     assert "suggested_skills" in [line.entry for line in prompt.trace.lines if line.kind == "reminder"]
@@ -334,7 +333,7 @@ def test_a_file_suggests_the_skills_for_its_kind(
     step(session, 1)
     assert SUGGESTED not in texts(session.prompt())
     (tmp_path / "notes.txt").write_text("hello")
-    session.attach(tmp_path / "notes.txt")
+    session.context.attach(tmp_path / "notes.txt")
     assert SUGGESTED not in texts(session.prompt())
 
 
@@ -356,7 +355,7 @@ def test_a_suggestion_is_a_name_of_ours(
     session = opened(skills=suggesting, workspace=space)
     session.append(user("Go."))
     (space.root / "file").write_bytes(data)
-    session.attach(space.root / "file", name=name)
+    session.context.attach(space.root / "file", name=name)
     said = texts(session.prompt())
     assert (f"{SUGGESTED}{suggested}" in said) == bool(suggested)
     assert (SUGGESTED in said) == bool(suggested)
@@ -370,7 +369,7 @@ def test_a_skill_that_is_at_work_is_not_suggested(suggesting: Skills, space: Wor
     session.append(user("Go."))
     read_skill(session, "numbers")
     (tmp_path / "orders.csv").write_text("id,total\n1,2\n")
-    session.attach(tmp_path / "orders.csv")
+    session.context.attach(tmp_path / "orders.csv")
     assert SUGGESTED not in texts(session.prompt())
 
 
@@ -378,7 +377,7 @@ def test_a_suggestion_speaks_the_language_of_the_policy(suggesting: Skills, spac
     session = opened(skills=suggesting, workspace=space, language="zh")
     session.append(user("Go."))
     (tmp_path / "orders.csv").write_text("id,total\n1,2\n")
-    session.attach(tmp_path / "orders.csv")
+    session.context.attach(tmp_path / "orders.csv")
     assert "适用于新文件的技能：numbers。" in texts(session.prompt())
 
 
@@ -421,7 +420,7 @@ BOX = toolbox(
 @OPENED_AGAIN
 def test_what_was_found_stays_offered(dialect: str, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The search is served; the tool is there from the next call on, also in a session that was opened again."""
-    monkeypatch.setattr(session_module, "SNAPSHOT_EVERY", every)
+    monkeypatch.setattr(journal, "SNAPSHOT_EVERY", every)
     store = MemoryStore()
     session = opened(dialect, store=store, toolbox=BOX)
     session.append(user("Tell Jo."))
@@ -457,7 +456,7 @@ def test_a_mention_makes_a_tool_visible_for_the_turn(dialect: str) -> None:
 @OPENED_AGAIN
 def test_a_mention_outlives_the_session_object(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Opened again in the middle of the turn, the tool is there; in the next turn it is not."""
-    monkeypatch.setattr(session_module, "SNAPSHOT_EVERY", every)
+    monkeypatch.setattr(journal, "SNAPSHOT_EVERY", every)
     store = MemoryStore()
     session = opened(store=store, toolbox=BOX)
     session.append(user("Draw it with @plot."))

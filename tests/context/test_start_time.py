@@ -14,7 +14,8 @@ from foveal.context.fences import FenceKind
 from foveal.context.instructions import Instructions
 from foveal.context.skills import Skills
 from foveal.context.start_time import start_line, zone_of
-from foveal.session import session as session_module
+from foveal.session import journal
+from foveal.session.options import Clock, Model
 from foveal.session.policy import policy_from
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -41,12 +42,10 @@ def opened(dialect: str = "openai_chat", *, store: Any = None, new_ids: str = "f
     return Session(
         MemoryStore() if store is None else store,
         "s",
-        model=MODELS[dialect],
-        dialect=dialect,
-        policy=Policy(max_context_tokens=20_000, clock=clock, fences=(RULES,)),
-        new_id=counted_ids(new_ids),
-        clock_ms=ticking(start_ms).__next__,
+        model=Model(MODELS[dialect], dialect),
+        policy=Policy(max_context_tokens=20000, clock=clock, fences=(RULES,)),
         **options,
+        clock=Clock(new_id=counted_ids(new_ids), now_ms=ticking(start_ms).__next__),
     )
 
 
@@ -107,7 +106,7 @@ def test_the_time_is_the_last_of_what_stays(around: Environment, dialect: str) -
     """After instructions, skills and what the host keeps there; also when they change."""
     session = opened(dialect, environment=around)
     session.extend([system("SYSTEM"), user("REQUEST")])
-    session.inject("rules", "RULES", key="")
+    session.context.inject("rules", "RULES", key="")
     prompt = session.prompt([READ_TOOL])
     marks = ["SYSTEM", "INSTRUCTIONS", "CATALOGUE", "RULES", SAID]
     assert sorted(marks, key=texts(prompt).index) == marks
@@ -115,7 +114,7 @@ def test_the_time_is_the_last_of_what_stays(around: Environment, dialect: str) -
     session.append(assistant("Done."))
     assert around.instructions
     Path(around.instructions.root, "AGENTS.md").write_text("INSTRUCTIONS, others\n")
-    session.inject("rules", "RULES, others", key="")
+    session.context.inject("rules", "RULES, others", key="")
     session.append(user("More."))
     again = session.prompt([READ_TOOL])
     assert fences(again) == fences(prompt)
@@ -154,7 +153,7 @@ def test_the_trace_names_it_with_its_tokens(dialect: str) -> None:
 @pytest.mark.parametrize("every", [256, 1], ids=["from the log", "from a snapshot"])
 def test_a_session_that_is_opened_again_began_when_it_began(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Days later, by another process, even under another zone: the same bytes."""
-    monkeypatch.setattr(session_module, "SNAPSHOT_EVERY", every)
+    monkeypatch.setattr(journal, "SNAPSHOT_EVERY", every)
     store = MemoryStore()
     session = opened(store=store)
     session.extend([user("REQUEST"), assistant("Done."), user("More.")])
@@ -174,7 +173,7 @@ def test_it_is_the_time_of_the_first_entry_and_not_of_the_first_prompt() -> None
     session.close()
     session = opened(store=store, new_ids="again", start_ms=NINE_FIFTEEN + 86_400_000)
     assert SAID in texts(session.prompt())
-    session.rewind(first.id)
+    session.branches.rewind(first.id)
     assert SAID in texts(session.prompt())
 
 
@@ -183,7 +182,7 @@ def test_a_child_began_when_it_was_made() -> None:
     parent = opened()
     parent.append(user("REQUEST"))
     parent.prompt()
-    child = parent.child("scout", "TASK", clock_ms=ticking(NINE_FIFTEEN + 3_600_000).__next__)
+    child = parent.children.open("scout", "TASK", clock=Clock(now_ms=ticking(NINE_FIFTEEN + 3_600_000).__next__))
     said = texts(child.prompt())
     assert "2025-03-04 at 10:15 UTC." in said
     assert "09:15" not in said

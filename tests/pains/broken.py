@@ -19,7 +19,7 @@ from foveal.models.counters.calibration import Calibration
 from foveal.project.transcript import Transcript
 from foveal.record import overflow
 from foveal.session import planner as planning
-from foveal.session import session
+from foveal.session.compaction import FoldWriter
 from foveal.session.model_setup import MessageLimits, ModelSetup
 from foveal.session.policy import Policy
 from foveal.session.rebuild import view_of
@@ -275,15 +275,15 @@ def counts_no_images() -> AbstractContextManager[Any]:
 
 def goes_back_after_summarising() -> AbstractContextManager[Any]:
     """What came in while the summary was written is thrown away with the old view."""
-    real = session.Session._written
+    real = FoldWriter.write
 
     def write(self: Any, *given: Any, **options: Any) -> Fold:
-        before = self._view.copy()
+        before = self._journal.view.copy()
         fold = real(self, *given, **options)
-        self._view = before
+        self._journal._view = before
         return fold
 
-    return patch.object(session.Session, "_written", write)
+    return patch.object(FoldWriter, "write", write)
 
 
 def tells_to_start_again() -> AbstractContextManager[Any]:

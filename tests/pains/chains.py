@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-from foveal.summary.ledger.updating import update
 
 from foveal.session.session import Session
-from foveal.summary.ledger.extractors.names import found_in
+from foveal.summary.ledger.extraction import update
 from foveal.summary.ledger.items import Ledger, Todo
-from foveal.summary.state import decode, step
+from foveal.summary.state import decode_summary, ledger_step
+from foveal.text.names import identifiers_in
 from foveal.values.entry import Message, Pin, Text, ToolCall
 from foveal.values.errors import OverBudget, Unrepresentable
 from foveal.values.prompt import Prompt
@@ -104,7 +104,7 @@ class _Watch:
         gaps = [atom for atom in prompt.atoms if atom.gap]
         self.summary = max(self.summary, sum(atom.size.tokens for atom in gaps))
         self.state = max(self.state, len(self.session.view.facts.summary.state))
-        summary = decode(self.session.view.facts.summary.state)
+        summary = decode_summary(self.session.view.facts.summary.state)
         if self.first is None:
             self.first = _names(summary.ledger)
         self.differ += summary.ledger.todos != self._todos(summary.now)
@@ -114,13 +114,13 @@ class _Watch:
 
     def _todos(self, now: int) -> tuple[Todo, ...]:
         """The newest list up to here, from the originals and in one go."""
-        taken = [step("r", self._taken.pop(at), at) for at in sorted(self._taken) if at <= now]
+        taken = [ledger_step("r", self._taken.pop(at), at) for at in sorted(self._taken) if at <= now]
         self._all = msgspec.structs.replace(update(self._all, taken), names=(), files=(), commands=(), failures=())
         return self._all.todos
 
     def mark(self) -> None:
         self.at_mark = (
-            _names(decode(self.session.view.facts.summary.state).ledger),
+            _names(decode_summary(self.session.view.facts.summary.state).ledger),
             "\n".join(_texts(self._last)) if self._last else "",
         )
 
@@ -147,7 +147,7 @@ class _Watch:
 
 
 def _in(call: ToolCall) -> list[str]:
-    return found_in(call.arguments.replace("\\n", "\n").replace('\\"', '"'))
+    return identifiers_in(call.arguments.replace("\\n", "\n").replace('\\"', '"'))
 
 
 def _names(ledger: Ledger) -> frozenset[str]:

@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
+from foveal.session.options import Clock, Model
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
-from foveal.summary.state import Summary, decode
+from foveal.summary.state import Summary, decode_summary
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, counted_ids
 from foveal.values.entry import ToolCall, assistant, result, user
@@ -58,12 +59,13 @@ def opened(
     return Session(
         MemoryStore() if store is None else store,
         name,
-        model=model or MODELS[dialect],
-        dialect=dialect,
+        model=Model(model or MODELS[dialect], dialect),
         policy=Policy(budget=budget, compact=compact or Compact()),
-        new_id=options.pop("new_id", None) or counted_ids(name),
-        clock_ms=options.pop("clock_ms", None) or count().__next__,
         **options,
+        clock=Clock(
+            new_id=options.pop("new_id", None) or counted_ids(name),
+            now_ms=options.pop("clock_ms", None) or count().__next__,
+        ),
     )
 
 
@@ -137,7 +139,7 @@ def section(prompt: Prompt, title: str) -> str:
 
 def known(session: Session) -> Summary:
     """What the newest summary is made from."""
-    return decode(session.view.facts.summary.state)
+    return decode_summary(session.view.facts.summary.state)
 
 
 def folds(prompts: Sequence[Prompt]) -> int:

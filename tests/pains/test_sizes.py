@@ -125,10 +125,10 @@ def test_pain_16_wrong_window() -> None:
     assert [one.category for one in told] == [UnknownModelWarning]
     assert 8_000 <= unknown.budget.sendable <= 200_000
     session = begun(4_000)
-    limit = session.pressure.limit
+    limit = session.compaction.pressure().limit
     for counted in (20_000, 17_000, 0, 30, 24_000, 18_000):
         session.append(Usage("gpt-5", counted, 10, estimated=4_000))
-    assert session.pressure.limit == limit
+    assert session.compaction.pressure().limit == limit
     reply = {
         "role": "assistant",
         "model": "claude-sonnet-4-5",
@@ -154,10 +154,10 @@ def test_pain_16_input_limit() -> None:
 def test_pain_16_double_counting() -> None:
     """Usage that counts the same prompt four times over does not make sessions fold at a quarter of their limit."""
     session = begun(8_000)
-    limit = session.pressure.limit
+    limit = session.compaction.pressure().limit
     for _ in range(4):
         session.append(Usage("gpt-5", 16_000, 10, estimated=4_000))
-    assert session.pressure.limit > limit / 2
+    assert session.compaction.pressure().limit > limit / 2
 
 
 def test_pain_17_no_usage() -> None:
@@ -210,14 +210,14 @@ def test_pain_18_rate_limit_read_as_overflow() -> None:
     raised = _recovered(session, ProviderError(RATE_LIMITS[0], None))
     assert isinstance(raised, ProviderError)
     assert session.view.facts.folds == 0
-    assert session.recover(ProviderError("maximum context length is 20000 tokens", 400)).tokens <= 20_000
+    assert session.compaction.recover(ProviderError("maximum context length is 20000 tokens", 400)).tokens <= 20_000
     ends = [_recovered(session, ProviderError("context_length_exceeded", 400)) for _ in range(3)]
     assert isinstance(ends[-1], ContextOverflow)
 
 
 def _recovered(session: Any, error: Exception) -> Exception | None:
     try:
-        session.recover(error)
+        session.compaction.recover(error)
     except (ProviderError, ContextOverflow, OverBudget) as raised:
         return raised
     return None

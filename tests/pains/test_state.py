@@ -107,7 +107,7 @@ def test_pain_06_todos_leave_a_small_summary() -> None:
     does(session, "t1", "TodoWrite", {"todos": _list("pending", "pending")}, "ok")
     for number in range(8):
         works(session, 1, start=number, lines=10)
-        session.compact()
+        session.compaction.fold()
     assert known(session).ledger.todos
     assert section(asked(session), "Todos").count("- [ ] Step") == 2
 
@@ -175,7 +175,7 @@ def test_pain_19_agent_stops_after_compaction() -> None:
         for one in (session, whole):
             one.append(assistant("Done. Shall I write the change?"))
             one.append(user("Wait, explain first."))
-        assert session.compact()
+        assert session.compaction.fold()
         ends = [asked(session).wires[-1], asked(whole).wires[-1]]
         assert ends[0] == ends[1], f"{dialect}: the user's word is the last"
 
@@ -229,7 +229,7 @@ def test_pain_23_latency() -> None:
     ahead = begun(5_000, summariser=slow, compact=Compact(soft=0.8), name="ahead")
     try:
         numbers = iter(range(100))
-        while ahead.pressure.share < 0.8:
+        while ahead.compaction.pressure().share < 0.8:
             works(ahead, 1, start=next(numbers), lines=14)
         assert started.wait(5.0), "asked at the soft trigger"
         assert not release.is_set(), "and nobody waited for the answer"
@@ -346,7 +346,7 @@ def test_pain_visibility() -> None:
     session = begun(5_000, on_event=heard)
     levels: list[str] = []
     while session.view.facts.folds < 1:
-        levels.append(session.pressure.level)
+        levels.append(session.compaction.pressure().level)
         works(session, 1, start=len(levels))
     assert len(heard) == 2, "one that it began, one that it ended"
     assert levels[0] == "none"

@@ -30,7 +30,7 @@ def test_pain_03_orphaned_tool_pair() -> None:
             session.append(result("same", "twice"))
             prompts.append(asked(session))
         assert folds(prompts) >= 3
-        assert session.compact()
+        assert session.compaction.fold()
         asked(session)
 
 

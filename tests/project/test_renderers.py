@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 import foveal
-from foveal import BadPolicy, RetentionRule, Session, retain, rules_of
+from foveal import RetentionRule, Session, retain, rules_of
 from foveal.project.retention_layers import layers_from
+from foveal.session.options import Clock, Host
 from foveal.testing.builders import counted_ids
+from foveal.values.errors import BadPolicy
 from foveal.values.trace import TraceLine
 
 TEXT = "\n".join(f"test_{n} ok" for n in range(400))
@@ -26,7 +28,11 @@ def shown(rules: Any, *, tool: str = "run_tests", **options: Any) -> TraceLine:
     """How a session with these rules shows a result of the tool."""
     renderers = options.pop("renderers", getattr(rules, "renderers", {}))
     session = Session(
-        foveal.open_store(), "s", model="gpt-5", retention=rules, renderers=renderers, new_id=counted_ids()
+        foveal.open_store(),
+        "s",
+        model="gpt-5",
+        host=Host(retention=rules, renderers=renderers),
+        clock=Clock(new_id=counted_ids()),
     )
     session.extend([foveal.user("Go."), foveal.assistant("", foveal.ToolCall("c", tool, "{}"))])
     session.append(foveal.result("c", TEXT, **options))

@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
-from foveal import BadPolicy, OverBudget, Prompt, Session, open_store, retain, rules_of
+from foveal import OverBudget, Prompt, Session, open_store, retain, rules_of
 from foveal.fit.stages.oldest import Oldest
 from foveal.models.counters import encoding
 from foveal.project.retention_layers import Scenario, Toolkit, layers_from, rule_from
+from foveal.session.options import Clock, Model
 from foveal.session.policy import BudgetTable, Clear, Expired, History, Policy, Shorten, Superseded
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, counted_ids
 from foveal.values.entry import Message, Pin, ToolCall, assistant, result, user
+from foveal.values.errors import BadPolicy
 from foveal.values.retention import FULL, LADDER, Retention, RetentionRule, overlay
 
 DIALECTS = sorted(MODELS)
@@ -34,11 +36,10 @@ def opened(
     return Session(
         kept,
         "s",
-        model=MODELS[dialect],
-        dialect=dialect,
+        model=Model(MODELS[dialect], dialect),
         policy=policy,
-        new_id=options.pop("new_id", counted_ids()),
         **options,
+        clock=Clock(new_id=options.pop("new_id", counted_ids())),
     )
 
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from foveal import BadPolicy, Policy, RetentionRule, Session
+from foveal import Policy, RetentionRule, Session
 from foveal.recall.tools import RECALL
 from foveal.session.policy import Clear, Expired
 from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
 from foveal.values.entry import Message, Pin, ToolCall, assistant, result, user
+from foveal.values.errors import BadPolicy
 
 TEXT = "\n".join(f"line {n} of the file" for n in range(400))
 

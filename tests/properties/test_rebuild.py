@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.session import session as session_module
+from foveal.session import journal
 from foveal.session.model_setup import setup_for
+from foveal.session.options import Model
 from foveal.session.rebuild import prompt_at
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
@@ -59,7 +60,7 @@ def test_a_session_opened_again_gives_the_same_prompt(dialect: str, moves: list[
     player.reopen()
     assert asked(player) == kept
     if not isinstance(kept, str):
-        optics = setup_for(MODELS[player.dialect], sends_at_most(limit), player.dialect)
+        optics = setup_for(Model(MODELS[player.dialect], player.dialect), sends_at_most(limit))
         assert seen(prompt_at(player.store, player.name, optics, None)) == kept
 
 
@@ -68,12 +69,12 @@ def test_a_session_opened_again_gives_the_same_prompt(dialect: str, moves: list[
 def test_snapshots_change_nothing(dialect: str, moves: list[Move], limit: int) -> None:
     """With a snapshot after every entry, and the session opened again after every prompt, nothing is different."""
     plain = asked(play(MemoryStore(), moves, dialect, limit))
-    every, session_module.SNAPSHOT_EVERY = session_module.SNAPSHOT_EVERY, 1
+    every, journal.SNAPSHOT_EVERY = journal.SNAPSHOT_EVERY, 1
     try:
         assert asked(play(MemoryStore(), moves, dialect, limit)) == plain
         assert asked(play(MemoryStore(), moves, dialect, limit, reopen=True)) == plain
     finally:
-        session_module.SNAPSHOT_EVERY = every
+        journal.SNAPSHOT_EVERY = every
 
 
 @given(
@@ -84,7 +85,7 @@ def test_every_store_gives_the_same_prompt(
 ) -> None:
     """A session in a file is the session in memory."""
     file = tmp_path_factory.mktemp("store") / "log.db"
-    every, session_module.SNAPSHOT_EVERY = session_module.SNAPSHOT_EVERY, 3
+    every, journal.SNAPSHOT_EVERY = journal.SNAPSHOT_EVERY, 3
     try:
         kept = asked(play(MemoryStore(), moves, dialect, limit))
         store = SqliteStore(file)
@@ -96,7 +97,7 @@ def test_every_store_gives_the_same_prompt(
         assert asked(Player(again, dialect=last, limit=limit, tools=[READ_TOOL])) == kept
         again.close()
     finally:
-        session_module.SNAPSHOT_EVERY = every
+        journal.SNAPSHOT_EVERY = every
 
 
 SCRIPT = """

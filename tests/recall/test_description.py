@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal import Image, Text, Thinking, ToolCall, assistant, keep_stream, result, user
+from foveal import Image, Text, ToolCall, assistant, keep_stream, result, user
 from foveal.recall import describe, given_id
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
-from foveal.values.entry import Message
+from foveal.values.entry import Message, Thinking
 from foveal.values.errors import NotFound
 
 IDS = st.text("abcdefghijklmnopqrstuvwxyz234567", min_size=26, max_size=26)
@@ -20,7 +20,7 @@ def session():
 
 
 def told(session, ref):
-    return describe(session._store, "s", ref)
+    return describe(session._journal.store, "s", ref)
 
 
 def test_a_result_is_told_by_its_call(session):
@@ -39,7 +39,7 @@ def test_every_part_has_words(session):
         Message("assistant", (Thinking("hm"), Text("\n\nI will.\nNow."), ToolCall("c1", "run", "[]")), "m")
     )
     said = session.append(user("Look:", Image("image/png", b"\x89PNG")))
-    large = session.append(result("c1", keep_stream(session._store, [b"HEAD of it"])))
+    large = session.append(result("c1", keep_stream(session._journal.store, [b"HEAD of it"])))
     assert [told(session, f"{entry.id}.{n}") for n in range(3)] == ["thinking", "assistant: I will.", "call of run ()"]
     assert [told(session, f"{said.id}.{n}") for n in range(2)] == ["user: Look:", "[image image/png]"]
     assert told(session, large.id) == "result of run ()"

@@ -166,7 +166,7 @@ def test_a_range_is_the_branch_that_leads_to_its_end(store: Store) -> None:
     with open_session(store) as session:
         first = session.append(foveal.user("one"))
         session.append(foveal.user("left behind"))
-        session.rewind(first.id)
+        session.branches.rewind(first.id)
         last = session.append(foveal.user("two"))
     text = read(store, "test", range_ref(first.id, last.id))
     assert text == f"[user {first.id[:10]}]\none\n\n[user {last.id[:10]}]\ntwo"

@@ -7,6 +7,7 @@ import pytest
 
 from foveal import Prompt, RetentionRule, Session
 from foveal.recall.tools import NAMES, RECALL, SEARCH
+from foveal.session.options import Clock, Model
 from foveal.session.policy import BudgetTable, Policy
 from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
@@ -23,7 +24,7 @@ def opened(
 ) -> Session:
     policy = Policy(budget=BudgetTable(limit=limit, reserve=0), recall=recall, tools=tools)
     model = MODELS[dialect]
-    return Session(MemoryStore(), "s", model=model, dialect=dialect, policy=policy, new_id=counted_ids())
+    return Session(MemoryStore(), "s", model=Model(model, dialect), policy=policy, clock=Clock(new_id=counted_ids()))
 
 
 def reduced(**options: Any) -> tuple[Session, str]:
@@ -224,8 +225,8 @@ def test_a_search_that_finds_nothing_says_so(query: str) -> None:
 def test_another_sessions_reference_is_nobodys() -> None:
     """Absent and foreign read the same."""
     session, ref = reduced()
-    store = session._store
-    other = Session(store, "other", model="gpt-5", new_id=counted_ids("other"))
+    store = session._journal.store
+    other = Session(store, "other", model="gpt-5", clock=Clock(new_id=counted_ids("other")))
     other.append(user("Hi."))
     foreign = text_of(ask(other, RECALL, ref=ref))
     absent = text_of(ask(other, RECALL, call="r2", ref="zzzzzzzzzz"))

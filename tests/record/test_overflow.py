@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal.record.overflow import GUESS, refusal_in, refused_overflow, silent_overflow
+from foveal.session.options import Clock, Host
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -256,7 +257,7 @@ def test_a_refused_prompt_is_made_smaller() -> None:
     """Down to what the provider named, valid, and for all prompts after it."""
     session = filled()
     assert session.prompt().tokens > 6_000
-    prompt = session.recover(Answer("prompt is too long: 9000 tokens > 6000 maximum", 400))
+    prompt = session.compaction.recover(Answer("prompt is too long: 9000 tokens > 6000 maximum", 400))
     assert prompt.fold
     assert prompt.tokens <= 6_000
     assert oracles.problems(prompt) == []
@@ -269,7 +270,7 @@ def test_without_a_number_it_goes_down_step_by_step() -> None:
     session = filled()
     sizes = [session.prompt().tokens]
     for _ in range(3):
-        sizes.append(session.recover(SAID["Bedrock"][0]).tokens)
+        sizes.append(session.compaction.recover(SAID["Bedrock"][0]).tokens)
     assert all(after <= before * GUESS for before, after in pairwise(sizes))
 
 
@@ -278,10 +279,10 @@ def test_what_is_learned_belongs_to_the_model() -> None:
     store = MemoryStore()
     session = filled(store)
     session.prompt()
-    session.recover(SAID["Mistral"][0].replace("32768", "5000"))
+    session.compaction.recover(SAID["Mistral"][0].replace("32768", "5000"))
     session.close()
     other = open_session(store, model="gpt-4o", limit=20_000, new_id=counted_ids("other"))
-    assert other.pressure.limit > 19_000
+    assert other.compaction.pressure().limit > 19_000
 
 
 def test_what_is_learned_survives_reopening() -> None:
@@ -289,11 +290,11 @@ def test_what_is_learned_survives_reopening() -> None:
     store = MemoryStore()
     session = filled(store)
     session.prompt()
-    session.recover("prompt is too long: 9000 tokens > 6000 maximum")
-    limit = session.pressure.limit
+    session.compaction.recover("prompt is too long: 9000 tokens > 6000 maximum")
+    limit = session.compaction.pressure().limit
     session.close()
-    again = open_session(store, policy=session._optics.policy, new_id=counted_ids("again"))
-    assert again.pressure.limit == limit <= 6_000
+    again = open_session(store, policy=session._journal.setup.policy, new_id=counted_ids("again"))
+    assert again.compaction.pressure().limit == limit <= 6_000
     assert again.prompt().tokens <= 6_000
 
 
@@ -303,11 +304,11 @@ def test_other_errors_are_raised_again_untouched() -> None:
     session.prompt()
     error, seq = Answer(NO_OVERFLOW[0], 429), session.view.facts.seq
     with pytest.raises(Answer) as raised:
-        session.recover(error)
+        session.compaction.recover(error)
     assert raised.value is error
     assert session.view.facts.seq == seq
     with pytest.raises(BadInput, match="tells of no overflow"):
-        session.recover("Overloaded")
+        session.compaction.recover("Overloaded")
 
 
 @pytest.mark.parametrize("recoveries", [0, 1, 3])
@@ -316,10 +317,10 @@ def test_after_so_many_refusals_in_a_row_it_is_an_error(recoveries: int) -> None
     session = filled(recoveries=recoveries)
     session.prompt()
     for _ in range(recoveries):
-        session.recover(SAID["Bedrock"][0])
-    tokens = session.pressure.tokens
+        session.compaction.recover(SAID["Bedrock"][0])
+    tokens = session.compaction.pressure().tokens
     with pytest.raises(ContextOverflow) as raised:
-        session.recover(SAID["Bedrock"][0])
+        session.compaction.recover(SAID["Bedrock"][0])
     assert (raised.value.attempts, raised.value.model) == (recoveries + 1, MODELS["openai_chat"])
     assert abs(raised.value.tokens - tokens) < 100
     assert f"refused {recoveries + 1} prompts in a row" in str(raised.value)
@@ -331,7 +332,7 @@ def test_a_reply_ends_the_count() -> None:
     session = filled(recoveries=1)
     session.prompt()
     for _ in range(3):
-        session.recover(SAID["Bedrock"][0])
+        session.compaction.recover(SAID["Bedrock"][0])
         session.append(assistant("That went through."))
         session.append(user("Go on."))
         session.prompt()
@@ -345,9 +346,9 @@ def test_recovery_asks_no_model() -> None:
         MemoryStore(),
         "test",
         model="gpt-5",
-        policy=Policy(budget=BudgetTable(limit=20_000, reserve=0)),
-        summariser=lambda question: asked.append(question) or "",
-        new_id=counted_ids(),
+        policy=Policy(budget=BudgetTable(limit=20000, reserve=0)),
+        host=Host(summariser=lambda question: asked.append(question) or ""),
+        clock=Clock(new_id=counted_ids()),
     )
     session.append(user("Go."))
     for n in range(40):
@@ -355,7 +356,7 @@ def test_recovery_asks_no_model() -> None:
         session.append(result(f"c{n}", "\n".join(f"row {n} {i}: total {(n * 37 + i * 11) % 1009}" for i in range(16))))
     session.prompt()
     asked.clear()
-    assert session.recover("prompt is too long: 9000 tokens > 4000 maximum").fold
+    assert session.compaction.recover("prompt is too long: 9000 tokens > 4000 maximum").fold
     assert asked == []
 
 
@@ -365,7 +366,7 @@ def test_a_limit_below_what_must_stay_is_told_with_its_parts() -> None:
     session.append(user("word " * 3_000))
     session.prompt()
     with pytest.raises(OverBudget, match="latest request 3,0"):
-        session.recover("prompt is too long: 3010 tokens > 500 maximum")
+        session.compaction.recover("prompt is too long: 3010 tokens > 500 maximum")
 
 
 def test_a_cut_that_only_usage_tells_is_learned_on_append() -> None:
@@ -393,6 +394,6 @@ def test_a_recovered_prompt_is_valid_in_every_format(dialect: str) -> None:
         session.append(assistant("", ToolCall(f"c{n}", "read", "{}"), model=MODELS[dialect]))
         session.append(result(f"c{n}", f"row {n} is here\n" * 60))
     session.prompt()
-    prompt = session.recover("prompt is too long: 9000 tokens > 3000 maximum")
+    prompt = session.compaction.recover("prompt is too long: 9000 tokens > 3000 maximum")
     assert oracles.problems(prompt) == []
     assert prompt.tokens <= 3_000

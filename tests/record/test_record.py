@@ -5,7 +5,7 @@ The log holds facts at the grain the provider spoke. Nothing is shortened here: 
 
 import pytest
 
-from foveal import BadEntry, BadInput
+from foveal import BadInput
 from foveal.stores.memory import MemoryStore
 from foveal.stores.rows import to_entry
 from foveal.testing.builders import open_session
@@ -26,6 +26,7 @@ from foveal.values.entry import (
     system,
     user,
 )
+from foveal.values.errors import BadEntry
 
 LS = ToolCall("c1", "ls", '{"path":"."}')
 

@@ -16,6 +16,7 @@ from foveal.context.instructions import Instructions
 from foveal.context.toolbox import toolbox
 from foveal.context.workspace import Workspace
 from foveal.recall.search import search
+from foveal.session.options import Clock, Model
 from foveal.session.policy import BudgetTable
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -47,16 +48,14 @@ def parent_of(store: MemoryStore, dialect: str = "openai_chat", **options: Any) 
     session = Session(
         store,
         "parent",
-        model=MODELS[dialect],
-        dialect=dialect,
-        policy=policy(20_000),
-        new_id=counted_ids("parent"),
-        clock_ms=count().__next__,
+        model=Model(MODELS[dialect], dialect),
+        policy=policy(20000),
         **options,
+        clock=Clock(new_id=counted_ids("parent"), now_ms=count().__next__),
     )
     session.extend([system("PARENT SYSTEM"), user("PARENT REQUEST")])
-    session.inject("rules", "RULES", key="")
-    session.inject("docs", "DOCS")
+    session.context.inject("rules", "RULES", key="")
+    session.context.inject("docs", "DOCS")
     session.extend([assistant("", ToolCall("c1", "read", "{}")), result("c1", "PARENT SECRET\n" * 30)])
     session.prompt([READ_TOOL])
     return session
@@ -75,7 +74,7 @@ def offered(prompt: Prompt) -> list[str]:
 def test_a_child_sees_its_task_and_what_it_was_given(store: MemoryStore, dialect: str) -> None:
     """Its task, the fences of the kinds that were named and the tools that were named: nothing else of its parent."""
     parent = parent_of(store, dialect)
-    child = parent.child("scout", "TASK", tools=["read"], fences=["rules"])
+    child = parent.children.open("scout", "TASK", tools=["read"], fences=["rules"])
     prompt = child.prompt([READ_TOOL, WRITE_TOOL])
     assert "TASK" in texts(prompt)
     assert "RULES" in texts(prompt)
@@ -88,14 +87,14 @@ def test_a_child_sees_its_task_and_what_it_was_given(store: MemoryStore, dialect
 
 def test_a_child_that_is_given_nothing_has_nothing(store: MemoryStore) -> None:
     """By default no tool and no fence."""
-    prompt = parent_of(store).child("scout", "TASK").prompt([READ_TOOL, WRITE_TOOL])
+    prompt = parent_of(store).children.open("scout", "TASK").prompt([READ_TOOL, WRITE_TOOL])
     assert offered(prompt) == []
     assert [message["content"] for message in prompt.request["messages"]] == ["TASK"]
 
 
 def test_fences_of_a_child_begin_their_life_with_it(store: MemoryStore) -> None:
     """One for a turn lives for the child's first turn, however old it was."""
-    child = parent_of(store).child("scout", "TASK", tools=["read"], fences=["docs"])
+    child = parent_of(store).children.open("scout", "TASK", tools=["read"], fences=["docs"])
     assert "DOCS" in texts(child.prompt([READ_TOOL]))
     child.extend([assistant("", ToolCall("k1", "read", "{}")), result("k1", "ok")])
     assert "DOCS" in texts(child.prompt([READ_TOOL]))
@@ -107,16 +106,18 @@ def test_a_child_keeps_the_instructions_that_it_was_given(store: MemoryStore, tm
     """Its parent's files are not read again for it; without the allow-list it does not see them."""
     (tmp_path / "AGENTS.md").write_text("Always run make test.")
     parent = parent_of(store, environment=Environment(instructions=Instructions.load(tmp_path)))
-    given = parent.child("given", "TASK", fences=["instructions"])
+    given = parent.children.open("given", "TASK", fences=["instructions"])
     for _ in range(2):
         assert "Always run make test." in texts(given.prompt())
-    assert "Always run" not in texts(parent.child("sealed", "TASK").prompt())
+    assert "Always run" not in texts(parent.children.open("sealed", "TASK").prompt())
 
 
 def test_a_toolbox_of_a_child_is_held_to_the_list(store: MemoryStore) -> None:
     """What it finds or mentions beyond that is not offered."""
     box = toolbox(core=[WRITE_TOOL], on_demand=[{"name": "send_mail"}, {"name": "send_fax"}])
-    child = parent_of(store).child("scout", "Use @send_mail.", tools=["send_fax"], environment=Environment(toolbox=box))
+    child = parent_of(store).children.open(
+        "scout", "Use @send_mail.", tools=["send_fax"], host=Host(environment=Environment(toolbox=box))
+    )
     assert offered(child.prompt()) == ["foveal_tools"]
     child.append(assistant("", ToolCall("t1", "foveal_tools", '{"query": "send"}')))
     assert child.serve() == []
@@ -126,7 +127,7 @@ def test_a_toolbox_of_a_child_is_held_to_the_list(store: MemoryStore) -> None:
 def test_a_child_has_a_window_of_its_own(store: MemoryStore) -> None:
     """Its budget is its policy's; folding it folds nothing of its parent, and a fold of its parent nothing of it."""
     parent = parent_of(store)
-    child = parent.child("scout", "TASK", tools=["read"], policy=policy(1_500))
+    child = parent.children.open("scout", "TASK", tools=["read"], policy=policy(1_500))
     before = parent.view.size
     for n in range(10):
         child.extend([assistant("", ToolCall(f"k{n}", "read", "{}")), result(f"k{n}", f"line {n}\n" * 80)])
@@ -134,13 +135,13 @@ def test_a_child_has_a_window_of_its_own(store: MemoryStore) -> None:
     assert child.view.facts.folds
     assert (parent.view.size, parent.view.facts.folds) == (before, 0)
     with pytest.raises(OverBudget, match="limit is 1,500"):
-        parent.child("other", "TASK " * 3_000, policy=policy(1_500)).prompt()
+        parent.children.open("other", "TASK " * 3_000, policy=policy(1_500)).prompt()
 
 
 def test_references_are_good_in_one_session_only(store: MemoryStore) -> None:
     """A reference of the parent's is for the child what a made-up one is, and the other way round: the same words."""
     parent = parent_of(store)
-    child = parent.child("scout", "TASK", tools=["read"])
+    child = parent.children.open("scout", "TASK", tools=["read"])
     child.extend([assistant("", ToolCall("k1", "read", "{}")), result("k1", "CHILD SECRET")])
     theirs, ours = child.view.facts.head[:10], parent.view.atoms[-1].items[-1].id[:10]
     absent = "zzzzzzzzzz"
@@ -158,7 +159,7 @@ def test_references_are_good_in_one_session_only(store: MemoryStore) -> None:
 def test_the_recall_tool_of_a_child_knows_no_other_session(store: MemoryStore) -> None:
     """Whatever the model asks it for."""
     parent = parent_of(store)
-    child = parent.child("scout", "TASK", tools=["read"], policy=policy(1_000))
+    child = parent.children.open("scout", "TASK", tools=["read"], policy=policy(1_000))
     child.extend([assistant("", ToolCall("k1", "read", "{}")), result("k1", "line\n" * 3_000)])
     assert RECALL_TOOL in offered(child.prompt([READ_TOOL]))
     asked = [parent.view.atoms[-1].items[-1].id[:10], f"{parent.view.atoms[0].first}..{parent.view.facts.head}"]
@@ -171,10 +172,10 @@ def test_the_recall_tool_of_a_child_knows_no_other_session(store: MemoryStore) -
 def test_a_child_goes_on_where_it_was(store: MemoryStore) -> None:
     """Asked for again under its name, it has what happened to it, and its task once."""
     parent = parent_of(store)
-    child = parent.child("scout", "TASK", tools=["read"], fences=["rules"])
+    child = parent.children.open("scout", "TASK", tools=["read"], fences=["rules"])
     child.append(assistant("Half done."))
     child.close()
-    again = parent.child("scout", "TASK", tools=["read"], fences=["rules"])
+    again = parent.children.open("scout", "TASK", tools=["read"], fences=["rules"])
     again.append(user("Go on."))
     prompt = again.prompt([READ_TOOL])
     assert texts(prompt).count("TASK") == 1
@@ -186,7 +187,7 @@ def test_what_a_child_returns_is_all_that_its_parent_gets(store: MemoryStore) ->
     """The parent's log grows by what its host appends, and by nothing else."""
     parent = parent_of(store)
     head = parent.view.facts.head
-    child = parent.child("scout", "TASK", tools=["read"])
+    child = parent.children.open("scout", "TASK", tools=["read"])
     child.extend([assistant("", ToolCall("k1", "read", "{}")), result("k1", "CHILD SECRET")])
     child.prompt([READ_TOOL])
     assert parent.view.facts.head == head
@@ -195,7 +196,7 @@ def test_what_a_child_returns_is_all_that_its_parent_gets(store: MemoryStore) ->
 
 def test_the_summary_of_a_parent_names_the_children_that_run(store: MemoryStore) -> None:
     """Code keeps the list: who was started in the background and has not come back is in the summary, over folds."""
-    parent = Session(store, "boss", model="gpt-5", policy=policy(3_000), new_id=counted_ids("boss"))
+    parent = Session(store, "boss", model="gpt-5", policy=policy(3000), clock=Clock(new_id=counted_ids("boss")))
     parent.append(user("Do it all."))
     for name, about in (("a1", "Look for the bug"), ("a2", "Read the docs")):
         call = ToolCall(name, "Task", msgspec.json.encode({"description": about, "prompt": about}).decode())
@@ -215,7 +216,7 @@ def test_the_summary_of_a_parent_names_the_children_that_run(store: MemoryStore)
 def test_a_kind_of_fence_that_nobody_knows_is_no_gift(store: MemoryStore) -> None:
     """The error names the nearest; no child was made."""
     with pytest.raises(BadInput, match="Did you mean `rules`"):
-        parent_of(store).child("scout", "TASK", fences=["rule"])
+        parent_of(store).children.open("scout", "TASK", fences=["rule"])
     assert store.cards("parent/scout") == []
 
 
@@ -225,14 +226,14 @@ def test_asyncio_programs_have_the_same(store: MemoryStore, tmp_path: Path) -> N
     async def work() -> str:
         options = Policy(fences=KINDS, remind=True)
         around = Environment(workspace=Workspace.open(tmp_path / "spaces", "a"))
-        async with await AsyncSession.open(store, "a", model="gpt-5", policy=options, environment=around) as session:
+        async with AsyncSession(store, "a", model="gpt-5", policy=options, host=Host(environment=around)) as session:
             await session.append(user("Go."))
-            await session.inject("rules", "RULES", key="")
-            await session.remind("Look here.")
+            await session.context.inject("rules", "RULES", key="")
+            await session.context.remind("Look here.")
             (tmp_path / "a.txt").write_text("hello")
-            await session.attach(tmp_path / "a.txt")
+            await session.context.attach(tmp_path / "a.txt")
             said = texts(await session.prompt(next_call=NextCall(steps_left=2)))
-            async with await session.child("scout", "TASK", fences=["rules"]) as child:
+            async with await session.children.open("scout", "TASK", fences=["rules"]) as child:
                 return said + texts(await child.prompt())
 
     said = asyncio.run(work())

@@ -10,6 +10,7 @@ import pytest
 from foveal import AsyncSession
 from foveal import writers as summarisers
 from foveal.analysis.inspect.stored_session import copy_session
+from foveal.session.options import Clock, Host, Model
 from foveal.session.planner import BY_HAND
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
@@ -60,13 +61,10 @@ def opened(
     return Session(
         store or MemoryStore(),
         "test",
-        model=MODELS[dialect],
-        dialect=dialect,
-        policy=Policy(budget=budget, compact=Compact(**compact)),  # type: ignore[arg-type]
-        summariser=summariser,
-        on_event=(lambda _: None) if heard is None else heard.append,
-        new_id=counted_ids(ids),
-        clock_ms=count().__next__,
+        model=Model(MODELS[dialect], dialect),
+        policy=Policy(budget=budget, compact=Compact(**compact)),
+        host=Host(summariser=summariser, on_event=(lambda _: None) if heard is None else heard.append),
+        clock=Clock(new_id=counted_ids(ids), now_ms=count().__next__),
     )
 
 
@@ -75,7 +73,7 @@ def work(session: Session, first: int, last: int) -> None:
     for n in range(first, last):
         call = ToolCall(f"c{n}", "read_file", f'{{"path": "src/part_{n}.py"}}')
         text = "\n".join(f"def handler_{n}_{i}(request): return table[{(n * 31 + i * 7) % 997}]" for i in range(9))
-        session.append(assistant("", call, model=session._optics.model), id=f"call-{n}")
+        session.append(assistant("", call, model=session._journal.setup.model), id=f"call-{n}")
         session.append(result(call.id, text), id=f"found-{n}")
 
 
@@ -88,7 +86,7 @@ def begun(session: Session) -> Session:
 def fill(session: Session, share: float, *, first: int = 0) -> int:
     """Read files until the next prompt takes this share of what it may; the number of the next one."""
     n = first
-    while session.pressure.share < share:
+    while session.compaction.pressure().share < share:
         work(session, n, n + 1)
         n += 1
     return n
@@ -114,7 +112,7 @@ def test_by_hand_half_of_it_goes() -> None:
     session = begun(opened())
     fill(session, 0.6)
     before = session.view.size.tokens
-    fold = session.compact()
+    fold = session.compaction.fold()
     assert fold
     assert fold.reason == BY_HAND
     assert fold.before == before
@@ -128,7 +126,7 @@ def test_what_cannot_be_folded_is_left_alone() -> None:
     """A session of two words: nothing is written, and the caller is told by None."""
     session = begun(opened())
     seq = session.view.facts.seq
-    assert session.compact() is None
+    assert session.compaction.fold() is None
     assert session.view.facts.seq == seq
 
 
@@ -140,7 +138,7 @@ def test_the_first_and_the_latest_request_and_pins_stay_to_the_byte() -> None:
     pinned = session.recall("found-2")
     fill(session, 0.8, first=6)
     session.append(user("And what about handler_3_1?"))
-    session.compact()
+    session.compaction.fold()
     said = "\n".join(oracles.strings(session.prompt().request))
     for kept in ("Find the slow handler; never touch table[7].", pinned, "And what about handler_3_1?"):
         assert kept in said
@@ -152,10 +150,10 @@ def test_a_compaction_is_undone_by_rewinding_to_before_it() -> None:
     session = begun(opened())
     fill(session, 0.7)
     before, head = oracles.body(session.prompt()), session.view.facts.head
-    assert session.compact()
+    assert session.compaction.fold()
     assert oracles.body(session.prompt()) != before
     assert head
-    session.rewind(head, "the summary lost the plot")
+    session.branches.rewind(head, "the summary lost the plot")
     assert gaps(session) == []
     assert oracles.body(session.prompt()) == before
     session.append(user("Go on."))
@@ -168,11 +166,11 @@ def test_it_is_undone_after_reopening_too() -> None:
     session = begun(opened(store))
     fill(session, 0.7)
     before, head = oracles.body(session.prompt()), session.view.facts.head
-    session.compact()
+    session.compaction.fold()
     session.close()
     again = opened(store, ids="again")
     assert head
-    again.rewind(head)
+    again.branches.rewind(head)
     again.close()
     assert oracles.body(opened(store, ids="third").prompt()) == before
 
@@ -182,7 +180,7 @@ def test_instructions_go_to_the_summariser() -> None:
     asked: list[Question] = []
     session = begun(opened(summariser=lambda q: asked.append(q) or GOOD, soft=1.0))
     fill(session, 0.7)
-    fold = session.compact("only what was said about tables")
+    fold = session.compaction.fold("only what was said about tables")
     assert asked[0].instructions == "only what was said about tables"
     assert summary_of(fold).prose == GOOD
 
@@ -263,19 +261,19 @@ def test_without_any_room_the_pressure_is_critical() -> None:
 def test_pressure_is_that_of_the_next_prompt() -> None:
     """Tools and framing are counted, as the prompt counts them; it rises with what is appended and falls with a fold."""
     session = begun(opened())
-    assert session.pressure.level == "none"
+    assert session.compaction.pressure().level == "none"
     fill(session, 0.85)
-    assert session.pressure.level == "warning"
-    assert session.pressure.tokens == session.prompt().tokens
-    assert session.pressure.limit == LIMIT
-    session.compact()
-    assert session.pressure.level in ("none", "info")
+    assert session.compaction.pressure().level == "warning"
+    assert session.compaction.pressure().tokens == session.prompt().tokens
+    assert session.compaction.pressure().limit == LIMIT
+    session.compaction.fold()
+    assert session.compaction.pressure().level in ("none", "info")
 
 
 def test_a_trigger_below_the_limit_folds_early() -> None:
     """Above `trigger`, down to `target`, with the limit far away."""
     session = begun(opened(budget=BudgetTable(limit=20_000, reserve=0, trigger=4_000, target=2_000)))
-    assert session.pressure.limit == 4_000
+    assert session.compaction.pressure().limit == 4_000
     n = fill(session, 0.95)
     assert session.prompt().fold is None
     fill(session, 1.01, first=n)
@@ -325,10 +323,10 @@ def test_at_the_soft_trigger_the_summary_is_asked_for_ahead() -> None:
     session = begun(opened(summariser=lambda q: asked.append(q) or GOOD, soft=0.8))
     n = fill(session, 0.7)
     session.prompt()
-    assert (asked, session._scribe.is_asked_ahead) == ([], False)
+    assert (asked, session._folds._summary_writer.is_asked_ahead) == ([], False)
     n = fill(session, 0.85, first=n)
     assert session.prompt().fold is None
-    assert session._scribe.is_asked_ahead
+    assert session._folds._summary_writer.is_asked_ahead
     for thread in of_ours():
         thread.join(10)
     assert len(asked) == 1
@@ -383,7 +381,7 @@ def test_a_summariser_that_fails_again_and_again_is_left_alone() -> None:
         assert session.prompt().fold
     assert len(asked) == 3
     assert [event.why for event in heard if isinstance(event, SummaryRefused)] == ["empty"] * 3
-    session.compact()
+    session.compaction.fold()
     assert len(asked) == 4
 
 
@@ -399,7 +397,7 @@ def test_however_a_summariser_fails_the_prompt_is_valid_and_smaller(way: str, re
     deadline_s = SHORT_S if reason == "deadline" else 30.0
     session = opened(summariser=make(release), heard=heard, soft=1.0, deadline_s=deadline_s)
     full(session)
-    before = session.pressure.tokens
+    before = session.compaction.pressure().tokens
     prompt = session.prompt()
     assert oracles.problems(prompt) == []
     assert prompt.tokens <= LIMIT < before
@@ -440,7 +438,7 @@ def test_what_is_fetched_again_and_again_comes_back_with_the_next_fold(summarise
 def rebuilt(session: Session, **options: object) -> Session:
     """The same session from a store that holds the log alone."""
     store = MemoryStore()
-    copy_session(session._store, store, "test")
+    copy_session(session._journal.store, store, "test")
     assert store.snapshot("test") is None
     return opened(store, ids="again", **options)  # type: ignore[arg-type]
 
@@ -449,7 +447,7 @@ def test_prose_is_the_same_after_a_rebuild() -> None:
     """What somebody wrote is in the log: the session that is made from it alone goes on with the very same prompts."""
     lived = full(opened(summariser=lambda _: GOOD, soft=1.0))
     lived.prompt()
-    lived._scribe._summariser = None  # from here on code writes alone, in both of them
+    lived._folds._summary_writer._summariser = None  # from here on code writes alone, in both of them
     other = rebuilt(lived)
     for first in (500, 600):
         for session in (lived, other):
@@ -462,7 +460,7 @@ def test_a_registered_summariser_is_named_by_the_policy() -> None:
     """So that a file can say which; its name is the author."""
     summarisers.register("compaction-test", lambda _: GOOD)
     policy = Policy(budget=BUDGET, compact=Compact(summariser="compaction-test", soft=1.0))
-    session = full(Session(MemoryStore(), "test", model="gpt-5", policy=policy, new_id=counted_ids()))
+    session = full(Session(MemoryStore(), "test", model="gpt-5", policy=policy, clock=Clock(new_id=counted_ids())))
     assert summary_of(session.prompt().fold).author == "compaction-test"
 
 
@@ -473,13 +471,13 @@ def test_the_async_session_does_the_same() -> None:
     """`compact`, `recover` and `pressure` wait for their turn, off the loop."""
 
     async def main(make: Callable[[], Session]) -> None:
-        async with AsyncSession(make()) as session:
-            before = await session.pressure()
-            assert await session.compact()
-            assert (await session.pressure()).tokens < before.tokens
+        async with AsyncSession._of(make()) as session:
+            before = await session.compaction.pressure()
+            assert await session.compaction.fold()
+            assert (await session.compaction.pressure()).tokens < before.tokens
             for _ in range(2):
-                assert (await session.recover(TOO_LONG)).tokens <= 3_000
+                assert (await session.compaction.recover(TOO_LONG)).tokens <= 3_000
             with pytest.raises(ContextOverflow):
-                await session.recover(TOO_LONG)
+                await session.compaction.recover(TOO_LONG)
 
     asyncio.run(main(lambda: full(opened(recoveries=2))))

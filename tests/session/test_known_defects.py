@@ -221,7 +221,7 @@ def test_pain_3_no_orphan_after_many_folds(dialect: str) -> None:
         player.ask()
         assert oracles.problems(player.prompts[-1]) == []
     assert sum(prompt.fold is not None for prompt in player.prompts) >= 8
-    player.session.rewind(player.entries[40])
+    player.session.branches.rewind(player.entries[40])
     player.ask()
     assert oracles.problems(player.prompts[-1]) == []
 

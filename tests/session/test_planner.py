@@ -5,6 +5,7 @@ import json
 import pytest
 
 from foveal.models.catalogue import find
+from foveal.session.options import Clock
 from foveal.session.planner import LOOK_EVERY
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
@@ -17,7 +18,7 @@ from foveal.values.own_tools import CHECKPOINT_TOOL
 OTHER_TOOL = {"name": "other", "description": "Another.", "parameters": {"type": "object", "properties": {}}}
 
 
-class Clock:
+class StoppedClock:
     """Stands still until somebody moves it."""
 
     now_ms = 0
@@ -30,9 +31,9 @@ class Agent:
     """Makes calls: asks for the prompt, replies with a call of `read`, appends its result."""
 
     def __init__(self, limit: int = 60_000, **options: object) -> None:
-        self.store, self.clock, self.steps = MemoryStore(), Clock(), 0
+        self.store, self.clock, self.steps = MemoryStore(), StoppedClock(), 0
         policy = Policy(budget=BudgetTable(limit=limit, reserve=0), recall=False, **options)  # pyright: ignore[reportArgumentType]
-        self.session = Session(self.store, "s", model="gpt-5", policy=policy, clock_ms=self.clock)
+        self.session = Session(self.store, "s", model="gpt-5", policy=policy, clock=Clock(now_ms=self.clock))
         self.session.append(user("Go."))
 
     def step(self, path: str = "", lines: int = 8, tools=(READ_TOOL,)):
@@ -88,7 +89,7 @@ def test_asked_for_by_hand() -> None:
     agent = Agent()
     for _ in range(6):
         agent.step(lines=60)
-    fold = agent.session.compact()
+    fold = agent.session.compaction.fold()
     assert stake_of(fold).kind == "hand"
     assert stake_of(fold).room > 0
     assert stake_of(agent.recorded) == stake_of(fold)
@@ -97,7 +98,7 @@ def test_asked_for_by_hand() -> None:
 def test_at_a_checkpoint() -> None:
     """The budget was not reached, and the agent had said that a part is finished."""
     agent = Agent(4_000, compact=Compact(checkpoint=True))
-    while agent.session.pressure.share < 0.85:
+    while agent.session.compaction.pressure().share < 0.85:
         agent.step(lines=12)
     agent.session.prompt([READ_TOOL])
     told = {

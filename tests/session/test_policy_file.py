@@ -4,10 +4,11 @@ import sys
 
 import pytest
 
-from foveal import BadPolicy, MissingExtra, Policy, RetentionRule, open_store, read_policy
+from foveal import MissingExtra, Policy, RetentionRule, open_store, read_policy
 from foveal.session.policy import BudgetTable, Clear, Summarise, Superseded
 from foveal.session.policy_file import MOST_BYTES, plain_yaml
 from foveal.session.session import Session
+from foveal.values.errors import BadPolicy
 
 TOML = """
 max_context_tokens = 80_000
@@ -238,7 +239,7 @@ def test_an_old_threshold_is_what_a_session_is_held_to(written):
     with pytest.warns(UserWarning, match="is an old form"):
         policy = read_policy(written("compact_threshold = 8_000"))
     with Session(open_store(), "s", model="gpt-5", policy=policy) as session:
-        assert session.pressure.limit == 8_000
+        assert session.compaction.pressure().limit == 8_000
 
 
 @pytest.mark.usefixtures("yaml")

@@ -107,7 +107,7 @@ def test_a_range_does_not_show_what_was_rewound() -> None:
     player = Player(limit=1_500)
     player.play([user("Go."), assistant("kept answer")])
     player.append(user("abandoned question"))
-    player.session.rewind(player.entries[1])
+    player.session.branches.rewind(player.entries[1])
     for i in range(30):
         player.play([user(f"question {i}"), assistant("word " * 60), Asks()])
     line = next(line for line in player.prompts[-1].trace.lines if line.kind == "range")
@@ -160,7 +160,7 @@ def test_after_a_refusal_nothing_is_sent_twice(dialect: str) -> None:
         with pytest.raises(Unrepresentable) as refused:
             session.prompt()
         assert refused.value.entry == entry.id
-    session.rewind(session.view.atoms[1].first)
+    session.branches.rewind(session.view.atoms[1].first)
     session.append(user("three"))
     prompt = session.prompt()
     assert oracles.problems(prompt) == []

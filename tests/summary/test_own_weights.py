@@ -34,7 +34,7 @@ def folded(store: Store | None = None, **options: object) -> tuple[foveal.Sessio
     for n in range(40):
         session.append(foveal.assistant("", foveal.ToolCall(f"c{n}", "read_file", f'{{"path": "src/part_{n}.py"}}')))
         session.append(foveal.result(f"c{n}", "\n".join(f"def handler_{n}_{i}(request): ..." for i in range(20))))
-    fold = session.compact()
+    fold = session.compaction.fold()
     assert fold
     return session, fold
 
@@ -67,7 +67,7 @@ def test_prose_leaves_the_choice_to_the_same_score(options: dict[str, object]) -
     written = with_prose(fold, PROSE, "me", **counted, selection=selection)  # type: ignore[arg-type]
     by_package = with_prose(fold, PROSE, "me", **counted)  # type: ignore[arg-type]
     assert text_of(written) != text_of(by_package)
-    assert session._scribe._with_prose.keywords == {"selection": selection}
+    assert session._folds._summary_writer._with_prose.keywords == {"selection": selection}
 
 
 def test_the_log_holds_the_hash_and_a_past_prompt_needs_no_more() -> None:
@@ -79,7 +79,7 @@ def test_the_log_holds_the_hash_and_a_past_prompt_needs_no_more() -> None:
     assert OLD.name in setup.policy
     assert len(setup.policy) < 1_000
     optics = recorded_setup(setup)
-    assert optics.policy == session._optics.policy
+    assert optics.policy == session._journal.setup.policy
     assert prompt_at(store, "s", optics, None).request == prompt.request
 
 

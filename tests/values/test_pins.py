@@ -19,7 +19,7 @@ def work(session, n, text="a line of output\n" * 60, tool="run"):
 
 def opened(dialect="openai_chat", limit=2_000, store=None):
     policy = foveal.Policy(budget=BudgetTable(limit=limit, reserve=0), recall=False)
-    return foveal.Session(store or foveal.open_store(), "s", model="gpt-5", dialect=dialect, policy=policy)
+    return foveal.Session(store or foveal.open_store(), "s", model=foveal.Model("gpt-5", dialect), policy=policy)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -107,15 +107,14 @@ def test_a_renderer_of_the_hosts_shows_the_result():
         foveal.open_store(),
         "s",
         model="gpt-5",
-        retention={"run": rule},
-        renderers={"count": lambda text: f"{len(text.splitlines())} lines"},
+        host=foveal.Host(retention={"run": rule}, renderers={"count": lambda text: f"{len(text.splitlines())} lines"}),
     )
     session.append(foveal.user("Begin."))
     work(session, 1)
     (shown,) = [message["content"] for message in session.prompt().request["messages"] if message["role"] == "tool"]
     assert shown.startswith("61 lines\n[shown by count; ref ")
     with pytest.raises(foveal.BadPolicy, match="no renderer 'count'"):
-        foveal.Session(foveal.open_store(), "t", model="gpt-5", retention={"run": rule}).extend(
+        foveal.Session(foveal.open_store(), "t", model="gpt-5", host=foveal.Host(retention={"run": rule})).extend(
             [foveal.assistant("", foveal.ToolCall("c", "run", "{}")), foveal.result("c", "x " * 100)]
         )
 
@@ -123,7 +122,9 @@ def test_a_renderer_of_the_hosts_shows_the_result():
 def test_an_application_pages_through_what_the_model_sees_by_reference():
     """The same result has a rendering for the model and one for people."""
     store = foveal.open_store()
-    session = foveal.Session(store, "s", model="gpt-5", retention={"run": foveal.RetentionRule(mode="reference")})
+    session = foveal.Session(
+        store, "s", model="gpt-5", host=foveal.Host(retention={"run": foveal.RetentionRule(mode="reference")})
+    )
     session.append(foveal.user("Begin."))
     work(session, 1, "".join(f"row {i}\n" for i in range(120)))
     entry = next(line.entry for line in session.why().lines if line.shown == "reference")

@@ -56,7 +56,7 @@ def test_every_placement_is_accepted(provider: "Provider", line: Line, store: St
     for n in range(7):
         provider.script(Turn(f"Step {n}.", (Call(f"a{n}"), Call(f"b{n}")), thinking=f"thought {n}"))
         for kind in (*KINDS, OURS):
-            session.inject(kind.name, f"{kind.name} of call {n}", key="")
+            session.context.inject(kind.name, f"{kind.name} of call {n}", key="")
         prompt = send(provider, line, session, n)
         said = "\n".join(strings(provider.last))
         assert all(f"{kind.name} of call {n}" in said for kind in (*KINDS, OURS))
@@ -79,7 +79,7 @@ def test_what_changes_with_every_call_is_behind_all_that_is_cached(
     session.append(user("Find the bug."))
     for n in range(6):
         provider.script(Turn(f"Step {n}.", (Call(f"a{n}"),), thinking=f"thought {n}"))
-        session.inject("tail", f"news {n}")
+        session.context.inject("tail", f"news {n}")
         send(provider, line, session, n)
         session.append(result(f"a{n}", listing(f"a{n}.py", 20)))
     for before, after in zip(provider.bodies, provider.bodies[1:], strict=False):

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from foveal import BadInput, Message, Opaque, Text, ToolCall, result, user
+from foveal import BadInput, Message, Text, ToolCall, result, user
 from foveal.stores import Store
 from foveal.stores.rows import to_entry
+from foveal.values.entry import Opaque
 
 from . import turns
 from .conftest import DIALECTS

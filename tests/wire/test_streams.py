@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from foveal import Prompt, RedactedThinking, Text, Thinking, ToolCall, result, user
+from foveal import Prompt, Text, ToolCall, result, user
 from foveal.stores import Store
+from foveal.values.entry import RedactedThinking, Thinking
 
 from .lines import Line, on_the_wire
 from .test_loop import TOOLS

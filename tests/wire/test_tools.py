@@ -8,6 +8,7 @@ import pytest
 
 from foveal import BadInput, Policy, user
 from foveal.session.model_setup import setup_for
+from foveal.session.options import Model
 from foveal.session.rebuild import prompt_at
 from foveal.stores import Store
 
@@ -136,7 +137,7 @@ def test_a_hosted_tool_is_not_offered_to_another_provider(
 def test_a_past_prompt_is_built_again_with_the_same_tools(provider: "Provider", line: Line, store: Store) -> None:
     """The log keeps the tools in the host's order of keys, because models write arguments in it."""
     ask(provider, line, store, [SHAPES["openai_chat"], *HOSTED[line.dialect]])
-    again = prompt_at(store, "wire", setup_for(line.model, Policy(), line.dialect), 1)
+    again = prompt_at(store, "wire", setup_for(Model(line.model, line.dialect), Policy()), 1)
     sent = again.request["config"]["tools"] if line.dialect == "gemini" else again.request["tools"]
     if line.dialect != "gemini":
         assert json.dumps(sent) == json.dumps(offered(line.dialect, provider.last))

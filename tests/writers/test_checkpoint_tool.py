@@ -41,7 +41,7 @@ def filled(share: float, *, checkpoint: bool = True, store: MemoryStore | None =
 
 def grow(session: Session, share: float) -> None:
     n = session.view.facts.seq
-    while session.pressure.share < share:
+    while session.compaction.pressure().share < share:
         session.append(assistant("", ToolCall(f"c{n}", "read", f'{{"path": "part_{n}.py"}}')))
         session.append(result(f"c{n}", "\n".join(f"step_{n}_{i} = rows({(n * 31 + i * 7) % 997})" for i in range(9))))
         n += 1
@@ -70,10 +70,10 @@ def test_once_offered_it_stays() -> None:
     session.append(assistant("", call()))
     session.serve()
     session.prompt([READ_TOOL])
-    assert session.pressure.share < 0.6
+    assert session.compaction.pressure().share < 0.6
     assert CHECKPOINT_TOOL in offered(session)
     session.close()
-    again = open_session(store, policy=session._optics.policy, new_id=counted_ids("again"))
+    again = open_session(store, policy=session._journal.setup.policy, new_id=counted_ids("again"))
     assert CHECKPOINT_TOOL in offered(again)
 
 

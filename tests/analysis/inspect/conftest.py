@@ -1,13 +1,14 @@
 """Stored sessions to ask about: the bundled one, and a small agent that can be stepped."""
 
 import pytest
-from foveal.context.port import Host
 
 from foveal import Policy, ToolCall, assistant, result, system, user
 from foveal.analysis.replay.demo import BUDGET, demo_recording
 from foveal.analysis.replay.replay import replay
 from foveal.context.fences import FenceKind
+from foveal.context.injection import NextCall
 from foveal.context.reminders import ReminderRule
+from foveal.session.options import Model
 from foveal.session.policy import BudgetTable
 from foveal.session.session import Session
 from foveal.stores import MemoryStore
@@ -40,7 +41,7 @@ class Agent:
 
     def _open(self, limit, model):
         policy = Policy(budget=BudgetTable(limit=limit, reserve=0), fences=KINDS, remind=True, reminders=(CLOCK,))
-        return Session(self.store, "s", model=model, policy=policy, dialect="openai_chat")
+        return Session(self.store, "s", model=Model(model, "openai_chat"), policy=policy)
 
     def reopen(self, limit=20_000, model="gpt-5"):
         self.session.close()
@@ -49,7 +50,7 @@ class Agent:
     def step(self, tools=(READ,), lines=30):
         """Ask for a prompt, answer it with a call, and append the result."""
         self.steps += 1
-        prompt = self.session.prompt(tools, host=Host(facts={"time": f"12:{self.steps:02}"}))
+        prompt = self.session.prompt(tools, next_call=NextCall(facts={"time": f"12:{self.steps:02}"}))
         call = ToolCall(f"c{self.steps}", "read", f'{{"path": "{self.steps}.py"}}')
         self.session.extend([assistant("", call), result(call.id, f"line of {self.steps}\n" * lines)])
         return prompt
@@ -61,18 +62,18 @@ def eventful():
     agent = Agent(limit=4_000)
     for _ in range(8):
         agent.step(lines=150)
-    agent.session.inject("rules", "Be exact.", key="")
+    agent.session.context.inject("rules", "Be exact.", key="")
     agent.step()
-    agent.session.inject("found", "Found it.", key="")
+    agent.session.context.inject("found", "Found it.", key="")
     agent.step()
     agent.step(tools=(READ, WRITE))
     agent.reopen(limit=8_000, model="gpt-4.1")
-    entry = agent.session.view.head
+    entry = agent.session.view.facts.head
     agent.step()
-    agent.session.rewind(entry, "try another way")
+    agent.session.branches.rewind(entry, "try another way")
     agent.session.append(user("Another way."))
     agent.step()
-    agent.session.inject("rules", "", key="")
+    agent.session.context.inject("rules", "", key="")
     agent.step()
     agent.session.close()
     return agent.store

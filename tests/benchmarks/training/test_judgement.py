@@ -1,9 +1,9 @@
 """Weights are judged by what prompts show of what the agent needs from far back."""
 
 import pytest
-from foveal.summary.relevance.scoring import shipped
 
 from foveal.analysis.measurement.outcome import Job, measure
+from foveal.summary.relevance.score import shipped
 from foveal_bench.ablations import PARTS
 from foveal_bench.training.judgement import OWN, PACKAGE, RECENCY, figure, gap, replayed
 

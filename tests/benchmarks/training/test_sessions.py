@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal.values.entry import Text, Thinking, ToolCall, assistant, result, user
-from foveal_bench.training.sessions import FAR, HORIZON, TrainingSession, common, text_of
+from foveal_bench.training.sessions import FAR, HORIZON, TrainingSession, common, message_text
 
 NAME = "parse_header"
 READ = result("c", f"def {NAME}(line): return line.split(':')")
@@ -74,7 +74,7 @@ def test_what_most_sessions_hold_is_common():
 )
 def test_all_that_is_said_in_a_message_is_counted(message, said):
     """Its words, its thinking and its calls as they were written."""
-    assert text_of(message) == said
+    assert message_text(message) == said
 
 
 @given(st.lists(st.text(max_size=30), max_size=5))

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal import BadInput, BadPolicy
+from foveal import BadInput
 from foveal.context.reminders import ReminderRule, Trigger
 from foveal.context.reminders.catalogues import CATALOGUES, CHINESE, ENGLISH
 from foveal.context.reminders.rulebook import BUILT_IN, rulebook
 from foveal.context.templates import compiled, one_line
+from foveal.values.errors import BadPolicy
 from foveal.values.events import Thresholds
 
 

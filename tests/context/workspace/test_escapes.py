@@ -5,9 +5,10 @@ import re
 
 import pytest
 
-from foveal import BadInput, FovealError, NotFound, StoreCorrupt
+from foveal import BadInput, FovealError, NotFound
 from foveal.context import safe_paths
 from foveal.context.workspace import Workspace
+from foveal.values.errors import StoreCorrupt
 
 from .hostile import names
 

@@ -7,8 +7,9 @@ import shutil
 
 import pytest
 
-from foveal import BadInput, NotFound, StoreCorrupt, StoreFull
+from foveal import BadInput, NotFound
 from foveal.context.workspace import FOLDERS, Workspace
+from foveal.values.errors import StoreCorrupt, StoreFull
 
 
 @pytest.mark.parametrize("form", ["path", "bytes", "stream"])

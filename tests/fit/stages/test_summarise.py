@@ -15,7 +15,7 @@ from foveal.session.rebuild import entries_at
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
-from foveal.summary.state import decode
+from foveal.summary.state import decode_summary
 from foveal.testing import oracles
 from foveal.testing.builders import counted_ids, open_session
 from foveal.values.entry import Fold, Message, Pin, RangeFold, ToolCall, assistant, result, system, user
@@ -55,7 +55,7 @@ def proposed(session: Session, *, goal: int, limit: int = 4_000, stage: Summaris
     folds: list[RangeFold] = []
     for batch in (stage or STAGE)(scene):
         if isinstance(batch, OriginalsNeeded):
-            scene.originals.update(entries_at(session._store, session.name, batch.seqs))
+            scene.originals.update(entries_at(session._journal.store, session.name, batch.seqs))
         else:
             folds.extend(batch)
     return folds
@@ -151,12 +151,12 @@ def test_the_text_stands_in_the_largest_run_and_a_line_in_every_other() -> None:
 def test_a_summary_that_moves_on_leaves_one_line_behind() -> None:
     """When a newer run is larger, the text goes there, and what it was said in before becomes a line."""
     session = worked(8)
-    session.compact()
+    session.compaction.fold()
     assert [gap.level for gap in gaps(session.view.atoms)] == ["summary"]
     session.append(Pin(session.append(user("Keep this.")).id))
     for number in range(8, 40):
         session.extend(step(number))
-    session.compact()
+    session.compaction.fold()
     assert [gap.level for gap in gaps(session.view.atoms)] == ["covered", "summary"]
     assert "part_0.py" in gaps(session.view.atoms)[1].text
 
@@ -173,8 +173,8 @@ def test_the_state_is_in_the_snapshot_and_not_in_the_log() -> None:
     session = worked(30, limit=3_000)
     prompt = session.prompt()
     assert prompt.fold
-    assert decode(session.view.facts.summary.state).covered.entries > 0
-    rows = [row.payload for row in session._store.rows(session.name)]
+    assert decode_summary(session.view.facts.summary.state).covered.entries > 0
+    rows = [row.payload for row in session._journal.store.rows(session.name)]
     assert any(b'"fold"' in row for row in rows)
     assert not any(b'"state"' in row for row in rows)
     frozen = ViewSnapshot.of(session.view).encode()
@@ -194,9 +194,9 @@ def test_the_names_of_what_is_covered_are_carried() -> None:
 def again(session: Session) -> Session:
     """The same session from a store that holds the log alone."""
     store = MemoryStore()
-    copy_session(session._store, store, session.name)
+    copy_session(session._journal.store, store, session.name)
     assert store.snapshot(session.name) is None
-    return open_session(store, policy=session._optics.policy, new_id=counted_ids("again"))
+    return open_session(store, policy=session._journal.setup.policy, new_id=counted_ids("again"))
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
@@ -231,7 +231,7 @@ def test_the_same_bytes_after_reopening(every: int) -> None:
     for number in range(40):
         if number % every == 0:
             opened.close()
-            opened = open_session(store, policy=opened._optics.policy, new_id=counted_ids(f"again {number}"))
+            opened = open_session(store, policy=opened._journal.setup.policy, new_id=counted_ids(f"again {number}"))
         bodies = []
         for session in (lived, opened):
             for i, body in enumerate(step(number)):

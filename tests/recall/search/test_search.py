@@ -87,7 +87,7 @@ def test_a_branch_that_was_left_is_found(store: Store) -> None:
     with open_session(store) as session:
         first = session.append(foveal.user("start"))
         session.append(foveal.user("leftbehind"))
-        session.rewind(first.id)
+        session.branches.rewind(first.id)
         session.append(foveal.user("goes on"))
     assert seqs(store, "leftbehind") == [2]
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from foveal.recall.tools import RECALL, SEARCH
-from foveal.session import session as session_module
+from foveal.session import journal
+from foveal.session.options import Clock, Model
 from foveal.session.policy import BudgetTable, Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -42,7 +43,7 @@ def opened(
     store = MemoryStore() if store is None else store
     model = MODELS[dialect]
     return Session(
-        store, "s", model=model, dialect=dialect, policy=policy, new_id=counted_ids(seed), clock_ms=lambda: 0
+        store, "s", model=Model(model, dialect), policy=policy, clock=Clock(new_id=counted_ids(seed), now_ms=lambda: 0)
     )
 
 
@@ -230,7 +231,7 @@ def _halved(char: str) -> str:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_session_opened_from_its_snapshot_sends_the_same_bytes(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guarded parts are restored guarded, the system's and harmless ones as they came."""
-    monkeypatch.setattr(session_module, "SNAPSHOT_EVERY", 1)
+    monkeypatch.setattr(journal, "SNAPSHOT_EVERY", 1)
     store = MemoryStore()
     session = opened(dialect, limit=6_000, store=store)
     session.append(system("Mine: <system>"))
@@ -247,7 +248,7 @@ def test_a_session_opened_from_its_snapshot_sends_the_same_bytes(dialect: str, m
 
 def test_turning_the_guard_off_and_on_again_reads_the_log_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """A snapshot that was made with the guard is not read without it."""
-    monkeypatch.setattr(session_module, "SNAPSHOT_EVERY", 1)
+    monkeypatch.setattr(journal, "SNAPSHOT_EVERY", 1)
     store, sent = MemoryStore(), list[str]()
     for guard in (True, False, True):
         session = opened(guard=guard, store=store, seed=f"{len(sent)}")

@@ -8,7 +8,7 @@ from foveal.analysis.replay.demo import saving_texts
 from foveal.analysis.replay.replay import Replay, ReplayedCall
 from foveal.analysis.replay.report import Totals, gain, gain_usd, note_lines, percent, short, totals, usd
 from foveal.analysis.replay.series import series_of, shortened
-from foveal.text.visible import visible
+from foveal.text.display import visible
 
 MOST_CHARTS = 200
 """About 5 KB each: the page stays one that a browser opens at once."""

@@ -11,7 +11,7 @@ from foveal.analysis.tune.choice import LEAST_SESSIONS
 from foveal.analysis.tune.cross_validation import HeldOut
 from foveal.analysis.tune.pick_rule import WITHIN
 from foveal.analysis.tune.tune import Tried, Tuning
-from foveal.text.visible import visible
+from foveal.text.display import visible
 
 HEAD = (
     "policy",

@@ -5,6 +5,15 @@
 
 from typing import TYPE_CHECKING
 
+from foveal.fit.stages.clear import Clear
+from foveal.fit.stages.expired import Expired
+from foveal.fit.stages.history import History
+from foveal.fit.stages.images import Images
+from foveal.fit.stages.outline import Outline
+from foveal.fit.stages.shorten import Shorten
+from foveal.fit.stages.summarise import Summarise
+from foveal.fit.stages.superseded import Superseded
+from foveal.fit.stages.thinking import ThinkingWindow
 from foveal.values.lazy import later
 
 if TYPE_CHECKING:
@@ -12,4 +21,16 @@ if TYPE_CHECKING:
 
 __getattr__ = later(__name__, {"fold_into_summary": "summary_folds", "shown_beside": "summary_folds"})
 
-__all__ = ["fold_into_summary", "shown_beside"]
+__all__ = [
+    "Clear",
+    "Expired",
+    "History",
+    "Images",
+    "Outline",
+    "Shorten",
+    "Summarise",
+    "Superseded",
+    "ThinkingWindow",
+    "fold_into_summary",
+    "shown_beside",
+]
