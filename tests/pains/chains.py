@@ -8,7 +8,7 @@ import msgspec
 from foveal.session.session import Session
 from foveal.summary.ledger.extraction import update
 from foveal.summary.ledger.items import Ledger, Todo
-from foveal.summary.state import decode_summary, step
+from foveal.summary.state import decode_summary, ledger_step
 from foveal.text.names import identifiers_in
 from foveal.values.entry import Message, Pin, Text, ToolCall
 from foveal.values.errors import OverBudget, Unrepresentable
@@ -114,7 +114,7 @@ class _Watch:
 
     def _todos(self, now: int) -> tuple[Todo, ...]:
         """The newest list up to here, from the originals and in one go."""
-        taken = [step("r", self._taken.pop(at), at) for at in sorted(self._taken) if at <= now]
+        taken = [ledger_step("r", self._taken.pop(at), at) for at in sorted(self._taken) if at <= now]
         self._all = msgspec.structs.replace(update(self._all, taken), names=(), files=(), commands=(), failures=())
         return self._all.todos
 

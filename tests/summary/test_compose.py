@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from foveal.models.counters import encoding
 from foveal.summary.compose import compose
-from foveal.summary.state import Summary, SummaryCoverage, extend, step
+from foveal.summary.state import Summary, SummaryCoverage, extend, ledger_step
 from foveal.values.entry import Message, Text, ToolCall, ToolResult, user
 
 HEAD = "[Summary of 42 earlier messages (12,345 tokens); ref a1..b9]"
@@ -18,12 +18,12 @@ def count(text: str) -> int:
 
 def known(steps: int = 12, prose: str = "") -> Summary:
     """A summary of so many reads."""
-    read = [step("u", user("Never write to src/generated; ask before you delete."), 0)]
+    read = [ledger_step("u", user("Never write to src/generated; ask before you delete."), 0)]
     for n in range(1, steps + 1):
         call = ToolCall(f"c{n}", "read_file", f'{{"path": "src/part_{n}.py"}}')
         lines = "\n".join(f"def handler_{n}_{i}(request): return route_{i * 7 % 11}({n})" for i in range(15))
-        read.append(step(f"a{n}", Message("assistant", (call,)), 2 * n))
-        read.append(step(f"b{n}", Message("tool", (ToolResult(call.id, (Text(lines),)),)), 2 * n + 1))
+        read.append(ledger_step(f"a{n}", Message("assistant", (call,)), 2 * n))
+        read.append(ledger_step(f"b{n}", Message("tool", (ToolResult(call.id, (Text(lines),)),)), 2 * n + 1))
     return extend(Summary(prose=prose, author="me" if prose else ""), read, SummaryCoverage(42, 12_345, "a1..b9"))
 
 

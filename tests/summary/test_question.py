@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from foveal.summary.question import (
     SECTIONS,
     Question,
-    again,
     appended_instruction,
     mark_of,
     messages_of,
     transcript_of,
+    with_remark,
 )
 from foveal.values.entry import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, assistant, result, user
 
@@ -155,7 +155,7 @@ def test_the_appended_form_leaves_out_the_transcript():
 
 def test_a_retry_differs_by_the_remark_alone():
     """The corrective question is the same one with the reason of refusal."""
-    retry = again(QUESTION, "2 headings are missing.")
+    retry = with_remark(QUESTION, "2 headings are missing.")
     assert "2 headings are missing." in messages_of(retry)[1]["content"]
     assert msgspec.structs.replace(retry, remark="") == QUESTION
     assert mark_of(retry) == mark_of(QUESTION)

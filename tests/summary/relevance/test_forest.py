@@ -87,20 +87,20 @@ def folded() -> tuple[RelevanceState, Features]:
 
 def test_names_in_tables_have_the_chances_of_their_own_rows():
     """Whether a name comes with those that were met once or with the others."""
-    _, facts = folded()
+    _, features = folded()
     trees = shipped_weights().names
     found = {
         name: chance
-        for names, table in facts.of_hidden_names()
+        for names, table in features.of_hidden_names()
         for name, chance in zip(names, forest(trees, NAME_FEATURES).chances(table), strict=True)
     }
-    assert found == {name: walked(trees, facts.of_name(name)) for name in facts.all_names() if name != "row_3"}
-    assert len(list(facts.of_hidden_names())) == 2
+    assert found == {name: walked(trees, features.of_name(name)) for name in features.all_names() if name != "row_3"}
+    assert len(list(features.of_hidden_names())) == 2
 
 
 def test_lines_in_a_table_have_the_chances_of_their_own_rows():
     """Many lines at once, or one."""
-    state, facts = folded()
+    state, features = folded()
     trees = shipped_weights().lines
-    chances = forest(trees, LINE_FEATURES).chances(facts.of_lines(range(len(state.lines))))
-    assert chances == [walked(trees, facts.of_line(i)) for i in range(len(state.lines))]
+    chances = forest(trees, LINE_FEATURES).chances(features.of_lines(range(len(state.lines))))
+    assert chances == [walked(trees, features.of_line(i)) for i in range(len(state.lines))]

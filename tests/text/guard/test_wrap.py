@@ -2,7 +2,7 @@
 
 import pytest
 
-from foveal.text.guard import KINDS, Trust, fence_kind, is_trusted, lowest, nonce, wrap
+from foveal.text.guard import KINDS, Trust, fence_kind, is_trusted, nonce, wrap
 from foveal.values.errors import BadInput
 
 from .parser import forged
@@ -73,12 +73,8 @@ def test_a_short_secret_is_refused() -> None:
         nonce(SECRET[1:])
 
 
-def test_a_mix_is_worth_its_least_trusted_source() -> None:
-    """System above operator above user above all that is only quoted; of equals, the first."""
-    assert lowest("system") == "system"
-    assert lowest("operator", "system") == "operator"
-    assert lowest("system", "user", "operator") == "user"
-    assert lowest("user", "recall", "tool") == "recall"
+def test_only_the_host_is_trusted() -> None:
+    """The system prompt and the operator may hold frames; users, tools and files may not."""
     assert [trust for trust in ("system", "operator", "user", "tool", "file") if is_trusted(trust)] == [
         "system",
         "operator",
