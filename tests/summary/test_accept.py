@@ -133,12 +133,12 @@ def test_talk_about_tool_calls_is_no_tool_call():
     ],
 )
 def test_a_refusal_is_refused(words_of_refusal):
-    """In several languages, and dressed up in headings."""
+    """A refusal is recognised in several languages, and under headings."""
     assert reason(words_of_refusal) == "refusal"
 
 
 def test_reporting_that_something_cannot_be_done_is_no_refusal():
-    """What the session could not do belongs into its summary."""
+    """A summary may report that the session could not do something."""
     assert reason(body("- The assistant said: I'm sorry, I can't open the vault.")) == "accepted"
 
 
@@ -167,19 +167,19 @@ def test_many_paths_are_no_garbage():
 
 
 def test_an_echo_of_the_transcript_is_refused():
-    """An answer that is the question's own text stands for nothing."""
+    """An answer that is the transcript's own text is no summary."""
     assert reason(TRANSCRIPT[:1_200]) == "echo"
     assert reason(GOOD[: GOOD.index("## State")] + TRANSCRIPT[:2_000]) == "echo"
 
 
 def test_an_echo_of_the_rules_is_refused():
-    """So is one that repeats what it was told to do."""
+    """An answer that repeats the rules of the task is no summary."""
     assert reason(system_of(QUESTION)) == "echo"
     assert reason(f"{GOOD}\n[transcript ends {mark_of(QUESTION)}") == "echo"
 
 
 def test_quoting_the_user_is_no_echo():
-    """Constraints stand in the user's own words."""
+    """A summary may quote constraints in the user's own words."""
     question = Question(
         f"[1 e1] user: never touch the invoices table; keep events for 90 days\n{TRANSCRIPT}", tokens=200
     )
@@ -231,7 +231,7 @@ def test_a_missing_heading_is_refused_by_name(name):
 
 @pytest.mark.parametrize("heading", ["# Goal", "### goal", "## **Goal**", "## Goal:", "## GOAL  "])
 def test_headings_may_be_written_in_other_ways(heading):
-    """What a reader takes for the heading is the heading."""
+    """Headings with other marks or other case count as the heading."""
     assert reason(GOOD.replace("## Goal", heading)) == "accepted"
 
 
@@ -253,7 +253,7 @@ def test_a_script_that_the_conversation_never_used_is_refused():
 
 
 def test_a_conversation_in_another_script_is_not_summed_up_without_it():
-    """Nor a Chinese one in English."""
+    """A Chinese conversation cannot be summed up in English, nor an English one in Chinese."""
     question = Question("[1 e1] user: " + "请检查夜间导入任务为什么这么慢然后修复它。" * 30, tokens=200)
     assert reason(GOOD, question) == "language"
     assert reason(CHINESE, question) == "accepted"
@@ -267,7 +267,7 @@ def test_a_few_words_of_the_user_are_enough_for_their_script():
 
 
 def test_a_language_that_was_asked_for_is_not_second_guessed():
-    """Who names a language may have any."""
+    """If the question names a language, an answer in any script is accepted."""
     assert reason(CHINESE, msgspec.structs.replace(QUESTION, language_hint="Chinese")) == "accepted"
 
 
@@ -279,7 +279,7 @@ def test_every_reason_has_one_rule():
 
 @given(st.text(st.characters(), max_size=300), st.booleans())
 def test_no_answer_breaks_the_rules_themselves(text, appended):
-    """Whatever is answered, there is a verdict, and what is accepted is within its bounds."""
+    """Every text gets a verdict, and an accepted one is within its bounds."""
     verdict = judge(f"{GOOD}\n{text}" if appended else text)
     if isinstance(verdict, Accepted):
         assert words(verdict.text) <= QUESTION.tokens

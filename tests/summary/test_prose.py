@@ -55,7 +55,7 @@ def test_the_question_holds_the_messages_and_what_is_known() -> None:
 
 
 def test_prose_may_take_its_share_of_the_summary() -> None:
-    """So that there is room for state and lines whatever is answered."""
+    """Prose has a limited share of the summary, so that tokens are left for state and lines."""
     item = summary_in(planned(tokens=900))
     assert item
     assert question_for(item, reads(), count).tokens == int(item.tokens * PROSE_SHARE)
@@ -94,7 +94,7 @@ def test_the_fold_adds_up_with_it() -> None:
 
 
 def test_the_next_summary_knows_the_prose() -> None:
-    """It travels in the state, so that a later answer can build upon it."""
+    """The prose is part of the state, so that a later answer can build upon it."""
     written = summary_in(with_prose(planned(), PROSE, "me", count=count, shown=()))
     assert written
     state = decode_summary(written.state)

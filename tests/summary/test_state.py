@@ -1,4 +1,4 @@
-"""What a summary knows: kept as text, read again, and extended by what is newly covered."""
+"""The state of a summary: encoded, decoded, and extended by newly covered messages."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_steps_one_by_one_name_the_same_files() -> None:
 
 
 def test_prose_is_carried_until_it_is_replaced() -> None:
-    """What was written of the older part still holds when code adds the newer."""
+    """Prose about the older part is kept when code adds the newer part."""
     summary = extend(Summary(prose="old", author="me"), ran(1), SummaryCoverage(2))
     assert (summary.prose, summary.author, summary.covered) == ("old", "me", SummaryCoverage(2))
 

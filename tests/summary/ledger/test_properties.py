@@ -1,4 +1,4 @@
-"""What holds for every session: bounded, the same in one update or in many, quotes and todos to the byte."""
+"""Properties of every ledger: bounded, the same after one update or many, quotes and todos kept to the byte."""
 
 import json
 import random

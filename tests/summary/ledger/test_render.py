@@ -68,7 +68,7 @@ def test_an_empty_ledger_renders_as_nothing() -> None:
 
 @pytest.mark.parametrize("tokens", [0, 1, 5, 20, 60])
 def test_never_more_than_asked_for(tokens: int) -> None:
-    """By the counter that was given."""
+    """The text never takes more tokens than allowed, by the counter that was given."""
     files = tuple(LedgerFile(path=f"/src/module_{n}/file.py", seq=n, change="edited") for n in range(40))
     assert count(render(msgspec.structs.replace(FULL, files=files), tokens, count)) <= tokens
 

@@ -62,7 +62,8 @@ _ROWS = st.lists(st.tuples(*[st.integers(-5, 5)] * 4), max_size=12)
 
 @given(st.lists(grown(), max_size=5).map(tuple), _ROWS)
 def test_columns_end_in_the_leaves_that_a_walk_ends_in(trees: tuple[Tree, ...], rows: list[FeatureRow]):
-    """To the last bit, whatever the trees: the same leaves, added in the same order."""
+    """Columns give the same chance as a walk through the trees, to the last bit, for any trees: the same leaves, added in
+    the same order."""
     commons = list(dict.fromkeys(row[2:] for row in rows))
     columns = {name: [row[at] for row in rows] for at, name in enumerate(FEATURES[:2])}
     table = FeatureTable(dict(columns), FEATURES[2:], commons, [commons.index(row[2:]) for row in rows])

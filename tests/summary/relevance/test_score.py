@@ -24,7 +24,7 @@ def features() -> tuple[RelevanceState, Features]:
 
 
 def test_the_weights_are_small():
-    """They are part of every installation."""
+    """The file of weights is small, because it is part of every installation."""
     assert len(WEIGHTS.read_bytes()) < MOST_BYTES
 
 
@@ -46,7 +46,7 @@ def test_rows_are_as_long_as_the_features():
 
 
 def test_what_the_agent_uses_scores_higher():
-    """Of two names in the same result, the one that the agent used is the likelier to be needed."""
+    """Two names are in the same result; the one that the agent used has the higher chance."""
     state, known = features()
     names = score_all(state, known, DEFAULT_SELECTION).names
     assert names["second_value"] > names["first_value"]
@@ -62,7 +62,7 @@ def test_other_weights_score_otherwise():
 
 
 def test_chances_are_chances():
-    """Whatever is scored, it is between 0 and 1."""
+    """Every score is a number between 0 and 1."""
     score = score_all(*features(), DEFAULT_SELECTION)
     assert all(0 <= chance <= 1 for chance in (*score.names.values(), *score.lines))
 
