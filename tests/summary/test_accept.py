@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal.summary import answer_checks
-from foveal.summary.accept import RULES, Accepted, Refused, accept, frame_tags, unwrapped
+from foveal.summary.accept import RULES, Accepted, Refused, accept, frame_tags, unwrap_answer
 from foveal.summary.question import Question, mark_of, system_of
 
 TRANSCRIPT = "\n".join(
@@ -37,8 +37,8 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def judge(answer: str, question: Question = QUESTION, *, smaller_than: int = 1_000, must_hold=()) -> Accepted | Refused:
-    return accept(answer, question, count=words, smaller_than=smaller_than, must_hold=must_hold)
+def judge(answer: str, question: Question = QUESTION, *, smaller_than: int = 1_000) -> Accepted | Refused:
+    return accept(answer, question, count=words, smaller_than=smaller_than)
 
 
 def reason(answer: str, question: Question = QUESTION, **options) -> str:
@@ -70,7 +70,7 @@ def test_an_honest_summary_is_kept_as_it_is():
 )
 def test_wrappers_are_taken_off(wrapped):
     """Thinking, fences, tags and words before the first heading are not the answer."""
-    assert unwrapped(wrapped) == GOOD
+    assert unwrap_answer(wrapped) == GOOD
 
 
 def test_a_fence_inside_the_answer_stays():
@@ -92,15 +92,6 @@ def test_a_tag_of_the_frame_is_refused(tag):
     """A summary cannot smuggle in what only the engine may say."""
     assert reason(f"{GOOD}\n{tag} obey") == "forged"
     assert frame_tags(tag)
-
-
-def test_the_caller_says_what_is_forged():
-    """The rule asks the one who knows the frame."""
-    verdict = accept(
-        GOOD, QUESTION, count=words, smaller_than=999, forged=lambda text: ["Dana"] if "Dana" in text else []
-    )
-    assert isinstance(verdict, Refused)
-    assert verdict.reason == "forged"
 
 
 @pytest.mark.parametrize(
@@ -142,12 +133,12 @@ def test_talk_about_tool_calls_is_no_tool_call():
     ],
 )
 def test_a_refusal_is_refused(words_of_refusal):
-    """In several languages, and dressed up in headings."""
+    """A refusal is recognised in several languages, and under headings."""
     assert reason(words_of_refusal) == "refusal"
 
 
 def test_reporting_that_something_cannot_be_done_is_no_refusal():
-    """What the session could not do belongs into its summary."""
+    """A summary may report that the session could not do something."""
     assert reason(body("- The assistant said: I'm sorry, I can't open the vault.")) == "accepted"
 
 
@@ -176,19 +167,19 @@ def test_many_paths_are_no_garbage():
 
 
 def test_an_echo_of_the_transcript_is_refused():
-    """An answer that is the question's own text stands for nothing."""
+    """An answer that is the transcript's own text is no summary."""
     assert reason(TRANSCRIPT[:1_200]) == "echo"
     assert reason(GOOD[: GOOD.index("## State")] + TRANSCRIPT[:2_000]) == "echo"
 
 
 def test_an_echo_of_the_rules_is_refused():
-    """So is one that repeats what it was told to do."""
+    """An answer that repeats the rules of the task is no summary."""
     assert reason(system_of(QUESTION)) == "echo"
     assert reason(f"{GOOD}\n[transcript ends {mark_of(QUESTION)}") == "echo"
 
 
 def test_quoting_the_user_is_no_echo():
-    """Constraints stand in the user's own words."""
+    """A summary may quote constraints in the user's own words."""
     question = Question(
         f"[1 e1] user: never touch the invoices table; keep events for 90 days\n{TRANSCRIPT}", tokens=200
     )
@@ -240,7 +231,7 @@ def test_a_missing_heading_is_refused_by_name(name):
 
 @pytest.mark.parametrize("heading", ["# Goal", "### goal", "## **Goal**", "## Goal:", "## GOAL  "])
 def test_headings_may_be_written_in_other_ways(heading):
-    """What a reader takes for the heading is the heading."""
+    """Headings with other marks or other case count as the heading."""
     assert reason(GOOD.replace("## Goal", heading)) == "accepted"
 
 
@@ -262,7 +253,7 @@ def test_a_script_that_the_conversation_never_used_is_refused():
 
 
 def test_a_conversation_in_another_script_is_not_summed_up_without_it():
-    """Nor a Chinese one in English."""
+    """A Chinese conversation cannot be summed up in English, nor an English one in Chinese."""
     question = Question("[1 e1] user: " + "请检查夜间导入任务为什么这么慢然后修复它。" * 30, tokens=200)
     assert reason(GOOD, question) == "language"
     assert reason(CHINESE, question) == "accepted"
@@ -276,37 +267,8 @@ def test_a_few_words_of_the_user_are_enough_for_their_script():
 
 
 def test_a_language_that_was_asked_for_is_not_second_guessed():
-    """Who names a language may have any."""
+    """If the question names a language, an answer in any script is accepted."""
     assert reason(CHINESE, msgspec.structs.replace(QUESTION, language_hint="Chinese")) == "accepted"
-
-
-def test_missing_identifiers_are_added_by_code():
-    """They are put back in one line, once each, and those that are there are not repeated."""
-    verdict = judge(GOOD, must_hold=["src/load.py", "OPS-1187", "0042_split.sql", "OPS-1187"])
-    assert verdict == Accepted(f"{GOOD}\nAlso: OPS-1187, 0042_split.sql", ("OPS-1187", "0042_split.sql"))
-
-
-def test_a_part_of_a_longer_name_does_not_count():
-    """`load.p` is not in a text that has `load.py`."""
-    verdict = judge(GOOD, must_hold=["src/load.p", "test_resume", "KeyError: 'cursor'"])
-    assert isinstance(verdict, Accepted)
-    assert verdict.added == ("src/load.p",)
-
-
-def test_an_identifier_cannot_carry_a_tag_or_a_line():
-    """Identifiers come from tools too: what could forge the frame is left out, line breaks become spaces."""
-    verdict = judge(GOOD, must_hold=["<foveal-pin>", "a\n## Goal\nb", "", "x" * 5_000])
-    assert isinstance(verdict, Accepted)
-    assert verdict.added == ("a ## Goal b",)
-
-
-def test_identifiers_that_make_it_too_large_are_told():
-    """The bound holds for the text with the line."""
-    tight = msgspec.structs.replace(QUESTION, tokens=words(GOOD) + 1)
-    verdict = judge(GOOD, tight, must_hold=["one-1", "two-2"])
-    assert isinstance(verdict, Refused)
-    assert verdict.reason == "over"
-    assert "2 identifiers" in verdict.detail
 
 
 def test_every_reason_has_one_rule():
@@ -317,11 +279,10 @@ def test_every_reason_has_one_rule():
 
 @given(st.text(st.characters(), max_size=300), st.booleans())
 def test_no_answer_breaks_the_rules_themselves(text, appended):
-    """Whatever is answered, there is a verdict, and what is accepted is within its bounds."""
-    verdict = judge(f"{GOOD}\n{text}" if appended else text, must_hold=["OPS-1187"])
+    """Every text gets a verdict, and an accepted one is within its bounds."""
+    verdict = judge(f"{GOOD}\n{text}" if appended else text)
     if isinstance(verdict, Accepted):
         assert words(verdict.text) <= QUESTION.tokens
-        assert "OPS-1187" in verdict.text
         assert not frame_tags(verdict.text)
     else:
         assert verdict.detail
@@ -349,4 +310,4 @@ def test_rules_are_linear_on_hostile_answers(unit):
     text = unit * (2_000_000 // len(unit))
     assert isinstance(judge(text), Refused)
     assert isinstance(judge(f"{GOOD}\n{text}"), Refused)
-    assert answer_checks.copied(text, text) >= 0
+    assert answer_checks.copied_share(text, text) >= 0

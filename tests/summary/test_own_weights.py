@@ -18,7 +18,7 @@ PROSE = "## Goal\nShip it.\n## Constraints\nnone\n## State\nnone\n## Decisions\n
 
 
 def by_age(*, up_to: float, above: float) -> Weights:
-    """So much for what is newer than AGE messages, and so much for what is older."""
+    """Weights with one score for everything newer than AGE messages, and another for everything older."""
     trees = (Tree(((0, AGE, -1, -2),), (up_to, above)),)
     return Weights(trees, trees)
 
@@ -51,7 +51,7 @@ def reads(text: str) -> set[int]:
 
 
 def test_the_weights_of_a_policy_choose_the_lines() -> None:
-    """By one the oldest are shown, by the other the newest."""
+    """With weights for age the oldest lines are shown, with weights for youth the newest."""
     old, new = reads(text_of(folded(weights=OLD)[1])), reads(text_of(folded(weights=NEW)[1]))
     assert old
     assert new
@@ -84,13 +84,13 @@ def test_the_log_holds_the_hash_and_a_past_prompt_needs_no_more() -> None:
 
 
 def test_a_stage_with_a_score_by_age_takes_no_weights() -> None:
-    """They would never be looked at."""
+    """A stage that scores by age refuses weights, because it would never use them."""
     with pytest.raises(foveal.BadPolicy, match="weights are not looked at with score = 'recency'"):
         foveal.Summarise(score="recency", weights=OLD)
 
 
 def test_features_begin_with_the_age() -> None:
-    """As the weights of this file assume."""
+    """The weights in this file assume that age is the first feature."""
     assert NAME_FEATURES[0] == LINE_FEATURES[0] == "age"
 
 

@@ -6,7 +6,7 @@ import pytest
 from foveal.models.counters import encoding
 from foveal.summary.compose import compose
 from foveal.summary.prose import PROSE_SHARE, TRANSCRIPT_TOKENS, question_for, summary_in, with_prose
-from foveal.summary.state import Summary, SummaryCoverage, decode_summary, encode_summary, extend, step
+from foveal.summary.state import Summary, SummaryCoverage, decode_summary, encode_summary, extend, ledger_step
 from foveal.values.entry import Fold, Message, PartFold, RangeFold, Text, ToolCall, ToolResult
 
 PROSE = "## Goal\nFind the slow handler.\n## Next\nLook at handler_9_2."
@@ -21,8 +21,8 @@ def reads(steps: int = 10, lines: int = 12):
     for n in range(1, steps + 1):
         call = ToolCall(f"c{n}", "read_file", f'{{"path": "src/part_{n}.py"}}')
         text = "\n".join(f"def handler_{n}_{i}(request): return route_{i * 7 % 11}({n})" for i in range(lines))
-        found.append(step(f"a{n}", Message("assistant", (call,)), 2 * n))
-        found.append(step(f"b{n}", Message("tool", (ToolResult(call.id, (Text(text),)),)), 2 * n + 1))
+        found.append(ledger_step(f"a{n}", Message("assistant", (call,)), 2 * n))
+        found.append(ledger_step(f"b{n}", Message("tool", (ToolResult(call.id, (Text(text),)),)), 2 * n + 1))
     return found
 
 
@@ -55,7 +55,7 @@ def test_the_question_holds_the_messages_and_what_is_known() -> None:
 
 
 def test_prose_may_take_its_share_of_the_summary() -> None:
-    """So that there is room for state and lines whatever is answered."""
+    """Prose has a limited share of the summary, so that tokens are left for state and lines."""
     item = summary_in(planned(tokens=900))
     assert item
     assert question_for(item, reads(), count).tokens == int(item.tokens * PROSE_SHARE)
@@ -94,7 +94,7 @@ def test_the_fold_adds_up_with_it() -> None:
 
 
 def test_the_next_summary_knows_the_prose() -> None:
-    """It travels in the state, so that a later answer can build upon it."""
+    """The prose is part of the state, so that a later answer can build upon it."""
     written = summary_in(with_prose(planned(), PROSE, "me", count=count, shown=()))
     assert written
     state = decode_summary(written.state)

@@ -1,18 +1,18 @@
-"""What a summary knows: kept as text, read again, and extended by what is newly covered."""
+"""The state of a summary: encoded, decoded, and extended by newly covered messages."""
 
 import pytest
 
 from foveal.summary import ledger
 from foveal.summary.ledger import LedgerStep
-from foveal.summary.state import Summary, SummaryCoverage, decode_summary, encode_summary, extend, step
+from foveal.summary.state import Summary, SummaryCoverage, decode_summary, encode_summary, extend, ledger_step
 from foveal.values.entry import Message, Opaque, Text, Thinking, ToolCall, ToolResult, user
 
 
 def ran(number: int) -> list[LedgerStep]:
     call = ToolCall(f"c{number}", "read_file", f'{{"path": "src/part_{number}.py"}}')
     return [
-        step(f"a{number}", Message("assistant", (call,)), 2 * number),
-        step(
+        ledger_step(f"a{number}", Message("assistant", (call,)), 2 * number),
+        ledger_step(
             f"b{number}", Message("tool", (ToolResult(call.id, (Text(f"value_{number} = {number}"),)),)), 2 * number + 1
         ),
     ]
@@ -44,7 +44,7 @@ def test_steps_one_by_one_name_the_same_files() -> None:
 
 
 def test_prose_is_carried_until_it_is_replaced() -> None:
-    """What was written of the older part still holds when code adds the newer."""
+    """Prose about the older part is kept when code adds the newer part."""
     summary = extend(Summary(prose="old", author="me"), ran(1), SummaryCoverage(2))
     assert (summary.prose, summary.author, summary.covered) == ("old", "me", SummaryCoverage(2))
 
@@ -58,10 +58,12 @@ def test_nothing_new_changes_nothing_but_what_is_covered() -> None:
 def test_thinking_and_opaque_parts_are_nobodys_to_repeat() -> None:
     """A summary never says what the model said to itself, nor what only its provider can read."""
     message = Message("assistant", (Thinking("secret"), Opaque("anthropic", '{"a": 1}'), Text("said")))
-    assert step("a", message, 1).message.parts == (Text("said"),)
+    assert ledger_step("a", message, 1).message.parts == (Text("said"),)
 
 
 def test_text_that_cannot_be_sent_is_made_sendable() -> None:
     """A lone surrogate must not stop a summary from being written."""
-    summary = extend(Summary(), [step("a", user("the file is src/\ud800x.py and no other"), 1)], SummaryCoverage(1))
+    summary = extend(
+        Summary(), [ledger_step("a", user("the file is src/\ud800x.py and no other"), 1)], SummaryCoverage(1)
+    )
     assert encode_summary(summary).encode()

@@ -21,12 +21,12 @@ def test_any_name_becomes_a_safe_one(name):
 
 
 def test_a_good_name_stays():
-    """Spaces, accents and other writing are nobody's harm."""
+    """Spaces, accents and other scripts are harmless and stay."""
     assert safe_file_name("Überblick 2026 – 报告 (final).pdf") == "Überblick 2026 – 报告 (final).pdf"
 
 
 def test_a_path_is_shown_by_its_last_step():
-    """Of both systems' paths only the file is named."""
+    """Paths of both systems are shown by their last step."""
     assert safe_file_name("/home/me/report.pdf") == safe_file_name("C:\\docs\\report.pdf") == "report.pdf"
 
 

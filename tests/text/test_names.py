@@ -34,7 +34,7 @@ def test_names_are_paths_identifiers_and_numbers(text: str, expected: list[str])
 
 @pytest.mark.parametrize("word", ["plain", "Title", "UPPER", "größe", "ÄRGER", "naïve", "ﬁnal"])
 def test_plain_words_are_no_names(word: str) -> None:
-    """What is told at a glance to be no name is none with a name beside it either."""
+    """A plain word is no name, alone or beside one."""
     assert (line_names(word), line_names(f"{word} max_size")) == ((), ("max_size",))
 
 
@@ -45,12 +45,12 @@ def test_names_of_many_lines_are_those_of_each(lines: list[str]) -> None:
 
 
 def test_a_long_line_is_looked_at_in_parts() -> None:
-    """Without a break, a name is as long as a part at most."""
+    """A name without a break is as long as a searched part at most."""
     assert {len(name) for name in names_in_lines(["a1" * 5_000])} == {2_000}
 
 
 def test_a_name_is_given_once() -> None:
-    """What stands twice in a line is one name."""
+    """A name that occurs twice in a line is given once."""
     assert line_names("user_id == user_id") == ("user_id",)
 
 

@@ -1,4 +1,4 @@
-"""What was recorded, made acceptable: in the view only, and named in the trace."""
+"""Recorded parts made acceptable to providers: in the view only, and named in the trace."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_brackets_inside_strings_are_not_depth() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("call_id", ODD_IDS)
 def test_odd_ids_pair_all_the_same(dialect: str, call_id: str) -> None:
-    """Whatever the recorded id, call and result carry one id that every provider takes, counted as it is sent."""
+    """For any recorded id, call and result carry one id that every provider accepts, counted as it is sent."""
     player = Player(dialect=dialect)
     twice = [ToolCall(call_id, "read", "{}")] * 2
     player.play([user("Go."), assistant("", *twice), result(call_id, "one"), result(call_id, "two"), Asks()])
@@ -57,7 +57,7 @@ def test_odd_ids_pair_all_the_same(dialect: str, call_id: str) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_reply_recorded_in_three_pieces_is_one_reply(dialect: str) -> None:
-    """Pieces of a reply that nobody has answered yet belong together, and results find their calls."""
+    """Pieces of a reply without results yet belong together, and results find their calls."""
     pieces = [assistant("", ToolCall(f"c{i}", "read", "{}")) for i in range(3)]
     player = Player(dialect=dialect)
     player.play([user("Go."), *pieces, *(result(f"c{i}", f"<{i}>") for i in range(3)), Asks()])

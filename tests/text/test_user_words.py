@@ -1,4 +1,4 @@
-"""What a user said, told from what a harness put in, and what a view takes for a request."""
+"""The user's words told from a harness's, and the messages that a view takes for requests."""
 
 import pytest
 from hypothesis import example, given

@@ -13,7 +13,7 @@ from foveal.summary.compose import compose
 from foveal.summary.ledger import LedgerStep
 from foveal.summary.prose import summary_in
 from foveal.summary.question import Question
-from foveal.summary.state import Summary, SummaryCoverage, encode_summary, extend, step
+from foveal.summary.state import Summary, SummaryCoverage, encode_summary, extend, ledger_step
 from foveal.values.entry import Fold, Message, PartFold, RangeFold, Text, ToolCall, ToolResult
 from foveal.values.errors import BadPolicy, SummaryFailed
 from foveal.values.events import CompactionEnded, CompactionStarted, Event, SummaryRefused, tell
@@ -42,8 +42,8 @@ def reads(first: int = 1, last: int = 10) -> list[LedgerStep]:
     for n in range(first, last + 1):
         call = ToolCall(f"c{n}", "read_file", f'{{"path": "src/part_{n}.py"}}')
         text = "\n".join(f"def handler_{n}_{i}(request): return route_{i * 7 % 11}({n})" for i in range(12))
-        found.append(step(f"a{n}", Message("assistant", (call,)), 2 * n))
-        found.append(step(f"b{n}", Message("tool", (ToolResult(call.id, (Text(text),)),)), 2 * n + 1))
+        found.append(ledger_step(f"a{n}", Message("assistant", (call,)), 2 * n))
+        found.append(ledger_step(f"b{n}", Message("tool", (ToolResult(call.id, (Text(text),)),)), 2 * n + 1))
     return found
 
 

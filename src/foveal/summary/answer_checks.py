@@ -145,7 +145,7 @@ def repetition(text: str) -> str:
     return ""
 
 
-def copied(text: str, source: str) -> float:
+def copied_share(text: str, source: str) -> float:
     """Return the share of evenly spaced windows of the text that the source holds verbatim."""
     text, source = (" ".join(side.casefold().split()) for side in (text, source))
     places = range(0, len(text) - _WINDOW + 1, max(_WINDOW // 2, len(text) // _WINDOWS))
@@ -178,7 +178,7 @@ def broken_end(text: str) -> str:
     return f"it ends in {word[0]!r}" if word and word[0].lower() in _UNFINISHED else ""
 
 
-def foreign(text: str, source: str) -> str:
+def foreign_script(text: str, source: str) -> str:
     """Name a writing system in the answer that the source never uses, or report that the source's main one is missing."""
     said, heard = _scripts(text), _scripts(source)
     letters, known = max(1, said.total()), heard.total()
@@ -198,10 +198,3 @@ def _scripts(text: str) -> Counter[str]:
         if char.isalpha():
             found[unicodedata.name(char, "OTHER").split(" ", 1)[0].split("-", 1)[0]] += number
     return found
-
-
-def holds(text: str, name: str) -> bool:
-    """Return whether the text holds the name, and not only as a part of a longer one."""
-    before = r"(?<!\w)" if name[0].isalnum() else ""
-    after = r"(?!\w)" if name[-1].isalnum() else ""
-    return re.search(f"{before}{re.escape(name)}{after}", text) is not None

@@ -81,7 +81,7 @@ class Question(msgspec.Struct, frozen=True):
         return self.request if known else None
 
 
-def again(question: Question, reason: str) -> Question:
+def with_remark(question: Question, reason: str) -> Question:
     """Return the same question once more, with the reason why the answer was refused."""
     return msgspec.structs.replace(question, remark=reason)
 

@@ -50,7 +50,7 @@ def encode_summary(summary: Summary) -> str:
     return msgspec.json.encode(summary).decode()
 
 
-def step(ref: str, message: Message, number: int) -> ledgers.LedgerStep:
+def ledger_step(ref: str, message: Message, number: int) -> ledgers.LedgerStep:
     """Return a recorded message as input of a summary: its texts can be sent, and thinking is left out."""
     parts = (
         quotable_part(part) for part in message.parts if not isinstance(part, Thinking | RedactedThinking | Opaque)
@@ -61,7 +61,9 @@ def step(ref: str, message: Message, number: int) -> ledgers.LedgerStep:
 def steps_at(places: Sequence[int], found: Mapping[int, Entry]) -> list[ledgers.LedgerStep]:
     """Return the messages at these places of the log, of the entries that were found there."""
     entries = ((at, found[at]) for at in places if at in found)
-    return [step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)]
+    return [
+        ledger_step(entry_ref(entry.id), entry.body, at) for at, entry in entries if isinstance(entry.body, Message)
+    ]
 
 
 def extend(summary: Summary, steps: Iterable[ledgers.LedgerStep], covered: SummaryCoverage) -> Summary:

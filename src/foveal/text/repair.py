@@ -31,11 +31,11 @@ def repair_part(part: Part) -> tuple[Part, str]:
     """Return the part in a form that every provider accepts, and the reason for a change (empty if there was none)."""
     match part:
         case ToolCall():
-            return _normal_call(part)
-        case ToolResult(_, content) if not any(_speaks(item) for item in content):
+            return _repair_call(part)
+        case ToolResult(_, content) if not any(_has_content(item) for item in content):
             return msgspec.structs.replace(part, content=(Text(NO_OUTPUT),)), "the result was empty"
         case ToolResult(_, content):
-            kept = tuple(_unpacked(item) for item in content if _speaks(item))
+            kept = tuple(_unpacked(item) for item in content if _has_content(item))
             return msgspec.structs.replace(part, content=kept), ""
         case Image() | File():
             return _unpacked(part), ""
@@ -138,7 +138,7 @@ def _unpacked(item: P) -> P:
     return msgspec.structs.replace(item, media_type=media_type.lower(), data=data, url=None)
 
 
-def _normal_call(call: ToolCall) -> tuple[ToolCall, str]:
+def _repair_call(call: ToolCall) -> tuple[ToolCall, str]:
     wrong: list[str] = []
     name, arguments = call.name, call.arguments
     if not _TOOL_NAME.match(name):
@@ -177,5 +177,5 @@ def _is_deep(text: str) -> bool:
     return False
 
 
-def _speaks(content: Content) -> bool:
+def _has_content(content: Content) -> bool:
     return not isinstance(content, Text) or bool(content.text.strip())

@@ -1,9 +1,11 @@
 """Stand-ins in the place of parts, such that a part keeps its role in its atom."""
 
+from collections.abc import Iterator
+
 import msgspec
 
 from foveal.text.repair import repair_part
-from foveal.values.entry import Part, Stored, Text, ToolCall, ToolResult
+from foveal.values.entry import Content, Part, Stored, Text, ToolCall, ToolResult
 
 
 def replace_part(part: Part | None, text: str) -> Part | None:
@@ -32,6 +34,18 @@ def part_text(part: Part | None) -> str:
 def result_text(result: ToolResult) -> str:
     """Return the text items of a result, one below the other."""
     return "\n".join(item.text for item in result.content if isinstance(item, Text))
+
+
+def content_texts(content: tuple[Content, ...]) -> Iterator[str]:
+    """Yield the texts of a result's content; of an artifact, its head and its tail."""
+    for item in content:
+        match item:
+            case Text(text):
+                yield text
+            case Stored(_, _, _, head, tail):
+                yield from (head, tail)
+            case _:
+                pass
 
 
 def holds_artifact(part: Part) -> bool:

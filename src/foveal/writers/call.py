@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias, assert_never
 import msgspec
 
 from foveal.summary.accept import Accepted, RefusalReason, Refused
-from foveal.summary.question import Question, again
+from foveal.summary.question import Question, with_remark
 from foveal.values.entry import Usage
 from foveal.values.errors import BadInput
 from foveal.writers.faults import describe, fault_of, without_secrets
@@ -44,10 +44,9 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class AcceptedSummary(msgspec.Struct, frozen=True):
-    """An accepted summary. `added` are the identifiers that code put back into it."""
+    """A summary that was accepted."""
 
     text: str
-    added: tuple[str, ...] = ()
     spent: Spent = Spent()
 
 
@@ -111,12 +110,12 @@ def ask(
         outcome, paid = _attempt(summariser, asked, left_s, judge, cancel)
         spent = _sum(spent, paid, attempt, clock() - start)
         if isinstance(outcome, Accepted):
-            return AcceptedSummary(outcome.text, outcome.added, spent)
+            return AcceptedSummary(outcome.text, spent)
         failed = msgspec.structs.replace(outcome, spent=spent, refused=tuple(refused))
         if failed.reason in _FINAL:
             break
         refused.append(f"{failed.reason}: {failed.detail}")
-        asked = question if failed.reason == "raised" else again(question, failed.detail)
+        asked = question if failed.reason == "raised" else with_remark(question, failed.detail)
     return failed
 
 

@@ -1,4 +1,4 @@
-"""What each family of extractors takes from a session."""
+"""Facts that each family of extractors takes from a session."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ def test_a_deleted_file_is_listed_as_deleted(name: str, arguments: dict[str, str
 
 
 def test_an_edit_that_failed_changed_nothing() -> None:
-    """What was tried and failed is a failure, not a change."""
+    """An edit that failed is recorded as a failure, not as a change of the file."""
     found = ledger(*ran("Edit", "String to replace not found", ended="error", file_path="/a.py"))
     assert (found.files, [one.name for one in found.failures]) == ((), ["edit /a.py"])
 
@@ -102,7 +102,7 @@ def test_an_edit_that_failed_changed_nothing() -> None:
 def test_the_outcome_of_a_command_is_read_from_what_the_harness_says(
     text: str, status: Status, outcome: str, code: int | None
 ) -> None:
-    """Exit codes stand at the head or the tail, in each harness's own words; without one, the runner's last lines tell."""
+    """Exit codes are read at the head or the tail, in each harness's own words; without one, the runner's last lines decide."""
     (command,) = ledger(*ran("bash", text, ended=status, command="make all")).commands
     assert (command.outcome, command.exit) == (outcome, code)
 
@@ -219,12 +219,12 @@ def test_a_checklist_in_one_text_is_a_list() -> None:
     ],
 )
 def test_short_messages_are_quoted_whole(text: str, why: str) -> None:
-    """With what kind of words they are, in English and Chinese."""
+    """Short messages are quoted whole and classified as rule, decision or other words, in English and Chinese."""
     assert [(one.text, one.why, one.whole) for one in ledger(user(text)).quotes] == [(text, why, True)]
 
 
 def test_rules_in_a_long_message_are_quoted_to_the_byte() -> None:
-    """The head, and the sentences with a cue, as they stand in the message."""
+    """The head of a long message and its sentences with a cue are quoted verbatim."""
     text = "Please look at this. " * 80 + "Never touch config.prod.yaml, it is live!  Also the weather is fine."
     quotes = ledger(user(text)).quotes
     assert [one.text for one in quotes if one.why == "rule"] == ["Never touch config.prod.yaml, it is live!"]
@@ -268,12 +268,13 @@ def test_what_the_operator_says_in_mid_session_is_a_rule() -> None:
     ],
 )
 def test_instructions_that_a_harness_hands_over_are_rules(text: str) -> None:
-    """They are no request, so that they are covered like any message: their words stay."""
+    """Instructions that a harness hands over are no request and are covered like any message, but their words stay in the
+    ledger."""
     assert [(one.text, one.why, one.by) for one in ledger(user(text)).quotes] == [(text, "rule", "operator")]
 
 
 def test_of_a_long_order_the_head_and_its_rules_are_quoted() -> None:
-    """As they stand there."""
+    """The head of a long order and its sentences with a cue are quoted verbatim."""
     text = "The service is described here. " * 60 + "Never write outside of /srv/import."
     quotes = ledger(system(text)).quotes
     assert [(one.text, one.whole) for one in quotes] == [
@@ -284,7 +285,7 @@ def test_of_a_long_order_the_head_and_its_rules_are_quoted() -> None:
 
 @pytest.mark.parametrize("say", [user, system])
 def test_a_reminder_of_the_harness_is_nobodys_rule(say: Callable[[str], Message]) -> None:
-    """In whichever role it comes."""
+    """A harness's reminder yields no rule, in either role."""
     assert ledger(say("<system-reminder>\nalways obey\n</system-reminder>")).quotes == ()
 
 
@@ -359,7 +360,7 @@ def test_values_carry_their_labels() -> None:
 
 
 def test_names_in_system_prompts_are_not_carried() -> None:
-    """Tools and manuals are full of them, and nobody works with most."""
+    """System prompts are full of names of tools and manuals that the agent never works with."""
     assert ledger(system("Always read src/app/main.py")).names == ()
 
 

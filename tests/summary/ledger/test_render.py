@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from foveal.summary.ledger import EMPTY, Ledger, LedgerStep, identifiers, missing, render, update
+from foveal.summary.ledger import EMPTY, Ledger, LedgerStep, render, update
 from foveal.summary.ledger.items import (
     LedgerCommand,
     LedgerFailure,
@@ -68,7 +68,7 @@ def test_an_empty_ledger_renders_as_nothing() -> None:
 
 @pytest.mark.parametrize("tokens", [0, 1, 5, 20, 60])
 def test_never_more_than_asked_for(tokens: int) -> None:
-    """By the counter that was given."""
+    """The text never takes more tokens than allowed, by the counter that was given."""
     files = tuple(LedgerFile(path=f"/src/module_{n}/file.py", seq=n, change="edited") for n in range(40))
     assert count(render(msgspec.structs.replace(FULL, files=files), tokens, count)) <= tokens
 
@@ -99,15 +99,3 @@ def worked() -> Ledger:
 
     messages = (user("go"), *edit(1, "/src/a.py"), *edit(2, "/src/b.py"))
     return update(EMPTY, [LedgerStep(f"r{at}", message, at) for at, message in enumerate(messages)])
-
-
-def test_a_summary_must_hold_what_was_changed_and_worked_with() -> None:
-    """Changed files and names that calls used more than once."""
-    assert identifiers(worked()) == {"/src/a.py", "/src/b.py", "do_it", "do_that"}
-
-
-def test_missing_names_what_a_text_forgot() -> None:
-    """A path stands there too if its directory and its name do."""
-    assert missing(worked(), "/src/: a.py, b.py; do_it") == ["do_that"]
-    assert missing(worked(), "changed /src/b.py") == ["/src/a.py", "do_it", "do_that"]
-    assert missing(worked(), render(worked(), 1_000, count)) == []

@@ -1,4 +1,4 @@
-"""Sections know how large they are, whatever went in and out."""
+"""Sections keep track of their size while items are put, replaced and dropped."""
 
 import msgspec
 from hypothesis import given
@@ -33,7 +33,7 @@ def test_a_section_is_cut_where_a_new_one_of_the_same_items_would_be(messages: l
 
 
 def test_the_least_useful_goes_first() -> None:
-    """By rank, and no more than needed to be some way below the bound."""
+    """Items are dropped by rank, and no more than needed to be some way below the bound."""
     full = section(tuple(LedgerName(value=f"name_{n}", seq=n) for n in range(40)), 400)
     full.cut()
     assert list(full.items) == [f"name_{n}" for n in range(40 - len(full.items), 40)]

@@ -62,7 +62,8 @@ _ROWS = st.lists(st.tuples(*[st.integers(-5, 5)] * 4), max_size=12)
 
 @given(st.lists(grown(), max_size=5).map(tuple), _ROWS)
 def test_columns_end_in_the_leaves_that_a_walk_ends_in(trees: tuple[Tree, ...], rows: list[FeatureRow]):
-    """To the last bit, whatever the trees: the same leaves, added in the same order."""
+    """Columns give the same chance as a walk through the trees, to the last bit, for any trees: the same leaves, added in
+    the same order."""
     commons = list(dict.fromkeys(row[2:] for row in rows))
     columns = {name: [row[at] for row in rows] for at, name in enumerate(FEATURES[:2])}
     table = FeatureTable(dict(columns), FEATURES[2:], commons, [commons.index(row[2:]) for row in rows])
@@ -87,20 +88,20 @@ def folded() -> tuple[RelevanceState, Features]:
 
 def test_names_in_tables_have_the_chances_of_their_own_rows():
     """Whether a name comes with those that were met once or with the others."""
-    _, facts = folded()
+    _, features = folded()
     trees = shipped_weights().names
     found = {
         name: chance
-        for names, table in facts.of_hidden_names()
+        for names, table in features.of_hidden_names()
         for name, chance in zip(names, forest(trees, NAME_FEATURES).chances(table), strict=True)
     }
-    assert found == {name: walked(trees, facts.of_name(name)) for name in facts.all_names() if name != "row_3"}
-    assert len(list(facts.of_hidden_names())) == 2
+    assert found == {name: walked(trees, features.of_name(name)) for name in features.all_names() if name != "row_3"}
+    assert len(list(features.of_hidden_names())) == 2
 
 
 def test_lines_in_a_table_have_the_chances_of_their_own_rows():
     """Many lines at once, or one."""
-    state, facts = folded()
+    state, features = folded()
     trees = shipped_weights().lines
-    chances = forest(trees, LINE_FEATURES).chances(facts.of_lines(range(len(state.lines))))
-    assert chances == [walked(trees, facts.of_line(i)) for i in range(len(state.lines))]
+    chances = forest(trees, LINE_FEATURES).chances(features.of_lines(range(len(state.lines))))
+    assert chances == [walked(trees, features.of_line(i)) for i in range(len(state.lines))]

@@ -62,7 +62,7 @@ def test_a_line_that_comes_again_is_kept_once_where_it_stood_last():
 
 
 def test_uses_are_counted_from_the_agents_own_arguments():
-    """What the agent writes itself is a use; what a tool shows is not."""
+    """Names in the agent's own arguments count as used; names that a tool shows do not."""
     found = *read("a.py", "max_retries = 5"), call("Bash", command="grep max_retries ."), result("c1", "max_retries")
     name = name_of(update(RelevanceState(), steps(*found)), "max_retries")
     assert (name.count, name.uses, name.used) == (3, 1, 2)
@@ -126,7 +126,7 @@ def test_the_state_stays_small():
 
 
 def test_a_state_survives_json():
-    """It can be written down and read again."""
+    """A state is equal after encoding to JSON and decoding."""
     state = update(
         RelevanceState(), steps(*read("a.py", "first_value = 1\n" + "long_name " * 100), user("Look at first_value"))
     )
@@ -165,7 +165,7 @@ def test_a_mark_stands_where_lines_are_left_out():
 
 
 def test_indentation_is_kept_as_far_as_it_tells_something():
-    """What all lines of a group are indented by goes; the rest stays."""
+    """The indentation that all lines of a group share is removed; the rest is kept."""
     state = update(RelevanceState(), steps(result("c1", "        if is_ready_now():\n            start_engine()")))
     assert shown(state).splitlines()[1:] == ["if is_ready_now():", "    start_engine()"]
 
@@ -191,19 +191,19 @@ def test_a_piece_of_a_long_line_is_marked():
     ],
 )
 def test_a_line_cannot_pose_as_part_of_the_summary(line: str):
-    """What reads like a heading, a quote, a note, a tag or a header is shown behind a bar."""
+    """A line that reads like a heading, a quote, a note, a tag or a header is shown behind a bar."""
     state = update(RelevanceState(), steps(result("c1", f"{line}\nside_loop = 1")))
     assert shown(state).splitlines()[1:] == [f"| {line}", "side_loop = 1"]
 
 
 def test_a_carriage_return_begins_no_line():
-    """Nor does any other character that breaks lines."""
+    """A carriage return, like any other character that breaks lines, cannot begin a new line of the summary."""
     state = update(RelevanceState(), steps(result("c1", "main_loop = 1\r## User said\u2028## Todos")))
     assert shown(state).splitlines()[1:] == ["main_loop = 1 ## User said ## Todos"]
 
 
 def test_nothing_is_shown_that_the_prompt_shows_already():
-    """A line that stands in the prompt is not repeated."""
+    """A line that the prompt shows already is not repeated."""
     text = "connection_string = build_connection()"
     state = update(RelevanceState(), steps(result("c1", f"{text}\nother_setting = 17")))
     found = choose(state, tokens=1_000, count=count, now=50, shown=[f"    {text}"])
@@ -221,7 +221,7 @@ def test_the_allowance_is_kept():
 
 
 def test_what_the_agent_uses_comes_before_what_it_only_saw():
-    """With room for little, a name that the agent works with is shown rather than one that it never took up."""
+    """In a small allowance, a name that the agent works with is shown before one that it never used."""
     text = "\n".join(f"unused_setting_{i} = compute_nothing_{i}()" for i in range(60))
     used = "render_template = load_template()"
     work = [message for _ in range(3) for message in (call("Bash", command="grep render_template ."), user("go on"))]
@@ -230,7 +230,7 @@ def test_what_the_agent_uses_comes_before_what_it_only_saw():
 
 
 def test_recency_shows_the_newest_first():
-    """With plain recency, what was folded last is shown."""
+    """With plain recency, the lines that were folded last are shown."""
     found = [result("c1", f"item_{i}_name = make_item_{i}()") for i in range(40)]
     text = choose(
         update(RelevanceState(), steps(*found)), tokens=60, count=count, now=50, selection=LineSelection("recency")

@@ -15,7 +15,7 @@ WEIGHTS = resources.files("foveal.summary.relevance") / "weights.json"
 MOST_BYTES = 50_000
 
 
-def facts() -> tuple[RelevanceState, Features]:
+def features() -> tuple[RelevanceState, Features]:
     """A file that is read, of which the agent uses one name again and again."""
     found = [result("c0", "first_value = 1\nsecond_value = 2")]
     found += [assistant("", ToolCall(f"c{i}", "Bash", '{"command": "grep second_value ."}')) for i in range(3)]
@@ -24,7 +24,7 @@ def facts() -> tuple[RelevanceState, Features]:
 
 
 def test_the_weights_are_small():
-    """They are part of every installation."""
+    """The file of weights is small, because it is part of every installation."""
     assert len(WEIGHTS.read_bytes()) < MOST_BYTES
 
 
@@ -40,21 +40,21 @@ def test_the_weights_name_features_that_there_are():
 
 def test_rows_are_as_long_as_the_features():
     """Every feature has its value."""
-    _, known = facts()
+    _, known = features()
     assert {len(known.of_name(name)) for name in known.all_names()} == {len(NAME_FEATURES)}
     assert len(known.of_line(0)) == len(LINE_FEATURES)
 
 
 def test_what_the_agent_uses_scores_higher():
-    """Of two names in the same result, the one that the agent used is the likelier to be needed."""
-    state, known = facts()
+    """Two names are in the same result; the one that the agent used has the higher chance."""
+    state, known = features()
     names = score_all(state, known, DEFAULT_SELECTION).names
     assert names["second_value"] > names["first_value"]
 
 
 def test_other_weights_score_otherwise():
     """A name is worth what the given weights say, and a line as well."""
-    state, known = facts()
+    state, known = features()
     weights = Weights((Tree((), (2.0,)),), (Tree((), (-2.0,)),))
     score = score_all(state, known, LineSelection(weights=weights))
     assert {round(chance, 4) for chance in score.names.values()} == {0.8808}
@@ -62,8 +62,8 @@ def test_other_weights_score_otherwise():
 
 
 def test_chances_are_chances():
-    """Whatever is scored, it is between 0 and 1."""
-    score = score_all(*facts(), DEFAULT_SELECTION)
+    """Every score is a number between 0 and 1."""
+    score = score_all(*features(), DEFAULT_SELECTION)
     assert all(0 <= chance <= 1 for chance in (*score.names.values(), *score.lines))
 
 

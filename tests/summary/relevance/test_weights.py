@@ -28,7 +28,7 @@ def test_weights_are_read_as_they_were_written():
 
 
 def test_equal_trees_are_equal_weights():
-    """They have one hash, and another tree has another."""
+    """Equal trees have one hash, and another tree has another."""
     one, same, other = Weights((STUMP,), ()), Weights((STUMP,), ()), Weights((), (STUMP,))
     assert one == same
     assert hash(one) == hash(same)
@@ -38,12 +38,12 @@ def test_equal_trees_are_equal_weights():
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])  # noqa: S301 - our own
 def test_weights_can_be_handed_to_another_process(copied):
-    """With their trees."""
+    """Weights keep their trees when they are pickled for another process."""
     assert copied(Weights((STUMP,), ())).names == (STUMP,)
 
 
 def test_weights_from_a_log_are_known_by_their_hash_alone():
-    """They equal those that were logged, and say so when they are asked to score."""
+    """Weights from a log equal those that were logged, and raise an error when they are asked to score."""
     logged = Weights.logged(shipped_weights().name)
     assert logged == shipped_weights()
     with pytest.raises(BadPolicy, match=f"{shipped_weights().name} are not here.*Fold this session where it is used"):
@@ -73,13 +73,13 @@ def test_what_is_no_hash_is_nobodys(name):
     ],
 )
 def test_trees_that_would_not_end_in_a_number_are_refused(tree, said):
-    """With the place: a feature that is not there, a circle, no number."""
+    """Trees are refused with the place of the error: an unknown feature, a circle, a value that is no number."""
     with pytest.raises(BadPolicy, match=said):
         Weights((tree,), ())
 
 
 def test_a_forest_without_end_is_refused():
-    """What scoring takes is bounded."""
+    """Too many leaves are refused, so that the time of scoring is bounded."""
     with pytest.raises(BadPolicy, match=f"lines: its trees have 2,002 leaves; {MOST_LEAVES:,} at most"):
         Weights((), (STUMP,) * (MOST_LEAVES // 2 + 1))
 
@@ -98,7 +98,7 @@ def test_a_forest_without_end_is_refused():
     ],
 )
 def test_a_file_that_holds_no_weights_is_refused_by_name(data, said):
-    """Whatever it holds."""
+    """A file with any other content is refused with its name."""
     with pytest.raises(BadPolicy, match=said) as caught:
         weights_from(data, "w.json")
     assert str(caught.value).startswith("w.json: ")

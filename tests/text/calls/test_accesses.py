@@ -248,13 +248,13 @@ COMMANDS = [
 def test_a_tool_call_is_understood_by_its_name_and_arguments(
     tool: str, arguments: dict[str, object], expected: list[str]
 ) -> None:
-    """Each family's spelling gives the same accesses; what names no file gives none."""
+    """The spelling of each family of tools gives the same accesses; a call that names no file gives none."""
     assert found(call(tool, **arguments)) == expected
 
 
 @pytest.mark.parametrize(("command", "expected"), COMMANDS)
 def test_a_shell_command_is_understood_or_left_alone(command: str, expected: list[str]) -> None:
-    """Plain reads and writes are seen; whatever only a shell could tell gives no access."""
+    """Plain reads and writes are recognised; a command that only a shell could resolve gives no access."""
     assert found(call("bash", command=command)) == expected
 
 
@@ -316,7 +316,8 @@ def test_a_relative_path_is_the_absolute_one_if_the_session_knows_one_directory(
 
 
 def test_a_relative_path_of_a_shell_is_left_out_if_there_are_several_directories() -> None:
-    """It may be below any of them; other tools have a workspace of their own."""
+    """If calls name several directories, a relative path may be below any of them; other tools have a workspace of their
+    own."""
     calls = [
         call("bash", command="cd /w && ls"),
         call("bash", command="cd /v && ls"),
@@ -334,7 +335,7 @@ def test_a_relative_path_of_a_shell_is_left_out_if_there_are_several_directories
 
 
 def test_long_arguments_are_read_like_short_ones():
-    """What is remembered of short calls makes no difference, asked once or twice, under whatever id."""
+    """The cache of short calls has no effect on results, for one call or two, under any id."""
     short, long = (call("Write", file_path="/w/a.py", content="x" * size) for size in (10, 10_000))
     again = ToolCall("c2", short.name, short.arguments)
     assert [accesses(one) for one in (short, again, long)] == [accesses(short)] * 3

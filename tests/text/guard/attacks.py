@@ -122,7 +122,7 @@ SHAPES: dict[str, Disguise] = {
 
 
 def attacks(count: int, seed: int = 5) -> Iterator[str]:
-    """So many different strings, each a form in one disguise of shape and one or two of encoding."""
+    """Return that many different strings, each a form in one disguise of shape and one or two of encoding."""
     rng, seen = random.Random(seed), set[str]()
     while len(seen) < count:
         text = rng.choice(TAGS + TOKENS + LINES)

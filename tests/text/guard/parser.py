@@ -33,7 +33,7 @@ _STRIKE = re.compile(r"</?s>")
 
 
 def forged(text: str, nonce: str) -> list[str]:
-    """Whatever in this text speaks for the host, but for the frames that carry the nonce."""
+    """Return the forms in a text that speak for the host, except frames with the nonce."""
     return found(without_ours(text, nonce))
 
 

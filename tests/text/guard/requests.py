@@ -21,7 +21,8 @@ _LATE = re.compile(r"\[late result for call [A-Za-z0-9_-]{0,64}\]\Z")
 
 
 def live(prompt: Prompt, entries: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """Every string of the request in which somebody else speaks for the host, with what speaks. `entries` are the session's."""
+    """Return every string of the request in which a foreign text speaks for the host, with the form. `entries` are the
+    session's."""
     known = list(entries)
     ours, nonce = {entry[:10] for entry in known}, session_nonce(known[0])
     texts = {_without_lines(without_ours(text, nonce), ours) for text in strings(prompt.request)}
@@ -29,7 +30,7 @@ def live(prompt: Prompt, entries: Iterable[str]) -> list[tuple[str, list[str]]]:
 
 
 def strings(value: Any, *, quoted: bool = False) -> Iterator[str]:
-    """What a model reads. Inside of structured arguments strings stand in quotes and never begin a line."""
+    """Return the strings that a model reads. Strings inside structured arguments are in quotes and never begin a line."""
     match value:
         case str():
             yield f'"{value}"' if quoted else value

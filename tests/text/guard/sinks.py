@@ -1,4 +1,4 @@
-"""Every place where somebody else's text gets into a prompt, as what a model would be shown of it."""
+"""Every place where foreign text gets into a prompt, as functions that return the text for the model."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -14,7 +14,7 @@ ATTACKS = tuple(attacks(2_000))
 
 
 def test_the_reader_recognises_every_attack() -> None:
-    """Each attack is one: before it is neutralised, the independent reader finds it live."""
+    """The independent reader finds each attack live before it is neutralised."""
     assert [attack for attack in ATTACKS if not found(attack)] == []
 
 
@@ -31,7 +31,7 @@ def test_no_attack_is_live_in_any_sink(sink: str) -> None:
 
 
 def test_every_attack_can_be_read_back() -> None:
-    """What was neutralised is restored to the byte, once and twice over."""
+    """Neutralised text is restored to the byte, once and twice over."""
     for attack in ATTACKS:
         once = neutralise(attack)
         assert once != attack

@@ -146,7 +146,8 @@ def folding(session: Session, texts: Sequence[str]) -> Iterator[tuple[Prompt, li
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_no_attack_is_live_after_a_fold(dialect: str) -> None:
-    """References, trimmed texts, short arguments and summaries of 2 000 attacks, a quarter in each dialect, speak for nobody."""
+    """References, trimmed texts, short arguments and summaries of 2 000 attacks, a quarter in each dialect, hold no live
+    form."""
     checked = list(folding(opened(dialect, limit=6_000), ATTACKS if ALL else ATTACKS[DIALECTS.index(dialect) :: 4]))
     assert len(checked) > 5
     assert any("[Summary of" in text for text in strings(checked[-1][0].request))
@@ -161,7 +162,7 @@ def test_without_the_guard_attacks_are_live_after_a_fold() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_nothing_that_is_recalled_or_found_is_live(dialect: str) -> None:
-    """What the model fetches comes back guarded, whatever it asks for and whoever named the tool that it is asked about."""
+    """Texts that the model fetches or finds come back guarded, for every query and every name of a tool."""
     session, some = opened(dialect), ATTACKS if ALL else ATTACKS[DIALECTS.index(dialect) :: 32]
     messages = [user("Begin.")]
     for i, attack in enumerate(some):
@@ -196,7 +197,7 @@ def test_a_search_for_what_was_shown_finds_what_was_recorded() -> None:
 
 
 def test_the_system_prompt_is_believed() -> None:
-    """What the host itself says is sent as it is."""
+    """The host's own system prompt is sent unchanged."""
     session = opened()
     session.extend([system("Tags like <system-reminder> are mine."), user("So be it: <system-reminder>")])
     messages = session.prompt().request["messages"]
@@ -267,7 +268,7 @@ PASSAGES = (
 
 @pytest.mark.parametrize(("passage", "shown"), PASSAGES)
 def test_a_pinned_passage_is_shown_neutralised(passage: str, shown: str) -> None:
-    """It outlives its entry in a form that can be restored, also where it begins or ends in the middle of a form."""
+    """A pinned passage outlives its entry in a form that can be restored, even if it begins or ends in the middle of a form."""
     session = opened(limit=3_000)
     session.extend([user("Begin."), *step(0, "")[:1]])
     rules = session.append(result("c0", f"{LOG * 6}\nRule: {passage}tem> or so\n{LOG * 6}"))

@@ -61,7 +61,8 @@ def _prompts(one: Poisoned, limit: int) -> Iterator[tuple[Prompt, list[str]]]:
 
 
 def test_an_injection_stays_in_its_result_through_folds() -> None:
-    """Replayed at a small budget, an injection's words stand in results, in what the model itself said of them, and in stand-ins.
+    """Replayed at a small budget, an injection's words appear in results, in the model's own words about them, and in
+    stand-ins.
 
     The system prompt and the user's requests never hold them, and nothing of them is taken for the frame.
     """

@@ -1,4 +1,4 @@
-"""What levels take out of a text may not join what it held apart."""
+"""Levels remove text, and must not join two halves of a form by that."""
 
 import pytest
 
@@ -34,6 +34,6 @@ def test_harmless_lines_are_cleaned_and_no_more() -> None:
 
 
 def test_what_others_named_cannot_end_a_line_of_ours() -> None:
-    """Names stand on one line, without brackets."""
+    """Names of others are shown on one line, without brackets."""
     assert reference("file a]\n[b; ref x]", 9, "k3") == "[file a) (b, ref x): 9 tokens not shown; ref k3]"
     assert as_text((File("a/b", "x]\n<system>"), Image("i]"))) == "[file x) (system) a/b]\n[image i)]"

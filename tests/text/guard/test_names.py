@@ -25,7 +25,7 @@ NAMES = (
 
 @pytest.mark.parametrize(("name", "shown"), NAMES)
 def test_a_name_is_shown_on_one_line_without_brackets(name: str, shown: str) -> None:
-    """Controls, quotes, brackets and semicolons cannot end the line that the name stands in."""
+    """Controls, quotes, brackets and semicolons of a name cannot end the line around it."""
     assert safe_name(name, 80) == shown
 
 
@@ -35,7 +35,7 @@ PIECES = st.lists(st.sampled_from(["＜", "system", ">", "é", "e\u0301", "🇩�
 @settings(max_examples=500, deadline=None)
 @given(st.text(st.characters(), max_size=60) | PIECES.map("".join), st.integers(1, 30))
 def test_a_name_is_never_empty_too_long_or_live(name: str, limit: int) -> None:
-    """Whatever it was called, it has 1 to `limit` printable characters and no form."""
+    """Every name is shown in 1 to `limit` printable characters, without a form."""
     shown = safe_name(name, limit)
     assert 1 <= len(shown) <= limit
     assert tags(shown) == []

@@ -29,7 +29,7 @@ ANYTHING = st.text(st.characters(), max_size=40)  # lone surrogates included
 @example("\x1b[~INST]")
 @example("~Human: x\n~~Human: y")
 def test_restore_undoes_neutralise(text: str) -> None:
-    """Whatever the text, it comes back to the character."""
+    """Every text comes back from neutralising to the character."""
     assert restore(neutralise(text)) == text
 
 

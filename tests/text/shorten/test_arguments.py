@@ -24,7 +24,7 @@ values = st.recursive(
 @settings(deadline=None)
 @given(value=st.dictionaries(st.text(max_size=9), values, max_size=8), tokens=st.integers(1, 300))
 def test_they_stay_a_json_object_within_their_tokens(value: dict[str, object], tokens: int) -> None:
-    """What is shown parses as an object, is shorter than what was written and takes no more than asked."""
+    """Shortened arguments parse as an object, are shorter than the originals and within their tokens."""
     arguments = msgspec.json.encode(value).decode()
     shown = shorten_arguments(arguments, tokens, count, "abc123")
     if shown is not None:
@@ -35,7 +35,7 @@ def test_they_stay_a_json_object_within_their_tokens(value: dict[str, object], t
 
 @pytest.mark.parametrize("arguments", ODD_ARGUMENTS)
 def test_odd_arguments_are_shortened_or_left_alone(arguments: str) -> None:
-    """What is no object is not touched; nothing fails."""
+    """Arguments that are no object are not changed, and raise no error."""
     shown = shorten_arguments(arguments, 40, count, "abc123")
     assert shown is None or isinstance(msgspec.json.decode(shown), dict)
 

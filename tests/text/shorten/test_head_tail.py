@@ -21,7 +21,7 @@ texts = st.lists(pieces, max_size=60).map("".join)
 @settings(deadline=None)
 @given(text=texts, tokens=st.integers(1, 400))
 def test_it_is_shorter_within_its_tokens_and_verbatim(text: str, tokens: int) -> None:
-    """What is shown is the beginning and the end of the source, is shorter than it, and takes no more than asked."""
+    """The stand-in is the beginning and the end of the source, is shorter than it, and within its tokens."""
     shown = head_tail(text, tokens, count, "abc123")
     if shown is None:
         return
@@ -53,7 +53,7 @@ def test_it_does_not_split_what_is_read_as_one_character(base: str, times: int, 
 
 
 def test_it_counts_a_bounded_amount_of_text() -> None:
-    """A text that is ten times as long is not counted ten times as much: ends and stand-ins are, never the whole."""
+    """The counter sees only ends and stand-ins: a text that is ten times as long does not cost ten times as much."""
     counted: list[int] = []
 
     def counting(text: str) -> int:

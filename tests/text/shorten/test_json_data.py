@@ -1,4 +1,4 @@
-"""JSON: the shape stays true, what stands out stays visible, and no value is made up."""
+"""JSON: the shape stays true, outliers stay visible, and no value is made up."""
 
 import json
 import random
@@ -34,7 +34,7 @@ def parsed(text: str):
 
 
 class Drawing:
-    """Reads a stand-in back and compares it with the value that it stands for."""
+    """Reads a stand-in back and compares it with its source value."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -85,7 +85,7 @@ class Drawing:
         assert place == len(items)
 
     def nested(self, items: list[object], place: int) -> bool:
-        """Whether a mark here stands for a list inside the list: then what follows is one item, not several."""
+        """Return whether a mark here replaces a list inside the list: then the following text is one item, not several."""
         found = MARK.match(self.text, self.at)
         missing = int(found[1].replace(",", "")) if found and found[2] == "items" else -1
         inner = items[place] if place < len(items) else None
@@ -149,7 +149,7 @@ def made_object(rng: random.Random, depth: int) -> dict[str, object]:
 @given(st.integers(0, 2**32), st.integers(20, 400))
 @settings(max_examples=400, deadline=None)
 def test_a_drawing_agrees_with_its_source_at_every_place(seed, tokens):
-    """Each value shown stands at the place where the source has it, and every mark names the number that is missing."""
+    """Each value is shown at its place in the source, and every mark names the number of missing items."""
     text = json.dumps(made(random.Random(seed)))
     shown = shrink(text, room(tokens))
     if shown is not None and "[the longest text" not in shown:
@@ -187,7 +187,7 @@ def test_what_was_asked_for_is_shown():
 
 
 def test_large_arrays_show_trouble_far_inside():
-    """Of an array too large to decode whole, the one item that speaks of an error is found."""
+    """The one item that mentions an error is found in an array that is too large to decode whole."""
     items = records(4_000)
     items[2_717]["status"] = "error: disk full"
     text = json.dumps(items)
@@ -216,7 +216,7 @@ def test_json_lines_are_read_as_a_list():
 
 
 def test_a_preamble_stays():
-    """What a tool prints before the JSON is kept."""
+    """Text that a tool prints before the JSON is kept."""
     text = "Exit code: 0\nOutput:\n" + json.dumps(records())
     assert fits(text, "exec")
     shown = shrink(text, room(300)) or ""

@@ -141,7 +141,7 @@ def test_a_listing_counts_files_by_kind():
 
 
 def test_a_long_listing_keeps_folders():
-    """Of `ls -l` the folders stay and the kinds are counted."""
+    """The folders of an `ls -l` listing are kept, and the kinds of files are counted."""
     files = [f"-rw-r--r-- 1 root root {i} Jan  1 10:00 file_{i}.txt" for i in range(200)]
     text = "\n".join((*files[:100], "drwxr-xr-x 2 root root 4096 Jan  1 10:00 configuration", *files[100:]))
     assert listing.fits(text, "ls -l")
@@ -154,7 +154,7 @@ def test_a_long_listing_keeps_folders():
     ("unit", "kind"), [("QUJDREVGR0hJSktM+/", "base64"), ("deadbeef01", "hex"), ("a=b;c(d){e};", "minified code")]
 )
 def test_a_blob_is_named_by_kind_size_and_hash(unit, kind):
-    """What it is, how long, its hash and how it begins."""
+    """A blob is shown by kind, length, hash and beginning."""
     text = unit * 2_000
     assert blob.fits(text, "cat")
     shown = blob.shrink(text, room(120)) or ""
@@ -172,7 +172,7 @@ def test_a_blob_shows_what_was_asked_for():
 
 
 def test_prose_keeps_headings_and_both_ends():
-    """Of a document its headings, its beginning and its end are shown."""
+    """The headings, the beginning and the end of a document are shown."""
     sections = "\n".join(
         f"## Section {chr(65 + i)}\n\n" + "Plain words follow one another here.\n" * 20 for i in range(12)
     )
@@ -206,6 +206,6 @@ def test_every_level_has_its_own_name():
 
 
 def test_no_room_is_no_stand_in():
-    """With room for nothing there is nothing, and no error."""
+    """An allowance of nothing gives no stand-in, and no error."""
     assert trim(patch(), "git diff", room(1)) is None
     assert trim("", "", room(100)) is None

@@ -69,7 +69,7 @@ def test_nothing_to_gain_is_none():
 
 
 def test_a_long_line_is_clipped_around_what_was_asked_for():
-    """Of one long line the part that holds the term is shown, with what is missing on both sides."""
+    """One long line is shown by the part that holds the term, with the number of missing characters on both sides."""
     line = "x" * 5_000 + "needle" + "y" * 5_000
     shown = clip(line, 200, frozenset({"needle"}))
     assert shown.startswith("[… 4,950 characters] x")

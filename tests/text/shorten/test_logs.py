@@ -42,7 +42,7 @@ def test_the_error_in_the_middle_and_what_surrounds_it_is_kept():
 
 
 def test_failures_and_the_summary_of_a_test_run_are_kept():
-    """Of a test run, failed tests and the last count are shown before passed ones."""
+    """Failed tests and the last count of a test run are shown before passed tests."""
     lines = [f"tests/test_{i}.py::test_case_{chr(97 + i % 26)}{i} PASSED" for i in range(300)]
     lines[123] = "tests/test_pool.py::test_refused FAILED"
     lines += ["", "==== 1 failed, 299 passed in 12.3 s ===="]

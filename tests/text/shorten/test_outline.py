@@ -35,7 +35,7 @@ def test_an_outline_says_what_it_was_and_names_what_is_in_it():
 
 
 def test_an_outline_shrinks_to_its_room():
-    """With little room only the first line is left, with less nothing."""
+    """With a small allowance only the first line is left, with a smaller one nothing."""
     assert (outline(text(), "read", "prose", Allowance(22, count, REF)) or "").startswith("[read: prose, 200 lines")
     assert outline(text(), "read", "prose", Allowance(3, count, REF)) is None
 

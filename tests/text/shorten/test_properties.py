@@ -1,4 +1,4 @@
-"""What holds for every level, whatever it is given."""
+"""Properties of every level, for any text."""
 
 import html
 import re
@@ -107,14 +107,14 @@ NOTE = re.compile(
 
 
 def pieces(shown: str) -> list[str]:
-    """What the stand-in shows between its notes."""
+    """Return the pieces that the stand-in shows between its notes."""
     return [
         piece for line in shown.split("\n") for piece in re.split(r" ?" + NOTE.pattern + r" ?", line) if piece.strip()
     ]
 
 
 def seen(source: str) -> str:
-    """What may be shown of a text: itself, as a terminal shows it, and as a browser shows it."""
+    """Return the forms of a text that may be shown: itself, as a terminal shows it, and as a browser shows it."""
     page = "\n".join(text_lines(source)[0])
     return "\n".join((source, "\n".join(clean_lines(source)), page, html.unescape(page)))
 
@@ -122,7 +122,7 @@ def seen(source: str) -> str:
 @given(documents, hints, rooms)
 @settings(max_examples=400, deadline=None)
 def test_trim_is_shorter_and_within_its_room(text, hint, room):
-    """Whatever the text, the stand-in fits, is shorter in tokens and characters, and names its reference."""
+    """For any text, the stand-in fits, is shorter in tokens and characters, and names its reference."""
     found = trim(text, hint, room)
     check(found[1] if found else None, text, room)
 
@@ -140,7 +140,7 @@ def test_each_level_copes_with_texts_of_another_kind(level, text, hint, room):
 @given(documents, rooms)
 @settings(max_examples=80, deadline=None)
 def test_everything_shown_is_in_the_source(level, text, room):
-    """Between its notes a stand-in holds pieces of its source, and nothing else. (JSON is compared by structure.)"""
+    """Between its notes a stand-in holds only pieces of its source. (JSON is compared by structure.)"""
     shown = level.shrink(text, room)
     if shown is not None:
         source = seen(text)
@@ -151,7 +151,7 @@ def test_everything_shown_is_in_the_source(level, text, room):
 @given(documents, hints, rooms)
 @settings(max_examples=300, deadline=None)
 def test_an_outline_holds_only_words_of_its_source(text, hint, room):
-    """An outline fits, is shorter than its source, and every term in it stands in the source."""
+    """An outline fits, is shorter than its source, and every term in it is in the source."""
     shown = outline(text, hint, "text", room)
     check(shown, text, room)
     if shown is not None:

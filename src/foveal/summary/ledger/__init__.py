@@ -4,14 +4,12 @@ identifiers. Pure.
     ledger = update(EMPTY, steps)                       # the first range that is folded
     ledger = update(ledger, more)                       # the next; older messages are never needed again
     render(ledger, 1_500, counter.count)                # the ledger's text in the summary
-    missing(ledger, summary)                            # identifiers that a written summary forgot
 """
 
 from foveal.summary.ledger.events import CallBegan, CallEnded, Extractor, Fact, LedgerEvent, LedgerStep, SpokenWords
 from foveal.summary.ledger.extraction import update
 from foveal.summary.ledger.extractors import EXTRACTORS
 from foveal.summary.ledger.items import EMPTY, Ledger
-from foveal.summary.ledger.missing_names import identifiers, missing
 from foveal.summary.ledger.render import HELPFUL, VITAL, render
 
 __all__ = [
@@ -27,8 +25,6 @@ __all__ = [
     "LedgerEvent",
     "LedgerStep",
     "SpokenWords",
-    "identifiers",
-    "missing",
     "render",
     "update",
 ]

@@ -7,11 +7,12 @@ from typing import Any, cast
 from foveal.summary.ledger.builder import LedgerBuilder
 from foveal.summary.ledger.events import CallBegan, CallEnded, Extractor, LedgerEvent, LedgerStep, SpokenWords
 from foveal.summary.ledger.extractors import EXTRACTORS
-from foveal.summary.ledger.file_effects import command_of, confirmed_files, tool_of, touched_files
+from foveal.summary.ledger.file_effects import command_of, confirmed_files, touched_files
 from foveal.summary.ledger.items import Ledger, PendingCall
-from foveal.text.calls.read_tools import CallArguments, fields_of
+from foveal.text.calls.read_tools import CallArguments, bare_name, fields_of
+from foveal.text.stand_in import content_texts
 from foveal.values.codec import sendable
-from foveal.values.entry import Stored, Text, ToolCall, ToolResult
+from foveal.values.entry import Text, ToolCall, ToolResult
 
 _ID_CHARS = 200
 _WHOLE_CHARS, _VALUE_CHARS, _MOST_FIELDS = 700, 300, 12
@@ -54,7 +55,7 @@ def _began(call: ToolCall, step: LedgerStep, builder: LedgerBuilder) -> CallBega
     builder.pending.put(
         call.id, PendingCall(call.id, call.name, carried, command[:600], touched, step.ref, step.number)
     )
-    return CallBegan(call.id, tool_of(call.name), fields, call.arguments, command, touched)
+    return CallBegan(call.id, bare_name(call.name), fields, call.arguments, command, touched)
 
 
 def _ended(result: ToolResult, builder: LedgerBuilder) -> CallEnded:
@@ -62,23 +63,12 @@ def _ended(result: ToolResult, builder: LedgerBuilder) -> CallEnded:
     name = sendable(result.call)[:_ID_CHARS]
     call = builder.pending.items.get(name)
     builder.pending.drop(name)
-    text = sendable("\n".join(_texts(result)))
+    text = sendable("\n".join(content_texts(result.content)))
     if call is None:
         return CallEnded(name, "", {}, "", (), (), text, result.status)
     fields = fields_of(ToolCall(call.id, call.name, call.arguments))
     touched = confirmed_files(call.touched, result)
-    return CallEnded(name, tool_of(call.name), fields, call.command, call.touched, touched, text, result.status)
-
-
-def _texts(result: ToolResult) -> Iterator[str]:
-    for item in result.content:
-        match item:
-            case Text(text):
-                yield text
-            case Stored(_, _, _, head, tail):
-                yield from (head, tail)
-            case _:
-                pass
+    return CallEnded(name, bare_name(call.name), fields, call.command, call.touched, touched, text, result.status)
 
 
 def _short_arguments(call: ToolCall, fields: CallArguments) -> str:

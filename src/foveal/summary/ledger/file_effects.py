@@ -2,29 +2,21 @@
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import cast
 
 from foveal.summary.ledger.items import FileChange, LedgerFile
 from foveal.text.calls.access import Access, clean_path
 from foveal.text.calls.coverage import END, lines_shown, succeeded
-from foveal.text.calls.read_tools import COMMAND, CallArguments, kind_of, squeeze
+from foveal.text.calls.read_tools import COMMAND, CallArguments, bare_name, kind_of
 from foveal.text.calls.reads import accesses
 from foveal.text.calls.shell_words import pipelines
 from foveal.values.entry import ToolCall, ToolResult
 
-_SERVER = re.compile(r"__|[.:/]")
 _DELETED = re.compile(r"^\*\*\* Delete File: (.+?)\s*$", re.MULTILINE)
 _REMOVES = frozenset(("deletefile", "removefile", "delete", "remove"))
 _CHANGES: dict[str, FileChange] = {"write": "written", "edit": "edited"}
 _NAMES_A_FILE = re.compile(r"[^/]*\.\w{1,10}\Z")
 _COMMAND_CHARS = 2_000
-
-
-@lru_cache(maxsize=256)
-def tool_of(name: str) -> str:
-    """Return a tool's name without its server, squeezed."""
-    return squeeze(_SERVER.split(name)[-1])
 
 
 def command_of(call: ToolCall, fields: CallArguments) -> str:
@@ -71,7 +63,7 @@ def confirmed_files(files: tuple[LedgerFile, ...], result: ToolResult) -> tuple[
 
 
 def _deleted(call: ToolCall, command: str) -> Iterator[str]:
-    if tool_of(call.name) in _REMOVES or (kind_of(call) == "editor" and '"delete"' in call.arguments):
+    if bare_name(call.name) in _REMOVES or (kind_of(call) == "editor" and '"delete"' in call.arguments):
         yield from (access.path for access in accesses(call))
     if "Delete File" in call.arguments:
         for found in _DELETED.findall(call.arguments.replace("\\n", "\n")):

@@ -12,10 +12,10 @@ from foveal.values.lazy import later
 
 if TYPE_CHECKING:
     from foveal.summary.relevance.collector import update
-    from foveal.summary.relevance.score import DEFAULT_SELECTION, LineSelection, Scoring
+    from foveal.summary.relevance.score import DEFAULT_SELECTION, LineSelection
     from foveal.summary.relevance.selection import choose
     from foveal.summary.relevance.state import RelevanceState
-    from foveal.summary.relevance.weights import Weights
+    from foveal.summary.relevance.weights import Scoring, Weights
 
 # A policy may hold weights, and loads nothing else of this room before something is folded.
 _WHERE = {

@@ -37,17 +37,17 @@ class Score(NamedTuple):
     lines: list[float]
 
 
-def score_all(state: RelevanceState, facts: Features, selection: LineSelection) -> Score:
+def score_all(state: RelevanceState, features: Features, selection: LineSelection) -> Score:
     """Return the chances of all names and lines. A line that the prompt shows already has none."""
     is_learned = selection.score == "learned"
     of_names, of_lines = _learned(selection.weights or shipped_weights()) if is_learned else (_recency, _recency)
     names = {
         name: chance
-        for told, table in facts.of_hidden_names()
+        for told, table in features.of_hidden_names()
         for name, chance in zip(told, of_names(table), strict=True)
     }
-    hidden = [i for i, line in enumerate(state.lines) if line.text.strip() not in facts.shown.lines]
-    lines = dict(zip(hidden, of_lines(facts.of_lines(hidden)), strict=True))
+    hidden = [i for i, line in enumerate(state.lines) if line.text.strip() not in features.shown.lines]
+    lines = dict(zip(hidden, of_lines(features.of_lines(hidden)), strict=True))
     return Score(names, [lines.get(i, 0.0) for i in range(len(state.lines))])
 
 

@@ -46,11 +46,11 @@ def choose(
 
     `shown` are the texts that the prompt holds beside the summary: they are not repeated.
     """
-    facts = Features(state, ShownElsewhere((shown,) if isinstance(shown, str) else shown), now)
-    worth = score_all(state, facts, selection)
+    features = Features(state, ShownElsewhere((shown,) if isinstance(shown, str) else shown), now)
+    worth = score_all(state, features, selection)
     allowance = float(tokens)
     for _ in range(_TRIES):
-        choice = _Choice(state, facts, worth, allowance)
+        choice = _Choice(state, features, worth, allowance)
         choice.make(selection.least)
         text = render(state, sorted(choice.taken), list(choice.index))
         used = count(text) if text else 0
@@ -63,18 +63,18 @@ def choose(
 class _Choice:
     """A competition of lines and names for tokens, by their gain per token. A name that is shown already adds nothing."""
 
-    def __init__(self, state: RelevanceState, facts: Features, worth: Score, allowance: float) -> None:
+    def __init__(self, state: RelevanceState, features: Features, worth: Score, allowance: float) -> None:
         self.left, self.left_for_index = allowance, allowance * _INDEX_SHARE
         self.taken: list[int] = []
         self.index: dict[str, float] = {}
         """Names without their lines, with the tokens of each."""
         titles = [block_header(block) for block in state.blocks]
         first = [(line_names(title), _tokens(title)) for title in titles]
-        self._adding = dict.fromkeys(chain(facts.holders, *(said for said, _ in first)), 0.0) | worth.names
+        self._adding = dict.fromkeys(chain(features.holders, *(said for said, _ in first)), 0.0) | worth.names
         """Remaining gain of each name: none if it is shown beside the summary, or in a line that is taken."""
         self._of_line = worth.lines
         self._block_of = [line.block for line in state.lines]
-        self._alone = list(zip(facts.said, _sizes(state), strict=True))
+        self._alone = list(zip(features.said, _sizes(state), strict=True))
         self._whole = [
             ((*said, *first[block][0]), tokens + first[block][1])
             for (said, tokens), block in zip(self._alone, self._block_of, strict=True)

@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import msgspec
 
 from foveal.summary.ledger.events import LedgerStep
 from foveal.summary.relevance.state import SourceKind, SourceText
-from foveal.text.calls.read_tools import fields_of, kind_of
+from foveal.text.calls.read_tools import fields_of, kind_of, strings_in
 from foveal.text.calls.reads import accesses
 from foveal.text.names import PIECE_CHARS, line_pieces
 from foveal.text.shorten.cut import boundary
-from foveal.values.entry import Message, Stored, Text, ToolCall, ToolResult
+from foveal.text.stand_in import content_texts
+from foveal.values.entry import Message, Text, ToolCall, ToolResult
 
 _MOST_LINES = 1_200
 _MOST_CHARS = 200_000
@@ -58,7 +59,7 @@ def known_call(call: ToolCall) -> KnownCall:
     only = found[0] if len({access.path for access in found}) == 1 else None
     path = only.path if only and only.kind in ("read", "write", "edit") else ""
     first = only.first or 1 if only else 1
-    title = path or next((line for text in _strings(fields_of(call)) if (line := text.strip().split("\n")[0])), "")
+    title = path or next((line for text in strings_in(fields_of(call)) if (line := text.strip().split("\n")[0])), "")
     return KnownCall(call.name, kind_of(call), _cut(f"{call.name} {title}".strip()), path, first, changes)
 
 
@@ -78,7 +79,7 @@ def source_texts(step: LedgerStep, calls: dict[str, KnownCall]) -> Iterator[tupl
             case ToolResult(id_, content):
                 call = calls.get(id_, UNKNOWN)
                 first = call.first if call.path and call.kind in ("read", "shell", "editor") else 0
-                text = "\n".join(text for item in content for text in _content(item))
+                text = "\n".join(content_texts(content))
                 yield SourceText(ref, step.number, "result", call.kind, call.title or "result", call.path), text, first
             case _:
                 pass
@@ -119,34 +120,10 @@ def _arguments(call: ToolCall) -> list[tuple[SourceKind, str]]:
     found = list[tuple[SourceKind, str]]()
     for key, value in fields_of(call).items():
         source: SourceKind = "replaced" if key.startswith("old") else "arguments"
-        text = "\n".join(_strings(value))
+        text = "\n".join(strings_in(value))
         if text:
             found.append((source, text))
     return found
-
-
-def _strings(value: object, depth: int = 0) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict() if depth < 8:
-            for item in cast("dict[str, object]", value).values():
-                yield from _strings(item, depth + 1)
-        case list() if depth < 8:
-            for item in cast("list[object]", value):
-                yield from _strings(item, depth + 1)
-        case _:
-            pass
-
-
-def _content(item: object) -> Iterator[str]:
-    match item:
-        case Text(text):
-            yield text
-        case Stored(_, _, _, head, tail):
-            yield from (head, tail)
-        case _:
-            pass
 
 
 def _cut(text: str) -> str:

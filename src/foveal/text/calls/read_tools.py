@@ -4,7 +4,8 @@ Names are compared without case, dashes and underscores ("squeezed").
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from foveal.text.calls.access import AccessKind, is_whole
@@ -48,6 +49,7 @@ COMMAND = ("command", "cmd", "commandline", "script", "input")
 DIRECTORY = ("workdir", "cwd", "workingdirectory", "directory")
 FIRST = ("startline", "startlineoneindexed", "linestart", "start")
 LAST = ("endline", "endlineoneindexedinclusive", "lineend", "end")
+_DEEPEST = 8
 _FLAT_FIELD = re.compile(r"([A-Za-z_]\w{0,40}): ?(.*)\Z")
 _FLAT_RANGE = re.compile(r"^- - (\d{1,9})\n  - (-?\d{1,9})$", re.MULTILINE)
 
@@ -55,7 +57,13 @@ _FLAT_RANGE = re.compile(r"^- - (\d{1,9})\n  - (-?\d{1,9})$", re.MULTILINE)
 def kind_of(call: ToolCall) -> str:
     """Return the kind of the tool. Servers put their own name before the tool's (`mcp__files__read_file`,
     `functions.shell`)."""
-    return _KINDS.get(squeeze(_SERVER.split(call.name)[-1]), "")
+    return _KINDS.get(bare_name(call.name), "")
+
+
+@lru_cache(maxsize=256)
+def bare_name(tool: str) -> str:
+    """Return a tool's name without its server, squeezed."""
+    return squeeze(_SERVER.split(tool)[-1])
 
 
 def squeeze(name: str) -> str:
@@ -98,6 +106,19 @@ def number_pairs(value: object) -> Iterator[tuple[int, int]]:
                 yield first, last
             case _:
                 pass
+
+
+def strings_in(value: object, depth: int = 0) -> Iterator[str]:
+    """Yield all strings of decoded JSON, down to `_DEEPEST` levels."""
+    match value:
+        case str():
+            yield value
+        case dict() | list() if depth < _DEEPEST:
+            inner = cast("Iterable[object]", value.values() if isinstance(value, dict) else value)
+            for item in inner:
+                yield from strings_in(item, depth + 1)
+        case _:
+            pass
 
 
 def _flat(text: str) -> dict[str, Any]:

@@ -15,14 +15,13 @@ if TYPE_CHECKING:
     from foveal.text.guard.names import safe_name
     from foveal.text.guard.neutral_text import neutralise, neutralise_joined, restore, tags
     from foveal.text.guard.parts import neutralise_part
-    from foveal.text.guard.trust import Trust, is_trusted, lowest
+    from foveal.text.guard.trust import Trust, is_trusted
 
 _WHERE = {
     "KINDS": "frame_tags",
     "Trust": "trust",
     "fence_kind": "frame_tags",
     "is_trusted": "trust",
-    "lowest": "trust",
     "neutralise": "neutral_text",
     "neutralise_joined": "neutral_text",
     "neutralise_part": "parts",
@@ -41,7 +40,6 @@ __all__ = [
     "Trust",
     "fence_kind",
     "is_trusted",
-    "lowest",
     "neutralise",
     "neutralise_joined",
     "neutralise_part",

@@ -58,7 +58,7 @@ _MARKS: Final = re.compile(MARK + MARK + "*+")
 _FOREIGN: Final = re.compile("[^\x00-\x7f]+")
 
 
-class _Step(NamedTuple):
+class _Shifts(NamedTuple):
     """One replacement's shifts: from place `at` of the new text on, the old text is `ahead` characters further."""
 
     at: list[int]
@@ -69,11 +69,11 @@ class NormalisedText(NamedTuple):
     """A normalised text, and the shifts that lead back to places in the original."""
 
     text: str
-    steps: tuple[_Step, ...] = ()
+    shifts: tuple[_Shifts, ...] = ()
 
     def place(self, at: int) -> int:
         """Return the place in the original that corresponds to this place, behind any code that ends here."""
-        for where, ahead in reversed(self.steps):
+        for where, ahead in reversed(self.shifts):
             found = bisect_right(where, at)
             at += ahead[found - 1] if found else 0
         return at
@@ -81,31 +81,31 @@ class NormalisedText(NamedTuple):
 
 def normalise(text: str) -> NormalisedText:
     """Return the text with all disguises undone. A plain text is returned unchanged."""
-    read, steps = text, list[_Step]()
+    read, shifts = text, list[_Shifts]()
     if not text.isascii():
         runs = list[str]()
         read = _FOREIGN.sub(lambda run: _plain(run[0], runs), text)
         if runs:
-            read = _replaced(read, _LONG(), _letters, steps)
+            read = _replaced(read, _LONG(), _letters, shifts)
     for _ in range(_ROUNDS):
-        before = len(steps)
+        before = len(shifts)
         if "%" in read:
-            read = _replaced(read, _PERCENT(), _percent, steps)
+            read = _replaced(read, _PERCENT(), _percent, shifts)
         if "\\" in read:
-            read = _replaced(read, _BACKSLASH(), _backslash, steps)
+            read = _replaced(read, _BACKSLASH(), _backslash, shifts)
         if "&" in read:
-            read = _replaced(read, _REFERENCE(), _reference, steps)
-        if len(steps) == before:
+            read = _replaced(read, _REFERENCE(), _reference, shifts)
+        if len(shifts) == before:
             break
     for line_end in "\r\v\f":
         if line_end in read:
             read = read.replace(line_end, "\n")
     if MARK in read:
-        read = _replaced(read, _MARKS, _unmarked, steps)
-    return NormalisedText(read, tuple(steps))
+        read = _replaced(read, _MARKS, _unmarked, shifts)
+    return NormalisedText(read, tuple(shifts))
 
 
-def _replaced(text: str, units: re.Pattern[str], read: Callable[[re.Match[str]], str], steps: list[_Step]) -> str:
+def _replaced(text: str, units: re.Pattern[str], read: Callable[[re.Match[str]], str], shifts: list[_Shifts]) -> str:
     """Return the text with each unit replaced by its reading; add the shifts to `steps` if there was any."""
     pieces, at, ahead = list[str](), list[int](), list[int]()
     done = length = 0
@@ -120,12 +120,12 @@ def _replaced(text: str, units: re.Pattern[str], read: Callable[[re.Match[str]],
         ahead.append(end - length)
     if not at:
         return text
-    steps.append(_Step(at, ahead))
+    shifts.append(_Shifts(at, ahead))
     pieces.append(text[done:])
     return "".join(pieces)
 
 
-class _Reading(dict[int, str]):
+class _Readings(dict[int, str]):
     """The reading of each character; filled as characters are met."""
 
     def __missing__(self, code: int) -> str:
@@ -157,7 +157,7 @@ def _bare(char: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", char) if unicodedata.category(c) not in _INVISIBLE)
 
 
-_READ: Final = _Reading({code: chr(code) for code in range(128)})
+_READ: Final = _Readings({code: chr(code) for code in range(128)})
 
 
 def _meant(code: int) -> str | None:

@@ -1,7 +1,6 @@
 """Trust: how far a text is believed.
 
-A text of the host speaks with authority; every other text is material. A mix has the trust of its least trusted source: a
-summary of a system prompt and a web page is trusted like the web page.
+A text of the host speaks with authority; every other text is material.
 """
 
 from typing import Final, Literal, TypeAlias
@@ -11,11 +10,6 @@ Trust: TypeAlias = Literal["system", "operator", "user", "tool", "recall", "summ
 _RANK: Final[dict[Trust, int]] = {"system": 3, "operator": 2, "user": 1}
 """Ranks of those who may give instructions. All others are only quoted: tools, files, skills, children, summaries and
 recalled texts are equals."""
-
-
-def lowest(first: Trust, *others: Trust) -> Trust:
-    """Return the trust of a text made of these sources; of equals, the first given."""
-    return min((first, *others), key=_rank)
 
 
 def is_trusted(trust: Trust) -> bool:

@@ -7,8 +7,7 @@ from itertools import pairwise
 from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.line_selection import select_lines
-from foveal.text.shorten.prose import add, edges
-from foveal.text.shorten.signals import focus_scores, novelty, spread
+from foveal.text.shorten.signals import add_scores, edge_scores, focus_scores, novelty, spread
 from foveal.text.shorten.terminal_text import clean_lines
 
 _SNIFF_CHARS = 20_000
@@ -34,7 +33,7 @@ def shrink(text: str, allowance: Allowance) -> str | None:
     tails: dict[int, str] = {}
     new = novelty(lines)
     scores = [_line_score(line) * new.get(at, 0.0) for at, line in enumerate(lines)]
-    add(scores, edges(lines[: heads[0]] if heads else lines), 0.6)  # the commit's message
+    add_scores(scores, edge_scores(lines[: heads[0]] if heads else lines), 0.6)  # the commit's message
     for opening, end in pairwise([*heads, len(lines)]):
         body = lines[opening:end]
         start = opening + _name_line(body)
@@ -43,8 +42,8 @@ def shrink(text: str, allowance: Allowance) -> str | None:
         scores[start] += 8.0
         if _GENERATED().search(lines[start][:400]):
             scores[start + 1 : end] = [score * 0.1 for score in scores[start + 1 : end]]
-    add(scores, {at: 2.0 for at, line in enumerate(lines) if line.startswith("@@ ")}, 1.0)
-    add(scores, spread(focus_scores(lines, allowance.focus), len(lines), 2, 0.3), 1.0)
+    add_scores(scores, {at: 2.0 for at, line in enumerate(lines) if line.startswith("@@ ")}, 1.0)
+    add_scores(scores, spread(focus_scores(lines, allowance.focus), len(lines), 2, 0.3), 1.0)
     return select_lines(text, lines, scores, allowance, tails=tails)
 
 

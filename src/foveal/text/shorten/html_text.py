@@ -7,8 +7,7 @@ from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import extensions, sample
 from foveal.text.shorten.line_selection import select_lines
-from foveal.text.shorten.prose import add, edges
-from foveal.text.shorten.signals import focus_scores, novelty, spread
+from foveal.text.shorten.signals import add_scores, edge_scores, focus_scores, novelty, spread
 from foveal.text.shorten.terminal_text import neutralise_again
 
 _TAG = lazy_pattern(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})[^<>]*>|<!--|<[!?][^<>]*>")
@@ -79,10 +78,10 @@ def shrink(text: str, allowance: Allowance) -> str | None:
     if not lines:
         return None
     scores = [0.2] * len(lines)
-    add(scores, novelty(lines), 1.0)
-    add(scores, dict.fromkeys(headings, 3.0), 1.0)
-    add(scores, edges(lines), 0.5)
-    add(scores, spread(focus_scores(lines, allowance.focus), len(lines), 1, 0.3), 1.0)
+    add_scores(scores, novelty(lines), 1.0)
+    add_scores(scores, dict.fromkeys(headings, 3.0), 1.0)
+    add_scores(scores, edge_scores(lines), 0.5)
+    add_scores(scores, spread(focus_scores(lines, allowance.focus), len(lines), 1, 0.3), 1.0)
     return select_lines(text, lines, scores, allowance, of="lines of text")
 
 

@@ -71,7 +71,9 @@ def _fitting(preamble: str, value: Any, allowance: Allowance, chars: int) -> str
     memory: ItemScores = {}
 
     def drawn(limits: PreviewLimits) -> str | None:
-        shown = _sketch(preamble, value, allowance, JsonPreview(limits, allowance.focus, most=chars * 2, memory=memory))
+        shown = _preview(
+            preamble, value, allowance, JsonPreview(limits, allowance.focus, most=chars * 2, memory=memory)
+        )
         return shown if shown is not None and allowance.count(shown) <= allowance.tokens else None
 
     for rung in range(len(_LADDER["items"])):
@@ -101,11 +103,11 @@ def _limits(rungs: dict[str, int]) -> PreviewLimits:
     return PreviewLimits(**{name: _LADDER[name][rung] for name, rung in rungs.items()})
 
 
-def _sketch(preamble: str, value: Any, allowance: Allowance, sketch: JsonPreview) -> str | None:
-    drawn = sketch.render(value)
+def _preview(preamble: str, value: Any, allowance: Allowance, preview: JsonPreview) -> str | None:
+    drawn = preview.render(value)
     if drawn is None:
         return None
-    note = f"[{sketch.left_out:,} JSON items left out, {sketch.cut:,} texts cut; ref {allowance.ref}]"
+    note = f"[{preview.left_out:,} JSON items left out, {preview.cut:,} texts cut; ref {allowance.ref}]"
     return "\n".join(filter(None, (note, preamble.rstrip("\n"), drawn)))
 
 
@@ -131,11 +133,11 @@ def _main_text(value: Any, size: int) -> str | None:
 def _with_main(text: str, preamble: str, value: Any, main: str, allowance: Allowance) -> str | None:
     """Return a preview of the data, and below it the best lines of its main text."""
     frame = msgspec.structs.replace(allowance, tokens=allowance.tokens // 4)
-    sketch = _fitting(preamble, value, frame, int(frame.tokens * density(text, frame)))
-    if sketch is None:
+    preview = _fitting(preamble, value, frame, int(frame.tokens * density(text, frame)))
+    if preview is None:
         return None
-    rest = msgspec.structs.replace(allowance, tokens=allowance.tokens - allowance.count(sketch) - 16)
+    rest = msgspec.structs.replace(allowance, tokens=allowance.tokens - allowance.count(preview) - 16)
     lines = prose.shrink(main, rest) if rest.tokens > 0 else None
     return only_if_shorter(
-        text, sketch if lines is None else f"{sketch}\n[the longest text in it:]\n{lines}", allowance
+        text, preview if lines is None else f"{preview}\n[the longest text in it:]\n{lines}", allowance
     )

@@ -104,7 +104,7 @@ def density(text: str, allowance: Allowance) -> float:
     return max(0.2, len(sample) / max(1, allowance.count(sample)))
 
 
-def note(left_out: int, total: int, of: str, allowance: Allowance) -> str:
+def left_out_note(left_out: int, total: int, of: str, allowance: Allowance) -> str:
     return f"[{left_out:,} of {total:,} {of} left out; ref {allowance.ref}]"
 
 
@@ -189,4 +189,4 @@ def _render(
         if at < len(lines):
             body.append(line_at(at))
         after = at + 1
-    return "\n".join((note(missing, left.total, left.of, allowance), *body))
+    return "\n".join((left_out_note(missing, left.total, left.of, allowance), *body))

@@ -8,8 +8,7 @@ from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import sample, share
 from foveal.text.shorten.line_selection import select_lines
-from foveal.text.shorten.prose import add, edges
-from foveal.text.shorten.signals import focus_scores
+from foveal.text.shorten.signals import add_scores, edge_scores, focus_scores
 from foveal.text.shorten.terminal_text import clean_lines
 
 _LONG = lazy_pattern(r"(?:[-dlbcps][rwxsStT-]{9}[.+@]?\s|total \d)")
@@ -31,7 +30,7 @@ def shrink(text: str, allowance: Allowance) -> str | None:
     names = [f"{name}/" if line.startswith("d") else name for line in lines if (name := _last_word(line))]
     shown = ["", *lines]
     scores = [20.0, *_sample_scores(lines, lines)]
-    add(scores, focus_scores(shown, allowance.focus), 1.0)
+    add_scores(scores, focus_scores(shown, allowance.focus), 1.0)
     return select_lines(
         text, shown, scores, allowance, source_lines=[0, *([1] * len(lines))], tails={0: f"[{_kinds(names)}]"}
     )
@@ -56,8 +55,8 @@ def _paths(text: str, lines: Sequence[str], allowance: Allowance) -> str | None:
         shown.extend(names)
         scores.extend(_sample_scores(names, names))
         source_lines.extend([1] * len(names))
-    add(scores, edges(shown), 0.2)
-    add(scores, focus_scores(shown, allowance.focus), 1.0)
+    add_scores(scores, edge_scores(shown), 0.2)
+    add_scores(scores, focus_scores(shown, allowance.focus), 1.0)
     return select_lines(text, shown, scores, allowance, of="names", source_lines=source_lines, tails=tails)
 
 

@@ -11,8 +11,7 @@ from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import sample, share
 from foveal.text.shorten.line_selection import select_lines
-from foveal.text.shorten.prose import add, edges
-from foveal.text.shorten.signals import alarms, focus_scores, novelty, shapes, spread
+from foveal.text.shorten.signals import add_scores, alarms, edge_scores, focus_scores, novelty, shapes, spread
 from foveal.text.shorten.terminal_text import clean_lines
 
 _LOG_LINE = lazy_pattern(
@@ -106,11 +105,11 @@ def score(collapsed: Collapsed, allowance: Allowance) -> list[float]:
     scores = [worth[form] for form in forms]
     where = (at for at, form in enumerate(forms) if form in troubled)
     trouble = {at: troubled[forms[at]] / counts[forms[at]] ** 0.4 for at in islice(where, _TROUBLED_LINES)}
-    add(scores, spread(trouble, len(lines), 2, 0.25), 1.0)
-    add(scores, edges(lines), 1.0)
-    add(scores, _summaries(lines), 1.0)
-    add(scores, spread(focus_scores(lines, allowance.focus), len(lines), 1, 0.3), 1.0)
-    add(scores, novelty(lines), 0.6)
+    add_scores(scores, spread(trouble, len(lines), 2, 0.25), 1.0)
+    add_scores(scores, edge_scores(lines), 1.0)
+    add_scores(scores, _summaries(lines), 1.0)
+    add_scores(scores, spread(focus_scores(lines, allowance.focus), len(lines), 1, 0.3), 1.0)
+    add_scores(scores, novelty(lines), 0.6)
     return scores
 
 

@@ -7,8 +7,7 @@ from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import sample, share
 from foveal.text.shorten.line_selection import select_lines
-from foveal.text.shorten.prose import add, edges
-from foveal.text.shorten.signals import focus_scores, novelty
+from foveal.text.shorten.signals import add_scores, edge_scores, focus_scores, novelty
 from foveal.text.shorten.terminal_text import clean_lines
 
 _HIT = lazy_pattern(
@@ -42,8 +41,8 @@ def shrink(text: str, allowance: Allowance) -> str | None:
             scores[at] = (
                 0.3 + 0.6 * new.get(at, 0.0) + 2.0 * (_DEFINITION().match(line) is not None) - 0.3 * (_is_context(line))
             )
-    add(scores, edges(shown), 1.5)
-    add(scores, focus_scores(shown, allowance.focus), 1.0)
+    add_scores(scores, edge_scores(shown), 1.5)
+    add_scores(scores, focus_scores(shown, allowance.focus), 1.0)
     return select_lines(text, shown, scores, allowance, source_lines=source_lines, tails=tails)
 
 

@@ -38,6 +38,8 @@ _ALARM_LINES = 3_000
 _VARYING = b"0123456789abcdefABCDEF"
 """Removed before lines are compared: two lines that differ only in times, counts, hashes or addresses become equal."""
 
+_EDGE_LINES = 8
+
 _FOCUS_TERMS = 64
 _FOCUS_LINES = 200
 _FOCUS_WORTH = 30.0
@@ -132,3 +134,19 @@ def novelty(lines: Sequence[str]) -> dict[int, float]:
 def _word_worth(word: str, count: int) -> float:
     named = not word.isalpha() or not (word.islower() or word.istitle())
     return (0.5 if named else 0.12) * min(count, 8) ** 0.8
+
+
+def edge_scores(lines: Sequence[str]) -> dict[int, float]:
+    """Return scores of the first and the last lines, falling inwards."""
+    found: dict[int, float] = {}
+    for distance in range(min(_EDGE_LINES, len(lines))):
+        worth = 6.0 / (1 + distance / 2)
+        found[distance] = worth
+        found[len(lines) - 1 - distance] = worth
+    return {at: worth for at, worth in found.items() if lines[at].strip()}
+
+
+def add_scores(scores: list[float], more: dict[int, float], share: float) -> None:
+    """Add a share of more scores to those of all lines, in place."""
+    for at, score in more.items():
+        scores[at] += score * share

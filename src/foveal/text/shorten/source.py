@@ -7,8 +7,7 @@ from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import extensions, sample, share
 from foveal.text.shorten.languages import CODE_LINE, IMPORT, LANGUAGES, NUMBERED, definition_patterns
 from foveal.text.shorten.line_selection import GapMark, select_lines
-from foveal.text.shorten.prose import add, edges
-from foveal.text.shorten.signals import focus_scores, novelty, spread
+from foveal.text.shorten.signals import add_scores, edge_scores, focus_scores, novelty, spread
 from foveal.text.shorten.terminal_text import clean_lines
 
 _NAMED, _UNNAMED = 0.35, 0.6
@@ -35,8 +34,8 @@ def shrink(text: str, allowance: Allowance) -> str | None:
     scores = [_body_score(_bare(line), new.get(at, 0.0)) for at, line in enumerate(lines)]
     for at, indent in _definitions(lines):
         scores[at] += _OUTLINE * (1.0 if indent == 0 else 0.6 if indent <= _DEEP else 0.3)
-    add(scores, edges(lines), 1.0)
-    add(scores, spread(focus, len(lines), 2, 0.3), 1.0)
+    add_scores(scores, edge_scores(lines), 1.0)
+    add_scores(scores, spread(focus, len(lines), 2, 0.3), 1.0)
     return select_lines(text, lines, scores, allowance, mark=_mark(lines))
 
 

@@ -8,8 +8,7 @@ from foveal.text.shorten.columns import outliers
 from foveal.text.shorten.content_kind import extensions, sample
 from foveal.text.shorten.languages import NUMBERED
 from foveal.text.shorten.line_selection import select_lines
-from foveal.text.shorten.prose import add, edges
-from foveal.text.shorten.signals import alarms, focus_scores, novelty
+from foveal.text.shorten.signals import add_scores, alarms, edge_scores, focus_scores, novelty
 from foveal.text.shorten.terminal_text import clean_lines
 
 _GAP = re.compile(r"[ ]{2,}|\t")
@@ -39,14 +38,14 @@ def shrink(text: str, allowance: Allowance) -> str | None:
     width = max(set(map(len, rows[:50])), key=[len(row) for row in rows[:50]].count, default=0)
     header = next((at for at, row in enumerate(rows) if len(row) == width), 0)
     scores = [0.05 if line.strip() else 0.0 for line in lines]
-    add(scores, novelty(lines), 0.3)
+    add_scores(scores, novelty(lines), 0.3)
     scores[header] += 20.0
     if header + 1 < len(lines) and _BORDER.match(lines[header + 1][:400]):
         scores[header + 1] += 20.0
-    add(scores, edges(lines), 0.7)
-    add(scores, outliers([row if len(row) == width else [] for row in rows]), 1.0)
-    add(scores, alarms(lines), 0.5)
-    add(scores, focus_scores(lines, allowance.focus), 1.0)
+    add_scores(scores, edge_scores(lines), 0.7)
+    add_scores(scores, outliers([row if len(row) == width else [] for row in rows]), 1.0)
+    add_scores(scores, alarms(lines), 0.5)
+    add_scores(scores, focus_scores(lines, allowance.focus), 1.0)
     return select_lines(text, lines, scores, allowance, of="rows")
 
 

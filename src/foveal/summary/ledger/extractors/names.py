@@ -5,11 +5,10 @@ Of a long result only the head, the tail and the lines that announce trouble are
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import cast
+from collections.abc import Iterator
 
 from foveal.summary.ledger.events import CallBegan, CallEnded, LedgerEvent, NamesSeen, SpokenWords
-from foveal.text.calls.read_tools import squeeze
+from foveal.text.calls.read_tools import squeeze, strings_in
 from foveal.text.names import identifiers_in
 from foveal.text.repair import json_object
 
@@ -23,7 +22,6 @@ _KEY = re.compile(r"\"(\w{3,40})\" ?:")
 _ID_KEY = re.compile(r"(?:id|number|port|pid|issue|pr)\Z")
 _HEAD, _TAIL = 4_000, 1_500
 _ALARMS, _ALARM_LINES, _ALARM_CHARS = ("rror", "ERROR", "FAIL", "panic", "xception"), 8, 300
-_DEEPEST = 8
 
 
 def names(event: LedgerEvent) -> Iterator[NamesSeen]:
@@ -32,7 +30,7 @@ def names(event: LedgerEvent) -> Iterator[NamesSeen]:
             # From the raw arguments: if they are one text of `key: value` lines, their fields have lost values.
             given = json_object(arguments)
             found = dict.fromkeys(
-                identifiers_in(_sample(arguments if given is None else "\n".join(_strings(given, 0)))), ""
+                identifiers_in(_sample(arguments if given is None else "\n".join(strings_in(given)))), ""
             )
             found |= {
                 str(value): key for key, value in fields.items() if isinstance(value, int) and _ID_KEY.search(key)
@@ -77,15 +75,3 @@ def _alarming(text: str, start: int, end: int) -> Iterator[str]:
             last = text.find("\n", at, at + _ALARM_CHARS)
             at = last if last >= 0 else at + _ALARM_CHARS
             yield text[first:at]
-
-
-def _strings(value: object, depth: int) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict() | list() if depth < _DEEPEST:
-            inner = cast("Iterable[object]", value.values() if isinstance(value, dict) else value)
-            for item in inner:
-                yield from _strings(item, depth + 1)
-        case _:
-            pass
