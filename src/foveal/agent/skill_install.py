@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.context.safe_paths import listed, opened_folder, read_file, shown, text_of
+from foveal.context.safe_paths import list_folder, open_folder, read_file, shown_path, text_of
 from foveal.context.skills.front_matter import Skill
 from foveal.values.errors import BadInput
 
@@ -64,7 +64,7 @@ class InstallPlan(msgspec.Struct, frozen=True):
         if not self.packages and not self.refused:
             return f"The skill {self.skill} needs no packages."
         lock = "each with its hash" if self.is_locked else "NOT locked by hashes"
-        lines = [f"The skill {self.skill} needs {len(self.packages)} packages, {lock}, in {shown(self.place)}:"]
+        lines = [f"The skill {self.skill} needs {len(self.packages)} packages, {lock}, in {shown_path(self.place)}:"]
         lines += [f"  {package.partition(' --hash')[0]}" for package in self.packages]
         lines += [f"  refused: {why}" for why in self.refused]
         return "\n".join([*lines, "Nothing was installed."])
@@ -75,7 +75,7 @@ def install_plan(skill: Skill, workspace: str | Path) -> InstallPlan:
     lines = [("SKILL.md, dependencies", " ".join(line.split())) for line in skill.dependencies]
     lines += [(f"{REQUIREMENTS}, line {number}", line) for number, line in _requirements(skill)]
     packages = {line: None for _, line in lines if not _refusal(line)}
-    refused = [f"{where}: {shown(line)!r:.120} {why}" for where, line in lines if (why := _refusal(line))]
+    refused = [f"{where}: {shown_path(line)!r:.120} {why}" for where, line in lines if (why := _refusal(line))]
     if len(packages) > MOST_PACKAGES:
         refused.append(f"{len(packages)} packages; {MOST_PACKAGES} is the most")
     is_locked = all("==" in package and _HASH.search(package) for package in packages)
@@ -115,14 +115,14 @@ def _install(plan: InstallPlan, place: Path, run: Run) -> None:
         run([str(python), "-I", "-m", "pip", "install", *options, "-r", str(place / REQUIREMENTS)], environment), plan
     )
     if strange := sorted(_hooks(place).items() - hooks.items()):
-        what = f"{shown(strange[0][0])}, code that runs with every start"
+        what = f"{shown_path(strange[0][0])}, code that runs with every start"
         raise BadInput(f"a package of the skill {plan.skill} installs {what}; the environment was removed")
 
 
 def _must(done: tuple[int, str], plan: InstallPlan) -> None:
     code, said = done
     if code:
-        raise BadInput(f"nothing was installed for the skill {plan.skill}: exit code {code}, {shown(said[-300:])}")
+        raise BadInput(f"nothing was installed for the skill {plan.skill}: exit code {code}, {shown_path(said[-300:])}")
 
 
 def _hooks(place: Path) -> dict[str, bytes]:
@@ -144,10 +144,10 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> tuple[int, str]
 
 def _made(place: Path) -> Path:
     """Make the empty folder of an environment; its parent is a real folder of the workspace, not a link out of it."""
-    with opened_folder(place.parent.parent) as workspace:
-        if not any(one.parts == (ENVIRONMENTS,) for one in listed(workspace)):
+    with open_folder(place.parent.parent) as workspace:
+        if not any(one.parts == (ENVIRONMENTS,) for one in list_folder(workspace)):
             os.mkdir(ENVIRONMENTS, 0o700, dir_fd=workspace)
-    with opened_folder(place.parent.parent, (ENVIRONMENTS,)) as folder:
+    with open_folder(place.parent.parent, (ENVIRONMENTS,)) as folder:
         try:
             os.mkdir(place.name, 0o700, dir_fd=folder)
         except FileExistsError:
@@ -157,8 +157,8 @@ def _made(place: Path) -> Path:
 
 def _requirements(skill: Skill) -> Iterator[tuple[int, str]]:
     """Yield the lines of the skill's requirements.txt, with continued lines joined, without comments."""
-    with opened_folder(skill.root, skill.folder) as folder:
-        if not any(one.parts == (REQUIREMENTS,) for one in listed(folder)):
+    with open_folder(skill.root, skill.folder) as folder:
+        if not any(one.parts == (REQUIREMENTS,) for one in list_folder(folder)):
             return
     data, _ = read_file(skill.root, (*skill.folder, REQUIREMENTS), most_bytes=MOST_BYTES)
     begun, so_far = 1, ""

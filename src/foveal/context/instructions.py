@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from foveal.context.safe_paths import parts_of, read_file, shown, text_of
+from foveal.context.safe_paths import parts_of, read_file, shown_path, text_of
 from foveal.context.source import ContextSource, SourceFence
 from foveal.project.view import View
 from foveal.values.errors import BadInput
@@ -39,7 +39,7 @@ class InstructionFile(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """The path in a form that is safe to show."""
-        return shown(self.path)
+        return shown_path(self.path)
 
 
 class Instructions(msgspec.Struct, frozen=True):
@@ -63,11 +63,13 @@ class Instructions(msgspec.Struct, frozen=True):
         """
         for name in names:
             if len(parts_of(name)) != 1:
-                raise BadInput(f"{shown(name)!r} is not the name of a file; instructions are looked for by name")
+                raise BadInput(f"{shown_path(name)!r} is not the name of a file; instructions are looked for by name")
         inner = Path(directory).resolve()
         outer = Path(root).resolve() if root is not None else _project(inner)
         if not inner.is_dir() or not inner.is_relative_to(outer):
-            raise BadInput(f"{shown(inner)} is not a folder below {shown(outer)}; give a root that holds the directory")
+            raise BadInput(
+                f"{shown_path(inner)} is not a folder below {shown_path(outer)}; give a root that holds the directory"
+            )
         return _read(cls(str(inner), str(outer), tuple(names)), {})
 
     def changed(self) -> "Instructions | None":
@@ -127,7 +129,9 @@ def _stamps(where: Instructions) -> Iterator[tuple[str, Stamp]]:
     """Yield each file of these names with its current stamp, from the root inwards."""
     parts = Path(where.directory).relative_to(where.root).parts
     if len(parts) > MOST_DEPTH:
-        raise BadInput(f"{shown(where.directory)} is {len(parts)} folders below the root; {MOST_DEPTH} is the most")
+        raise BadInput(
+            f"{shown_path(where.directory)} is {len(parts)} folders below the root; {MOST_DEPTH} is the most"
+        )
     for depth in range(len(parts) + 1):
         for name in where.names:
             path = "/".join((*parts[:depth], name))
@@ -136,7 +140,7 @@ def _stamps(where: Instructions) -> Iterator[tuple[str, Stamp]]:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
-                raise BadInput(f"{shown(path)}: cannot be read ({error.strerror})") from None
+                raise BadInput(f"{shown_path(path)}: cannot be read ({error.strerror})") from None
             if not stat.S_ISDIR(status.st_mode):
                 yield path, _stamp(status)
 
@@ -146,7 +150,9 @@ def _file(root: str, path: str) -> InstructionFile:
     try:
         real = Path(root, path).resolve(strict=True).relative_to(root)
     except (OSError, ValueError, RuntimeError):
-        raise BadInput(f"{shown(path)}: is a link that leads out of {shown(root)}; put the file itself there") from None
+        raise BadInput(
+            f"{shown_path(path)}: is a link that leads out of {shown_path(root)}; put the file itself there"
+        ) from None
     data, status = read_file(root, real.parts, most_bytes=MOST_BYTES)
     return InstructionFile(path, text_of(data, path), sha256(data).hexdigest(), _stamp(status))
 

@@ -175,7 +175,7 @@ class FoundFile(NamedTuple):
         return stat.S_ISREG(self.stat.st_mode)
 
 
-def shown(path: object) -> str:
+def shown_path(path: object) -> str:
     """Return a path for use in a sentence: on one line, short, without anything that a terminal obeys."""
     text = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in str(path)[:400])
     return text if len(text) <= 200 else f"{text[:80]}…{text[-80:]}"
@@ -186,28 +186,28 @@ def parts_of(path: str) -> tuple[str, ...]:
     parts = tuple(path.split("/"))
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise BadInput(
-            f"{shown(path)!r} is not a path below a folder: write its parts with '/' between, none of them '..'"
+            f"{shown_path(path)!r} is not a path below a folder: write its parts with '/' between, none of them '..'"
         )
     return parts
 
 
 @contextmanager
-def opened_folder(root: str | Path, parts: Sequence[str] = ()) -> Generator[int, None, None]:
+def open_folder(root: str | Path, parts: Sequence[str] = ()) -> Generator[int, None, None]:
     """Open a folder below a root. The root is the caller's word and may be a link; nothing below it may."""
     with ExitStack() as opened:
-        with _readable(shown(root)):
+        with _readable(shown_path(root)):
             handle = os.open(str(root), _FOLDER)
         opened.callback(os.close, handle)
         for i, part in enumerate(parts):
-            with _readable(shown("/".join(parts[: i + 1])), is_below=True):
+            with _readable(shown_path("/".join(parts[: i + 1])), is_below=True):
                 handle = opened.enter_context(inside(handle, part))
         yield handle
 
 
 def read_file(root: str | Path, parts: Sequence[str], *, most_bytes: int) -> tuple[bytes, os.stat_result]:
     """Return the bytes of a regular file below a root, and its status when it was read."""
-    where = shown("/".join(parts))
-    with opened_folder(root, parts[:-1]) as folder, _readable(where, is_below=True):
+    where = shown_path("/".join(parts))
+    with open_folder(root, parts[:-1]) as folder, _readable(where, is_below=True):
         handle = os.open(parts[-1], os.O_RDONLY | _NOFOLLOW | _NONBLOCK | _NOCTTY, dir_fd=folder)
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode):
@@ -221,14 +221,14 @@ def read_file(root: str | Path, parts: Sequence[str], *, most_bytes: int) -> tup
     return data, status
 
 
-def listed(folder: int, parts: tuple[str, ...] = ()) -> Iterator[FoundFile]:
+def list_folder(folder: int, parts: tuple[str, ...] = ()) -> Iterator[FoundFile]:
     """Yield the entries of a folder, by name; links are named and not followed."""
     try:
         for name, status in entries(folder):
             yield FoundFile((*parts, name), status)
     except OSError as error:
         raise BadInput(
-            f"{shown('/'.join((*parts, str(error.filename))))}: cannot be looked at ({error.strerror})"
+            f"{shown_path('/'.join((*parts, str(error.filename))))}: cannot be looked at ({error.strerror})"
         ) from None
 
 
@@ -239,7 +239,7 @@ def text_of(data: bytes, where: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         found = f"the byte 0x{data[error.start]:02x} in line {line}"
-        raise BadInput(f"{shown(where)}: is not UTF-8 text ({found}); save it as UTF-8") from None
+        raise BadInput(f"{shown_path(where)}: is not UTF-8 text ({found}); save it as UTF-8") from None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
-from foveal.context.safe_paths import shown, text_of
+from foveal.context.safe_paths import shown_path, text_of
 from foveal.text.plain_yaml import plain_yaml
 from foveal.values.errors import BadInput, BadPolicy
 
@@ -47,13 +47,13 @@ class Skill(msgspec.Struct, frozen=True):
     @property
     def path(self) -> str:
         """Its SKILL.md below the root, safe to show."""
-        return shown("/".join((*self.folder, "SKILL.md")))
+        return shown_path("/".join((*self.folder, "SKILL.md")))
 
 
 def read_front(data: bytes, *, root: str, folder: tuple[str, ...]) -> Skill:
     """Return the skill that a SKILL.md declares; `BadInput` with the file and the key if it cannot be used."""
-    where = shown("/".join((*folder, "SKILL.md")))
-    front, _ = split(text_of(data, where), where)
+    where = shown_path("/".join((*folder, "SKILL.md")))
+    front, _ = split_front(text_of(data, where), where)
     keys = _Keys(_table(front, where), where)
     return Skill(
         name=keys.name(),
@@ -70,7 +70,7 @@ def read_front(data: bytes, *, root: str, folder: tuple[str, ...]) -> Skill:
     )
 
 
-def split(text: str, where: str) -> tuple[str, str]:
+def split_front(text: str, where: str) -> tuple[str, str]:
     """Return the front matter and the body of a SKILL.md."""
     first, _, rest = text.partition("\n")
     if first.rstrip() != "---":
@@ -88,7 +88,7 @@ def _table(front: str, where: str) -> dict[str, Any]:
         # With an empty line in place of '---', so that errors name the file's lines.
         return plain_yaml("\n" + front, where, "a skill")
     except BadPolicy as error:
-        raise BadInput(shown(error)) from None
+        raise BadInput(shown_path(error)) from None
 
 
 class _Keys:
@@ -103,7 +103,9 @@ class _Keys:
     def name(self) -> str:
         value = self.text("name", most=MOST_FRONT)
         if not NAME.match(value):
-            raise self._bad("name", f"is {shown(value)!r:.80}; it is 1 to 64 of a-z, 0-9, '-' and '_', and no more")
+            raise self._bad(
+                "name", f"is {shown_path(value)!r:.80}; it is 1 to 64 of a-z, 0-9, '-' and '_', and no more"
+            )
         return value
 
     def text(self, key: str, *, most: int, needed: bool = True) -> str:
@@ -144,10 +146,10 @@ class _Keys:
         try:
             return msgspec.to_builtins(self._table, str_keys=True)
         except (TypeError, ValueError, RecursionError) as error:
-            raise BadInput(f"{self._where}: holds a value that is no plain data: {shown(error)}") from None
+            raise BadInput(f"{self._where}: holds a value that is no plain data: {shown_path(error)}") from None
 
     def _bad(self, key: object, what: str) -> BadInput:
-        return BadInput(f"{self._where}: {shown(key)!r:.80} {what}")
+        return BadInput(f"{self._where}: {shown_path(key)!r:.80} {what}")
 
 
 def _kind(value: object) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from foveal.context.safe_paths import FoundFile, listed, opened_folder, read_file, shown
+from foveal.context.safe_paths import FoundFile, list_folder, open_folder, read_file, shown_path
 from foveal.context.skills.front_matter import MOST_BYTES, Skill, read_front
 from foveal.values.errors import BadInput
 
@@ -33,17 +33,17 @@ def skills_below(root: str) -> Iterator[Skill | SkillProblem]:
         folder = waiting.pop()
         seen += 1
         if seen > MOST_FOLDERS:
-            yield SkillProblem(shown(root), f"has more than {MOST_FOLDERS:,} folders; the rest were not looked at")
+            yield SkillProblem(shown_path(root), f"has more than {MOST_FOLDERS:,} folders; the rest were not looked at")
             return
         try:
-            with opened_folder(root, folder) as handle:
-                inside = list(listed(handle, folder))
+            with open_folder(root, folder) as handle:
+                inside = list(list_folder(handle, folder))
                 if own := next((one for one in inside if one.parts[-1] == FILE), None):
                     yield _skill(root, own)
                     continue
                 yield from (_linked(one) for one in inside if one.is_link and _leads_to_folder(handle, one))
         except BadInput as error:
-            yield SkillProblem(shown("/".join(folder) or root), str(error))
+            yield SkillProblem(shown_path("/".join(folder) or root), str(error))
             continue
         below = [one.parts for one in inside if one.is_folder and not one.parts[-1].startswith(".")]
         waiting.extend(reversed(below) if len(folder) < MOST_DEPTH else ())
@@ -56,12 +56,12 @@ def _skill(root: str, file: FoundFile) -> Skill | SkillProblem:
         data, _ = read_file(root, file.parts, most_bytes=MOST_BYTES)
         return read_front(data, root=root, folder=file.parts[:-1])
     except BadInput as error:
-        return SkillProblem(shown("/".join(file.parts)), str(error))
+        return SkillProblem(shown_path("/".join(file.parts)), str(error))
 
 
 def _linked(found: FoundFile) -> SkillProblem:
     what = "is a link, and links are not followed; to use what it leads to, scan that folder as a root of its own"
-    return SkillProblem(shown("/".join(found.parts)), what)
+    return SkillProblem(shown_path("/".join(found.parts)), what)
 
 
 def _leads_to_folder(folder: int, found: FoundFile) -> bool:
@@ -78,8 +78,8 @@ def files_below(root: str, folder: Sequence[str], *, depth: int) -> Iterator[Fou
         if not waiting:
             return
         parts = waiting.pop(0)
-        with opened_folder(root, parts) as handle:
-            inside = [one for one in listed(handle, parts) if not one.parts[-1].startswith(".")]
+        with open_folder(root, parts) as handle:
+            inside = [one for one in list_folder(handle, parts) if not one.parts[-1].startswith(".")]
         yield from inside
         if len(parts) - len(folder) < depth:
             waiting.extend(one.parts for one in inside if one.is_folder)

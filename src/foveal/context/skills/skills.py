@@ -11,8 +11,8 @@ import msgspec
 
 from foveal.context.file_names import suffix_of, type_by_name
 from foveal.context.mentions import KnownNames, Mentioned
-from foveal.context.safe_paths import FoundFile, parts_of, read_file, shown, text_of
-from foveal.context.skills.front_matter import MOST_BYTES, Skill, split
+from foveal.context.safe_paths import FoundFile, parts_of, read_file, shown_path, text_of
+from foveal.context.skills.front_matter import MOST_BYTES, Skill, split_front
 from foveal.context.skills.scan import FILE, MOST_DEPTH, SkillProblem, files_below, skills_below
 from foveal.context.source import ContextSource, SourceFence
 from foveal.project.atoms import calls_of
@@ -89,9 +89,7 @@ class Skills(msgspec.Struct, frozen=True):
                 if isinstance(found, SkillProblem):
                     problems.append(found)
                 elif first := skills.get(found.name):
-                    what = (
-                        f"{found.name!r} is already the skill {first.path} in {shown(first.root)}; this one is not used"
-                    )
+                    what = f"{found.name!r} is already the skill {first.path} in {shown_path(first.root)}; this one is not used"
                     problems.append(SkillProblem(found.path, what))
                 else:
                     skills[found.name] = found
@@ -106,7 +104,7 @@ class Skills(msgspec.Struct, frozen=True):
             if skill.name == name:
                 return skill
         known = ", ".join(skill.name for skill in self.skills[:20]) or "none"
-        raise NotFound(f"there is no skill {shown(name)!r:.80}; those found are: {known}")
+        raise NotFound(f"there is no skill {shown_path(name)!r:.80}; those found are: {known}")
 
     def body(self, name: str) -> SkillBody:
         """Return the text of a skill, as it was scanned, and the files beside it."""
@@ -114,7 +112,7 @@ class Skills(msgspec.Struct, frozen=True):
         data, _ = read_file(skill.root, (*skill.folder, FILE), most_bytes=MOST_BYTES)
         if sha256(data).hexdigest() != skill.sha256:
             raise BadInput(f"{skill.path}: has changed since the skills were scanned; scan them again")
-        _, text = split(text_of(data, skill.path), skill.path)
+        _, text = split_front(text_of(data, skill.path), skill.path)
         files = {"/".join(found.parts): found.stat.st_size for found in self.files(name)}
         links = dict.fromkeys(link.partition("#")[0].removeprefix("./") for link in _LINK.findall(text))
         local = [link for link in links if link and not re.match(r"[a-zA-Z][a-zA-Z0-9+.-]{0,20}:|//", link)]
@@ -123,7 +121,7 @@ class Skills(msgspec.Struct, frozen=True):
             text,
             skill.sha256,
             tuple(Resource(path, size, path in links) for path, size in sorted(files.items())),
-            tuple(shown(link) for link in local if link not in files and link != FILE),
+            tuple(shown_path(link) for link in local if link not in files and link != FILE),
         )
 
     def files(self, name: str) -> tuple[FoundFile, ...]:
@@ -203,17 +201,17 @@ def answer(call: ToolCall, skills: Skills) -> str:
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise BadInput(f"the arguments are not understood: {error}; pass the name of a skill") from None
     if asked.file is None:
-        return told(skills.body(asked.name))
+        return skill_text(skills.body(asked.name))
     data = skills.resource(asked.name, asked.file)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise BadInput(f"{shown(asked.file)}: is not text; it has {len(data):,} bytes") from None
+        raise BadInput(f"{shown_path(asked.file)}: is not text; it has {len(data):,} bytes") from None
 
 
-def told(body: SkillBody) -> str:
+def skill_text(body: SkillBody) -> str:
     """Return a skill's text, with a list of the files beside it."""
-    files = [f"- {shown(one.path)} ({one.size_bytes:,} bytes)" for one in body.resources]
+    files = [f"- {shown_path(one.path)} ({one.size_bytes:,} bytes)" for one in body.resources]
     return "\n".join([body.text, *(["", f"[files of the skill {body.name}]", *files] if files else [])])
 
 
