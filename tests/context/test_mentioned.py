@@ -73,7 +73,7 @@ def test_nobody_is_mentioned_before_anybody_speaks(around: Environment) -> None:
 
 
 def test_where_nothing_is_registered_every_name_is_unknown() -> None:
-    """A session without surroundings tells the same, and its prompt stays what it was."""
+    """A session without an environment tells the same, and its prompt stays what it was."""
     session, plain = opened(), opened()
     for one in (session, plain):
         one.append(user("Ask @reviewer."))

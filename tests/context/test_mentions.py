@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.context.mentions import Ambiguous, KnownNames, Mentioned, Unknown, classify, find, mentioned
+from foveal.context.mentions import Ambiguous, KnownNames, Mentioned, Unknown, classify, find, mentions_in
 
 KNOWN = KnownNames(
     tools=frozenset({"search", "run_bash", "both"}),
@@ -90,7 +90,7 @@ def test_what_is_no_mention_is_not_found(text):
 def test_a_number_is_a_file_where_a_file_has_that_name():
     """`#123` is an issue unless a registry knows it."""
     assert names("#123 #456", known={"123"}) == ["#123"]
-    assert mentioned("#123 #456", KNOWN).files == ("123",)
+    assert mentions_in("#123 #456", KNOWN).files == ("123",)
 
 
 def test_a_mention_stands_where_it_says():
@@ -101,13 +101,13 @@ def test_a_mention_stands_where_it_says():
 
 def test_names_are_sorted_out_by_the_registries():
     """Each kind by itself, each name once, in the order of the text."""
-    found = mentioned("@reviewer: @search #notes.txt with @pdf, @search again", KNOWN)
+    found = mentions_in("@reviewer: @search #notes.txt with @pdf, @search again", KNOWN)
     assert found == Mentioned(("search",), ("pdf",), ("reviewer",), ("notes.txt",))
 
 
 def test_an_unknown_name_is_reported_and_never_taken_for_an_agent():
     """Nobody is called by a name that no registry has; those that look like it are offered."""
-    found = mentioned("@serach @Reviewr @zzz #note.txt", KNOWN)
+    found = mentions_in("@serach @Reviewr @zzz #note.txt", KNOWN)
     assert found.agents == ()
     assert found.unknown == (
         Unknown("@serach", ("@search",)),
@@ -119,30 +119,30 @@ def test_an_unknown_name_is_reported_and_never_taken_for_an_agent():
 
 def test_a_name_that_two_have_is_ambiguous_and_can_be_made_plain():
     """The choices are written so that each of them, mentioned, is the only one."""
-    (both,) = mentioned("@both", KNOWN).ambiguous
+    (both,) = mentions_in("@both", KNOWN).ambiguous
     assert both == Ambiguous("@both", ("@tool:both", "@skill:both"))
-    plain = [mentioned(choice, KNOWN) for choice in both.choices]
+    plain = [mentions_in(choice, KNOWN) for choice in both.choices]
     assert [one.tools + one.skills for one in plain] == [("both",), ("both",)]
     assert not any(one.ambiguous or one.unknown for one in plain)
 
 
 def test_a_file_is_found_by_the_end_of_its_path():
     """The last part will do while it is the only one; else the choices are the whole paths."""
-    assert mentioned("#图表.png", KNOWN).files == ("docs/图表.png",)
-    assert mentioned("#./src/Main.py", KNOWN).files == ("src/main.py",)
-    assert mentioned("#main.py", KNOWN).ambiguous == (Ambiguous("#main.py", ("#lib/main.py", "#src/main.py")),)
-    assert mentioned("#ain.py", KNOWN).files == ()
+    assert mentions_in("#图表.png", KNOWN).files == ("docs/图表.png",)
+    assert mentions_in("#./src/Main.py", KNOWN).files == ("src/main.py",)
+    assert mentions_in("#main.py", KNOWN).ambiguous == (Ambiguous("#main.py", ("#lib/main.py", "#src/main.py")),)
+    assert mentions_in("#ain.py", KNOWN).files == ()
 
 
 def test_case_and_composition_do_not_matter():
     """A name is found as people type it: in capitals, or with its accents apart."""
-    assert mentioned("@PDF @re\u0301sume\u0301", KNOWN).skills == ("pdf", "résumé")
+    assert mentions_in("@PDF @re\u0301sume\u0301", KNOWN).skills == ("pdf", "résumé")
 
 
 @pytest.mark.parametrize("text", ["用@pdf处理", "@搜索一下这个", "用@both处理"])
 def test_a_script_without_spaces_goes_on_after_the_name(text):
     """The longest beginning that a registry has is the name."""
-    found = mentioned(text, KNOWN)
+    found = mentions_in(text, KNOWN)
     assert not found.unknown
     assert found.skills or found.ambiguous
 

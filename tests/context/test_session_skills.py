@@ -482,7 +482,7 @@ def test_mentioned_skills_and_agents_are_told(skills: Skills, dialect: str) -> N
 
 @EVERY
 def test_a_trigger_of_the_hosts_is_asked(dialect: str) -> None:
-    """Its rule is data in the policy; the function is given with the surroundings."""
+    """Its rule is data in the policy; the function is given with the environment."""
     failed = Trigger(
         "tests_failed", frozenset({"failed"}), lambda now: {"failed": now.facts["failed"]} if now.facts else None
     )

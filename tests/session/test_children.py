@@ -112,6 +112,16 @@ def test_a_child_keeps_the_instructions_that_it_was_given(store: MemoryStore, tm
     assert "Always run" not in texts(parent.children.open("sealed", "TASK").prompt())
 
 
+def test_a_child_shows_the_instructions_it_was_given_at_once(store, tmp_path):
+    """Also where neither its policy nor an environment of its own has fences."""
+    (tmp_path / "AGENTS.md").write_text("Be brief.")
+    given = Environment(instructions=Instructions.load(tmp_path))
+    parent = Session(store, "plain", model="gpt-5", environment=given)
+    parent.append(user("hi"))
+    parent.prompt()
+    assert "Be brief." in texts(parent.child("scout", "Look around.", fences=["instructions"]).prompt())
+
+
 def test_a_toolbox_of_a_child_is_held_to_the_list(store: MemoryStore) -> None:
     """What it finds or mentions beyond that is not offered."""
     box = toolbox(core=[WRITE_TOOL], on_demand=[{"name": "send_mail"}, {"name": "send_fax"}])

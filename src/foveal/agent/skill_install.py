@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.context.safe_paths import decode_utf8, listed, opened_folder, read_file
+from foveal.context.safe_paths import decode_utf8, list_folder, open_folder, read_file
 from foveal.context.skills.front_matter import Skill
 from foveal.text.display import printable
 from foveal.values.errors import BadInput
@@ -145,10 +145,10 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> tuple[int, str]
 
 def _made(place: Path) -> Path:
     """Make the empty folder of an environment; its parent is a real folder of the workspace, not a link out of it."""
-    with opened_folder(place.parent.parent) as workspace:
-        if not any(one.parts == (ENVIRONMENTS,) for one in listed(workspace)):
+    with open_folder(place.parent.parent) as workspace:
+        if not any(one.parts == (ENVIRONMENTS,) for one in list_folder(workspace)):
             os.mkdir(ENVIRONMENTS, 0o700, dir_fd=workspace)
-    with opened_folder(place.parent.parent, (ENVIRONMENTS,)) as folder:
+    with open_folder(place.parent.parent, (ENVIRONMENTS,)) as folder:
         try:
             os.mkdir(place.name, 0o700, dir_fd=folder)
         except FileExistsError:
@@ -158,8 +158,8 @@ def _made(place: Path) -> Path:
 
 def _requirements(skill: Skill) -> Iterator[tuple[int, str]]:
     """Yield the lines of the skill's requirements.txt, with continued lines joined, without comments."""
-    with opened_folder(skill.root, skill.folder) as folder:
-        if not any(one.parts == (REQUIREMENTS,) for one in listed(folder)):
+    with open_folder(skill.root, skill.folder) as folder:
+        if not any(one.parts == (REQUIREMENTS,) for one in list_folder(folder)):
             return
     data, _ = read_file(skill.root, (*skill.folder, REQUIREMENTS), most_bytes=MOST_BYTES)
     begun, so_far = 1, ""

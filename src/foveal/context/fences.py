@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from foveal.context.templates import compiled, is_name, nearest
+from foveal.context.templates import compile_template, is_name, nearest_hint
 from foveal.text.display import one_line
 from foveal.values.entry import Fence, Placement
 from foveal.values.errors import BadInput, BadPolicy
@@ -67,13 +67,13 @@ class FenceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
             raise BadPolicy(f"the fence {self.name!r} needs a name of small letters, digits, - and _, a letter first")
         for field, known in (("role", get_args(FenceRole)), ("placement", PLACEMENTS)):
             if (value := getattr(self, field)) not in known:
-                raise BadPolicy(f"fences.{self.name}.{field} is {value!r}{nearest(str(value), known)}")
+                raise BadPolicy(f"fences.{self.name}.{field} is {value!r}{nearest_hint(str(value), known)}")
         if not isinstance(self.lifetime, Turns) and self.lifetime not in _LASTING:
             known = ", ".join(_LASTING)
             raise BadPolicy(f"fences.{self.name}.lifetime is {self.lifetime!r}; it is one of {known}, or {{turns = 3}}")
         if not 0 < self.share <= 1:
             raise BadPolicy(f"fences.{self.name}.share is {self.share}; it is a share above 0 and up to 1")
-        if not self.is_formatted_by_host and "text" not in compiled(self.formatter, self._formatter_key).names:
+        if not self.is_formatted_by_host and "text" not in compile_template(self.formatter, self._formatter_key).names:
             raise BadPolicy(f"{self._formatter_key} has no {{text}}: the content would be lost")
 
     @property
@@ -117,7 +117,7 @@ class FenceRegistry:
     def kind(self, name: str) -> FenceKind:
         found = self._kinds.get(name)
         if found is None:
-            raise BadInput(f"no fence {name!r} is registered{nearest(name, self._kinds)}")
+            raise BadInput(f"no fence {name!r} is registered{nearest_hint(name, self._kinds)}")
         return found
 
     def place_of(self, kind: FenceKind) -> tuple[int, int, int]:
@@ -157,7 +157,7 @@ class FenceRegistry:
         name = kind.formatter
         if name not in self._formatters:
             raise BadPolicy(
-                f"fences.{kind.name}.formatter: there is no formatter {name!r}{nearest(name, self._formatters)}. "
+                f"fences.{kind.name}.formatter: there is no formatter {name!r}{nearest_hint(name, self._formatters)}. "
                 "Give it to the session with Environment(formatters=…)"
             )
         try:
@@ -171,6 +171,6 @@ class FenceRegistry:
 
 def _filled(kind: FenceKind, text: str, attributes: Mapping[str, str]) -> str:
     try:
-        return compiled(kind.formatter, f"fences.{kind.name}.formatter").fill({**attributes, "text": text})
+        return compile_template(kind.formatter, f"fences.{kind.name}.formatter").fill({**attributes, "text": text})
     except BadInput as error:
         raise BadInput(f"the fence {kind.name}: {error}; its formatter is {kind.formatter!r}") from None

@@ -11,7 +11,7 @@ from foveal.context.fence_placement import PromptFences, next_turn
 from foveal.context.fences import STARTED
 from foveal.context.frame import SessionFrame
 from foveal.context.injection import NOTHING, Injection, NextCall
-from foveal.context.mentions import KnownNames, Mentioned, mentioned
+from foveal.context.mentions import KnownNames, Mentioned, mentions_in
 from foveal.context.options import ContextOptions
 from foveal.context.start_time import start_line, zone_of
 from foveal.project.view import View
@@ -44,11 +44,8 @@ class Injector:
         if self._clock is not None:
             zone_of(self._clock)  # an unknown time zone is an error now, not in the first prompt
         self._mentioned = Mentioned()
-
-    @property
-    def _follows(self) -> bool:
+        self._follows = bool(self.sources or self._agents or self.reminders)
         """Whether anything here depends on the messages of the session."""
-        return bool(self.sources or self._agents or self.reminders)
 
     def follow(self, view: View) -> None:
         """Begin anew with the state of a session that exists already."""
@@ -160,7 +157,7 @@ class Injector:
         known = KnownNames(agents=self._agents)
         for source in self.sources:
             known |= source.names
-        return mentioned(text, known)
+        return mentions_in(text, known)
 
     def _add_mentions(self) -> None:
         found = self._mentioned

@@ -116,7 +116,7 @@ class Mentioned(msgspec.Struct, frozen=True):
     ambiguous: tuple[Ambiguous, ...] = ()
 
 
-def mentioned(text: str, known_names: KnownNames) -> Mentioned:
+def mentions_in(text: str, known_names: KnownNames) -> Mentioned:
     """Return the mentions of a user's text."""
     return classify(find(text, known=known_names.files), known_names)
 

@@ -187,7 +187,7 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def opened_folder(root: str | Path, parts: Sequence[str] = ()) -> Generator[int, None, None]:
+def open_folder(root: str | Path, parts: Sequence[str] = ()) -> Generator[int, None, None]:
     """Open a folder below a root. The root is the caller's word and may be a link; nothing below it may."""
     with ExitStack() as opened:
         with _readable(printable(root)):
@@ -202,7 +202,7 @@ def opened_folder(root: str | Path, parts: Sequence[str] = ()) -> Generator[int,
 def read_file(root: str | Path, parts: Sequence[str], *, most_bytes: int) -> tuple[bytes, os.stat_result]:
     """Return the bytes of a regular file below a root, and its status when it was read."""
     where = printable("/".join(parts))
-    with opened_folder(root, parts[:-1]) as folder, _readable(where, is_below=True):
+    with open_folder(root, parts[:-1]) as folder, _readable(where, is_below=True):
         handle = os.open(parts[-1], os.O_RDONLY | _NOFOLLOW | _NONBLOCK | _NOCTTY, dir_fd=folder)
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode):
@@ -216,7 +216,7 @@ def read_file(root: str | Path, parts: Sequence[str], *, most_bytes: int) -> tup
     return data, status
 
 
-def listed(folder: int, parts: tuple[str, ...] = ()) -> Iterator[FoundFile]:
+def list_folder(folder: int, parts: tuple[str, ...] = ()) -> Iterator[FoundFile]:
     """Yield the entries of a folder, by name; links are named and not followed."""
     try:
         for name, status in entries(folder):

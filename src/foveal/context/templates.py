@@ -38,13 +38,13 @@ class Template(msgspec.Struct, frozen=True):
         for name in self.names:
             value = values.get(name)
             if value is None:
-                raise BadInput(f"nothing was given for {{{name}}}{nearest(name, values)}")
+                raise BadInput(f"nothing was given for {{{name}}}{nearest_hint(name, values)}")
             text += (value if isinstance(value, str) else f"{value:,}") + next(pieces)
         return text
 
 
 @lru_cache(1_024)
-def compiled(text: str, key: str) -> Template:
+def compile_template(text: str, key: str) -> Template:
     """Return the template of this text; `key` is its name in errors."""
     pieces, names, piece, end = list[str](), list[str](), "", 0
     for found in _PIECE.finditer(text):
@@ -65,12 +65,12 @@ def compiled(text: str, key: str) -> Template:
     return Template((*pieces, piece + text[end:]), tuple(names))
 
 
-def checked_template(text: str, key: str, known: Iterable[str]) -> Template:
+def check_template(text: str, key: str, known: Iterable[str]) -> Template:
     """Return the template; `BadPolicy` if one of its names is not known."""
-    template, known = compiled(text, key), frozenset(known)
+    template, known = compile_template(text, key), frozenset(known)
     for name in template.names:
         if name not in known:
-            raise BadPolicy(f"{key}: nothing fills {{{name}}}{nearest(name, known)}")
+            raise BadPolicy(f"{key}: nothing fills {{{name}}}{nearest_hint(name, known)}")
     return template
 
 
@@ -79,7 +79,7 @@ def is_name(text: str) -> bool:
     return _NAME.match(text) is not None
 
 
-def nearest(wrong: str, known: Iterable[str]) -> str:
+def nearest_hint(wrong: str, known: Iterable[str]) -> str:
     """Return the advice that an error adds to an unknown name."""
     names = sorted(known)
     near = get_close_matches(wrong, names, n=1)
@@ -88,7 +88,7 @@ def nearest(wrong: str, known: Iterable[str]) -> str:
     return f". Known: {', '.join(names)}" if names else ". None is known"
 
 
-def listed(items: Iterable[str], most: int = LINE_CHARS) -> str:
+def join_names(items: Iterable[str], most: int = LINE_CHARS) -> str:
     """Return names as one value."""
     plain = [name for item in items if (name := one_line(item, most))]
     more = f" (+{len(plain) - LISTED})" if len(plain) > LISTED else ""

@@ -101,7 +101,7 @@ def toolbox(
     return Toolbox(*tiers, rules={name: rule for tier in rules for name, rule in tier.items()})
 
 
-def visible(
+def visible_tools(
     box: Toolbox,
     *,
     mentioned: Collection[str] = (),
@@ -157,7 +157,7 @@ def answer(call: ToolCall, box: Toolbox) -> str:
     return "\n".join(["[these can be called from the next step on]", *lines])
 
 
-def found_in(text: str) -> tuple[str, ...]:
+def names_in_answer(text: str) -> tuple[str, ...]:
     """Return the names in an answer of the search tool: the log says which tools were found, whatever the box holds now."""
     return tuple(_ANSWERED.findall(text))
 
@@ -235,7 +235,7 @@ class ToolboxSource(ContextSource):
                 self._searches.add(part.id)
             elif isinstance(part, ToolResult) and part.call in self._searches:
                 text = "\n".join(item.text for item in part.content if isinstance(item, Text))
-                self._found = tuple(dict.fromkeys((*self._found, *found_in(text))))
+                self._found = tuple(dict.fromkeys((*self._found, *names_in_answer(text))))
 
     @property
     def names(self) -> KnownNames:
@@ -243,7 +243,7 @@ class ToolboxSource(ContextSource):
 
     def tools(self, limit: int, mentioned: Mentioned) -> Sequence[Mapping[str, Any]]:
         share = int(limit * TOOLS_SHARE)
-        tools = visible(self._box, mentioned=mentioned.tools, found=self._found, tokens=share, count=self._count)
+        tools = visible_tools(self._box, mentioned=mentioned.tools, found=self._found, tokens=share, count=self._count)
         return [tool for tool in tools if self._may_offer(tool["function"]["name"])]
 
     def answer(self, call: ToolCall) -> Message | None:

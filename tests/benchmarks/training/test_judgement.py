@@ -3,7 +3,7 @@
 import pytest
 
 from foveal.analysis.measurement.outcome import Job, measure
-from foveal.summary.relevance.score import shipped
+from foveal.summary.relevance.score import shipped_weights
 from foveal_bench.ablations import PARTS
 from foveal_bench.training.judgement import OWN, PACKAGE, RECENCY, figure, gap, replayed
 
@@ -19,7 +19,7 @@ def cases():
 
 def test_the_package_and_recency_are_measured_as_the_benchmark_measures_them(cases):
     """The same replay, the same figures."""
-    found = replayed(cases, shipped(), budget=BUDGET, jobs=1, tick=lambda calls: None)
+    found = replayed(cases, shipped_weights(), budget=BUDGET, jobs=1, tick=lambda calls: None)
     for name, policy in ((PACKAGE, "foveal"), (RECENCY, "foveal, digest by recency")):
         figures = [measure(one, Job(policy, BUDGET), PARTS[policy]).figures for one in reversed(cases)]
         assert found[name] == [(one.far_shown, one.far) for one in figures]
@@ -28,14 +28,14 @@ def test_the_package_and_recency_are_measured_as_the_benchmark_measures_them(cas
 
 def test_weights_are_judged_by_themselves(cases):
     """The package's weights given as one's own show what the package's show."""
-    found = replayed(cases, shipped(), budget=BUDGET, jobs=1, tick=lambda calls: None)
+    found = replayed(cases, shipped_weights(), budget=BUDGET, jobs=1, tick=lambda calls: None)
     assert found[OWN] == found[PACKAGE]
 
 
 def test_progress_counts_every_call_of_every_score(cases):
     """Three of them."""
     done = list[int]()
-    replayed(cases[:1], shipped(), budget=BUDGET, jobs=1, tick=done.append)
+    replayed(cases[:1], shipped_weights(), budget=BUDGET, jobs=1, tick=done.append)
     assert done == [24, 24, 24]
 
 

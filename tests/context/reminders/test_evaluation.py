@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from foveal import BadInput
 from foveal.context.reminders import ReminderRule, Trigger
-from foveal.context.reminders.evaluation import Frame, evaluate
+from foveal.context.reminders.evaluation import ReminderFrame, evaluate
 from foveal.context.reminders.loops import Repeated
 from foveal.context.reminders.rulebook import rulebook
 from foveal.context.reminders.situation import OneShot, Situation, Upload
@@ -19,7 +19,7 @@ def count(text):
     return -(-len(text) // 4)
 
 
-FRAME = Frame("<reminder>\n", "\n</reminder>", 6)
+FRAME = ReminderFrame("<reminder>\n", "\n</reminder>", 6)
 
 
 def now(**known):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.context.reminders.loops import FRESH, Repeated, Trail, found, repetition, update
+from foveal.context.reminders.loops import FRESH, Repeated, Trail, current_loop, repetition, update
 from foveal.values.entry import Image, Message, Stored, Text, ToolCall, ToolResult, assistant, result, user
 
 
@@ -136,7 +136,7 @@ def test_the_trail_is_a_small_value(pieces):
     for message in steps(*pieces):
         trail = msgspec.json.decode(msgspec.json.encode(update(trail, message)), type=Trail)
         assert len(trail.waiting) <= 1
-    assert found(trail) == repetition(steps(*pieces))
+    assert current_loop(trail) == repetition(steps(*pieces))
 
 
 @given(PIECES)

@@ -11,8 +11,9 @@ from foveal import BadInput
 from foveal.context.reminders import ReminderRule, Trigger
 from foveal.context.reminders.catalogues import CATALOGUES, CHINESE, ENGLISH
 from foveal.context.reminders.rulebook import BUILT_IN, rulebook
-from foveal.context.templates import compiled, one_line
+from foveal.context.templates import compile_template
 from foveal.values.errors import BadPolicy
+from foveal.text.display import one_line
 from foveal.values.events import Thresholds
 
 
@@ -21,7 +22,7 @@ def test_every_built_in_rule_speaks_both_languages():
     ids = {rule.id for rule in BUILT_IN}
     assert set(ENGLISH) == ids == set(CHINESE)
     for name in ids:
-        assert set(compiled(ENGLISH[name], name).names) == set(compiled(CHINESE[name], name).names)
+        assert set(compile_template(ENGLISH[name], name).names) == set(compile_template(CHINESE[name], name).names)
     assert rulebook(language="zh").untranslated == ()
 
 
@@ -156,20 +157,20 @@ def test_pressure_rises(shares):
 def test_a_template_reaches_into_nothing(text):
     """Anything but a plain name in braces is refused."""
     with pytest.raises(BadPolicy, match=r"k: .* is no placeholder"):
-        compiled(text, "k")
+        compile_template(text, "k")
 
 
 @given(st.text(), st.text(), st.text())
 def test_a_template_is_filled_in_one_pass(before, value, after):
     """Text comes out as it went in, whatever the value looks like."""
     escaped = [piece.replace("{", "{{").replace("}", "}}") for piece in (before, after)]
-    assert compiled("{x}".join(escaped), "k").fill({"x": value}) == before + value + after
+    assert compile_template("{x}".join(escaped), "k").fill({"x": value}) == before + value + after
 
 
 def test_a_value_that_is_missing_is_named():
     """Whoever fills a template too little is told what it lacks."""
     with pytest.raises(BadInput, match=r"\{left\}.*`lef`"):
-        compiled("{left}", "k").fill({"lef": 1})
+        compile_template("{left}", "k").fill({"lef": 1})
 
 
 @given(st.text(), st.integers(1, 50))

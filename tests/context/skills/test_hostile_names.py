@@ -6,7 +6,7 @@ import random
 import pytest
 
 from foveal.agent.skill_install import install_plan
-from foveal.context.mentions import KnownNames, mentioned
+from foveal.context.mentions import KnownNames, mentions_in
 from foveal.context.skills import Skills
 from foveal.values.errors import BadInput
 
@@ -138,7 +138,7 @@ def test_no_hostile_name_opens_anything(tmp_path):
                 skills.resource("pdf", name)
             assert str(caught.value).isprintable()
         skills.suggest([name])
-        assert mentioned(f"@{name} @{{{name}}}", KnownNames(skills=skills.names)).skills in ((), ("pdf",))
+        assert mentions_in(f"@{name} @{{{name}}}", KnownNames(skills=skills.names)).skills in ((), ("pdf",))
     assert everything(tmp_path) == before
 
 

@@ -92,10 +92,10 @@ def _read_apart(data: bytes, name: str, limits: ReadLimits) -> Document:
     numbers = (limits.pages, limits.characters, int(limits.seconds) + 1, limits.memory_bytes)
     command = [sys.executable, "-P", "-S", str(_READER), name, *map(str, numbers)]
     # The reader gets the document and the installed modules, and nothing else of this process.
-    surroundings = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUTF8": "1"}
+    variables = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUTF8": "1"}
     try:
         done = subprocess.run(  # noqa: S603 - our own module
-            command, input=data, capture_output=True, timeout=limits.seconds, check=False, env=surroundings, cwd="/"
+            command, input=data, capture_output=True, timeout=limits.seconds, check=False, env=variables, cwd="/"
         )
     except subprocess.TimeoutExpired:
         return Document(note=f"its text was not read: that took more than {limits.seconds:g} seconds")

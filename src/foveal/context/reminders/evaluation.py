@@ -36,7 +36,7 @@ MOST_TOKENS = 1_000
 """All built-in rules at once take about half of it; a host's own texts share the rest."""
 
 
-class Frame(NamedTuple):
+class ReminderFrame(NamedTuple):
     """The tags around the reminders of a call, and their tokens, which are counted with the first reminder."""
 
     opening: str
@@ -94,7 +94,7 @@ def evaluate(
     shown: Mapping[str, int],
     *,
     count: Callable[[str], int],
-    frame: Frame,
+    frame: ReminderFrame,
     most_tokens: int = MOST_TOKENS,
 ) -> Reminded:
     """Return the reminders of this call: the host's own first, then the rules in their order, as far as there is room."""
@@ -112,7 +112,7 @@ def evaluate(
 
 
 def _served(
-    due: list[_Due], count: Callable[[str], int], frame: Frame, most_tokens: int
+    due: list[_Due], count: Callable[[str], int], frame: ReminderFrame, most_tokens: int
 ) -> tuple[list[Reminder], dict[str, Suppressed]]:
     """Return all due reminders with their sizes, and those that have no room after the reminders before them."""
     said, over, left = list[Reminder](), dict[str, Suppressed](), most_tokens

@@ -74,7 +74,7 @@ def update(trail: Trail, message: Message, *, polling: frozenset[str] = frozense
     return trail
 
 
-def found(trail: Trail) -> Repeated | None:
+def current_loop(trail: Trail) -> Repeated | None:
     """Return the loop that the newest call is part of, if it closed one."""
     last, before = trail.last, trail.before
     if last is None:
@@ -94,7 +94,7 @@ def repetition(messages: Iterable[Message], *, polling: frozenset[str] = frozens
     trail = FRESH
     for message in messages:
         trail = update(trail, message, polling=polling)
-    return found(trail)
+    return current_loop(trail)
 
 
 def _answered(trail: Trail, result: ToolResult) -> Trail:

@@ -12,7 +12,7 @@ import msgspec
 from foveal.context.reminders.catalogues import CATALOGUES
 from foveal.context.reminders.rule import ReminderRule
 from foveal.context.reminders.triggers import Trigger, TriggerCheck, find_trigger, known_triggers
-from foveal.context.templates import Template, Value, checked_template, nearest
+from foveal.context.templates import Template, Value, check_template, nearest_hint
 from foveal.values.errors import BadPolicy
 
 Catalogues: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -102,7 +102,7 @@ def rulebook(
     catalogues, known = catalogues or {}, known_triggers(triggers)
     merged = with_built_in(rules)
     if language not in (languages := {*CATALOGUES, *catalogues}):
-        raise BadPolicy(f"language: there is no catalogue {language!r}{nearest(language, languages)}")
+        raise BadPolicy(f"language: there is no catalogue {language!r}{nearest_hint(language, languages)}")
     _check_catalogues(catalogues, {rule.id: rule for rule in merged}, known)
     spoken = [(rule, *_text(rule, catalogues, language)) for rule in merged if not rule.off]
     ready = (_ready(rule, known, text, spoken=tongue) for rule, text, tongue in spoken)
@@ -116,9 +116,9 @@ def _check_catalogues(catalogues: Catalogues, rules: Mapping[str, ReminderRule],
         for name, text in texts.items():
             key = f"catalogues.{language}.{name}"
             if name not in rules:
-                raise BadPolicy(f"{key}: there is no reminder {name!r}{nearest(name, rules)}")
+                raise BadPolicy(f"{key}: there is no reminder {name!r}{nearest_hint(name, rules)}")
             if not rules[name].off:
-                checked_template(text, key, find_trigger(rules[name].trigger, known, f"reminders.{name}.trigger").fills)
+                check_template(text, key, find_trigger(rules[name].trigger, known, f"reminders.{name}.trigger").fills)
 
 
 def _ready(rule: ReminderRule, known: Mapping[str, Trigger], text: str, *, spoken: str) -> Ready:
@@ -127,12 +127,12 @@ def _ready(rule: ReminderRule, known: Mapping[str, Trigger], text: str, *, spoke
     for field in ("at_least", "at_most", "equal"):
         for name in getattr(rule, field):
             if name not in trigger.fills:
-                raise BadPolicy(f"{key}.{field}: {rule.trigger} gives no {name!r}{nearest(name, trigger.fills)}")
+                raise BadPolicy(f"{key}.{field}: {rule.trigger} gives no {name!r}{nearest_hint(name, trigger.fills)}")
     if not text.strip():
         raise BadPolicy(f"{key}: has no template, and no catalogue has a text for it; give it one")
     names = dict.fromkeys((*rule.at_least, *rule.at_most))
     bounds = tuple((name, rule.at_least.get(name), rule.at_most.get(name)) for name in names)
-    template = checked_template(text, f"{key}.template", trigger.fills)
+    template = check_template(text, f"{key}.template", trigger.fills)
     return Ready(rule, trigger.ask, template, spoken, bounds, tuple(rule.equal.items()))
 
 

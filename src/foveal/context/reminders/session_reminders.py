@@ -9,8 +9,8 @@ import msgspec
 from foveal.context.frame import SessionFrame
 from foveal.context.injection import NextCall
 from foveal.context.options import ContextOptions
-from foveal.context.reminders.evaluation import MOST_TOKENS, Frame, Reminded, evaluate
-from foveal.context.reminders.loops import FRESH, found, update
+from foveal.context.reminders.evaluation import MOST_TOKENS, Reminded, ReminderFrame, evaluate
+from foveal.context.reminders.loops import FRESH, current_loop, update
 from foveal.context.reminders.rulebook import rulebook
 from foveal.context.reminders.situation import OneShot, Situation, Upload
 from foveal.context.reminders.triggers import Trigger
@@ -105,7 +105,7 @@ class SessionReminders:
             limit_tokens=pressure.limit,
             pressure=None if level == "none" else level,
             todos=self._ledger.todos,
-            repeated=found(self._trail),
+            repeated=current_loop(self._trail),
             streak=self._streak,
             offered_tools=offered,
             facts=next_call.facts,
@@ -122,10 +122,12 @@ class SessionReminders:
         self._delivered, self._news = self._all_news(), {}
 
     @cached_property
-    def _frame(self) -> Frame:
+    def _frame(self) -> ReminderFrame:
         """The frame of all reminders, counted as a message of its own: some formats join it to another, others do not."""
         opening, closing = self._session_frame.tags("reminder")
-        return Frame(opening, closing, self._count(opening) + self._count(closing) + JOINT.tokens + MESSAGE_TOKENS)
+        return ReminderFrame(
+            opening, closing, self._count(opening) + self._count(closing) + JOINT.tokens + MESSAGE_TOKENS
+        )
 
     def _all_news(self) -> dict[str, tuple[object, ...]]:
         fields = (*self._delivered, *self._news)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from foveal.context.reminders.situation import CLOSED, Situation, Upload
-from foveal.context.templates import Value, is_name, listed, nearest
+from foveal.context.templates import Value, is_name, join_names, nearest_hint
 from foveal.text.display import one_line
 from foveal.values.errors import BadPolicy
 
@@ -71,7 +71,7 @@ def _todos(now: Situation) -> Mapping[str, Value] | None:
 
 def _uploads(now: Situation) -> Mapping[str, Value] | None:
     return (
-        {"count": len(now.uploads), "files": listed(map(_described, now.uploads), UPLOAD_CHARS)}
+        {"count": len(now.uploads), "files": join_names(map(_described, now.uploads), UPLOAD_CHARS)}
         if now.uploads
         else None
     )
@@ -84,7 +84,7 @@ def _active_skill(now: Situation) -> Mapping[str, Value] | None:
 def _names(field: str) -> TriggerCheck:
     def ask(now: Situation) -> Mapping[str, Value] | None:
         names: tuple[str, ...] = getattr(now, field)
-        return {"names": listed(dict.fromkeys(names)), "count": len(names)} if names else None
+        return {"names": join_names(dict.fromkeys(names)), "count": len(names)} if names else None
 
     return ask
 
@@ -148,4 +148,4 @@ def find_trigger(name: str, known: Mapping[str, Trigger], key: str) -> Trigger:
         return known[name]
     if name.startswith(FACT) and is_name(fact := name.removeprefix(FACT)):
         return _fact(fact)
-    raise BadPolicy(f"{key}: there is no trigger {name!r}{nearest(name, (*known, FACT + 'NAME'))}")
+    raise BadPolicy(f"{key}: there is no trigger {name!r}{nearest_hint(name, (*known, FACT + 'NAME'))}")

@@ -54,7 +54,7 @@ class Skill(msgspec.Struct, frozen=True):
 def read_front(data: bytes, *, root: str, folder: tuple[str, ...]) -> Skill:
     """Return the skill that a SKILL.md declares; `BadInput` with the file and the key if it cannot be used."""
     where = printable("/".join((*folder, "SKILL.md")))
-    front, _ = split(decode_utf8(data, where), where)
+    front, _ = split_front(decode_utf8(data, where), where)
     keys = _Keys(_table(front, where), where)
     return Skill(
         name=keys.name(),
@@ -71,7 +71,7 @@ def read_front(data: bytes, *, root: str, folder: tuple[str, ...]) -> Skill:
     )
 
 
-def split(text: str, where: str) -> tuple[str, str]:
+def split_front(text: str, where: str) -> tuple[str, str]:
     """Return the front matter and the body of a SKILL.md."""
     first, _, rest = text.partition("\n")
     if first.rstrip() != "---":

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from foveal.context.safe_paths import FoundFile, listed, opened_folder, read_file
+from foveal.context.safe_paths import FoundFile, list_folder, open_folder, read_file
 from foveal.context.skills.front_matter import MOST_BYTES, Skill, read_front
 from foveal.text.display import printable
 from foveal.values.errors import BadInput
@@ -37,8 +37,8 @@ def skills_below(root: str) -> Iterator[Skill | SkillProblem]:
             yield SkillProblem(printable(root), f"has more than {MOST_FOLDERS:,} folders; the rest were not looked at")
             return
         try:
-            with opened_folder(root, folder) as handle:
-                inside = list(listed(handle, folder))
+            with open_folder(root, folder) as handle:
+                inside = list(list_folder(handle, folder))
                 if own := next((one for one in inside if one.parts[-1] == FILE), None):
                     yield _skill(root, own)
                     continue
@@ -79,8 +79,8 @@ def files_below(root: str, folder: Sequence[str], *, depth: int) -> Iterator[Fou
         if not waiting:
             return
         parts = waiting.pop(0)
-        with opened_folder(root, parts) as handle:
-            inside = [one for one in listed(handle, parts) if not one.parts[-1].startswith(".")]
+        with open_folder(root, parts) as handle:
+            inside = [one for one in list_folder(handle, parts) if not one.parts[-1].startswith(".")]
         yield from inside
         if len(parts) - len(folder) < depth:
             waiting.extend(one.parts for one in inside if one.is_folder)

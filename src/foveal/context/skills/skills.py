@@ -12,7 +12,7 @@ import msgspec
 from foveal.context.file_names import suffix_of, type_by_name
 from foveal.context.mentions import KnownNames, Mentioned
 from foveal.context.safe_paths import FoundFile, decode_utf8, parts_of, read_file
-from foveal.context.skills.front_matter import MOST_BYTES, Skill, split
+from foveal.context.skills.front_matter import MOST_BYTES, Skill, split_front
 from foveal.context.skills.scan import FILE, MOST_DEPTH, SkillProblem, files_below, skills_below
 from foveal.context.source import ContextSource, SourceFence
 from foveal.project.atoms import calls_of
@@ -113,7 +113,7 @@ class Skills(msgspec.Struct, frozen=True):
         data, _ = read_file(skill.root, (*skill.folder, FILE), most_bytes=MOST_BYTES)
         if sha256(data).hexdigest() != skill.sha256:
             raise BadInput(f"{skill.path}: has changed since the skills were scanned; scan them again")
-        _, text = split(decode_utf8(data, skill.path), skill.path)
+        _, text = split_front(decode_utf8(data, skill.path), skill.path)
         files = {"/".join(found.parts): found.stat.st_size for found in self.files(name)}
         links = dict.fromkeys(link.partition("#")[0].removeprefix("./") for link in _LINK.findall(text))
         local = [link for link in links if link and not re.match(r"[a-zA-Z][a-zA-Z0-9+.-]{0,20}:|//", link)]
@@ -202,7 +202,7 @@ def answer(call: ToolCall, skills: Skills) -> str:
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise BadInput(f"the arguments are not understood: {error}; pass the name of a skill") from None
     if asked.file is None:
-        return told(skills.body(asked.name))
+        return skill_text(skills.body(asked.name))
     data = skills.resource(asked.name, asked.file)
     try:
         return data.decode("utf-8-sig")
@@ -210,7 +210,7 @@ def answer(call: ToolCall, skills: Skills) -> str:
         raise BadInput(f"{printable(asked.file)}: is not text; it has {len(data):,} bytes") from None
 
 
-def told(body: SkillBody) -> str:
+def skill_text(body: SkillBody) -> str:
     """Return a skill's text, with a list of the files beside it."""
     files = [f"- {printable(one.path)} ({one.size_bytes:,} bytes)" for one in body.resources]
     return "\n".join([body.text, *(["", f"[files of the skill {body.name}]", *files] if files else [])])
