@@ -79,7 +79,7 @@ def _focus(scene: Scene) -> frozenset[str]:
     for atom in atoms[-_RECENT_ATOMS:]:
         for call in calls_of(atom):
             words.update(_TERM.findall(call.arguments[:4_000]))
-    asked = scene.view.place(scene.view.facts.last_user or "")
+    asked = scene.view.place(scene.view.facts.last_user)
     if asked is not None:
         for item in atoms[asked].items:
             for shown in item.shown:

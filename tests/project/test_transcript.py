@@ -1,0 +1,71 @@
+"""The transcript owns its atoms: which of them changed since a version, copies, and ids on the wire."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foveal.project.measure import Measure
+from foveal.project.projection import Projection
+from foveal.project.transcript import Transcript
+from foveal.values.entry import Message, PartFold, RangeFold, ToolCall, assistant, result, user
+
+PLAIN = Projection("test", Measure(lambda text: len(text.split())), omit=lambda _part, _model: "")
+
+
+def transcript_of(*messages: Message) -> Transcript:
+    """A transcript whose entries are called e1, e2, …"""
+    transcript = Transcript(PLAIN)
+    for seq, message in enumerate(messages, 1):
+        transcript.take(seq, f"e{seq}", message)
+    return transcript
+
+
+def test_a_new_atom_changes_none_before_it() -> None:
+    """A renderer that has rendered all atoms may keep them when only new ones follow."""
+    transcript = transcript_of(user("one"), assistant("two"))
+    version = transcript.version
+    transcript.take(3, "e3", user("three"))
+    assert transcript.changed_since(version) == 3 == len(transcript.atoms)
+
+
+def test_a_result_changes_the_atom_of_its_call() -> None:
+    """The call's atom now holds the result in place of a placeholder."""
+    transcript = transcript_of(user("one"), assistant("", ToolCall("c1", "read", "{}")))
+    version = transcript.version
+    transcript.take(3, "e3", result("c1", "x = 1"))
+    assert transcript.changed_since(version) == 1
+    assert transcript.changed_since(transcript.version) == 2
+
+
+@given(st.lists(st.integers(0, 5), max_size=12), st.integers(0, 12))
+def test_the_first_change_is_the_least_place_since_a_version(places: list[int], since: int) -> None:
+    """Only as many changes are remembered as there are atoms, and the answer is that of a full record."""
+    transcript = transcript_of(*(user(f"word {'x ' * 40}{n}") for n in range(6)))
+    start, since = transcript.version, min(since, len(places))
+    for place in places:
+        transcript.apply((PartFold(f"e{place + 1}", 0, "trimmed", "short", 1, "test", "test"),))
+    assert transcript.changed_since(start + since) == min(places[since:], default=6)
+    assert len(transcript._changes) <= 6
+
+
+def test_a_copy_is_folded_alone() -> None:
+    """`fit` tries folds on a copy; the original keeps its atoms, its size and its version."""
+    transcript = transcript_of(user("one"), assistant("two " * 30), user("three"))
+    atoms, size, version = list(transcript.atoms), transcript.size, transcript.version
+    twin = transcript.copy()
+    assert twin.apply((RangeFold("e2", "e2", "covered", "[gap]", 1, "test", "test"),))
+    assert (transcript.atoms, transcript.size, transcript.version) == (atoms, size, version)
+    assert twin.size.tokens < size.tokens
+    assert twin.changed_since(version) == 1
+
+
+def test_ids_that_a_provider_would_refuse_are_replaced() -> None:
+    """A reused or ill-formed id is replaced by one that follows from the entry, the same in every process."""
+    calls = [assistant("", ToolCall(call_id, "read", "{}")) for call_id in ("c1", "c1", "not an id")]
+    transcript = transcript_of(
+        calls[0], result("c1", "x"), user("on"), calls[1], result("c1", "y"), user("on"), calls[2]
+    )
+    first, second, third = (atom.wire_ids[0] for atom in transcript.atoms if atom.kind == "tools")
+    assert first == "c1"
+    assert second.startswith("call_")
+    assert third.startswith("call_")
+    assert transcript.atoms[2].answers[0] is not None, "the result found its call by the recorded id"
