@@ -12,11 +12,6 @@ KeepVerbatim: TypeAlias = Callable[[JsonObject], str]
 """Returns the JSON text under which a block is kept: of a reply without unset fields, of a recording byte for byte."""
 
 
-def opaque(provider: str, value: JsonObject) -> Opaque:
-    """Return the part that keeps a value of a provider's reply."""
-    return Opaque(provider, sent_json(value))
-
-
 def verbatim(part: Opaque) -> dict[str, Any]:
     """Return the provider's own value."""
     return msgspec.json.decode(part.json, type=dict[str, Any])
@@ -24,16 +19,16 @@ def verbatim(part: Opaque) -> dict[str, Any]:
 
 def sent_json(value: JsonObject) -> str:
     """Return the JSON text of the fields that a provider sent. SDKs dump the others as None, and a provider refuses None."""
-    return msgspec.json.encode(sent(value)).decode()
+    return msgspec.json.encode(drop_unset(value)).decode()
 
 
-def sent(value: Any) -> Any:
+def drop_unset(value: Any) -> Any:
     """Return the value without its None fields, at any depth."""
     match value:
         case Mapping():
             items = cast("Mapping[str, Any]", value).items()
-            return {key: sent(item) for key, item in items if item is not None}
+            return {key: drop_unset(item) for key, item in items if item is not None}
         case list():
-            return [sent(item) for item in cast("list[Any]", value)]
+            return [drop_unset(item) for item in cast("list[Any]", value)]
         case _:
             return value

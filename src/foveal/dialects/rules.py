@@ -86,7 +86,7 @@ IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/w
 _SHOWN: Final = 40  # enough of a foreign value to find it, not enough to flood an error message
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """Return the value for use in a sentence: short, quoted, printable."""
     if value is None:
         return "nothing"
@@ -97,7 +97,7 @@ def shown(value: object) -> str:
 
 def shape(where: str, expected: str, value: object) -> RequestProblem:
     """Return the finding about a value that is not of the kind the SDK's types ask for."""
-    return RequestProblem("G0", where, f"Expected {expected}, found {shown(value)}.")
+    return RequestProblem("G0", where, f"Expected {expected}, found {quote(value)}.")
 
 
 # Checks that every provider makes.
@@ -115,14 +115,14 @@ def text_problems(value: object, where: str) -> Iterator[RequestProblem]:
 def id_problems(value: object, where: str) -> Iterator[RequestProblem]:
     """Yield the problem of an id that ties a call to its result."""
     if not isinstance(value, str) or not 0 < len(value) <= ID_LENGTH:
-        size = f"{len(value)} characters" if isinstance(value, str) else shown(value)
+        size = f"{len(value)} characters" if isinstance(value, str) else quote(value)
         yield RequestProblem("G11", where, f"A call id is a string of 1 to {ID_LENGTH} characters, found {size}.")
 
 
 def name_problems(value: object, where: str, pattern: re.Pattern[str] = NAME) -> Iterator[RequestProblem]:
     """Yield the problem of a tool's name, in a definition or in a call."""
     if not isinstance(value, str) or pattern.fullmatch(value) is None:
-        yield RequestProblem("G12", where, f"The tool name {shown(value)} does not match {pattern.pattern}.")
+        yield RequestProblem("G12", where, f"The tool name {quote(value)} does not match {pattern.pattern}.")
 
 
 def unique_name_problems(named: Sequence[tuple[object, str]]) -> Iterator[RequestProblem]:
@@ -130,7 +130,7 @@ def unique_name_problems(named: Sequence[tuple[object, str]]) -> Iterator[Reques
     first: dict[str, str] = {}
     for name, where in named:
         if isinstance(name, str) and first.setdefault(name, where) != where:
-            yield RequestProblem("G13", where, f"The tool name {shown(name)} is already taken by {first[name]}.")
+            yield RequestProblem("G13", where, f"The tool name {quote(name)} is already taken by {first[name]}.")
 
 
 def schema_problems(value: object, where: str, *, required: bool = False) -> Iterator[RequestProblem]:
@@ -139,11 +139,11 @@ def schema_problems(value: object, where: str, *, required: bool = False) -> Ite
         return
     schema = mapping(value)
     if schema is None:
-        yield RequestProblem("G14", where, f"Tool parameters are a JSON schema, found {shown(value)}.")
+        yield RequestProblem("G14", where, f"Tool parameters are a JSON schema, found {quote(value)}.")
         return
     kind = schema.get("type")
     if not isinstance(kind, str) or kind.lower() != "object":  # Gemini spells its types in capitals
-        yield RequestProblem("G14", where, f'Tool parameters have the type "object", found {shown(kind)}.')
+        yield RequestProblem("G14", where, f'Tool parameters have the type "object", found {quote(kind)}.')
 
 
 def argument_problems(value: str, where: str) -> Iterator[RequestProblem]:
@@ -158,7 +158,7 @@ def argument_problems(value: str, where: str) -> Iterator[RequestProblem]:
         yield RequestProblem("G5", where, f"The arguments are not valid JSON: {error}.")
     else:
         if mapping(decoded) is None:
-            yield RequestProblem("G5", where, f"The arguments are a JSON object, found {shown(decoded)}.")
+            yield RequestProblem("G5", where, f"The arguments are a JSON object, found {quote(decoded)}.")
 
 
 def image_problems(
@@ -167,7 +167,7 @@ def image_problems(
     """Yield the problems of an image that travels inside the request."""
     if string(media_type) not in known:
         yield RequestProblem(
-            "G15", where, f"The media type {shown(media_type)} is not one of {', '.join(sorted(known))}."
+            "G15", where, f"The media type {quote(media_type)} is not one of {', '.join(sorted(known))}."
         )
     yield from data_problems(data, where)
 
@@ -184,7 +184,7 @@ def image_url_problems(value: object, where: str) -> Iterator[RequestProblem]:
     """Yield the problems of an image given by its address, or inside a data URL."""
     url = string(value)
     if not url:
-        yield RequestProblem("G15", where, f"An image URL is a string, found {shown(value)}.")
+        yield RequestProblem("G15", where, f"An image URL is a string, found {quote(value)}.")
     elif url.startswith("data:"):
         # Only the head is split off, so that the megabytes after the comma are not copied.
         comma = url.find(",", 0, 256)
@@ -194,7 +194,7 @@ def image_url_problems(value: object, where: str) -> Iterator[RequestProblem]:
             return
         yield from image_problems(head.split(";", 1)[0].lower(), url[comma + 1 : comma + 2], where)
     elif not url.startswith(("http://", "https://")):
-        yield RequestProblem("G15", where, f"An image URL starts with https: or data:, found {shown(url)}.")
+        yield RequestProblem("G15", where, f"An image URL starts with https: or data:, found {quote(url)}.")
 
 
 # Values that no JSON body can carry.
@@ -250,7 +250,7 @@ def value_problems(value: object, where: str) -> Iterator[RequestProblem]:
             for key in node:
                 if _unsendable(key) is not None:
                     yield RequestProblem(
-                        "G5", _printable(place), f"The key {shown(key)} holds a lone UTF-16 surrogate."
+                        "G5", _printable(place), f"The key {quote(key)} holds a lone UTF-16 surrogate."
                     )
             waiting.extend((node[key], f"{place}.{key}") for key in reversed(list(node)))
         elif (array := sequence(here)) is not None:

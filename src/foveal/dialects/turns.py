@@ -23,7 +23,7 @@ def join_turns(wires: list[Wire], chunk: Sequence[Wire], content: str, *, begin:
             wires.append(wire)
 
 
-def labelled(parts: Sequence[Part]) -> list[Part]:
+def label_system(parts: Sequence[Part]) -> list[Part]:
     """Return the parts of a system message among the others, marked as such: there these formats take only the user."""
     first = parts[0]
     return [Text(f"[system] {first.text}") if isinstance(first, Text) else first, *parts[1:]]

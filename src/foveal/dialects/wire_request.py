@@ -86,14 +86,14 @@ def request_message(role: Role, parts: Iterable[Part], model: str) -> Message:
 def tool_definitions(value: object) -> tuple[Mapping[str, Any], ...]:
     """Return the tool definitions of a body without their cache marks."""
     tools = [tool for item in elements(value) if (tool := mapping(item)) is not None]
-    return tuple(without(tool, "cache_control") for tool in tools)
+    return tuple(drop_fields(tool, "cache_control") for tool in tools)
 
 
 def unmarked_json(block: JsonObject) -> str:
     """Return a block of a request as JSON text, without its cache mark: prompts place marks of their own."""
-    return json_text(without(block, "cache_control"))
+    return json_text(drop_fields(block, "cache_control"))
 
 
-def without(body: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+def drop_fields(body: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
     """Return the body without these fields."""
     return {key: value for key, value in body.items() if key not in keys}

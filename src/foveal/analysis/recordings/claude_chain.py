@@ -67,7 +67,7 @@ class ClaudeLine(msgspec.Struct, frozen=True):
         return {call for block in self._blocks("tool_result") if (call := string(block.get("tool_use_id")))}
 
 
-def live(entries: Sequence[ClaudeLine], notes: list[str]) -> list[ClaudeLine]:
+def conversation_lines(entries: Sequence[ClaudeLine], notes: list[str]) -> list[ClaudeLine]:
     """Return the entries of the conversation, in the order of the file."""
     main = _unrepeated([entry for entry in entries if not entry.aside], notes)
     aside = [entry for entry in entries if entry.aside]

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from foveal.analysis.recordings.claude_chain import ClaudeLine, live
-from foveal.analysis.recordings.lines import JsonLine, at, complete, raw_at, stem
+from foveal.analysis.recordings.claude_chain import ClaudeLine, conversation_lines
+from foveal.analysis.recordings.lines import JsonLine, at, raw_at, session_lines, stem
 from foveal.analysis.recordings.recording import RecordedStep, Recording, one_session, tally
 from foveal.dialects.anthropic.read import read_block, read_content, read_reply_block, read_result, read_usage
 from foveal.dialects.content import text_part
@@ -38,19 +38,19 @@ _SYNTHETIC = "<synthetic>"
 def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
     notes: list[str] = []
     entries: list[ClaudeLine] = []
-    silent: Counter[str] = Counter()
-    for line in complete(lines, notes):
+    skipped: Counter[str] = Counter()
+    for line in session_lines(lines, notes):
         with at(file, line.number):
             entry = _entry(line)
         entries.append(entry)
         if entry.message is None and entry.uuid is None:
-            silent[entry.type] += 1
+            skipped[entry.type] += 1
     conversation = _Conversation()
-    for entry in live(entries, notes):
+    for entry in conversation_lines(entries, notes):
         with at(file, entry.line.number):
             conversation.add(entry)
-    silent.update(conversation.silent)
-    notes += tally(silent, "lines carry no message and were left out")
+    skipped.update(conversation.skipped)
+    notes += tally(skipped, "lines carry no message and were left out")
     notes += conversation.notes()
     notes.append("Claude Code records neither the system prompt nor the tool definitions")
     ids = (string(entry.record.get("sessionId")) for entry in reversed(entries))
@@ -72,7 +72,7 @@ class _Conversation:
 
     def __init__(self) -> None:
         self.steps: list[RecordedStep] = []
-        self.silent: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
         self._places: dict[str, int] = {}
         self._synthetic = 0
 
@@ -86,7 +86,7 @@ class _Conversation:
         elif entry.type == "system":
             self._system(entry.record)
         elif entry.uuid is not None:
-            self.silent[entry.type] += 1
+            self.skipped[entry.type] += 1
 
     def notes(self) -> list[str]:
         if not self._synthetic:
@@ -139,7 +139,7 @@ class _Conversation:
         if parts:
             self.steps.append(RecordedStep(Message("user", parts)))
         else:
-            self.silent[f"attachment {kind}"] += 1
+            self.skipped[f"attachment {kind}"] += 1
 
     def _system(self, record: JsonObject) -> None:
         """Add the output of a command that the user ran; count any other system line, which the model does not see."""
@@ -148,7 +148,7 @@ class _Conversation:
         if subtype == "local_command" and isinstance(content, str) and content:
             self.steps.append(RecordedStep(Message("user", (Text(content),))))
         else:
-            self.silent[f"system {subtype}"] += 1
+            self.skipped[f"system {subtype}"] += 1
 
 
 def _assistant_parts(entry: ClaudeLine, message: JsonObject) -> Iterator[Part]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from foveal.analysis.recordings.lines import JsonLine, at, complete, raw_at, stem
+from foveal.analysis.recordings.lines import JsonLine, at, raw_at, session_lines, stem
 from foveal.analysis.recordings.recording import RecordedStep, Recording, one_session, tally
 from foveal.dialects.content import text_part
 from foveal.dialects.json_values import (
@@ -34,7 +34,7 @@ from foveal.dialects.openai_responses.read import PROVIDER, ROLES, read_content,
 from foveal.values.entry import Message, Opaque, Part, Text, ToolCall, Usage
 
 _ENVELOPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
-_NOT_SAID = frozenset(("ghost_snapshot", "additional_tools", "other"))
+_BOOKKEEPING = frozenset(("ghost_snapshot", "additional_tools", "other"))
 """Response items that are bookkeeping of the agent."""
 
 _OWNER = "a Codex item"
@@ -43,7 +43,7 @@ _OWNER = "a Codex item"
 def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
     notes: list[str] = []
     rollout = _Rollout()
-    for line in complete(lines, notes):
+    for line in session_lines(lines, notes):
         with at(file, line.number):
             rollout.add(line)
     yield one_session(rollout.id or stem(file), file, rollout.finished(), [*notes, *rollout.notes()])
@@ -59,7 +59,7 @@ class _Rollout:
         self._model: str | None = None
         self._turns: list[int] = []
         self._counted: object = None
-        self._silent: Counter[str] = Counter()
+        self._skipped: Counter[str] = Counter()
         self._odd: Counter[str] = Counter()
 
     def add(self, line: JsonLine) -> None:
@@ -71,7 +71,7 @@ class _Rollout:
         elif kind is not None:
             self._item(kind, record, line, ())
         elif "record_type" in record:
-            self._silent["state"] += 1
+            self._skipped["state"] += 1
         elif self.id is None and "id" in record:
             self._meta(record)
         else:
@@ -83,7 +83,7 @@ class _Rollout:
 
     def notes(self) -> list[str]:
         return [
-            *tally(self._silent, "lines carry no message and were left out"),
+            *tally(self._skipped, "lines carry no message and were left out"),
             *(f"{count} {what}" for what, count in self._odd.items()),
         ]
 
@@ -95,17 +95,17 @@ class _Rollout:
                 self._meta(payload)
             case "turn_context":
                 self._model = string(payload.get("model")) or self._model
-                self._silent[kind] += 1
+                self._skipped[kind] += 1
             case "event_msg":
                 self._event(payload)
             case "compacted":
                 self._compacted(payload)
             case _:
-                self._silent[kind] += 1
+                self._skipped[kind] += 1
 
     def _meta(self, payload: JsonObject) -> None:
         """Read a header. A forked session repeats its parent's header after its own; the first one counts."""
-        self._silent["session_meta"] += 1
+        self._skipped["session_meta"] += 1
         if self.id is not None:
             return
         self.id = string(payload.get("id"))
@@ -120,8 +120,8 @@ class _Rollout:
         elif kind.endswith("_output"):
             self._end_reply()
             self._steps.append(RecordedStep(Message("tool", (read_output(item, _OWNER),))))
-        elif kind in _NOT_SAID:
-            self._silent[kind] += 1
+        elif kind in _BOOKKEEPING:
+            self._skipped[kind] += 1
         else:
             self._reply.append(_call(kind, item) or Opaque(PROVIDER, raw_at(line, path, json_text(item))))
 
@@ -152,7 +152,7 @@ class _Rollout:
                 self._roll_back(count(payload.get("num_turns")))
             case _:
                 pass
-        self._silent["event_msg"] += 1
+        self._skipped["event_msg"] += 1
 
     def _token_count(self, info: JsonObject) -> None:
         """Give the newest reply its usage. Rate limits repeat the last counts; only a changed total is a new call."""

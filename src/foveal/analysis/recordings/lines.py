@@ -50,7 +50,7 @@ def read_lines(path: Path) -> Iterator[JsonLine]:
         raise BadRecording(file, None, "the file is empty; a recording has at least one line of JSON")
 
 
-def complete(lines: Iterable[JsonLine], notes: list[str]) -> Iterator[JsonLine]:
+def session_lines(lines: Iterable[JsonLine], notes: list[str]) -> Iterator[JsonLine]:
     """Yield the lines of a session that may still be being written: a torn last line is noted, not an error."""
     for line in lines:
         if line.torn:
@@ -59,7 +59,7 @@ def complete(lines: Iterable[JsonLine], notes: list[str]) -> Iterator[JsonLine]:
             yield line
 
 
-def whole(lines: Iterable[JsonLine], file: str) -> Iterator[JsonLine]:
+def dataset_lines(lines: Iterable[JsonLine], file: str) -> Iterator[JsonLine]:
     """Yield the lines of a data set, in which a torn last line is damage."""
     for line in lines:
         if line.torn:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from foveal.analysis.recordings.lines import JsonLine, at, complete, stem, whole
+from foveal.analysis.recordings.lines import JsonLine, at, dataset_lines, session_lines, stem
 from foveal.analysis.recordings.recording import RecordedStep, Recording, tally
 from foveal.dialects.json_values import (
     JsonObject,
@@ -91,7 +91,7 @@ def tools_text(record: JsonObject) -> str:
 
 def _file_of_messages(lines: Iterable[JsonLine], file: str) -> Recording:
     made, notes = Conversation(), list[str]()
-    for line in complete(lines, notes):
+    for line in session_lines(lines, notes):
         with at(file, line.number):
             made.add(line.value)
     steps = tuple(RecordedStep(message) for message in made.messages)
@@ -99,7 +99,7 @@ def _file_of_messages(lines: Iterable[JsonLine], file: str) -> Recording:
 
 
 def _file_of_conversations(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
-    for line in whole(lines, file):
+    for line in dataset_lines(lines, file):
         with at(file, line.number):
             recording = _one_conversation(line, file)
         yield recording

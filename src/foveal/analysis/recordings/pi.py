@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from foveal.analysis.recordings.lines import JsonLine, at, complete, stem
+from foveal.analysis.recordings.lines import JsonLine, at, session_lines, stem
 from foveal.analysis.recordings.recording import RecordedStep, Recording, one_session, tally
 from foveal.dialects.content import SpokenPart, result_content, result_status, text_part
 from foveal.dialects.json_values import (
@@ -53,7 +53,7 @@ def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
     notes: list[str] = []
     header: JsonObject = {}
     entries: list[_Entry] = []
-    for line in complete(lines, notes):
+    for line in session_lines(lines, notes):
         with at(file, line.number):
             record = expect_mapping(line.value, "a line of a pi session")
             kind = expect_string(record.get("type"), "`type` of a pi session line")
@@ -62,15 +62,15 @@ def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
         else:
             entries.append(_Entry(line.number, kind, record))
     steps: list[RecordedStep] = []
-    silent: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
     for entry in _branch(entries, notes):
         with at(file, entry.number):
             step = _step(entry)
         if step is None:
-            silent[entry.type] += 1
+            skipped[entry.type] += 1
         else:
             steps.append(step)
-    notes += tally(silent, "entries carry no message for the model and were left out")
+    notes += tally(skipped, "entries carry no message for the model and were left out")
     notes.append("pi records neither the system prompt nor the tool definitions")
     yield one_session(string(header.get("id")) or stem(file), file, steps, notes)
 

@@ -31,12 +31,12 @@ from foveal.dialects.opaque import KeepVerbatim, sent_json
 from foveal.dialects.port import WireReply
 from foveal.dialects.wire_request import (
     WireRequest,
+    drop_fields,
     reading_request,
     request_message,
     tool_definitions,
     unmarked_json,
     with_known_types,
-    without,
 )
 from foveal.values.entry import (
     File,
@@ -93,7 +93,7 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
             except NotUnderstood as problem:
                 raise NotUnderstood(f"message {index}: {problem}") from None
         system = tuple(Message("system", (part,)) for part in read_content(body.get("system"), unmarked_json))
-        rest = without(body, "model", "system", "messages", "tools")
+        rest = drop_fields(body, "model", "system", "messages", "tools")
         return WireRequest(model, system, tuple(with_known_types(messages)), tool_definitions(body.get("tools")), rest)
 
 

@@ -15,9 +15,9 @@ from foveal.dialects.rules import (
     image_problems,
     least_bytes,
     name_problems,
+    quote,
     schema_problems,
     shape,
-    shown,
     text_problems,
     unique_name_problems,
     value_problems,
@@ -105,7 +105,7 @@ def _repeated_ids(messages: Sequence[object]) -> Iterator[RequestProblem]:
             # A repetition inside one message is a matter of that message alone, and reported with it.
             if isinstance(use_id := use.get("id"), str) and seen.setdefault(use_id, index) != index:
                 yield RequestProblem(
-                    "G3", f"{where}.id", f"The tool use id {shown(use_id)} is used in an earlier message."
+                    "G3", f"{where}.id", f"The tool use id {quote(use_id)} is used in an earlier message."
                 )
 
 
@@ -138,7 +138,7 @@ def _repeated_in(message: Mapping[str, object], where: str) -> Iterator[RequestP
         if isinstance(use_id := use.get("id"), str):
             if use_id in seen:
                 yield RequestProblem(
-                    "G3", f"{place}.id", f"The tool use id {shown(use_id)} is used twice in this message."
+                    "G3", f"{place}.id", f"The tool use id {quote(use_id)} is used twice in this message."
                 )
             seen.add(use_id)
 
@@ -174,7 +174,7 @@ def _image(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
         case "url" | "file":
             pass
         case other:
-            yield RequestProblem("G15", place, f"An image comes from base64, url or file, found {shown(other)}.")
+            yield RequestProblem("G15", place, f"An image comes from base64, url or file, found {quote(other)}.")
 
 
 def _document(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
@@ -200,7 +200,7 @@ def _tool_use(block: Mapping[str, object], where: str) -> Iterator[RequestProble
     yield from _call_id(block.get("id"), f"{where}.id")
     yield from name_problems(block.get("name"), f"{where}.name", _TOOL_NAME)
     if mapping(block.get("input")) is None:
-        yield RequestProblem("G5", f"{where}.input", f"The input is a JSON object, found {shown(block.get('input'))}.")
+        yield RequestProblem("G5", f"{where}.input", f"The input is a JSON object, found {quote(block.get('input'))}.")
 
 
 def _tool_result(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
@@ -219,7 +219,7 @@ def _tool_result(block: Mapping[str, object], where: str) -> Iterator[RequestPro
             yield shape(place, "text, images or documents in a tool result", kind)
             continue
         if block.get("is_error") is True and kind != "text":
-            yield RequestProblem("A8", place, f"The result of a failed tool is text only, found {shown(kind)}.")
+            yield RequestProblem("A8", place, f"The result of a failed tool is text only, found {quote(kind)}.")
         yield from _block(inner, "user", place)
 
 
@@ -244,7 +244,7 @@ _BLOCKS: Final[Mapping[str, Callable[[Mapping[str, object], str], Iterator[Reque
 
 def _call_id(value: object, where: str) -> Iterator[RequestProblem]:
     if not isinstance(value, str) or _CALL_ID.fullmatch(value) is None:
-        yield RequestProblem("A4", where, f"The id {shown(value)} does not match {_CALL_ID.pattern}.")
+        yield RequestProblem("A4", where, f"The id {quote(value)} does not match {_CALL_ID.pattern}.")
 
 
 # A message and the one before it.
@@ -274,9 +274,9 @@ def _neighbours(messages: Sequence[object], index: int, where: str) -> Iterator[
         if role != "assistant":
             yield RequestProblem("A11", where, "After a system message in the list the assistant speaks.")
     elif index == 0 and role != "user":
-        yield RequestProblem("A1", where, f"The first message is the user's, found {shown(role)}.")
+        yield RequestProblem("A1", where, f"The first message is the user's, found {quote(role)}.")
     elif role == before:
-        yield RequestProblem("A1", where, f"Two messages of the {shown(role)} in a row; merge them.")
+        yield RequestProblem("A1", where, f"Two messages of the {quote(role)} in a row; merge them.")
     yield from _pairing(messages, index, where)
 
 
@@ -292,9 +292,9 @@ def _pairing(messages: Sequence[object], index: int, where: str) -> Iterator[Req
             del waiting[use_id]
         else:
             why = "is answered twice" if use_id in open_uses else "is not in the message before"
-            yield RequestProblem("A3", f"{place}.tool_use_id", f"The tool use {shown(use_id)} {why}.")
+            yield RequestProblem("A3", f"{place}.tool_use_id", f"The tool use {quote(use_id)} {why}.")
     for use_id, place in waiting.items():
-        yield RequestProblem("A3", where, f"The tool use {shown(use_id)} of {place} has no result in this message.")
+        yield RequestProblem("A3", where, f"The tool use {quote(use_id)} of {place} has no result in this message.")
     content = elements(fields(messages[index]).get("content"))
     leading = next((i for i, block in enumerate(content) if fields(block).get("type") != "tool_result"), len(content))
     if leading < len(results):
@@ -312,7 +312,7 @@ def _ending(messages: Sequence[object]) -> Iterator[RequestProblem]:
     yield RequestProblem("A7", where, "The last message is the assistant's; newer models and thinking take no prefill.")
     for use, place in _uses(last, where):
         yield RequestProblem(
-            "A3", where, f"The tool use {shown(use.get('id'))} of {place} has no result: the list ends."
+            "A3", where, f"The tool use {quote(use.get('id'))} of {place} has no result: the list ends."
         )
     content = last.get("content")
     final = content if isinstance(content, str) else fields((elements(content) or (None,))[-1]).get("text")
@@ -341,7 +341,7 @@ def _loop_thinking(request: Mapping[str, object], messages: Sequence[object], si
     opening = fields(next(iter(elements(fields(messages[first]).get("content"))), None)).get("type")
     if string(opening) not in _THINKING:
         where = f"messages[{first}].content[0]"
-        yield RequestProblem("A5", where, f"The running tool loop starts with its thinking, found {shown(opening)}.")
+        yield RequestProblem("A5", where, f"The running tool loop starts with its thinking, found {quote(opening)}.")
 
 
 # Cache marks.

@@ -17,7 +17,7 @@ from foveal.dialects.opaque import verbatim
 from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire, WireReader
 from foveal.dialects.rules import RequestProblem
 from foveal.dialects.tools import hosted_by
-from foveal.dialects.turns import BEGIN, CONTINUE, join_turns, labelled
+from foveal.dialects.turns import BEGIN, CONTINUE, join_turns, label_system
 from foveal.values.codec import sendable
 from foveal.values.entry import (
     File,
@@ -71,7 +71,7 @@ class Anthropic:
                 case "tool":
                     blocks = _result_blocks(message.parts)
                 case "system":
-                    blocks = [_content(part) for part in labelled(message.parts)]
+                    blocks = [_content(part) for part in label_system(message.parts)]
                 case _:
                     blocks = [_content(part) for part in message.parts]
             role = "assistant" if message.role == "assistant" else "user"

@@ -28,7 +28,7 @@ from foveal.dialects.json_values import (
 from foveal.dialects.media import base64_bytes
 from foveal.dialects.opaque import sent_json
 from foveal.dialects.port import WireReply
-from foveal.dialects.wire_request import WireRequest, reading_request, request_message, tool_definitions, without
+from foveal.dialects.wire_request import WireRequest, drop_fields, reading_request, request_message, tool_definitions
 from foveal.values.entry import (
     Content,
     File,
@@ -97,9 +97,9 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
                 raise NotUnderstood(f"content {index}: {problem}") from None
         system = tuple(Message("system", (part,)) for part in _system(config))
         keys = ("system_instruction", "systemInstruction", "tools")
-        rest = without(body, "model", "contents", "config", *(keys if held is None else ()))
+        rest = drop_fields(body, "model", "contents", "config", *(keys if held is None else ()))
         if held is not None:
-            rest = {**rest, "config": without(held, *keys)}
+            rest = {**rest, "config": drop_fields(held, *keys)}
         return WireRequest(model, system, tuple(read.messages), tool_definitions(config.get("tools")), rest)
 
 

@@ -16,9 +16,9 @@ from foveal.dialects.rules import (
     id_problems,
     image_problems,
     name_problems,
+    quote,
     schema_problems,
     shape,
-    shown,
     text_problems,
     unique_name_problems,
     value_problems,
@@ -127,7 +127,7 @@ def _repeated_ids(turns: Sequence[object]) -> Iterator[RequestProblem]:
             # A repetition inside one turn is a matter of that turn alone, and reported with it.
             if isinstance(call_id := _get(call, "id"), str) and seen.setdefault(call_id, index) != index:
                 yield RequestProblem(
-                    "G3", f"{where}.function_call.id", f"The call id {shown(call_id)} is used in an earlier turn."
+                    "G3", f"{where}.function_call.id", f"The call id {quote(call_id)} is used in an earlier turn."
                 )
 
 
@@ -188,7 +188,7 @@ def _function_call(call: object, where: str) -> Iterator[RequestProblem]:
     if (call_id := _get(call, "id")) is not None:
         yield from id_problems(call_id, f"{where}.id")
     if (args := _get(call, "args")) is not None and mapping(args) is None:
-        yield RequestProblem("G5", f"{where}.args", f"The arguments are a JSON object, found {shown(args)}.")
+        yield RequestProblem("G5", f"{where}.args", f"The arguments are a JSON object, found {quote(args)}.")
 
 
 def _function_response(response: object, where: str) -> Iterator[RequestProblem]:
@@ -196,7 +196,7 @@ def _function_response(response: object, where: str) -> Iterator[RequestProblem]
     if (call_id := _get(response, "id")) is not None:
         yield from id_problems(call_id, f"{where}.id")
     if mapping(value := _get(response, "response")) is None:
-        what = f'A function response is an object such as {{"output": …}}, found {shown(value)}.'
+        what = f'A function response is an object such as {{"output": …}}, found {quote(value)}.'
         yield RequestProblem("M10", f"{where}.response", what)
     for index, part in enumerate(elements(_get(response, "parts"))):
         if (blob := _get(part, "inline_data")) is not None:
@@ -227,7 +227,7 @@ def _calls(turn: Mapping[str, object], where: str, *, signatures: bool) -> Itera
         if isinstance(call_id := _get(call, "id"), str):
             if call_id in seen:
                 yield RequestProblem(
-                    "G3", f"{place}.function_call.id", f"The call id {shown(call_id)} is used twice in this turn."
+                    "G3", f"{place}.function_call.id", f"The call id {quote(call_id)} is used twice in this turn."
                 )
             seen.add(call_id)
     if signatures and (unsigned := _unsigned_call(turn, where)) is not None:
@@ -248,9 +248,9 @@ def _unsigned_call(turn: Mapping[str, object], where: str) -> str | None:
 def _neighbours(turns: Sequence[object], index: int, where: str) -> Iterator[RequestProblem]:
     role = _role(turns[index])
     if index == 0 and role != "user":
-        yield RequestProblem("M1", where, f"The first content is the user's, found {shown(role)}.")
+        yield RequestProblem("M1", where, f"The first content is the user's, found {quote(role)}.")
     if index > 0 and role == _role(turns[index - 1]):
-        yield RequestProblem("M3", where, f"Two contents of the {shown(role)} in a row; merge them.")
+        yield RequestProblem("M3", where, f"Two contents of the {quote(role)} in a row; merge them.")
     yield from _pairing(turns, index, where)
     parts = elements(fields(turns[index]).get("parts"))
     kinds = [_get(part, "function_response") is not None for part in parts]
@@ -276,10 +276,10 @@ def _pairing(turns: Sequence[object], index: int, where: str) -> Iterator[Reques
             continue
         name, call_id = string(_get(response, "name")), string(_get(response, "id"))
         if (name, call_id) in known:
-            yield RequestProblem("M5", place, f"The response of {shown(name)} is not in the order of the calls.")
+            yield RequestProblem("M5", place, f"The response of {quote(name)} is not in the order of the calls.")
         else:
             yield RequestProblem(
-                "M4", place, f"The response of {shown(name)} with the id {shown(call_id)} answers no call."
+                "M4", place, f"The response of {quote(name)} with the id {quote(call_id)} answers no call."
             )
 
 

@@ -14,7 +14,7 @@ from foveal.dialects.opaque import verbatim
 from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire, WireReader
 from foveal.dialects.rules import RequestProblem
 from foveal.dialects.tools import hosted_by
-from foveal.dialects.turns import BEGIN, CONTINUE, join_turns, labelled
+from foveal.dialects.turns import BEGIN, CONTINUE, join_turns, label_system
 from foveal.values.entry import (
     File,
     Image,
@@ -70,7 +70,7 @@ class Gemini:
                 case "tool":
                     wires.append({"role": "user", "parts": _result_parts(message.parts, names)})
                 case "system":
-                    wires.append({"role": "user", "parts": [_content(part) for part in labelled(message.parts)]})
+                    wires.append({"role": "user", "parts": [_content(part) for part in label_system(message.parts)]})
                 case _:
                     wires.append({"role": "user", "parts": [_content(part) for part in message.parts]})
         return wires

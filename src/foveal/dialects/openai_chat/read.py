@@ -25,16 +25,16 @@ from foveal.dialects.json_values import (
     string,
 )
 from foveal.dialects.media import base64_bytes, guess_type, image_of_url, read_data_url
-from foveal.dialects.opaque import KeepVerbatim, opaque, sent_json
+from foveal.dialects.opaque import KeepVerbatim, sent_json
 from foveal.dialects.port import WireReply
 from foveal.dialects.wire_request import (
     WireRequest,
+    drop_fields,
     reading_request,
     request_message,
     split_system,
     tool_definitions,
     with_known_types,
-    without,
 )
 from foveal.values.entry import File, Message, Opaque, Part, Role, Thinking, ToolCall, ToolResult, Usage
 
@@ -57,7 +57,7 @@ def read_reply(reply: Mapping[str, Any]) -> WireReply:
     parts = [*read_words(message, sent_json)]
     parts.extend(read_call(call, call["id"]) for call in message.get("tool_calls") or ())
     if others := other_fields(message):
-        parts.append(opaque(NAME, others))
+        parts.append(Opaque(NAME, sent_json(others)))
     model = reply.get("model")
     return WireReply(Message("assistant", tuple(parts), model), read_usage(reply, str(model or "")))
 
@@ -94,7 +94,7 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
                 raise NotUnderstood(f"message {index}: {problem}") from None
         system, messages = split_system(with_known_types(read.messages))
         tools = tool_definitions(body.get("tools"))
-        return WireRequest(model, system, messages, tools, without(body, "model", "messages", "tools"))
+        return WireRequest(model, system, messages, tools, drop_fields(body, "model", "messages", "tools"))
 
 
 class ChatMessages:
@@ -130,7 +130,7 @@ class ChatMessages:
         legacy = mapping(message.get("function_call"))
         if legacy is not None:
             yield self._call({"function": legacy})
-        if others := other_fields(without(message, "function_call")):
+        if others := other_fields(drop_fields(message, "function_call")):
             yield Opaque(NAME, json_text(others))
 
     def _call(self, call: JsonObject) -> ToolCall:

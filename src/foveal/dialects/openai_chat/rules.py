@@ -14,9 +14,9 @@ from foveal.dialects.rules import (
     id_problems,
     image_url_problems,
     name_problems,
+    quote,
     schema_problems,
     shape,
-    shown,
     text_problems,
     unique_name_problems,
     value_problems,
@@ -77,7 +77,7 @@ class _Calls:
             yield from self._answer(message, where)
             return
         if self._pending:
-            yield from self.unanswered(where, f"the {shown(message.get('role'))} message")
+            yield from self.unanswered(where, f"the {quote(message.get('role'))} message")
         self._pending, self._answered = {}, set()
         if message.get("role") == "assistant":
             for number, call in enumerate(elements(message.get("tool_calls"))):
@@ -86,14 +86,14 @@ class _Calls:
     def unanswered(self, where: str, before: str) -> Iterator[RequestProblem]:
         for call_id, call in self._pending.items():
             yield RequestProblem(
-                "C1", where, f"The call {shown(call_id)} of {call} has no tool message before {before}."
+                "C1", where, f"The call {quote(call_id)} of {call} has no tool message before {before}."
             )
 
     def _open(self, call_id: object, where: str) -> Iterator[RequestProblem]:
         if not isinstance(call_id, str):
             return  # reported with the shape of the call
         if call_id in self._pending or (self._seen is not None and call_id in self._seen):
-            yield RequestProblem("G3", f"{where}.id", f"The call id {shown(call_id)} is used twice.")
+            yield RequestProblem("G3", f"{where}.id", f"The call id {quote(call_id)} is used twice.")
         self._pending[call_id] = where
         if self._seen is not None:
             self._seen.add(call_id)
@@ -102,14 +102,14 @@ class _Calls:
         call_id = string(message.get("tool_call_id"))
         if not self._pending and not self._answered:
             yield RequestProblem(
-                "C2", where, f"The tool message for {shown(call_id)} follows no assistant message with calls."
+                "C2", where, f"The tool message for {quote(call_id)} follows no assistant message with calls."
             )
         elif call_id is not None and call_id in self._pending:
             del self._pending[call_id]
             self._answered.add(call_id)
         else:
             why = "is answered already" if call_id in self._answered else "is not among the calls before it"
-            yield RequestProblem("G1", f"{where}.tool_call_id", f"The call {shown(call_id)} {why}.")
+            yield RequestProblem("G1", f"{where}.tool_call_id", f"The call {quote(call_id)} {why}.")
 
 
 def _message(value: object, where: str) -> Iterator[RequestProblem]:
@@ -142,7 +142,7 @@ def _content(message: Mapping[str, object], role: str, where: str) -> Iterator[R
         if role != "tool" and not (silent and not content):
             yield from text_problems(content, where)
     elif (parts := sequence(content)) is None:
-        yield RequestProblem("C3", where, f"Content is a string or a list of parts, found {shown(content)}.")
+        yield RequestProblem("C3", where, f"Content is a string or a list of parts, found {quote(content)}.")
     elif not parts:
         yield RequestProblem("G6", where, "The list of content parts is empty.")
     else:
@@ -155,7 +155,7 @@ def _part(value: object, role: str, where: str) -> Iterator[RequestProblem]:
     kind = string(part.get("type"))
     if kind not in _PARTS[role]:
         allowed = ", ".join(sorted(_PARTS[role]))
-        yield RequestProblem("C3", where, f"A {role} message takes {allowed} parts, found {shown(part.get('type'))}.")
+        yield RequestProblem("C3", where, f"A {role} message takes {allowed} parts, found {quote(part.get('type'))}.")
     elif kind == "text":
         yield from text_problems(part.get("text"), f"{where}.text")
     elif kind == "image_url":
@@ -188,7 +188,7 @@ def _function_call(call: Mapping[str, object], where: str) -> Iterator[RequestPr
         yield from argument_problems(arguments, f"{where}.function.arguments")
     else:
         yield RequestProblem(
-            "C4", f"{where}.function.arguments", f"Arguments are a string of JSON, found {shown(arguments)}."
+            "C4", f"{where}.function.arguments", f"Arguments are a string of JSON, found {quote(arguments)}."
         )
 
 
@@ -197,7 +197,7 @@ def _custom_call(call: Mapping[str, object], where: str) -> Iterator[RequestProb
     yield from name_problems(custom.get("name"), f"{where}.custom.name")
     if not isinstance(custom.get("input"), str):
         yield RequestProblem(
-            "C4", f"{where}.custom.input", f"The input is a string, found {shown(custom.get('input'))}."
+            "C4", f"{where}.custom.input", f"The input is a string, found {quote(custom.get('input'))}."
         )
 
 

@@ -28,16 +28,16 @@ from foveal.dialects.json_values import (
     string,
 )
 from foveal.dialects.media import base64_bytes, guess_type, image_of_url, read_data_url
-from foveal.dialects.opaque import KeepVerbatim, sent, sent_json
+from foveal.dialects.opaque import KeepVerbatim, drop_unset, sent_json
 from foveal.dialects.port import WireReply
 from foveal.dialects.wire_request import (
     WireRequest,
+    drop_fields,
     reading_request,
     request_message,
     split_system,
     tool_definitions,
     with_known_types,
-    without,
 )
 from foveal.values.entry import Content, File, Message, Opaque, Part, Role, Text, ToolCall, ToolResult, Usage
 
@@ -92,7 +92,7 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
         first = text_part(body.get("instructions"))
         lead, messages = split_system(with_known_types(read.finished()))
         system = (Message("system", first), *lead) if first else lead
-        rest = without(body, "model", "instructions", "input", "tools")
+        rest = drop_fields(body, "model", "instructions", "input", "tools")
         return WireRequest(model, system, messages, tool_definitions(body.get("tools")), rest)
 
 
@@ -154,7 +154,7 @@ def read_item(item: JsonObject, keep: KeepVerbatim) -> Iterator[Part]:
         case str(kind) if kind in CLIENT_CALLS and is_client_call(item) and (call_id := string(item.get("call_id"))):
             name = string(item.get("name")) or kind.removesuffix("_call")
             frame = ("type", "id", "call_id", "name", "status")
-            yield ToolCall(call_id, name, json_text(sent(without(item, *frame))))
+            yield ToolCall(call_id, name, json_text(drop_unset(drop_fields(item, *frame))))
         case _:
             yield Opaque(PROVIDER, keep(item))
 

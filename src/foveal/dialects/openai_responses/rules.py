@@ -17,9 +17,9 @@ from foveal.dialects.rules import (
     id_problems,
     image_url_problems,
     name_problems,
+    quote,
     schema_problems,
     shape,
-    shown,
     text_problems,
     unique_name_problems,
     value_problems,
@@ -95,7 +95,7 @@ def _list_problems(items: Sequence[object], since: int, *, stored: bool) -> list
             found += _item(items[index], where)
         if since == 0 and isinstance(item_id := item.get("id"), str) and _type(item) != "item_reference":
             if item_id in ids:
-                found.append(RequestProblem("G3", f"{where}.id", f"The item id {shown(item_id)} is used twice."))
+                found.append(RequestProblem("G3", f"{where}.id", f"The item id {quote(item_id)} is used twice."))
             ids.add(item_id)
     found += step.finish()
     return found
@@ -150,7 +150,7 @@ class _Step:
         yield from self._follow(item, where)
         part = _part_in_step(item)
         if part == "other" or (part == "model" and self._answering):
-            yield from self._unanswered(where, shown(_type(item)))
+            yield from self._unanswered(where, quote(_type(item)))
             self._begin()
         if part == "output":
             self._answering = True
@@ -170,14 +170,14 @@ class _Step:
             self._reasoning = where
         elif self._reasoning is not None:
             if _part_in_step(item) != "model":
-                what = f"The reasoning of {self._reasoning} is followed by {shown(_type(item))}, not by what it led to."
+                what = f"The reasoning of {self._reasoning} is followed by {quote(_type(item))}, not by what it led to."
                 yield RequestProblem("R3", where, what)
             self._reasoning = None
 
     def _unanswered(self, where: str, before: str) -> Iterator[RequestProblem]:
         for (kind, call_id), call in self._pending.items():
             rule = "R2" if kind == "function_call_output" else "R6"
-            yield RequestProblem(rule, where, f"The call {shown(call_id)} of {call} has no {kind} before {before}.")
+            yield RequestProblem(rule, where, f"The call {quote(call_id)} of {call} has no {kind} before {before}.")
 
     def _open(self, item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
         call_id = item.get("call_id")
@@ -185,7 +185,7 @@ class _Step:
             return  # reported with the shape of the item
         key = (_OUTPUT_OF[_type(item)], call_id)
         if key in self._pending or (self._seen is not None and call_id in self._seen):
-            yield RequestProblem("G3", f"{where}.call_id", f"The call id {shown(call_id)} is used twice.")
+            yield RequestProblem("G3", f"{where}.call_id", f"The call id {quote(call_id)} is used twice.")
         self._pending[key] = where
         if self._seen is not None:
             self._seen.add(call_id)
@@ -197,10 +197,10 @@ class _Step:
             del self._pending[key]
             self._answered.add(key)
         elif key in self._answered:
-            yield RequestProblem("G1", where, f"The call {shown(call_id)} has an output already.")
+            yield RequestProblem("G1", where, f"The call {quote(call_id)} has an output already.")
         elif not (self._stored or self._referring):
             rule = "R1" if kind == "function_call_output" else "R6"
-            yield RequestProblem(rule, where, f"The {kind} for {shown(call_id)} has no call right before it.")
+            yield RequestProblem(rule, where, f"The {kind} for {quote(call_id)} has no call right before it.")
 
 
 def _answered_id(item: Mapping[str, object]) -> str | None:
@@ -230,11 +230,11 @@ def _item_id(value: object, prefix: str | None, where: str) -> Iterator[RequestP
         return
     if not isinstance(value, str) or _ITEM_ID.fullmatch(value) is None:
         yield RequestProblem(
-            "R4", where, f"An item id is 1 to {ID_LENGTH} letters, digits or underscores, found {shown(value)}."
+            "R4", where, f"An item id is 1 to {ID_LENGTH} letters, digits or underscores, found {quote(value)}."
         )
     elif not value.startswith(prefix):
         yield RequestProblem(
-            "R4", where, f"The item id {shown(value)} does not start with {prefix}; leave foreign ids out."
+            "R4", where, f"The item id {quote(value)} does not start with {prefix}; leave foreign ids out."
         )
 
 
@@ -282,7 +282,7 @@ def _function_call(item: Mapping[str, object], where: str) -> Iterator[RequestPr
     if isinstance(arguments, str):
         yield from argument_problems(arguments, f"{where}.arguments")
     else:
-        yield RequestProblem("G5", f"{where}.arguments", f"Arguments are a string of JSON, found {shown(arguments)}.")
+        yield RequestProblem("G5", f"{where}.arguments", f"Arguments are a string of JSON, found {quote(arguments)}.")
 
 
 def _custom_call(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
@@ -298,14 +298,14 @@ def _output(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     parts = sequence(output)
     if parts is None:
         yield RequestProblem(
-            "R8", f"{where}.output", f"An output is a string or a list of parts, found {shown(output)}."
+            "R8", f"{where}.output", f"An output is a string or a list of parts, found {quote(output)}."
         )
         return
     for index, value in enumerate(parts):
         part, place = fields(value), f"{where}.output[{index}]"
         if string(part.get("type")) not in _OUTPUT_PARTS:
             allowed = ", ".join(sorted(_OUTPUT_PARTS))
-            yield RequestProblem("R8", place, f"An output holds {allowed} parts, found {shown(part.get('type'))}.")
+            yield RequestProblem("R8", place, f"An output holds {allowed} parts, found {quote(part.get('type'))}.")
         elif part.get("type") == "input_image":
             yield from _part(part, place)
 
