@@ -60,7 +60,7 @@ class Outcome:
 
 
 def payload_of(entry: str) -> bytes:
-    """What an entry holds follows from its id, so that an auditor needs no record of it."""
+    """Return the content of an entry, derived from its id, so that an auditor needs no record of it."""
     return encode(user(f"{entry} " * (1 + sum(entry.encode()) % 90)))
 
 
@@ -123,7 +123,7 @@ def append(store: Store, writer: Writer, names: list[str], kind: str) -> None:
 
 
 def audit(path: Path, acknowledged: dict[str, list[list[str]]]) -> dict[str, object]:
-    """What is wrong with the store, as plain values."""
+    """Return all problems of the store, as plain values."""
     found = Outcome()
     try:
         store = SqliteStore(path)
@@ -227,7 +227,7 @@ def killed_writer(path: Path, rng: random.Random, run: int, *, is_sabotaged: boo
 
 
 def audited(path: Path, acknowledged: dict[str, list[list[str]]], outcome: Outcome) -> bool:
-    """Audit the store in a process of its own, add what it finds to the outcome, and say whether all is well."""
+    """Audit the store in a process of its own, add its findings to the outcome, and return whether all is well."""
     if not path.exists() and not acknowledged:
         return True  # killed before there was a store
     pid, pipe = in_child(lambda end: send(end, json.dumps(audit(path, acknowledged)).encode()))
@@ -258,7 +258,7 @@ def crash(kills: int, seed: int, folder: Path, *, is_sabotaged: bool = False) ->
         last = min(outcome.kills + ROUND_KILLS, kills)
         is_sound = True
         acknowledged: dict[str, list[list[str]]] = {}
-        while outcome.kills < last and is_sound:  # what is lost stays lost in this store, and is counted once
+        while outcome.kills < last and is_sound:  # a lost entry stays lost in this store, and is counted once
             path = folder / "store" / "log.db"
             for line in killed_writer(path, rng, outcome.kills, is_sabotaged=is_sabotaged):
                 session, *names = line.split()

@@ -27,7 +27,7 @@ from typing import Any
 from foveal.models.counters import counter_for, encoding
 from foveal.models.counters.fallback import ByteClassCounter
 
-FRAMING_TOKENS = 4  # per message and per call; what the OpenAI chat format costs, close enough for a slope
+FRAMING_TOKENS = 4  # per message and per call; the cost of the OpenAI chat format, close enough for a slope
 MIN_OUTPUT_TOKENS = 20  # some recorders kept the first streamed value, which is a handful
 MIN_STEPS = 8  # fewer points do not make a slope
 MIN_SPREAD_TOKENS = 400  # two steps closer than this tell about framing and thinking, not about text
