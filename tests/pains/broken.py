@@ -18,6 +18,7 @@ from foveal.models.counters import calibration
 from foveal.models.counters.calibration import Calibration
 from foveal.project.transcript import Transcript
 from foveal.record import overflow
+from foveal.session import journal
 from foveal.session import planner as planning
 from foveal.session.compaction import FoldWriter
 from foveal.session.model_setup import MessageLimits, ModelSetup
@@ -154,7 +155,7 @@ def resumes_with_everything() -> AbstractContextManager[Any]:
         rows = branch(store.rows(name))
         return view_of([row for row in rows if not row.payload.startswith(b'={"is":"fold"')], name, optics)
 
-    return patch.object(session, "open_view", open_view)
+    return patch.object(journal, "open_view", open_view)
 
 
 def believes_any_usage() -> AbstractContextManager[Any]:

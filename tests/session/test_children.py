@@ -16,7 +16,7 @@ from foveal.context.instructions import Instructions
 from foveal.context.toolbox import toolbox
 from foveal.context.workspace import Workspace
 from foveal.recall.search import search
-from foveal.session.options import Clock, Model
+from foveal.session.options import Clock, Host, Model
 from foveal.session.policy import BudgetTable
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore

@@ -12,8 +12,8 @@ from foveal.context.reminders import ReminderRule, Trigger
 from foveal.context.reminders.catalogues import CATALOGUES, CHINESE, ENGLISH
 from foveal.context.reminders.rulebook import BUILT_IN, rulebook
 from foveal.context.templates import compile_template
-from foveal.values.errors import BadPolicy
 from foveal.text.display import one_line
+from foveal.values.errors import BadPolicy
 from foveal.values.events import Thresholds
 
 
