@@ -2,6 +2,7 @@
 
 import pytest
 
+from foveal.session.options import Host
 from foveal import BadInput, Session, user
 from foveal.context.environment import Environment
 from foveal.context.injection import NOTHING, NextCall
@@ -19,7 +20,7 @@ def injector(options=ContextOptions(), environment=None, *, allowed=None):  # no
 
 
 def session(**options):
-    opened = Session(MemoryStore(), "s", model="gpt-5", **options)
+    opened = Session(MemoryStore(), "s", model="gpt-5", host=Host(**options))
     opened.append(user("Use @plot."))
     return opened
 
@@ -29,7 +30,7 @@ def test_without_options_and_environment_there_is_nothing():
     plain, view, tools = injector(), session().view, [PLOT]
     assert plain.tools(tools, 1_000) is tools
     assert list(plain.due_fences(view)) == []
-    assert plain.injection(view, session().pressure, NextCall(), offered=frozenset()) is NOTHING
+    assert plain.injection(view, session().compaction.pressure(), NextCall(), offered=frozenset()) is NOTHING
 
 
 def test_mentions_are_known_without_following_the_session():

@@ -15,7 +15,7 @@ from foveal.context.instructions import Instructions
 from foveal.context.skills import Skills
 from foveal.context.start_time import start_line, zone_of
 from foveal.session import journal
-from foveal.session.options import Clock, Model
+from foveal.session.options import Host, Clock, Model
 from foveal.session.policy import policy_from
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -44,7 +44,7 @@ def opened(dialect: str = "openai_chat", *, store: Any = None, new_ids: str = "f
         "s",
         model=Model(MODELS[dialect], dialect),
         policy=Policy(max_context_tokens=20000, clock=clock, fences=(RULES,)),
-        **options,
+        host=Host(**options),
         clock=Clock(new_id=counted_ids(new_ids), now_ms=ticking(start_ms).__next__),
     )
 

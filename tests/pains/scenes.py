@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from foveal.session.options import Clock, Model
+from foveal.session.options import Clock, Model, Host
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -56,16 +56,15 @@ def opened(
 ) -> Session:
     """A session that sends at most `limit`; under what the model takes, if no limit is given."""
     budget = BudgetTable() if limit is None else BudgetTable(limit=limit, reserve=0)
+    new_id = options.pop("new_id", None) or counted_ids(name)
+    clock = Clock(new_id, options.pop("clock_ms", None) or count().__next__)
     return Session(
         MemoryStore() if store is None else store,
         name,
         model=Model(model or MODELS[dialect], dialect),
         policy=Policy(budget=budget, compact=compact or Compact()),
-        **options,
-        clock=Clock(
-            new_id=options.pop("new_id", None) or counted_ids(name),
-            now_ms=options.pop("clock_ms", None) or count().__next__,
-        ),
+        host=Host(**options),
+        clock=clock,
     )
 
 

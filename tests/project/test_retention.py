@@ -10,7 +10,7 @@ from foveal import OverBudget, Prompt, Session, open_store, retain, rules_of
 from foveal.fit.stages.oldest import Oldest
 from foveal.models.counters import encoding
 from foveal.project.retention_layers import Scenario, Toolkit, layers_from, rule_from
-from foveal.session.options import Clock, Model
+from foveal.session.options import Clock, Model, Host
 from foveal.session.policy import BudgetTable, Clear, Expired, History, Policy, Shorten, Superseded
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
@@ -33,13 +33,14 @@ def opened(
     rest = {"stages": stages} if stages else {}
     policy = Policy(budget=BudgetTable(limit=limit, reserve=0), tools=tools, **rest, **options.pop("policy", {}))
     kept = MemoryStore() if store is None else store
+    clock = Clock(new_id=options.pop("new_id", counted_ids()))
     return Session(
         kept,
         "s",
         model=Model(MODELS[dialect], dialect),
         policy=policy,
-        **options,
-        clock=Clock(new_id=options.pop("new_id", counted_ids())),
+        host=Host(**options),
+        clock=clock,
     )
 
 

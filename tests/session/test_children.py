@@ -50,7 +50,7 @@ def parent_of(store: MemoryStore, dialect: str = "openai_chat", **options: Any) 
         "parent",
         model=Model(MODELS[dialect], dialect),
         policy=policy(20000),
-        **options,
+        host=Host(**options),
         clock=Clock(new_id=counted_ids("parent"), now_ms=count().__next__),
     )
     session.extend([system("PARENT SYSTEM"), user("PARENT REQUEST")])
@@ -116,7 +116,7 @@ def test_a_child_shows_the_instructions_it_was_given_at_once(store, tmp_path):
     """Also where neither its policy nor an environment of its own has fences."""
     (tmp_path / "AGENTS.md").write_text("Be brief.")
     given = Environment(instructions=Instructions.load(tmp_path))
-    parent = Session(store, "plain", model="gpt-5", environment=given)
+    parent = Session(store, "plain", model="gpt-5", host=Host(environment=given))
     parent.append(user("hi"))
     parent.prompt()
     assert "Be brief." in texts(parent.child("scout", "Look around.", fences=["instructions"]).prompt())

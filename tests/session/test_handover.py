@@ -42,7 +42,7 @@ def parent_of(store: MemoryStore, dialect: str = "openai_chat", **options: Any) 
         "parent",
         model=Model(MODELS[dialect], dialect),
         policy=policy(),
-        **options,
+        host=Host(**options),
         clock=Clock(new_id=counted_ids("parent"), now_ms=count().__next__),
     )
     said = session.extend([system("PARENT SYSTEM"), user("PARENT REQUEST")])

@@ -28,7 +28,7 @@ OLD, NEW = by_age(up_to=-9.0, above=2.0), by_age(up_to=2.0, above=-9.0)
 
 def folded(store: Store | None = None, **options: object) -> tuple[foveal.Session, Fold]:
     """A session of forty reads, folded once by a summary alone."""
-    policy = foveal.Policy(max_context_tokens=12_000, stages=(foveal.Summarise(share=0.1, **options),))
+    policy = foveal.Policy(max_context_tokens=12_000, stages=(foveal.stages.Summarise(share=0.1, **options),))
     session = foveal.Session(store or foveal.open_store(), "s", model="gpt-5", policy=policy)
     session.append(foveal.user("Go through the files."))
     for n in range(40):
@@ -85,8 +85,8 @@ def test_the_log_holds_the_hash_and_a_past_prompt_needs_no_more() -> None:
 
 def test_a_stage_with_a_score_by_age_takes_no_weights() -> None:
     """A stage that scores by age refuses weights, because it would never use them."""
-    with pytest.raises(foveal.BadPolicy, match="weights are not looked at with score = 'recency'"):
-        foveal.Summarise(score="recency", weights=OLD)
+    with pytest.raises(foveal.errors.BadPolicy, match="weights are not looked at with score = 'recency'"):
+        foveal.stages.Summarise(score="recency", weights=OLD)
 
 
 def test_features_begin_with_the_age() -> None:

@@ -54,9 +54,9 @@ def test_a_passage_that_is_not_there_is_refused():
     """A typo in a pin is told at once, and nothing is recorded."""
     session = opened()
     entry = session.append(foveal.user("Begin."))
-    with pytest.raises(foveal.BadEntry, match="does not stand in entry"):
+    with pytest.raises(foveal.errors.BadEntry, match="does not stand in entry"):
         session.append(foveal.Pin(entry.id, text="End."))
-    with pytest.raises(foveal.BadEntry, match="an entry or a tool"):
+    with pytest.raises(foveal.errors.BadEntry, match="an entry or a tool"):
         session.append(foveal.Pin())
     assert session.view.facts.head == entry.id
 
@@ -113,7 +113,7 @@ def test_a_renderer_of_the_hosts_shows_the_result():
     work(session, 1)
     (shown,) = [message["content"] for message in session.prompt().request["messages"] if message["role"] == "tool"]
     assert shown.startswith("61 lines\n[shown by count; ref ")
-    with pytest.raises(foveal.BadPolicy, match="no renderer 'count'"):
+    with pytest.raises(foveal.errors.BadPolicy, match="no renderer 'count'"):
         foveal.Session(foveal.open_store(), "t", model="gpt-5", host=foveal.Host(retention={"run": rule})).extend(
             [foveal.assistant("", foveal.ToolCall("c", "run", "{}")), foveal.result("c", "x " * 100)]
         )

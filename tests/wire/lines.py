@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from foveal.session.options import Model
 from foveal import Prompt, Session
 
 from .turns import Call
@@ -28,7 +29,8 @@ class Line:
     """What a host adds to a request so that the model thinks."""
 
     def session(self, store: Any, **more: Any) -> Session:
-        return Session(store, **({"name": "wire", "model": self.model, "dialect": self.dialect} | more))
+        model = Model(more.pop("model", self.model), self.dialect)
+        return Session(store, more.pop("name", "wire"), model=model, **more)
 
     def send(self, provider: "Provider", session: Session, tools: Any = (), **more: Any) -> tuple[Prompt, Any]:
         """One call of the loop: what was asked is what arrived, and the reply is kept as the SDK returned it."""
