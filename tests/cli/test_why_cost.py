@@ -343,7 +343,7 @@ def test_pins_and_rewinds_in_between(run, agent):
     sent += [agent.step(lines=60).tokens for _ in range(4)]
     head = agent.session.view.facts.head
     agent.step(lines=60)
-    agent.session.rewind(head, "another way")
+    agent.session.branches.rewind(head, "another way")
     agent.session.append(user("Another way."))
     sent.append(agent.step().tokens)
     calls = asked(run, agent.done())["per_call"]

@@ -69,7 +69,7 @@ def movers(run, path, call):
 def test_nothing_moved(run, agent):
     """Reminders and fences at the tail change with every call, and nobody is named."""
     for n in range(3):
-        agent.session.inject("news", f"news {n}")
+        agent.session.context.inject("news", f"news {n}")
         agent.step()
     path = agent.done()
     assert movers(run, path, 3)[1]["movers"] == []
@@ -116,12 +116,12 @@ def test_another_model_moved_it(run, agent):
 def test_a_fence_after_the_system_prompt_moved_it(run, agent):
     """When it comes and when it changes, and not in between."""
     agent.step()
-    agent.session.inject("rules", "Be exact.", key="")
+    agent.session.context.inject("rules", "Be exact.", key="")
     agent.step()
     agent.step()
-    agent.session.inject("rules", "Be quick.", key="")
+    agent.session.context.inject("rules", "Be quick.", key="")
     agent.step()
-    agent.session.inject("rules", "", key="")
+    agent.session.context.inject("rules", "", key="")
     agent.step()
     path = agent.done()
     told = {call: movers(run, path, call) for call in range(2, 6)}
@@ -136,12 +136,12 @@ def test_a_fence_after_the_system_prompt_moved_it(run, agent):
 
 def test_a_fence_that_follows_the_conversation_moves_it(run, agent):
     """One beside the request with every turn, one beside the newest result with every call."""
-    agent.session.inject("near", "near", key="")
+    agent.session.context.inject("near", "near", key="")
     agent.step()
     agent.step()
     agent.session.extend([assistant("Done."), user("And now?")])
     agent.step()
-    agent.session.inject("found", "found", key="")
+    agent.session.context.inject("found", "found", key="")
     agent.step()
     agent.step()
     path = agent.done()
@@ -173,7 +173,7 @@ def test_a_rewind_is_named(run, agent):
     agent.step()
     entry = agent.session.view.facts.head
     agent.step()
-    agent.session.rewind(entry, "try another way")
+    agent.session.branches.rewind(entry, "try another way")
     agent.session.append(user("Another way."))
     agent.step()
     path = agent.done()
@@ -215,7 +215,7 @@ def test_prefix_and_entry_are_two_questions(run, agent):
 
 def test_fences_have_their_whole_names_in_the_trace(run, agent):
     """`why` itself lists what stood beside the call, and the sum is exact."""
-    agent.session.inject("rules", "Be exact.", key="of-the-house")
+    agent.session.context.inject("rules", "Be exact.", key="of-the-house")
     agent.step()
     path = agent.done()
     done = run("why", "s", "--call", 1, "--store", path)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from foveal.session.options import Host
 from foveal import BadInput, Session, user
 from foveal.context.environment import Environment
 from foveal.context.injection import NOTHING, NextCall
@@ -10,6 +9,7 @@ from foveal.context.injector import Injector
 from foveal.context.instructions import Instructions
 from foveal.context.options import ContextOptions
 from foveal.context.toolbox import SEARCH, toolbox
+from foveal.session.options import Host
 from foveal.stores.memory import MemoryStore
 
 PLOT = {"name": "plot", "description": "Draw a chart.", "parameters": {"type": "object", "properties": {}}}
@@ -43,7 +43,7 @@ def test_texts_of_sources_become_fences_once(tmp_path):
     (tmp_path / "AGENTS.md").write_text("Be brief.")
     opened = session(environment=Environment(instructions=Instructions.load(tmp_path)))
     opened.prompt()
-    assert [fence.kind for fence in opened.view.fences] == ["instructions"]
+    assert [fence.kind for fence in opened.view.facts.fences] == ["instructions"]
     given = Environment(instructions=Instructions.load(tmp_path))
     assert list(injector(environment=given).due_fences(opened.view)) == []
     (tmp_path / "AGENTS.md").write_text("Be brief. Be kind.")
@@ -62,4 +62,4 @@ def test_a_child_is_offered_the_tools_it_may_use():
 def test_a_reminder_needs_the_policy_to_read_it():
     """Reminders that are off say so, instead of keeping a text that no prompt shows."""
     with pytest.raises(BadInput, match="reminders are off"):
-        session().remind("Hurry.")
+        session().context.remind("Hurry.")

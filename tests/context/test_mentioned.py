@@ -153,7 +153,7 @@ def test_a_tool_that_a_child_may_not_have_is_unknown_to_it(around: Environment) 
     child = parent.children.open(
         "scout", "Use @plot and @pdf.", tools=["pdf"], host=Host(environment=Environment(toolbox=BOX))
     )
-    assert child.mentioned == Mentioned(tools=("pdf",), unknown=(Unknown("@plot"),))
+    assert child.context.mentioned() == Mentioned(tools=("pdf",), unknown=(Unknown("@plot"),))
     said = texts(child.prompt())
     assert "mentioned these tools: pdf." in said
     assert "plot" not in said.replace("Use @plot and @pdf.", "")
@@ -166,6 +166,6 @@ def test_asyncio_programs_are_told_as_well() -> None:
         around = Environment(agents=frozenset({"reviewer"}))
         async with AsyncSession(MemoryStore(), "a", model="gpt-5", host=Host(environment=around)) as session:
             await session.append(user("Ask @reviewer and @nobody."))
-            return await session.mentioned()
+            return await session.context.mentioned()
 
     assert asyncio.run(work()) == Mentioned(agents=("reviewer",), unknown=(Unknown("@nobody"),))

@@ -15,7 +15,7 @@ from foveal.context.instructions import Instructions
 from foveal.context.skills import Skills
 from foveal.context.start_time import start_line, zone_of
 from foveal.session import journal
-from foveal.session.options import Host, Clock, Model
+from foveal.session.options import Clock, Host, Model
 from foveal.session.policy import policy_from
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore

@@ -162,3 +162,19 @@ def own_ancestors(modules: Iterable[Source]) -> dict[str, int]:
         return max((1 + depth(base) for base in bases.get(name, ()) if base in bases), default=0)
 
     return {name: depth(name) for name in bases}
+
+
+def imported_modules(tree: ast.Module) -> Iterator[str]:
+    """Yield every module that is imported, by a statement or by a call that names it."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module):
+                yield module or ""
+            case ast.Call(
+                ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"), [name, *_]
+            ):
+                yield str(name.value) if isinstance(name, ast.Constant) else ast.unparse(name).strip("f'\"")
+            case _:
+                pass

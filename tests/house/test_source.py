@@ -94,7 +94,7 @@ def test_prose_uses_nouns_for_things():
 def test_what_clauses_are_counted():
     """The measure sees them in docstrings and in comments."""
     planted = source("a.b", '"""Says what is shown."""\n# what it was\nx = "what is data is not prose"\n')
-    assert what_clauses([planted]) == {"a": 1_000 * 2 / 7}
+    assert what_clauses([planted]) == {"a": 1_000 * 2 / 8}
 
 
 def test_nobody_asks_a_store_for_its_class():

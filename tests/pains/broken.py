@@ -313,11 +313,11 @@ def stubs_what_was_read() -> AbstractContextManager[Any]:
 
 def believes_every_harness() -> AbstractContextManager[Any]:
     """Whatever comes in the user's role is a request."""
-    return patch("foveal.project.transcript.spoken", lambda text: text)
+    return patch("foveal.project.transcript.user_words", lambda text: text)
 
 
 def shows_lines_as_they_are() -> AbstractContextManager[Any]:
-    return patch("foveal.summary.relevance.render.quoted", lambda row: row)
+    return patch("foveal.summary.relevance.render.quote_line", lambda row: row)
 
 
 def quotes_everybody() -> AbstractContextManager[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from foveal.session.options import Clock, Model, Host
+from foveal.session.options import Clock, Host, Model
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore

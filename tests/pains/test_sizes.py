@@ -7,6 +7,7 @@ import msgspec
 
 from foveal.record.overflow import refusal_in
 from foveal.session.model_setup import UnknownModelWarning, setup_for
+from foveal.session.options import Model
 from foveal.session.policy import Policy
 from foveal.stores.large_results import ARTIFACT_BYTES
 from foveal.stores.memory import MemoryStore
@@ -121,7 +122,7 @@ def test_pain_16_wrong_window() -> None:
     """A model that nobody knows has a window all the same, and usage that cannot be right does not move the limit."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        unknown = setup_for("nobody/knows-this-one", Policy())
+        unknown = setup_for(Model("nobody/knows-this-one"), Policy())
     assert [one.category for one in told] == [UnknownModelWarning]
     assert 8_000 <= unknown.budget.sendable <= 200_000
     session = begun(4_000)
@@ -140,14 +141,14 @@ def test_pain_16_wrong_window() -> None:
             "cache_creation_input_tokens": 900,
         },
     }
-    _, usage = setup_for("claude-sonnet-4-5", Policy()).dialect.reader.reply(reply)
+    _, usage = setup_for(Model("claude-sonnet-4-5"), Policy()).dialect.reader.reply(reply)
     assert usage
     assert usage.input_tokens == 10_000, "what was read from the cache counts once"
 
 
 def test_pain_16_input_limit() -> None:
     """Without a limit of the user's, no prompt is larger than what the model takes as input."""
-    optics = setup_for("gpt-5", Policy())
+    optics = setup_for(Model("gpt-5"), Policy())
     assert optics.budget.sendable <= optics.facts.max_input
 
 

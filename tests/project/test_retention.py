@@ -10,7 +10,7 @@ from foveal import OverBudget, Prompt, Session, open_store, retain, rules_of
 from foveal.fit.stages.oldest import Oldest
 from foveal.models.counters import encoding
 from foveal.project.retention_layers import Scenario, Toolkit, layers_from, rule_from
-from foveal.session.options import Clock, Model, Host
+from foveal.session.options import Clock, Host, Model
 from foveal.session.policy import BudgetTable, Clear, Expired, History, Policy, Shorten, Superseded
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store

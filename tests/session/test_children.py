@@ -119,7 +119,7 @@ def test_a_child_shows_the_instructions_it_was_given_at_once(store, tmp_path):
     parent = Session(store, "plain", model="gpt-5", host=Host(environment=given))
     parent.append(user("hi"))
     parent.prompt()
-    assert "Be brief." in texts(parent.child("scout", "Look around.", fences=["instructions"]).prompt())
+    assert "Be brief." in texts(parent.children.open("scout", "Look around.", fences=["instructions"]).prompt())
 
 
 def test_a_toolbox_of_a_child_is_held_to_the_list(store: MemoryStore) -> None:

@@ -17,6 +17,7 @@ import pytest
 import foveal
 from foveal.project.view import PROJECTION
 from foveal.session.model_setup import FRAME, ModelSetup, setup_for
+from foveal.session.options import Model
 from foveal.session.policy import Policy
 from foveal.session.policy_file import policy_from
 from foveal.session.rebuild import prompt_at, setup_at
@@ -60,7 +61,7 @@ def recorded_policy(store: Store, name: str) -> Policy:
 
 
 def recorded_setup(store: Store, name: str) -> ModelSetup:
-    return setup_for(setup_at(store, name).model, recorded_policy(store, name))
+    return setup_for(Model(setup_at(store, name).model), recorded_policy(store, name))
 
 
 @pytest.mark.parametrize("version", VERSIONS)

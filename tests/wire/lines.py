@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from foveal.session.options import Model
 from foveal import Prompt, Session
+from foveal.session.options import Model
 
 from .turns import Call
 from .verdict import gemini_arguments
