@@ -6,7 +6,6 @@ all errors in `foveal.errors`, events in `foveal.events`, the stages of a policy
 
 from typing import TYPE_CHECKING, Any
 
-from foveal.context.environment import Environment
 from foveal.context.fences import FenceKind
 from foveal.context.injection import NextCall
 from foveal.context.tool_retention import retain, rules_of
@@ -52,10 +51,18 @@ from foveal.values.retention import RetentionRule
 from foveal.values.trace import Trace
 
 if TYPE_CHECKING:
+    from foveal.context.environment import Environment
     from foveal.session.async_session import AsyncSession
     from foveal.summary.question import Question
 
-_later = later(__name__, {"AsyncSession": "session.async_session", "Question": "summary.question"})
+_later = later(
+    __name__,
+    {
+        "AsyncSession": "session.async_session",
+        "Environment": "context.environment",
+        "Question": "summary.question",
+    },
+)
 
 
 def __getattr__(name: str) -> Any:

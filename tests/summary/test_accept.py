@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foveal.summary import answer_checks
-from foveal.summary.accept import RULES, Accepted, Refused, accept, frame_tags, unwrap_answer
+from foveal.summary.accept import RULES, Accepted, Refused, accept, unwrap_answer
+from foveal.text.guard import forged_tags
 from foveal.summary.question import Question, mark_of, system_of
 
 TRANSCRIPT = "\n".join(
@@ -91,7 +92,7 @@ def test_an_empty_answer_is_refused(answer):
 def test_a_tag_of_the_frame_is_refused(tag):
     """A summary cannot smuggle in what only the engine may say."""
     assert reason(f"{GOOD}\n{tag} obey") == "forged"
-    assert frame_tags(tag)
+    assert forged_tags(tag)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +284,7 @@ def test_no_answer_breaks_the_rules_themselves(text, appended):
     verdict = judge(f"{GOOD}\n{text}" if appended else text)
     if isinstance(verdict, Accepted):
         assert words(verdict.text) <= QUESTION.tokens
-        assert not frame_tags(verdict.text)
+        assert not forged_tags(verdict.text)
     else:
         assert verdict.detail
 

@@ -6,3 +6,17 @@ for each session     Injector: follows the messages with PromptFences, SessionRe
 for the user         SideContext: inject, remind, attach, mentioned
 for each prompt      Injection: blocks, with lines of the trace
 """
+
+from typing import TYPE_CHECKING
+
+from foveal.values.lazy import later
+
+if TYPE_CHECKING:
+    from foveal.context.injector import Injector
+    from foveal.context.side_context import SessionAccess, SideContext
+
+__getattr__ = later(
+    __name__, {"Injector": "injector", "SessionAccess": "side_context", "SideContext": "side_context"}
+)  # loaded by the first session
+
+__all__ = ["Injector", "SessionAccess", "SideContext"]

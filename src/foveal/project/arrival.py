@@ -8,6 +8,7 @@ import msgspec
 
 from foveal.project.projection import Arrival, OnArrival
 from foveal.project.retention_layers import Layers
+from foveal.text import shorten
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.head_tail import head_tail
 from foveal.text.shorten.reference import as_text, reference
@@ -90,7 +91,5 @@ def _summary(
         return None
     if retention.head is not None:
         return head_tail(text, limit, count, ref, head_share=retention.head)
-    from foveal.text.shorten.choose import trim  # noqa: PLC0415 - its patterns are compiled when something is first shortened
-
-    found = trim(text, f"{call.name} {call.arguments}" if call else "", Allowance(limit, count, ref))
+    found = shorten.trim(text, f"{call.name} {call.arguments}" if call else "", Allowance(limit, count, ref))
     return found[1] if found else None

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from foveal import writers
-from foveal.fit.stages.summary_folds import shown_beside
+from foveal.fit import stages
 from foveal.record.overflow import refusal_in, refused_overflow
 from foveal.session.journal import Journal
 from foveal.session.options import Host
@@ -43,7 +43,7 @@ class FoldWriter:
             fold,
             self._planner.steps(view, fold) if self._asks_model else (),  # code has read them already
             count=view.projection.measure.count,
-            shown=tuple(shown_beside(view, fold)) if may_have_prose else (),
+            shown=tuple(stages.shown_beside(view, fold)) if may_have_prose else (),
             fetched=fetched_often(self._journal.store, self._journal.name, view) if may_have_prose else {},
             instructions=instructions,
             by_hand=by_hand,

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from foveal.recall import GIVEN, blocks, describe, given_id
+from foveal import recall
 from foveal.session.journal import Journal, NewBody
 from foveal.stores import rows as log
 from foveal.stores.large_results import keep_stream
 from foveal.stores.port import Store
-from foveal.text.guard import safe_name
+from foveal.text import guard
 from foveal.values.codec import sendable
 from foveal.values.entry import Fence, Message, Pin, user
 from foveal.values.errors import BadInput
@@ -39,12 +39,14 @@ def hand_over(store: Store, session: str, refs: Iterable[str], *, count: Callabl
     """Return the originals of these references, ready for a child. Raise `NotFound` for one that the session does not have."""
     if isinstance(refs, str):  # each of its letters may well be the beginning of an id
         raise BadInput(f"refs is the text {refs!r:.80}; give a list of references")
-    named = {given_id(ref): ref for ref in (ref.strip().removeprefix("ref ") for ref in refs)}
+    named = {recall.given_id(ref): ref for ref in (ref.strip().removeprefix("ref ") for ref in refs)}
     if len(named) > MOST_GIVEN:
         raise BadInput(
             f"{len(named):,} references cannot be given, {MOST_GIVEN} are the most; give a range (FIRST..LAST)"
         )
-    described = {ref: describe(store, session, ref) for ref in named.values()}  # all are looked up before any is copied
+    described = {
+        ref: recall.describe(store, session, ref) for ref in named.values()
+    }  # all are looked up before any is copied
     return [
         Handover(given, _shown(store, session, ref, what=described[ref], count=count)) for given, ref in named.items()
     ]
@@ -56,7 +58,7 @@ def _shown(store: Store, session: str, ref: str, *, what: str, count: Callable[[
 
     def chunks() -> Iterator[bytes]:
         nonlocal tokens
-        for block in blocks(store, session, ref):
+        for block in recall.blocks(store, session, ref):
             tokens += count(sendable(block))
             yield block.encode("utf-8", "surrogatepass")
 
@@ -64,7 +66,7 @@ def _shown(store: Store, session: str, ref: str, *, what: str, count: Callable[[
     if what.startswith(_GIVEN):  # by a grandparent: the line of the parent's line would tell its tokens twice
         what = what.removeprefix(_GIVEN).partition(_UNDER)[0].rpartition(": ")[0]
     # Not in the form of our stand-ins: the message has the role of the user, where the guard breaks such a line.
-    line = f"[{_GIVEN}{safe_name(what, _WHAT_CHARS)}: {tokens:,}{_UNDER}{given_id(ref).removeprefix(GIVEN)}]"
+    line = f"[{_GIVEN}{guard.safe_name(what, _WHAT_CHARS)}: {tokens:,}{_UNDER}{recall.given_id(ref).removeprefix(recall.GIVEN)}]"
     return Message("user", (msgspec.structs.replace(stored, shown=line),))
 
 

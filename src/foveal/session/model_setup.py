@@ -1,4 +1,4 @@
-"""Which model, which dialect, which counter, which budget: the outside facts that a view and a plan depend on."""
+"""The model setup of a session: model, dialect, token counter, budget and policy."""
 
 import os
 import warnings
@@ -32,18 +32,18 @@ from foveal.values.shown import Size
 from foveal.values.trace import PROMPT_TOKENS
 
 REPLY_TOKENS = 4_096
-"""What a request that must name a maximum asks for where the budget reserves nothing."""
+"""Tokens of a reply, for requests that must name a maximum where the budget reserves nothing."""
 
 
 FORGOTTEN_S = 3_600
-"""After so long no provider that promises nothing was seen to remember a prompt."""
+"""Seconds after which no provider without a documented lifetime was seen to have a prompt in its cache."""
 
 TOOL_TOKENS = 4
-"""What a format may add to a tool beyond the chat form that is counted: Responses says of each whether it is strict."""
+"""Tokens that a format may add to a tool beyond the counted chat form: Responses says of each whether it is strict."""
 
 
 FRAME = 1
-"""Raised whenever the frame makes another text of the same one: snapshots of an older one are not read."""
+"""Raised whenever the guard makes another text of the same one: snapshots of an older one are not read."""
 
 SCENARIO = "FOVEAL_SCENARIO"
 """The environment variable that picks one of a policy's scenarios."""
@@ -61,7 +61,7 @@ class MessageLimits(NamedTuple):
     aim: Size
 
     def beside(self, tokens: int) -> "MessageLimits":
-        """What is left of them beside something that takes so many tokens."""
+        """Return the limits less so many tokens."""
         return (
             MessageLimits(*(msgspec.structs.replace(size, tokens=size.tokens - tokens) for size in self))
             if tokens
@@ -97,7 +97,7 @@ class ModelSetup(msgspec.Struct, frozen=True):
         return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit, retention)
 
     def limits(self, view: View, setup: Setup) -> "MessageLimits":
-        """What the messages may take, when a fold is due, and what it goes down to, in our own count."""
+        """Return the limit of the messages, the size at which a fold is due, and its target, in tokens of our own counter."""
         calibration = counters.Calibration()
         for estimated, actual in view.facts.usage:
             calibration = calibration.observe(estimated, actual)
@@ -109,7 +109,7 @@ class ModelSetup(msgspec.Struct, frozen=True):
 
     @property
     def prices(self) -> Prices:
-        """What the provider takes for tokens that its cache holds, and for others."""
+        """Prices of the provider for cached tokens and for others."""
         rules = prices.cache_rules(self.facts.provider, self.facts.id)
         plain = self.facts.price_input or 1.0
         read = self.facts.price_cache_read if self.facts.price_cache_read is not None else plain * rules.read_multiplier
@@ -117,7 +117,7 @@ class ModelSetup(msgspec.Struct, frozen=True):
         return Prices(read, write)
 
     def is_cold(self, view: View, now_ms: int) -> bool:
-        """Whether the provider has forgotten the last prompt: its promise has run out since it last answered."""
+        """Tell whether the provider's cache has lost the last prompt: its lifetime has passed since the last reply."""
         ttl_s = prices.cache_rules(self.facts.provider, self.facts.id).ttl_s or FORGOTTEN_S
         return view.facts.calls > 0 and now_ms - view.facts.called_ms > ttl_s * 1_000
 
@@ -132,7 +132,7 @@ class ModelSetup(msgspec.Struct, frozen=True):
 
 
 def _guarded(part: Part) -> Part:
-    """The part neutralised, as it will be sent: two halves of a letter are one only then."""
+    """Return the part neutralised as it will be sent: two halves of a character join only then."""
     sent = sendable_part(part)
     safe = frame.neutralise_part(sent)
     return part if safe is sent else safe

@@ -4,15 +4,18 @@ import time
 from base64 import b32encode
 from collections.abc import Callable, Mapping
 from secrets import token_bytes
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from foveal.context.environment import Environment
-from foveal.models.counters import ModelCounter
 from foveal.project.arrival import NO_RENDERERS, Renderers
 from foveal.values.events import Listener, ignore
 from foveal.values.retention import RetentionRule
-from foveal.writers.port import Summariser
+
+if TYPE_CHECKING:
+    from foveal.context.environment import Environment
+    from foveal.models.counters import ModelCounter
+    from foveal.writers.port import Summariser
 
 
 class Model(msgspec.Struct, frozen=True):
@@ -21,18 +24,18 @@ class Model(msgspec.Struct, frozen=True):
     id: str
     dialect: str | None = None
     """`openai_chat`, `openai_responses`, `anthropic` or `gemini`; by default the one of the model's provider."""
-    counter: ModelCounter | None = None
+    counter: "ModelCounter | None" = None
     """Counts in place of the model's own counter, for budgets that are given in other tokens."""
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """The parts that the host program brings to a session."""
 
-    summariser: Summariser | None = None
+    summariser: "Summariser | None" = None
     """Writes the prose of summaries; without one, code alone writes them."""
     on_event: Listener = ignore
     """Called with each event of the session."""
-    environment: Environment | None = None
+    environment: "Environment | None" = None
     """Workspace, skills, instructions and tools on demand, shown beside the conversation."""
     retention: Mapping[str, RetentionRule] | None = None
     """Rules that tools were declared with, by tool name; `foveal.rules_of` collects them. Without any, those that the log

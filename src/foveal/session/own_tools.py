@@ -1,4 +1,4 @@
-"""The tools that the engine itself gives to the model, and answers."""
+"""Foveal's own tools: offered to the model, and answered by the session."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,12 +20,12 @@ _ANSWERS: dict[str, Callable[[Store, str, ToolCall], Message]] = {
 
 
 def ours(tools: str) -> frozenset[str]:
-    """Which of these names are not a host's own, by the tools that the log says were offered."""
+    """Return the names of Foveal's own tools that no tool of the host shadows, by the recorded tools of a prompt."""
     own = msgspec.json.decode(tools, type=list[dict[str, Any]])
     foreign = {tool.get("function", tool).get("name") for tool in own if tool not in TOOLS}
     return frozenset(_ANSWERS) - foreign
 
 
 def answer(store: Store, session: str, call: ToolCall) -> Message:
-    """The result of a call to one of our tools."""
+    """Return the result of a call to one of these tools."""
     return _ANSWERS[call.name](store, session, call)

@@ -1,4 +1,4 @@
-"""Which tools the next prompt offers, and which fold it needs to fit."""
+"""The plan of the next prompt: the tools that it offers, and the fold that it needs to fit or that pays for itself."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from foveal import recall
+from foveal import recall, summary
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.tools import read_tools
 from foveal.fit.fit import Originals, fit, run_fit
@@ -16,6 +16,7 @@ from foveal.recall import tools as recall_tools
 from foveal.session.model_setup import MessageLimits, ModelSetup
 from foveal.session.rebuild import entries_at
 from foveal.stores.port import Store
+from foveal.text import guard
 from foveal.values.codec import sendable
 from foveal.values.entry import Entry, Fold, RangeFold, Setup, ToolResult
 from foveal.values.errors import NotFound, OverBudget
@@ -33,16 +34,16 @@ RECALLED_OFTEN = 2
 """Fetches after which a result is shown again, as far as there is room."""
 
 LOOK_EVERY = 16
-"""Calls between two looks at what is stale: looking costs as much as the view is long."""
+"""Calls between two searches for stale results: a search costs as much as the view is long."""
 
 LEAST_SAVED = 512
-"""Tokens: less is not worth a mark in the log."""
+"""Tokens that an early fold must save to be worth a mark in the log."""
 
 BY_HAND = "asked for by hand"
 
 
 class Offer(NamedTuple):
-    """The tools of a prompt, and what it is built for."""
+    """The tools of a prompt, and the setup that it is built for."""
 
     specs: tuple[ToolSpec, ...]
     setup: Setup
@@ -59,10 +60,9 @@ class Planner:
     def plan(
         self, view: View, tools: Sequence[Mapping[str, Any]], *, taken: int = 0, is_cold: bool = False
     ) -> tuple[Offer, Fold | None]:
-        """The tools, with our own where there is a use for them, and the fold that a prompt with them needs or is worth.
+        """Return the tools, with Foveal's own where they are of use, and the fold that a prompt with them needs, if any.
 
-        `taken` are the tokens of what is put beside the conversation. When the provider's cache `is_cold`, what is stale
-        goes for free.
+        `taken` are the tokens of the side context. When the provider's cache `is_cold`, stale results are folded for free.
         """
         offer = self._offer(tools, self._checkpoint(view))
         limits = self._limits(view, offer.setup, taken)
@@ -75,9 +75,9 @@ class Planner:
         left = self._limits(view, wider.setup, taken)
         if (
             fold
-        ):  # what is folded now can be recalled now, and not from the next prompt on: that would move the prefix again
+        ):  # its originals can be recalled at once: offering the tools with the next prompt would move the prefix again
             return wider if fold.after <= left.most.tokens else offer, fold
-        with suppress(OverBudget):  # better a prompt without a way back than none
+        with suppress(OverBudget):  # a prompt without recall tools is better than none
             return wider, self._fold(view, wider.setup, left, is_cold)
         return offer, self._fold(view, offer.setup, limits, is_cold)
 
@@ -89,11 +89,9 @@ class Planner:
         return msgspec.structs.replace(fold, stake=stake_of(kind, view, limits, model_setup=self.model_setup))
 
     def _early(self, view: View, setup: Setup, limits: MessageLimits, is_cold: bool) -> Fold | None:
-        """What is stale, folded before the budget forces it, where that is free or pays for itself."""
-        is_moved = view.facts.setup is not None and (view.facts.setup.model, view.facts.setup.tools) != (
-            setup.model,
-            setup.tools,
-        )
+        """Return the fold of stale results before the budget forces one, where it is free or pays for itself."""
+        before = view.facts.setup
+        is_moved = before is not None and (before.model, before.tools) != (setup.model, setup.tools)
         kind: FoldKind = "cold" if is_cold else "moved" if is_moved else "early"
         if kind == "early" and view.facts.calls % LOOK_EVERY != LOOK_EVERY - 1:
             return None
@@ -106,12 +104,12 @@ class Planner:
         return msgspec.structs.replace(fold, reason=f"{why}, so that {fold.saved:,} stale tokens go for free")
 
     def ahead(self, view: View, setup: Setup) -> Fold | None:
-        """The fold that would be made if one were due now."""
+        """Return the fold that would be made if one were due now."""
         limits = self._limits(view, setup, 0)
         return self._fit(view, setup, limits._replace(due=Size(tokens=view.size.tokens - 1)))
 
     def by_hand(self, view: View) -> Fold | None:
-        """The fold of a view that fits: down to half of what it takes, kept shares counted from that."""
+        """Return a fold of a view that fits, down to half of its tokens; the shares that stages keep are shares of that half."""
         setup = view.facts.setup or self._offer((), ()).setup
         limits = self._limits(view, setup, 0)
         half = msgspec.structs.replace(view.size, tokens=min(view.size.tokens // 2, max(1, limits.aim.tokens)))
@@ -121,32 +119,31 @@ class Planner:
         return fold and msgspec.structs.replace(fold, reason=BY_HAND, stake=stake)
 
     def pressure(self, view: View, taken: int = 0) -> Pressure:
+        """Return how full a prompt of this view is, with `taken` tokens of side context."""
         setup = view.facts.setup or self._offer((), ()).setup
         fixed = setup.tools_tokens + PROMPT_TOKENS + taken
         due = self._limits(view, setup, taken).due.tokens + fixed
         return Pressure(view.size.tokens + fixed, due, self.model_setup.policy.pressure)
 
     def steps(self, view: View, fold: Fold) -> "list[LedgerStep]":
-        """The messages that the summary of this fold covers and no summary before it did, as they were recorded."""
-        from foveal.summary.state import steps_at  # noqa: PLC0415 - loaded by the first summary
-
+        """Return the messages, as recorded, that the summary of this fold covers and no summary before it did."""
         items = [item for item in fold.items if isinstance(item, RangeFold) and item.policy == SUMMARISED]
         places = sorted({place for item in items for place in view.transcript.covered_by(item)})
-        return steps_at(places, self._originals(places))
+        return summary.steps_at(places, self._originals(places))
 
     def specs(self, tools: Sequence[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
-        """The host's own tools, read."""
+        """Return the host's own tools, read."""
         return self._offer(tools, ()).specs
 
     def forget(self) -> None:
-        """Read and count the tools anew."""
+        """Read and count the tools anew with the next prompt."""
         self._offers = None, {}
 
     def _limits(self, view: View, setup: Setup, taken: int) -> MessageLimits:
         return self.model_setup.limits(view, setup).beside(taken)
 
     def _fit(self, view: View, setup: Setup, limits: MessageLimits) -> Fold | None:
-        if view.facts.checkpoint:  # the agent has finished a part and said so: as good a moment as there will be
+        if view.facts.checkpoint:  # the agent has finished a part of its work: the best moment to fold
             half = msgspec.structs.replace(limits.aim, tokens=min(limits.aim.tokens, view.size.tokens // 2))
             limits = limits._replace(due=Size(), aim=half)
         if view.size.within(limits.due):
@@ -168,7 +165,7 @@ class Planner:
         return entries_at(self._store, self._session, places)
 
     def _wanted(self, view: View) -> dict[tuple[str, int], str]:
-        """The originals of parts that the model has fetched again and again: showing them is cheaper than asking twice."""
+        """Return the originals of parts that the model has fetched repeatedly: showing them is cheaper than another fetch."""
         often = _often(view)
         parts = (
             (item.id, i)
@@ -180,24 +177,19 @@ class Planner:
         return {(entry, i): self._safe(ref) for entry, i in parts if (ref := short_ref(entry, i)) in often}
 
     def _safe(self, ref: str) -> str:
-        """What stands behind a reference, as it may stand in a prompt."""
-        from foveal.text.guard import neutralise  # noqa: PLC0415 - loaded where something is shown again
-
-        text = sendable(self._recall(ref))
-        return neutralise(text) if self.model_setup.policy.guard else text
-
-    def _recall(self, ref: str) -> str:
-        return recall.read(self._store, self._session, ref)
+        """Return the original of a reference, neutralised for use in a prompt."""
+        text = sendable(recall.read(self._store, self._session, ref))
+        return guard.neutralise(text) if self.model_setup.policy.guard else text
 
     def _checkpoint(self, view: View) -> tuple[dict[str, Any], ...]:
-        """Once offered it stays: another list of tools moves the whole prefix."""
+        """Return the checkpoint tool if it is to be offered. Once offered it stays: another list of tools moves the prefix."""
         if not self.model_setup.policy.compact.checkpoint:
             return ()
         offered = view.facts.setup is not None and f'"{CHECKPOINT_TOOL}"' in view.facts.setup.tools
         return (checkpoint_tool.TOOL,) if offered or self.pressure(view).level in ("warning", "critical") else ()
 
     def _offer(self, tools: Sequence[Mapping[str, Any]], own: Sequence[dict[str, Any]]) -> Offer:
-        """The tools, and what a prompt with them is built for: read and counted anew only when they are other tools."""
+        """Return the host's tools and Foveal's own, with their setup. Read and counted anew only when the host's tools change."""
         key = _key_of(tools)
         if key is None or self._offers[0] != key:
             self._offers = key, {}
@@ -213,7 +205,7 @@ class Planner:
 
 
 def stake_of(kind: FoldKind, view: View, limits: MessageLimits, *, model_setup: ModelSetup) -> FoldEconomics:
-    """What a fold of this view is decided on."""
+    """Return the figures by which a fold of this view is decided."""
     room, prices = limits.due.tokens - view.size.tokens, model_setup.prices
     return FoldEconomics(kind, view.facts.calls, room, round(view.growth, 1), prices.read, prices.write)
 
@@ -221,21 +213,20 @@ def stake_of(kind: FoldKind, view: View, limits: MessageLimits, *, model_setup: 
 def stale_fold(
     view: View, limits: MessageLimits, model_setup: ModelSetup, *, kind: FoldKind, originals: Originals
 ) -> Fold | None:
-    """What is stale, folded, whether or not that pays; None where it is too little to speak of."""
+    """Return the fold of all stale results, without checking that it pays off; None if it saves less than `LEAST_SAVED`."""
     stages = [stage for stage in model_setup.policy.stages if getattr(stage, "finds_stale", False)]
     fold = run_fit(fit(view, limits.most, Size(), stages, trigger=Size()), originals) if stages else None
     if fold is None or fold.saved < LEAST_SAVED:
         return None
-    if (
-        model_setup.policy.recall and not view.facts.is_reduced
-    ):  # the recall tools come with it, and stand before everything
+    if model_setup.policy.recall and not view.facts.is_reduced:
+        # The recall tools come with it, at the very beginning of the prompt.
         fold = msgspec.structs.replace(fold, rebilled=fold.after)
     stake = stake_of(kind, view, limits, model_setup=model_setup)
     return msgspec.structs.replace(fold, reason=stake.explain(fold.saved, fold.rebilled), stake=stake)
 
 
 def fetched_often(store: Store, session: str, view: View) -> dict[str, str]:
-    """The originals of covered parts that the model has fetched again and again, by their references."""
+    """Return the originals of covered parts that the model has fetched repeatedly, by their references."""
     often = _often(view)
     named = (short_ref(item.id, i) for atom in view.atoms for item in atom.items for i in range(len(item.shown)))
     found: dict[str, str] = {}
@@ -250,7 +241,7 @@ def _often(view: View) -> set[str]:
 
 
 def _key_of(tools: Sequence[Mapping[str, Any]]) -> bytes | None:
-    """What two lists of the same tools have in common; None for what is no plain JSON."""
+    """Return a key that two lists of the same tools share; None if they are no plain JSON."""
     try:
         return msgspec.json.encode(tools)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):

@@ -1,4 +1,4 @@
-"""What to fold, in which order, under which budget. A policy is data: it can be read from a file and kept in a log."""
+"""The policy of a session: its budget, and the stages that keep it. A policy is data, for files and logs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
@@ -35,13 +35,13 @@ RETIRED_STAGES: Mapping[str, Mapping[str, Any]] = {
 """Stages of earlier versions, which policy files and logs may still name, and the nearest stage of today."""
 
 DEFAULT_STAGES: tuple[BuiltIn, ...] = (
-    # What was read again, and what was said to expire, goes first: nothing is lost with it.
+    # Results that were read again, and those said to expire, go first: nothing is lost with them.
     Superseded(edited=False),
     Expired(),
-    # Of the oldest, the lines that will be needed are worth more than the head and tail of each result, and what is not cut
-    # before it is covered can be chosen from: with the two below before it, far grounding at 32k was 0.05 lower.
+    # Of the oldest results, the lines that will be needed are worth more than the head and tail of each; a result that is not cut
+    # before it is covered can be chosen from. With the two stages below before it, far grounding at 32k was 0.05 lower.
     Summarise(),
-    # What stays is recent: it is cut only where the view would soon be over its limit again.
+    # The rest is recent: it is cut only where the view would soon be over its limit again.
     Superseded(last_resort=True),
     # One huge result, even the newest, does not take the place of everything before it.
     Shorten(over=0.25, to=0.2, keep=0.0, last_resort=True),
@@ -74,7 +74,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     stages: tuple[BuiltIn, ...] = DEFAULT_STAGES
     compact: Compact = Compact()
     arrival: float = 1.0
-    """Results above this share of what may be sent are shortened to it before their first prompt, where no cache has been
+    """Results above this share of the sendable tokens are shortened to it before their first prompt, where no cache has been
     paid for yet. It is the lowest layer of retention: whatever is said of a tool is laid over it."""
     models: dict[str, dict[str, Any]] = {}
     recall: bool = True
@@ -111,7 +111,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         *,
         sendable: int | None = None,
     ) -> Layers:
-        """What is known of retention, with the rules that the tools' own definitions declare."""
+        """Return all layers of retention, with the rules that the tools' own definitions declare."""
         said = layers_of(Scenario(self.tools, self.toolkits), self.scenarios, scenario, declared or {})
         if sendable is None or self.arrival >= 1:
             return said
@@ -119,7 +119,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         return Layers((Layer("arrival", "*", rule), *said.layers))
 
     def budget_for(self, window: int) -> Budget:
-        """The budget for a model with this window."""
+        """Return the budget for a model with this window."""
         given = {
             key: value for key in BudgetTable.__struct_fields__ if (value := getattr(self.budget, key)) is not None
         }
@@ -143,7 +143,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         return next((stage for stage in self.stages if isinstance(stage, Summarise)), Summarise())
 
     def canonical(self) -> str:
-        """The policy as JSON, the same for equal policies. For weights, their hash stands."""
+        """Return the policy as JSON, the same for equal policies. Weights are named by their hash."""
         return msgspec.json.encode(self, enc_hook=repr, order="deterministic").decode()
 
 
@@ -159,7 +159,10 @@ def logged_weights(name: str) -> Weights:
 def policy_from(
     table: Mapping[str, Any], source: str = "policy", *, weights: Callable[[str], Weights] = logged_weights
 ) -> Policy:
-    """A policy from plain data. An unknown key is an error that names the nearest known one. `weights` finds what is named."""
+    """Return a policy from plain data. An unknown key is an error that names the nearest known one.
+
+    `weights` finds the weights that a stage names.
+    """
 
     def revived(kind: type, value: object) -> object:
         return weights(value) if kind is Weights and isinstance(value, str) else value
@@ -188,7 +191,7 @@ def _without_retired_stage(stage: object) -> object:
 
 
 def _wrong_rules(table: Mapping[str, Any], under: str = "") -> Iterator[str]:
-    """What is wrong with single rules, by their keys: the error of a whole policy does not tell the tool."""
+    """Yield the errors of single rules, with their keys: the error of a whole policy does not name the tool."""
     for key, kind in (("tools", RetentionRule), ("toolkits", Toolkit), ("scenarios", Scenario)):
         for name, rule in _named(table, key):
             place = f"{under}{key}.{name}"

@@ -1,4 +1,4 @@
-"""Reading policies from files: TOML, or YAML where the extra is installed.
+"""Policy files: TOML, or YAML where the extra is installed.
 
 YAML is read for plain data only: no tags, no aliases, no key twice, and no more than a person would write.
 
@@ -28,7 +28,7 @@ _WEIGHTS = "weights"
 
 
 def read_policy(path: str | Path) -> Policy:
-    """A policy from a file: YAML if its name ends in .yaml or .yml, else TOML."""
+    """Read a policy from a file: YAML if its name ends in .yaml or .yml, else TOML."""
     text = _text(Path(path))
     is_yaml = Path(path).suffix.lower() in (".yaml", ".yml")
     table = plain_yaml(text, path) if is_yaml else _toml(text, path)
@@ -40,12 +40,12 @@ def read_policy(path: str | Path) -> Policy:
 
 
 def read_weights(path: str | Path) -> Weights:
-    """Weights of the learned score from a file, as `benchmarks/train_weights.py` writes them."""
+    """Read weights of the learned score from a file, as `benchmarks/train_weights.py` writes them."""
     return weights_from(_data(Path(path), "weights"), str(path))
 
 
 def _with_weights(policy: Policy, name: object, path: str | Path) -> Policy:
-    """The policy with these weights in every stage that has a learned score and none of its own."""
+    """Return the policy with these weights in every stage that has a learned score and none of its own."""
     if not isinstance(name, str):
         raise BadPolicy(f"{path}: weights is {name!r}; it is the name of a file, as seen from this one")
     weights = read_weights(Path(path).parent / name)
@@ -63,7 +63,7 @@ def _with_weights(policy: Policy, name: object, path: str | Path) -> Policy:
 
 
 def _with_old_keys(policy: Policy, old: Mapping[str, object], path: str | Path) -> Policy:
-    """The policy with what the two knobs of older files said, in the words of today."""
+    """Return the policy with the two keys of older files translated to today's."""
     auto = old.get("auto_compact", True)
     if not isinstance(auto, bool):
         raise BadPolicy(f"{path}: auto_compact is {auto!r}; it is true or false")
@@ -85,7 +85,7 @@ def _with_old_keys(policy: Policy, old: Mapping[str, object], path: str | Path) 
 
 
 def _with_threshold(policy: Policy, threshold: object, path: str | Path) -> Policy:
-    """A threshold above 1 was a number of tokens, any other a share of the window. What is kept is a number of tokens."""
+    """Return the policy with an old threshold as a number of tokens: above 1 it was one, else a share of the window."""
     said = f"{path}: compact_threshold is {threshold!r}"
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold < float("inf"):
         raise BadPolicy(f"{said}; it is a number of tokens above 1, or a share of the window from 0 to 1")

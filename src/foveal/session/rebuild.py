@@ -58,7 +58,7 @@ def view_of(rows: Iterable[Row], name: str, model_setup: ModelSetup) -> View:
 
 
 def build(name: str, view: View, model_setup: ModelSetup, specs: tuple[ToolSpec, ...], renderer: Renderer) -> Prompt:
-    """The prompt of a view that fits, without lines for what stands beside it. Validated before anybody sees it."""
+    """Build and validate the prompt of a view that fits, without the trace lines of its side context."""
     setup = view.facts.setup or model_setup.setup(specs)
     blocks = view.facts.context.blocks if view.facts.context else ()
     lead, wires, tail, since = renderer.render(view, blocks)
@@ -75,7 +75,7 @@ def build(name: str, view: View, model_setup: ModelSetup, specs: tuple[ToolSpec,
 
 
 def prompt_at(store: Store, name: str, model_setup: ModelSetup, call: int | None, now: View | None = None) -> Prompt:
-    """The prompt of a call: of the next one, or of a past one as it was sent, built again from the log."""
+    """Build the prompt of the next call, or of a past one as it was sent, from the log."""
     view = now
     if call is not None or view is None:
         rows = log.branch(store.rows(name))
@@ -89,7 +89,7 @@ def prompt_at(store: Store, name: str, model_setup: ModelSetup, call: int | None
 
 
 def setup_at(store: Store, name: str, call: int | None = None) -> Setup:
-    """What the prompts of a stored session were last built for (at this call)."""
+    """Return the newest setup of a stored session, or the setup of a past call."""
     rows = log.branch(store.rows(name))
     rows = rows[: _place_of_call(rows, name, call)] if call is not None else rows
     for row in reversed(rows):

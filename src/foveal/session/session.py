@@ -11,10 +11,8 @@ from typing import Any
 
 import msgspec
 
-from foveal import recall
+from foveal import context, recall
 from foveal.context.injection import NOTHING, OPTIONAL_SHARES, Injection, NextCall, with_fences
-from foveal.context.injector import Injector
-from foveal.context.side_context import SessionAccess, SideContext
 from foveal.context.tool_retention import split_retention
 from foveal.dialects.tools import read_tools
 from foveal.project.retention_layers import declared_in
@@ -72,7 +70,7 @@ class Session:
         except BaseException:
             self._journal.release()
             raise
-        self.context = SideContext(self._injector, _access_to(self._journal, host))
+        self.context = context.SideContext(self._injector, _access_to(self._journal, host))
         """Content beside the conversation: `inject`, `remind`, `attach`, `mentioned`."""
         self.compaction = Compaction(self._journal, self._planner, self._folds, self.prompt)
         """Folds on demand: `fold`, `recover`, `pressure`."""
@@ -235,8 +233,10 @@ class Branches:
 class Children:
     """Opens sessions for the sub-agents of one session."""
 
-    def __init__(self, journal: Journal, context: SideContext, open_begun: Callable[..., Session]) -> None:
-        self._journal, self._context, self._open_begun = journal, context, open_begun
+    def __init__(
+        self, journal: Journal, side_context: "context.SideContext", open_begun: Callable[..., Session]
+    ) -> None:
+        self._journal, self._context, self._open_begun = journal, side_context, open_begun
 
     def open(
         self,
@@ -278,10 +278,10 @@ def _model(model: str | Model) -> Model:
     return model if isinstance(model, Model) else Model(model)
 
 
-def _injector_for(journal: Journal, host: Host) -> Injector:
+def _injector_for(journal: Journal, host: Host) -> "context.Injector":
     """Return the injector of a session, following its journal."""
     setup = journal.setup
-    injector = Injector(
+    injector = context.Injector(
         setup.policy.context,
         host.environment,
         setup.counter.counter.count,
@@ -293,13 +293,13 @@ def _injector_for(journal: Journal, host: Host) -> Injector:
     return injector
 
 
-def _access_to(journal: Journal, host: Host) -> SessionAccess:
+def _access_to(journal: Journal, host: Host) -> "context.SessionAccess":
     """Return the parts of a session that its side context uses."""
 
     def append(body: NewBody, entry_id: str, author: str | None) -> Entry:
         return journal.keep([body], [entry_id], attached={entry_id} if author == ATTACHED else ())[0]
 
-    return SessionAccess(
+    return context.SessionAccess(
         store=journal.store,
         counter=journal.setup.counter,
         guard=journal.setup.policy.guard,

@@ -14,8 +14,7 @@ import msgspec
 
 from foveal.summary import answer_checks
 from foveal.summary.question import SECTIONS, Question, mark_of, system_of
-from foveal.text.guard import tags
-from foveal.text.guard.normalise import normalise
+from foveal.text import guard
 from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import CountTokens
 from foveal.values.codec import sendable
@@ -61,17 +60,6 @@ AcceptanceRule: TypeAlias = Callable[[SummaryDraft], str]
 """A check of a draft; it returns an objection, or an empty text."""
 
 _HEADING = lazy_pattern(rf"^#{{1,4}} {{0,4}}(?:\*\*)?({'|'.join(SECTIONS)}):?(?:\*\*)?:? {{0,8}}\r?$", re.I | re.M)
-_FRAME = re.compile(r"[<\[]\s{0,8}/?\s{0,8}foveal\b[^>\]\n]{0,80}", re.IGNORECASE)
-_NO_LETTER = re.compile(r"[^a-z]++")
-
-
-def frame_tags(text: str) -> list[str]:
-    """Return the texts that pose as a tag of ours, in any disguise: no honest summary holds one.
-
-    An honest summary may well mention other tags (a chat template's, a harness's); they are neutralised where it is shown.
-    """
-    plain = [match.group() for match in _FRAME.finditer(text)]
-    return plain or [tag for tag in tags(text) if "foveal" in _NO_LETTER.sub("", normalise(tag).text.casefold())]
 
 
 def accept(
@@ -111,7 +99,7 @@ def check_refusal(draft: SummaryDraft) -> str:
 
 
 def check_forged(draft: SummaryDraft) -> str:
-    tags = frame_tags(draft.text)
+    tags = guard.forged_tags(draft.text)
     return f"The answer holds {len(tags):,} tag(s) of the frame, the first {tags[0][:60]!r}." if tags else ""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from foveal.text import guard
 from foveal.values.entry import Message, ToolCall, result
 from foveal.values.own_tools import CHECKPOINT_TOOL
 
@@ -60,11 +61,9 @@ def prose(arguments: str) -> str:
 
 
 def _wrong(text: str) -> str:
-    from foveal.summary.accept import frame_tags  # noqa: PLC0415 - loaded by the first checkpoint
-
     if len(text) < 80:
         return f"{len(text)} characters say too little to go on from."
     if len(text) > MOST_CHARACTERS:
         return f"{len(text):,} characters are more than the {MOST_CHARACTERS:,} that a summary may take."
-    tags = frame_tags(text)
+    tags = guard.forged_tags(text)
     return f"it holds {tags[0]!r}, which only the engine may write." if tags else ""

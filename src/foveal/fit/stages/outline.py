@@ -8,7 +8,9 @@ from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import hints_of
 from foveal.fit.stages.checks import check_shortens
 from foveal.fit.stages.shorten import LEAST_TOKENS
+from foveal.text import shorten
 from foveal.text.shorten.allowance import Allowance
+from foveal.text.shorten.outline import outline
 from foveal.text.shorten.reference import as_text
 from foveal.values.entry import PartFold, ToolResult
 
@@ -25,9 +27,6 @@ class Outline(msgspec.Struct, frozen=True, tag="outline", tag_field="fold", forb
         check_shortens(self)
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
-        from foveal.text.shorten.choose import kind_of  # noqa: PLC0415 - its patterns are compiled when first needed
-        from foveal.text.shorten.outline import outline  # noqa: PLC0415
-
         over, to = (max(LEAST_TOKENS, int(scene.limit * share)) for share in (self.over, self.to))
         for atom in scene.foldable(self.keep):
             hints = dict(hints_of(atom))
@@ -36,7 +35,8 @@ class Outline(msgspec.Struct, frozen=True, tag="outline", tag_field="fold", forb
                     if shown.level != "full" or shown.size.tokens <= over or not isinstance(shown.part, ToolResult):
                         continue
                     text, hint = as_text(shown.part.content), hints.get((at, i), "")
-                    line = outline(text, hint, kind_of(text, hint), Allowance(to, scene.count, scene.ref(item.id, i)))
+                    kind = shorten.kind_of(text, hint)
+                    line = outline(text, hint, kind, Allowance(to, scene.count, scene.ref(item.id, i)))
                     if line is not None:
                         because = f"{shown.size.tokens:,} tokens, and no longer new"
                         yield scene.fold((item.id, i), line, level="outline", policy="outline", because=because)

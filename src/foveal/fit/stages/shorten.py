@@ -9,6 +9,7 @@ from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import hints_of
 from foveal.fit.stages.checks import check_shortens
 from foveal.project.atoms import calls_of
+from foveal.text import shorten
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.reference import as_text
@@ -57,9 +58,7 @@ class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forb
     def _shorter(self, part: object, hint: str, room: Allowance) -> str | None:
         match part:
             case ToolResult(_, content):
-                from foveal.text.shorten.choose import trim  # noqa: PLC0415 - its patterns are compiled when something is first shortened
-
-                found = trim(as_text(content), hint, room, plain=self.plain, without=self.without)
+                found = shorten.trim(as_text(content), hint, room, plain=self.plain, without=self.without)
                 return found[1] if found else None
             case ToolCall(_, _, arguments):
                 return shorten_arguments(arguments, room.tokens, room.count, room.ref)

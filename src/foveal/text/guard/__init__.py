@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from foveal.values.lazy import later
 
 if TYPE_CHECKING:
-    from foveal.text.guard.frame_tags import KINDS, fence_kind, nonce, session_nonce, wrap
+    from foveal.text.guard.frame_tags import KINDS, fence_kind, forged_tags, nonce, session_nonce, wrap
     from foveal.text.guard.names import safe_name
     from foveal.text.guard.neutral_text import neutralise, neutralise_joined, restore, tags
     from foveal.text.guard.parts import neutralise_part
@@ -21,6 +21,7 @@ _WHERE = {
     "KINDS": "frame_tags",
     "Trust": "trust",
     "fence_kind": "frame_tags",
+    "forged_tags": "frame_tags",
     "is_trusted": "trust",
     "neutralise": "neutral_text",
     "neutralise_joined": "neutral_text",
@@ -39,6 +40,7 @@ __all__ = [
     "KINDS",
     "Trust",
     "fence_kind",
+    "forged_tags",
     "is_trusted",
     "neutralise",
     "neutralise_joined",

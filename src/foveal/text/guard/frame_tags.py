@@ -17,7 +17,8 @@ from html import escape
 from typing import Final
 
 from foveal.text.guard.names import safe_name
-from foveal.text.guard.neutral_text import neutralise
+from foveal.text.guard.neutral_text import neutralise, tags
+from foveal.text.guard.normalise import normalise
 from foveal.text.guard.trust import Trust, is_trusted
 from foveal.values.errors import BadInput
 
@@ -25,6 +26,8 @@ KINDS: Final = frozenset(("reminder", "summary"))
 """Kinds of the engine's own tags. All other kinds are fences, named by the host."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")
+_FRAME: Final = re.compile(r"[<\[]\s{0,8}/?\s{0,8}foveal\b[^>\]\n]{0,80}", re.IGNORECASE)
+_NO_LETTER: Final = re.compile(r"[^a-z]++")
 _SECRET_BYTES: Final = 16
 _ATTRIBUTE_CHARACTERS: Final = 400
 """Long enough for a path or a title, and too short for a document."""
@@ -40,6 +43,15 @@ def nonce(secret: bytes) -> str:
 def session_nonce(first: str) -> str:
     """Return the nonce of a session, made of the id of its first entry: outsiders cannot guess it, and it never changes."""
     return nonce(first.encode("utf-8", "surrogatepass").ljust(_SECRET_BYTES, b"."))
+
+
+def forged_tags(text: str) -> list[str]:
+    """Return the texts that pose as a tag of ours, in any disguise: no honest summary holds one.
+
+    An honest summary may well mention other tags (a chat template's, a harness's); they are neutralised where it is shown.
+    """
+    plain = [match.group() for match in _FRAME.finditer(text)]
+    return plain or [tag for tag in tags(text) if "foveal" in _NO_LETTER.sub("", normalise(tag).text.casefold())]
 
 
 def fence_kind(name: str) -> str:
