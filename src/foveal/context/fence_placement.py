@@ -1,4 +1,4 @@
-"""Which fences a prompt shows, where, and at what size.
+"""Placement of fences in a prompt: which are shown, where, and at what size.
 
 Theory of operation. For each call, `live_fences` leaves out expired fences, and `Placer` makes blocks of the rest:
 

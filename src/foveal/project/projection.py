@@ -18,7 +18,7 @@ FORGED = "could be taken for the frame"
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """How retention shows a result on arrival, and how low later folds may take it."""
+    """A result as retention shows it on arrival, with the lowest level that later folds may take it to."""
 
     text: str | None = None
     """The stand-in; None if the result is shown whole."""

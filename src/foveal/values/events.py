@@ -34,7 +34,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 class Pressure(msgspec.Struct, frozen=True):
-    """How full the next prompt is."""
+    """Fullness of the next prompt."""
 
     tokens: int
     limit: int

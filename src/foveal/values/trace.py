@@ -12,7 +12,7 @@ PROMPT_TOKENS = 24
 
 
 class TraceLine(msgspec.Struct, frozen=True):
-    """How one entry (or a covered range of entries) is shown, by which policy and why."""
+    """One entry (or a covered range of entries) as a prompt shows it: how, by which policy and why."""
 
     entry: str
     kind: str

@@ -27,7 +27,7 @@ class StaleLook(msgspec.Struct, frozen=True):
 
 
 class NextFold(msgspec.Struct, frozen=True):
-    """How near a fold is, at a call without one."""
+    """Distance to the next fold, at a call without one."""
 
     calls_made: int
     has_folded: bool

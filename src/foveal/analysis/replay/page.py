@@ -59,7 +59,7 @@ _HEAD = (
 
 
 def page(replays: Sequence[Replay], errors: Sequence[str] = ()) -> str:
-    """The whole document."""
+    """Return the whole document."""
     return "\n".join(
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
