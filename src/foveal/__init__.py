@@ -1,7 +1,7 @@
 """Foveal, the context engine for LLM agents.
 
-Append messages and replies, ask for the prompt, send it, ask why. The names that every user needs are here; the rest is in its room:
-all errors in `foveal.errors`, events in `foveal.events`, the stages of a policy in `foveal.stages`.
+Append messages and replies, ask for the prompt, send it, ask why. The names that every user needs are here; the rest is in its
+room: all errors in `foveal.errors`, events in `foveal.events`, the stages of a policy in `foveal.stages`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from foveal.summary import answer_checks
 from foveal.summary.accept import RULES, Accepted, Refused, accept, unwrap_answer
-from foveal.text.guard import forged_tags
 from foveal.summary.question import Question, mark_of, system_of
+from foveal.text.guard import forged_tags
 
 TRANSCRIPT = "\n".join(
     f"[{i} e{i}] result: step {i} looked at module number {i * 37 % 101} and found {i * i} rows in its table"
