@@ -1,6 +1,8 @@
 # `make demo` and `make test` are all that a newcomer needs. Everything lives in .venv inside the checkout.
 
 export UV_PYTHON_DOWNLOADS := never
+# Tests start many interpreters: without compiled files each of them would compile the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
 BIN := .venv/bin
@@ -12,7 +14,7 @@ demo: .venv/.cli
 	@$(BIN)/foveal demo
 
 test: .venv/.dev check
-	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal
 
 check: .venv/.dev
 	$(BIN)/ruff check src tests benchmarks scripts
