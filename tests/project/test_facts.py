@@ -1,5 +1,6 @@
 """`after`: the facts of a branch after one more entry, by literals."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -28,6 +29,7 @@ from foveal.values.entry import (
     result,
     user,
 )
+from foveal.values.own_tools import CHECKPOINT
 
 KNOWN = Facts(
     seq=4, head="e4", first="e1", calls=2, called_ms=900, turns=1, first_user="e1", last_user="e1", raw_tokens=50
@@ -99,11 +101,24 @@ def test_recalls_are_counted_until_the_next_fold() -> None:
     assert changed(Fold((), "too large", 9, 5, 5), facts=often)["recalled"] == {}
 
 
-@pytest.mark.parametrize(("status", "kept"), [("ok", '{"done": "parser"}'), ("error", None)])
-def test_a_checkpoint_counts_once_it_is_answered(status: Any, kept: str | None) -> None:
-    """The host may refuse it; then there is none."""
-    call, answer = ToolCall("k", "checkpoint_context", '{"done": "parser"}'), ToolResult("k", (Text("noted"),), status)
-    assert changed(result("k", "noted"), Effect(answered=((call, answer),))).get("checkpoint") == kept
+@pytest.mark.parametrize(
+    ("tools", "arguments", "status", "kept"),
+    [
+        ([CHECKPOINT], '{"summary": "Read.", "next": "Mend."}', "ok", "## Summary\nRead.\n## Next\nMend."),
+        ([CHECKPOINT], '{"summary": "Read.", "next": "Mend."}', "error", None),
+        ([CHECKPOINT], '{"summary": 3}', "ok", None),
+        ([], '{"summary": "Read.", "next": "Mend."}', "ok", None),
+    ],
+    ids=["kept", "refused", "malformed", "not offered"],
+)
+def test_a_checkpoint_counts_once_it_is_answered(
+    tools: list[Any], arguments: str, status: Any, kept: str | None
+) -> None:
+    """The host may refuse it, the model may invent it: then there is none."""
+    setup = Setup("gpt-5", "openai_chat", "o200k", "{}", json.dumps(tools), 0, 9)
+    call, answer = ToolCall("k", "checkpoint_context", arguments), ToolResult("k", (Text("noted"),), status)
+    facts = msgspec.structs.replace(KNOWN, setup=setup)
+    assert changed(result("k", "noted"), Effect(answered=((call, answer),)), facts=facts).get("checkpoint") == kept
 
 
 def test_a_fold_is_counted_and_its_summary_is_the_latest() -> None:

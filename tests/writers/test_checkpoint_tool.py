@@ -10,8 +10,8 @@ from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
 from foveal.testing.builders import READ_TOOL, counted_ids, open_session
 from foveal.values.entry import RangeFold, ToolCall, ToolResult, assistant, result, user
-from foveal.values.own_tools import CHECKPOINT_TOOL
-from foveal.writers.checkpoint_tool import MOST_CHARACTERS, TOOL, answer, prose
+from foveal.values.own_tools import CHECKPOINT, CHECKPOINT_TOOL, read_checkpoint
+from foveal.writers.checkpoint_tool import MOST_CHARACTERS, answer
 
 WRITTEN = {
     "summary": "The importer was read part by part; the slow step is the third, because it opens a cursor for each row.",
@@ -85,7 +85,7 @@ def test_a_hosts_tool_of_the_same_name_is_the_hosts() -> None:
         "function": {"name": CHECKPOINT_TOOL, "parameters": {"type": "object", "properties": {}}},
     }
     prompt = session.prompt([own])
-    assert [tool for tool in prompt.request["tools"] if tool["function"]["name"] == CHECKPOINT_TOOL] != [TOOL]
+    assert [tool for tool in prompt.request["tools"] if tool["function"]["name"] == CHECKPOINT_TOOL] != [CHECKPOINT]
     session.append(assistant("", call()))
     assert [left.id for left in session.serve()] == ["k1"]
 
@@ -99,7 +99,7 @@ def test_a_checkpoint_is_kept_and_the_session_folded() -> None:
     prompt = session.prompt([READ_TOOL])
     assert prompt.fold
     summary = next(item for item in prompt.fold.items if isinstance(item, RangeFold) and item.level == "summary")
-    assert (summary.author, summary.prose) == ("agent", prose(call().arguments))
+    assert (summary.author, summary.prose) == ("agent", read_checkpoint(call().arguments).prose)
     assert WRITTEN["next"] in summary.text
     assert prompt.tokens < before.tokens * 0.7
     assert oracles.problems(prompt) == []
@@ -207,4 +207,35 @@ def test_an_answer_is_a_sentence() -> None:
 
 def test_prose_has_headings_for_what_was_said() -> None:
     """An empty state leaves no empty heading."""
-    assert prose(call(state=" ").arguments) == f"## Summary\n{WRITTEN['summary']}\n## Next\n{WRITTEN['next']}"
+    assert (
+        read_checkpoint(call(state=" ").arguments).prose
+        == f"## Summary\n{WRITTEN['summary']}\n## Next\n{WRITTEN['next']}"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", ["{}", "[]", "nonsense", json.dumps(WRITTEN)], ids=["empty", "list", "no json", "valid"]
+)
+@pytest.mark.parametrize("is_answered", [True, False], ids=["answered", "open"])
+def test_an_invented_checkpoint_changes_nothing(arguments: str, is_answered: bool) -> None:
+    """A model that calls the tool although it was not offered gets no summary of its own, and every later prompt is built."""
+    session = filled(0.85, checkpoint=False)
+    session.prompt([READ_TOOL])
+    session.append(assistant("", ToolCall("k1", CHECKPOINT_TOOL, arguments)))
+    if is_answered:
+        session.append(result("k1", "there is no such tool"))
+    assert session.view.facts.checkpoint == ""
+    grow(session, 1.01)
+    prompt = session.prompt([READ_TOOL])
+    assert prompt.fold
+    assert oracles.problems(prompt) == []
+    assert all(item.author == "code" for item in prompt.fold.items if isinstance(item, RangeFold) and item.prose)
+
+
+def test_an_offered_checkpoint_with_wrong_arguments_changes_nothing() -> None:
+    """A host that answers the call itself, with success, does not brick the session."""
+    session = filled(0.85)
+    assert CHECKPOINT_TOOL in offered(session)
+    session.extend([assistant("", ToolCall("k1", CHECKPOINT_TOOL, '{"summary": 3}')), result("k1", "ok")])
+    assert session.view.facts.checkpoint == ""
+    assert oracles.problems(session.prompt([READ_TOOL])) == []

@@ -26,7 +26,7 @@ from foveal.values.entry import (
     ToolResult,
     Usage,
 )
-from foveal.values.own_tools import CHECKPOINT_TOOL, RECALL_TOOL
+from foveal.values.own_tools import CHECKPOINT, CHECKPOINT_TOOL, RECALL_TOOL, is_offered, read_checkpoint
 
 SUMMARISED = "summarise"
 """The policy whose range folds share one summary."""
@@ -79,7 +79,7 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The fold made for the next call, without its items. None once that call was answered."""
     summary: LatestSummary = LatestSummary()
     checkpoint: str = ""
-    """Arguments of the agent's last accepted checkpoint call, until the next fold."""
+    """Prose of the agent's last accepted checkpoint, until the next fold."""
     recalled: dict[str, int] = {}
     """How often each reference was fetched since the last fold."""
     usage: tuple[tuple[int, int], ...] = ()
@@ -164,10 +164,10 @@ def _of_message(facts: Facts, entry: Entry, message: Message, effect: Effect) ->
             if effect.is_request and entry.author != ATTACHED:
                 changes |= {"turns": facts.turns + 1, "first_user": facts.first_user or entry.id, "last_user": entry.id}
         case "tool":
-            # A checkpoint counts once it is answered: until then the host may refuse it.
+            # A checkpoint counts if its tool was offered, and once it is answered: until then the host may refuse it.
             for call, result in effect.answered:
-                if call.name == CHECKPOINT_TOOL:
-                    changes["checkpoint"] = call.arguments if result.status == "ok" else ""
+                if call.name == CHECKPOINT_TOOL and facts.setup and is_offered(CHECKPOINT, facts.setup.tools):
+                    changes["checkpoint"] = _checkpoint_prose(call.arguments) if result.status == "ok" else ""
         case "system":
             pass
     return changes
@@ -199,6 +199,14 @@ def _delivered(facts: Facts) -> dict[str, int]:
     """Return the reminders of the prompt that was answered just now, each with the number of that call."""
     blocks = facts.context.blocks if facts.context else ()
     return {one.name: facts.calls + 1 for block in blocks for one in block.said if not one.name.startswith(ONCE)}
+
+
+def _checkpoint_prose(arguments: str) -> str:
+    """Return the prose of a checkpoint; empty for arguments that are none, whatever a host answered to them."""
+    try:
+        return read_checkpoint(arguments).prose
+    except ValueError:
+        return ""
 
 
 def _recalled(facts: Facts, message: Message) -> dict[str, int]:

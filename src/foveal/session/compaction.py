@@ -15,7 +15,6 @@ from foveal.values.entry import Fold, Setup
 from foveal.values.errors import BadInput, ContextOverflow, OverBudget
 from foveal.values.events import Pressure
 from foveal.values.prompt import Prompt
-from foveal.writers import checkpoint_tool
 
 
 class FoldWriter:
@@ -48,7 +47,7 @@ class FoldWriter:
             instructions=instructions,
             by_hand=by_hand,
             may_ask=by_hand or not facts.overflows,  # after a refusal nothing may depend on one more call
-            checkpoint=checkpoint_tool.prose(facts.checkpoint) if facts.checkpoint else "",
+            checkpoint=facts.checkpoint,
         )
 
     def ask_ahead(self, setup: Setup, pressure: Callable[[], Pressure]) -> None:

@@ -8,10 +8,10 @@ import msgspec
 from foveal.recall import tools as recall_tools
 from foveal.stores.port import Store
 from foveal.values.entry import Message, ToolCall
-from foveal.values.own_tools import CHECKPOINT_TOOL
+from foveal.values.own_tools import CHECKPOINT, CHECKPOINT_TOOL
 from foveal.writers import checkpoint_tool
 
-TOOLS: tuple[dict[str, Any], ...] = (*recall_tools.TOOLS, checkpoint_tool.TOOL)
+TOOLS: tuple[dict[str, Any], ...] = (*recall_tools.TOOLS, CHECKPOINT)
 
 _ANSWERS: dict[str, Callable[[Store, str, ToolCall], Message]] = {
     **dict.fromkeys(recall_tools.NAMES, recall_tools.answer),

@@ -22,10 +22,9 @@ from foveal.values.entry import Entry, Fold, RangeFold, Setup, ToolResult
 from foveal.values.errors import NotFound, OverBudget
 from foveal.values.events import Pressure
 from foveal.values.fold_cost import FoldEconomics, FoldKind
-from foveal.values.own_tools import CHECKPOINT_TOOL
+from foveal.values.own_tools import CHECKPOINT, CHECKPOINT_TOOL
 from foveal.values.shown import Size, short_ref
 from foveal.values.trace import PROMPT_TOKENS
-from foveal.writers import checkpoint_tool
 
 if TYPE_CHECKING:
     from foveal.summary.ledger import LedgerStep
@@ -186,7 +185,7 @@ class Planner:
         if not self.model_setup.policy.compact.checkpoint:
             return ()
         offered = view.facts.setup is not None and f'"{CHECKPOINT_TOOL}"' in view.facts.setup.tools
-        return (checkpoint_tool.TOOL,) if offered or self.pressure(view).level in ("warning", "critical") else ()
+        return (CHECKPOINT,) if offered or self.pressure(view).level in ("warning", "critical") else ()
 
     def _offer(self, tools: Sequence[Mapping[str, Any]], own: Sequence[dict[str, Any]]) -> Offer:
         """Return the host's tools and Foveal's own, with their setup. Read and counted anew only when the host's tools change."""
