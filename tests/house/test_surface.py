@@ -73,7 +73,7 @@ VERBS = ["append", "close", "extend", "prompt", "recall", "serve", "why"]
 PARTS = {
     "branches": ["rewind"],
     "children": ["open"],
-    "compaction": ["fold", "pressure", "recover"],
+    "compaction": ["fold", "forget_limit", "pressure", "recover"],
     "context": ["attach", "fence_kind", "inject", "mentioned", "remind"],
 }
 """The parts of a session, each with its verbs."""

@@ -14,6 +14,7 @@ from foveal.values.entry import (
     Entry,
     Fence,
     Fold,
+    LimitForgotten,
     Message,
     Note,
     Overflow,
@@ -148,7 +149,12 @@ def test_marks_that_hold_are_facts() -> None:
     """Usage, overflows, setups and fences change exactly their own facts."""
     assert changed(Usage("m", 120, 8, estimated=100)) == {"usage": ((100, 120),)}
     assert changed(Usage("m", 120, 8)) == {}
-    assert changed(Overflow("m", 9_000, "refused")) == {"ceilings": {"m": 9_000}, "overflows": 1}
+    learned = Overflow("m", 9_000, "refused")
+    assert changed(learned) == {"ceilings": {"m": learned}, "overflows": 1}
+    known = msgspec.structs.replace(KNOWN, ceilings={"m": learned})
+    assert "ceilings" not in changed(Overflow("m", 9_500, "refused again"), facts=known)
+    assert changed(Usage("m", 9_001, 8), facts=known) == changed(LimitForgotten("m"), facts=known) == {"ceilings": {}}
+    assert changed(Usage("m", 9_000, 8), facts=known) == {}
     setup = Setup("m", "openai_chat", "words", "{}", "[]", 0, 9_000)
     assert changed(setup) == {"setup": setup, "setup_seq": 5}
 

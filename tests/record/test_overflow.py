@@ -1,11 +1,13 @@
 """When a provider says that the prompt is too long: what its words mean, what is learned, and the smaller prompt."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foveal.context.injection import NextCall
 from foveal.record.overflow import GUESS, refusal_in, refused_overflow, silent_overflow
 from foveal.session.options import Clock, Host
 from foveal.session.policy import BudgetTable, Compact, Policy
@@ -13,8 +15,9 @@ from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, counted_ids, open_session
-from foveal.values.entry import Overflow, ToolCall, Usage, assistant, result, user
+from foveal.values.entry import ToolCall, Usage, assistant, result, user
 from foveal.values.errors import BadInput, ContextOverflow, OverBudget
+from foveal.values.events import Event, LimitLearned
 
 SAID: dict[str, tuple[str, int | None]] = {
     "OpenAI, chat": (
@@ -117,6 +120,19 @@ NO_OVERFLOW = (
     "Your credit balance is too low to access the API.",
     "Invalid 'messages[3].content': string expected",
     "max_tokens: 999999 > 64000, which is the maximum allowed number of output tokens",
+    # Refusals of ten providers that name numbers and are no overflow.
+    "messages.0.content: number of images (25) exceeds the limit of 20",
+    "Too many images in the request: 25 exceeds the limit of 16",
+    "Invalid 'messages': array too long. Expected an array with maximum length 2048, but got an array with length 2050 instead.",
+    "Invalid 'input[3].name': string too long. Expected a string with maximum length 64, but got a string with length 80.",
+    "max_tokens is too large: 40000. This model supports at most 16384 completion tokens, whereas you provided 40000.",
+    "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 130 instead.",
+    "The number of function declarations (600) exceeds the limit of 512.",
+    "image dimensions exceed max allowed size: 8000 pixels",
+    "Request payload size exceeds the limit: 20971520 characters.",
+    "too many stop sequences: 9 exceeds the limit of 4",
+    "`max_completion_tokens` must be at most 8192, but got 16000",
+    "The document has 120 pages, which exceeds the limit of 100",
     "Connection reset by peer",
     "",
 )
@@ -183,12 +199,13 @@ def test_any_text_can_be_asked(text: str) -> None:
 
 
 def test_a_named_limit_is_learned() -> None:
-    """What the provider takes is what it said."""
+    """What the provider takes is what it said, in the proportion of its own count to ours."""
     refusal = refusal_in(SAID["Anthropic, input"][0])
     assert refusal
-    assert refused_overflow("m", refusal, 213_000) == Overflow(
-        "m", 200_000, "refused: prompt is too long: 213462 tokens > 200000"
-    )
+    assert (refusal.limit, refusal.counted) == (200_000, 213_462)
+    assert refused_overflow("m", refusal, 213_462).limit == 200_000
+    assert refused_overflow("m", refusal, 106_731).limit == 100_000
+    assert refused_overflow("m", refusal, 106_731, factor=2.0).limit == 200_000
 
 
 def test_without_a_limit_three_quarters_are_tried() -> None:
@@ -204,41 +221,84 @@ def test_a_limit_above_our_own_count_leads_below_it() -> None:
     """They count more than we do: to go down to their number by our count would be refused again."""
     refusal = refusal_in(SAID["OpenAI, chat"][0])
     assert refusal
-    assert refused_overflow("m", refusal, 100_000).limit == 75_000
+    assert refused_overflow("m", refusal, 100_000).limit == 100_000 * 128_000 // 131_072
 
 
-@pytest.mark.parametrize(
-    ("usage", "limit"),
-    [
-        (Usage("m", 210_000, 5), 200_000),
-        (Usage("m", 4_096, 5, estimated=9_000), 4_096),
-        (Usage("m", 4_090, 5, estimated=9_000), 4_090),
-        (Usage("m", 8_199, 5, estimated=20_000), 8_199),
-    ],
-    ids=["beyond the window", "a power of two", "a little less", "a little more"],
-)
-def test_a_silent_overflow_is_seen_in_usage(usage: Usage, limit: int) -> None:
-    """Counted beyond the window, or cut to a round number far below what was sent."""
-    overflow = silent_overflow(usage, 200_000)
+def test_a_guess_is_in_the_providers_tokens() -> None:
+    """Three quarters of the tokens that the provider counted: the factor is not applied a second time."""
+    refusal = refusal_in(SAID["Bedrock"][0])
+    assert refusal
+    assert refused_overflow("m", refusal, 50_000, factor=2.0).limit == 75_000
+
+
+@pytest.mark.parametrize("said", ["maximum context length is 20 tokens", "context size of 512"])
+def test_a_limit_that_no_model_has_is_not_believed(said: str) -> None:
+    """A number below a thousand is of something else; the prompt is made smaller step by step."""
+    refusal = refusal_in(said)
+    assert refusal
+    assert refusal.limit is None
+
+
+def test_usage_beyond_the_window_is_an_overflow() -> None:
+    """The provider counted more than it is documented to take."""
+    overflow = silent_overflow(Usage("m", 210_000, 5), 200_000)
     assert overflow
-    assert (overflow.model, overflow.limit) == ("m", limit)
+    assert (overflow.limit, overflow.is_cut) == (200_000, False)
+
+
+@pytest.mark.parametrize(("counted", "before"), [(4_096, 4_096), (4_090, 4_096), (8_199, 8_192)])
+def test_a_cut_is_believed_when_two_prompts_have_the_same_ceiling(counted: int, before: int) -> None:
+    """The second prompt was longer, and not a token more was counted."""
+    overflow = silent_overflow(Usage("m", counted, 5, estimated=20_000), 200_000, [(15_000, before)])
+    assert overflow
+    assert (overflow.model, overflow.limit, overflow.is_cut) == ("m", counted, True)
 
 
 @pytest.mark.parametrize(
-    "usage",
+    ("usage", "before"),
     [
-        Usage("m", 150_000, 5),
-        Usage("m", 5_000, 5, estimated=9_000),
-        Usage("m", 4_096, 5, estimated=4_800),
-        Usage("m", 4_096, 5, cache_read_tokens=5_000, estimated=9_000),
-        Usage("m", 4_096, 5),
-        Usage("m", 512, 5, estimated=9_000),
+        (Usage("m", 150_000, 5), []),
+        (Usage("m", 4_096, 5, estimated=9_000), []),
+        (Usage("m", 4_096, 5, estimated=9_000), [(9_000, 4_096)]),
+        (Usage("m", 4_096, 5, estimated=9_000), [(8_000, 3_072)]),
+        (Usage("m", 4_096, 5, estimated=4_800), [(4_300, 4_096)]),
+        (Usage("m", 4_096, 5, cache_read_tokens=5_000, estimated=9_000), [(8_000, 4_096)]),
+        (Usage("m", 4_096, 5), [(8_000, 4_096)]),
+        (Usage("m", 512, 5, estimated=9_000), [(8_000, 512)]),
     ],
-    ids=["within", "not round", "within our error", "cached apart", "no estimate", "tiny"],
+    ids=["within", "once", "same prompt", "another number", "within our error", "cached apart", "no estimate", "tiny"],
 )
-def test_usage_that_has_another_reason_is_no_overflow(usage: Usage) -> None:
+def test_usage_that_has_another_reason_is_no_overflow(usage: Usage, before: list[tuple[int, int]]) -> None:
     """A proxy that counts otherwise must not shrink every later prompt."""
-    assert silent_overflow(usage, 200_000) is None
+    assert silent_overflow(usage, 200_000, before) is None
+
+
+def reply(counted: int) -> dict[str, object]:
+    """A reply of the chat format whose endpoint counted this many tokens."""
+    message = {"role": "assistant", "content": "ok"}
+    return {"choices": [{"message": message}], "usage": {"prompt_tokens": counted, "completion_tokens": 2}}
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        lambda sent, n: sent - (sent // 1_024) * 1_024 + 1_024 * (n % 3),
+        lambda sent, n: sent * 2 // 5,
+        lambda sent, n: 1_024,
+    ],
+    ids=["uncached tokens", "bytes", "small and constant"],
+)
+def test_odd_usage_does_not_shrink_a_session(report: Callable[[int, int], int]) -> None:
+    """After a hundred calls to an endpoint that reports too little, prompts are as large as the policy allows."""
+    session = open_session(policy=Policy(max_context_tokens=16_000))
+    session.append(user("Read it all."))
+    largest = 0
+    for n in range(100):
+        sent = session.prompt().tokens
+        largest = max(largest, sent) if n > 50 else 0
+        session.append(reply(report(sent, n)))
+        session.append(user(f"Go on with part {n}: " + "word " * 200))
+    assert largest > 9_000
 
 
 def filled(store: MemoryStore | None = None, *, limit: int = 20_000, steps: int = 40, **compact: int) -> Session:
@@ -366,23 +426,92 @@ def test_a_limit_below_what_must_stay_is_told_with_its_parts() -> None:
     session.append(user("word " * 3_000))
     session.prompt()
     with pytest.raises(OverBudget, match="latest request 3,0"):
-        session.compaction.recover("prompt is too long: 3010 tokens > 500 maximum")
+        session.compaction.recover("prompt is too long: 3010 tokens > 1000 maximum")
 
 
 def test_a_cut_that_only_usage_tells_is_learned_on_append() -> None:
-    """A local server that drops the beginning without a word: the next prompt fits it."""
-    session = filled()
-    sent = session.prompt().tokens
-    assert sent > 6_000
-    reply = {
-        "choices": [{"message": {"role": "assistant", "content": "ok"}}],
-        "usage": {"prompt_tokens": 4_096, "completion_tokens": 2},
-    }
-    session.append(reply)
+    """A local server that drops the beginning without a word: after two such replies the next prompt fits it."""
+    heard: list[Event] = []
+    session = grown_without_a_policy(heard)
+    session.append(reply(4_096))
+    session.append(user("Go on. " * 800))
+    assert session.prompt().tokens > 6_000
+    session.append(reply(4_096))
     session.append(user("Go on."))
     prompt = session.prompt()
     assert prompt.tokens <= 4_096
     assert oracles.problems(prompt) == []
+    assert [(event.limit, event.is_applied) for event in heard if isinstance(event, LimitLearned)] == [(4_096, True)]
+
+
+def test_a_cut_does_not_lower_a_limit_that_the_policy_names() -> None:
+    """The operator is told, and decides."""
+    heard: list[Event] = []
+    session = grown_without_a_policy(heard, limit=20_000)
+    session.append(reply(4_096))
+    session.append(user("Go on. " * 800))
+    session.prompt()
+    session.append(reply(4_096))
+    session.append(user("Go on."))
+    assert session.prompt().tokens > 6_000
+    assert [(event.limit, event.is_applied) for event in heard if isinstance(event, LimitLearned)] == [(4_096, False)]
+
+
+def grown_without_a_policy(heard: list[Event], limit: int | None = None) -> Session:
+    """A session of some nine thousand tokens whose prompt was asked for."""
+    policy = Policy(budget=BudgetTable(limit=limit))
+    host, clock = Host(on_event=heard.append), Clock(new_id=counted_ids())
+    session = Session(MemoryStore(), "test", model="gpt-5", policy=policy, host=host, clock=clock)
+    session.append(user("Read it all."))
+    for n in range(40):
+        session.append(assistant("", ToolCall(f"c{n}", "read", f'{{"path": "p{n}.txt"}}')))
+        lines = (f"row {n} {i}: total {(n * 37 + i * 11) % 1009} of {i * n % 53}" for i in range(16))
+        session.append(result(f"c{n}", "\n".join(lines)))
+    assert session.prompt().tokens > 6_000
+    return session
+
+
+def test_usage_that_contradicts_a_learned_limit_ends_it() -> None:
+    """A prompt of more tokens was taken: the limit was not one."""
+    session = filled()
+    session.prompt()
+    session.compaction.recover("prompt is too long: 9000 tokens > 6000 maximum")
+    assert session.compaction.pressure().limit <= 6_000
+    session.append(reply(7_500))
+    assert session.compaction.pressure().limit > 19_000
+
+
+def test_a_learned_limit_can_be_forgotten() -> None:
+    """It is a mark in the log: forgotten for whoever opens the session next as well."""
+    store = MemoryStore()
+    session = filled(store)
+    session.prompt()
+    session.compaction.recover("prompt is too long: 9000 tokens > 6000 maximum")
+    session.compaction.forget_limit()
+    assert session.compaction.pressure().limit > 19_000
+    session.close()
+    again = open_session(store, policy=session._journal.setup.policy, new_id=counted_ids("again"))
+    assert again.compaction.pressure().limit > 19_000
+
+
+def test_an_error_names_the_source_of_a_learned_limit() -> None:
+    """Nobody wrote this number: the error says where it comes from and how to be rid of it."""
+    session = open_session(limit=20_000)
+    session.append(user("word " * 3_000))
+    session.prompt()
+    with pytest.raises(OverBudget, match=r"The limit was learned \(refused: .*forget_limit\(\)"):
+        session.compaction.recover("prompt is too long: 3010 tokens > 1500 maximum")
+
+
+def test_recovering_keeps_the_facts_of_the_call() -> None:
+    """Reminders that depend on the next call are in the smaller prompt as well."""
+    session = open_session(policy=Policy(budget=BudgetTable(limit=20_000, reserve=0), remind=True))
+    session.append(user("Read it all."))
+    for n in range(20):
+        session.extend([assistant("", ToolCall(f"c{n}", "read", f'{{"n": {n}}}')), result(f"c{n}", f"row {n}\n" * 80)])
+    session.prompt(next_call=NextCall(steps_left=2))
+    prompt = session.compaction.recover(SAID["Bedrock"][0], next_call=NextCall(steps_left=2))
+    assert "Steps left: 2." in "".join(oracles.strings(prompt.request))
 
 
 @pytest.mark.parametrize("dialect", sorted(MODELS))

@@ -17,6 +17,7 @@ from foveal.values.entry import (
     Fence,
     Fold,
     FoldItem,
+    LimitForgotten,
     Message,
     Overflow,
     PromptContext,
@@ -84,8 +85,8 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     """How often each reference was fetched since the last fold."""
     usage: tuple[tuple[int, int], ...] = ()
     """(our estimate, the provider's count) of the newest calls."""
-    ceilings: dict[str, int] = {}
-    """Tokens that a provider was found to accept, by model, where that is less than its documented window."""
+    ceilings: dict[str, Overflow] = {}
+    """The lowest limit that was learned of each model, until usage contradicts it or somebody forgets it."""
     overflows: int = 0
     """Prompts that the provider refused for their length since its last reply."""
     fences: tuple[Fence, ...] = ()
@@ -128,15 +129,17 @@ def after(facts: Facts, seq: int, entry: Entry, effect: Effect = NO_EFFECT) -> F
             changes = _of_message(facts, entry, message, effect)
         case Fold() as fold:
             changes = _of_fold(facts, fold, effect)
-        case Usage() as usage if usage.estimated:
-            changes = {"usage": (*facts.usage, (usage.estimated, usage.input_tokens))[-_USAGE_KEPT:]}
+        case Usage() as usage:
+            changes = _of_usage(facts, usage)
         case Fence() as fence:
             changes = {"fences": (*(old for old in facts.fences if old.identity != fence.identity), fence)}
         case PromptContext() as mark:
             changes = {"context": context_after(facts.context, mark, entry.id)}
-        case Overflow(model, limit):
-            ceilings = {**facts.ceilings, model: min(limit, facts.ceilings.get(model, limit))}
-            changes = {"ceilings": ceilings, "overflows": facts.overflows + 1}
+        case Overflow() as learned:
+            lowest = min(learned, facts.ceilings.get(learned.model, learned), key=lambda one: one.limit)
+            changes = {"ceilings": {**facts.ceilings, learned.model: lowest}, "overflows": facts.overflows + 1}
+        case LimitForgotten(model):
+            changes = {"ceilings": _without(facts.ceilings, model)}
         case Setup() as setup:
             changes = {"setup": setup, "setup_seq": seq}
         case _:
@@ -193,6 +196,20 @@ def _summary_after(summary: LatestSummary, folds: list[RangeFold], covered: tupl
         return LatestSummary(state, written.prose, written.author)
     unread = (*summary.unread, covered) if covered else summary.unread
     return LatestSummary(summary.state, written.prose, written.author, unread)
+
+
+def _of_usage(facts: Facts, usage: Usage) -> dict[str, object]:
+    changes: dict[str, object] = {}
+    if usage.estimated:
+        changes["usage"] = (*facts.usage, (usage.estimated, usage.input_tokens))[-_USAGE_KEPT:]
+    learned = facts.ceilings.get(usage.model)
+    if learned and usage.input_tokens > learned.limit:  # the provider took more than it was said to take
+        changes["ceilings"] = _without(facts.ceilings, usage.model)
+    return changes
+
+
+def _without(ceilings: dict[str, Overflow], model: str) -> dict[str, Overflow]:
+    return {name: learned for name, learned in ceilings.items() if name != model}
 
 
 def _delivered(facts: Facts) -> dict[str, int]:

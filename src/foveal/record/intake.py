@@ -21,6 +21,8 @@ class Spoken(NamedTuple):
     dialect: Dialect
     model: str
     window: int
+    reports: tuple[tuple[int, int], ...] = ()
+    """(Our count, the provider's count) of its newest calls."""
 
 
 def bodies(item: object, store: Store, session: str, spoken: Spoken, *, estimated: int | None) -> list[log.EncodedBody]:
@@ -58,7 +60,7 @@ def _read_reply(reply: object, spoken: Spoken, estimated: int | None) -> list[lo
     if usage is None:
         return [kept]
     usage = msgspec.structs.replace(usage, model=spoken.model, estimated=estimated)
-    cut = silent_overflow(usage, spoken.window)
+    cut = silent_overflow(usage, spoken.window, spoken.reports)
     return [kept, log.encoded(usage), *((log.encoded(cut),) if cut else ())]
 
 

@@ -160,9 +160,19 @@ class AsyncCompaction:
         """Fold now."""
         return await self._turns.run(lambda session: session.compaction.fold(instructions))
 
-    async def recover(self, error: object, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
+    async def recover(
+        self,
+        error: object,
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        next_call: NextCall = NextCall(),  # noqa: B008 - a frozen value
+    ) -> Prompt:
         """Return a smaller prompt after a refusal."""
-        return await self._turns.run(lambda session: session.compaction.recover(error, tools))
+        return await self._turns.run(lambda session: session.compaction.recover(error, tools, next_call=next_call))
+
+    async def forget_limit(self) -> None:
+        """Forget the limit that was learned of the model."""
+        await self._turns.run(lambda session: session.compaction.forget_limit())
 
     async def pressure(self) -> Pressure:
         """Return how full the next prompt is."""

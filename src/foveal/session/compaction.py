@@ -6,12 +6,13 @@ from functools import cached_property
 from typing import Any
 
 from foveal import writers
+from foveal.context.injection import NextCall
 from foveal.fit import stages
 from foveal.record.overflow import refusal_in, refused_overflow
 from foveal.session.journal import Journal
 from foveal.session.options import Host
 from foveal.session.planner import Planner, fetched_often
-from foveal.values.entry import Fold, Setup
+from foveal.values.entry import Fold, LimitForgotten, Setup
 from foveal.values.errors import BadInput, ContextOverflow, OverBudget
 from foveal.values.events import Pressure
 from foveal.values.prompt import Prompt
@@ -80,7 +81,7 @@ class Compaction:
         journal: Journal,
         planner: Planner,
         writer: FoldWriter,
-        prompt: Callable[[Sequence[Mapping[str, Any]]], Prompt],
+        prompt: Callable[..., Prompt],
     ) -> None:
         self._journal, self._planner, self._writer, self._prompt = journal, planner, writer, prompt
 
@@ -97,7 +98,13 @@ class Compaction:
         self._journal.snapshot_soon()
         return written
 
-    def recover(self, error: object, tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
+    def recover(
+        self,
+        error: object,
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        next_call: NextCall = NextCall(),  # noqa: B008 - a frozen value
+    ) -> Prompt:
         """Return a smaller prompt, after the provider refused the last one for its length with this error.
 
         The limit that the error tells holds for all later prompts. No model is asked. An error that says something else is
@@ -110,8 +117,14 @@ class Compaction:
         sent = journal.estimated or self.pressure().tokens
         if overflows >= journal.setup.policy.compact.recoveries:
             raise ContextOverflow(journal.setup.model, overflows + 1, sent, refusal.said)
-        journal.keep([refused_overflow(journal.setup.model, refusal, sent)])
-        return self._prompt(tools)
+        factor = journal.setup.factor(journal.view)
+        journal.keep([refused_overflow(journal.setup.model, refusal, sent, factor)])
+        return self._prompt(tools, next_call=next_call)
+
+    def forget_limit(self) -> None:
+        """Forget the limit that was learned of the model; the policy's own holds again."""
+        if self._journal.setup.model in self._journal.view.facts.ceilings:
+            self._journal.keep([LimitForgotten(self._journal.setup.model)])
 
     def pressure(self) -> Pressure:
         """Return how full the next prompt is."""

@@ -66,7 +66,8 @@ class Journal:
 
     def bodies_of(self, item: object) -> list[log.EncodedBody]:
         """Return the bodies that an item of the host's becomes in the log: itself, or a provider's reply read."""
-        spoken = Spoken(self.setup.dialect, self.setup.model, self.setup.facts.window)
+        setup, reports = self.setup, self._view.facts.usage
+        spoken = Spoken(setup.dialect, setup.model, setup.facts.window, reports)
         return bodies(item, self.store, self.name, spoken, estimated=self.estimated)
 
     def append(self, new: Sequence[log.EncodedBody], entry_id: str | None = None) -> Entry:

@@ -23,7 +23,7 @@ from foveal.session.policy import Policy
 from foveal.text import guard as frame
 from foveal.text.repair import sendable_part
 from foveal.values.budget import Budget
-from foveal.values.entry import Image, Part, Setup
+from foveal.values.entry import Image, Overflow, Part, Setup
 from foveal.values.errors import BadPolicy
 from foveal.values.fold_cost import Prices
 from foveal.values.pins import NO_PINS, Pins
@@ -98,14 +98,25 @@ class ModelSetup(msgspec.Struct, frozen=True):
 
     def limits(self, view: View, setup: Setup) -> "MessageLimits":
         """Return the limit of the messages, the size at which a fold is due, and its target, in tokens of our own counter."""
+        factor, fixed = self.factor(view), setup.tools_tokens + PROMPT_TOKENS
+        learned = self.learned_limit(view)
+        budget = self.budget.below(learned.limit) if learned else self.budget
+        sizes = budget.message_limit, budget.message_trigger, budget.message_target
+        return MessageLimits(*(size(factor, fixed) for size in sizes))
+
+    def factor(self, view: View) -> float:
+        """Return the ratio of the provider's count to ours, as its usage reports tell."""
         calibration = counters.Calibration()
         for estimated, actual in view.facts.usage:
             calibration = calibration.observe(estimated, actual)
         # Never below one: usage that leaves something out (a proxy, a cache) must not raise what we count as the limit.
-        factor, fixed = max(1.0, calibration.factor(self.counter.factor)), setup.tools_tokens + PROMPT_TOKENS
-        budget = self.budget.below(view.facts.ceilings.get(self.model, self.budget.limit))
-        sizes = budget.message_limit, budget.message_trigger, budget.message_target
-        return MessageLimits(*(size(factor, fixed) for size in sizes))
+        return max(1.0, calibration.factor(self.counter.factor))
+
+    def learned_limit(self, view: View) -> Overflow | None:
+        """Return the limit that was learned of the model, if it holds: a cut that usage tells does not lower the policy's own."""
+        learned = view.facts.ceilings.get(self.model)
+        has_own = self.policy.max_context_tokens is not None or self.policy.budget.limit is not None
+        return None if learned is None or (learned.is_cut and has_own) else learned
 
     @property
     def prices(self) -> Prices:

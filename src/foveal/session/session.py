@@ -29,8 +29,9 @@ from foveal.session.policy import Policy
 from foveal.session.rebuild import build, prompt_at, read_declared_retention, stored_snapshot
 from foveal.stores.port import Store
 from foveal.text import guard
-from foveal.values.entry import ATTACHED, Body, Entry, Fold, ToolCall
+from foveal.values.entry import ATTACHED, Body, Entry, Fold, Overflow, ToolCall
 from foveal.values.errors import OverBudget
+from foveal.values.events import LimitLearned, tell
 from foveal.values.prompt import Prompt
 from foveal.values.retention import RetentionRule
 from foveal.values.trace import Trace
@@ -76,6 +77,8 @@ class Session:
         """Folds on demand: `fold`, `recover`, `pressure`."""
         self.branches = Branches(self._journal)
         """Branches of the log: `rewind`."""
+        self._listener = host.on_event
+        self._journal.on_entry = self._observe
         self.children = Children(self._journal, self.context, self._begun)
         """Sessions for sub-agents: `open`."""
         built_for = self.view.facts.setup
@@ -194,7 +197,8 @@ class Session:
             except OverBudget as error:
                 if injection.tokens > injection.mandatory:
                     continue
-                raise with_fences(error, injection.mandatory) from None
+                learned = journal.setup.learned_limit(view)
+                raise _explained(with_fences(error, injection.mandatory), learned) from None
             return injection, offer, fold
         raise AssertionError  # with no room for optional context, nothing but the mandatory part is left
 
@@ -210,6 +214,13 @@ class Session:
             self._journal.keep(marks, with_snapshot=fold is None)
         if fold:
             self._journal.snapshot_soon()
+
+    def _observe(self, seq: int, entry: Entry) -> None:
+        """Follow an entry that was appended: its side context, and a limit that was learned."""
+        self._injector.observe(seq, entry)
+        if isinstance(learned := entry.body, Overflow):
+            is_applied = self._journal.setup.learned_limit(self.view) is not None
+            tell(self._listener, LimitLearned(self.name, learned.model, learned.limit, learned.because, is_applied))
 
     def _declare(self, declared: Mapping[str, RetentionRule]) -> None:
         """Build the view anew with the retention that tools were defined with."""
@@ -289,7 +300,7 @@ def _injector_for(journal: Journal, host: Host) -> "context.Injector":
         began_ms=journal.began_ms,
     )
     injector.follow(journal.view)
-    journal.on_entry, journal.on_rewind = injector.observe, injector.follow
+    journal.on_rewind = injector.follow
     return injector
 
 
@@ -308,6 +319,17 @@ def _access_to(journal: Journal, host: Host) -> "context.SessionAccess":
         new_id=journal.clock.new_id,
         append=append,
     )
+
+
+def _explained(error: OverBudget, learned: Overflow | None) -> OverBudget:
+    """Return the error with the source of a limit that no policy names."""
+    if learned is None:
+        return error
+    advice = (
+        f"The limit was learned ({learned.because}); if it is wrong, call session.compaction.forget_limit(). "
+        "Otherwise unpin entries, shorten the system prompt or offer fewer tools."
+    )
+    return OverBudget(error.limit, error.parts, error.unit, advice)
 
 
 def _as_written(call: ToolCall) -> ToolCall:

@@ -275,6 +275,14 @@ class Overflow(_Value, frozen=True, tag="overflow"):
     limit: int
     """Tokens that it accepts, in its own count: as its error says, or a guess below the size of the prompt."""
     because: str
+    is_cut: bool = False
+    """Whether usage alone tells it. A limit that the policy names is not lowered for that."""
+
+
+class LimitForgotten(_Value, frozen=True, tag="limit_forgotten"):
+    """The limit that was learned of a model no longer holds."""
+
+    model: str
 
 
 class Rewind(_Value, frozen=True, tag="rewind"):
@@ -300,7 +308,9 @@ class Setup(_Value, frozen=True, tag="setup"):
     """The retention of tools as canonical JSON: all layers of the policy, the scenario and the tools' definitions."""
 
 
-Body: TypeAlias = Message | Fold | Pin | Unpin | Note | Fence | PromptContext | Usage | Overflow | Rewind | Setup
+Body: TypeAlias = (
+    Message | Fold | Pin | Unpin | Note | Fence | PromptContext | Usage | Overflow | LimitForgotten | Rewind | Setup
+)
 
 
 class Entry(msgspec.Struct, frozen=True):

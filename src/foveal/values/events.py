@@ -80,7 +80,18 @@ class SummaryRefused(msgspec.Struct, frozen=True):
     duration_ms: int
 
 
-Event: TypeAlias = CompactionStarted | CompactionEnded | SummaryRefused
+class LimitLearned(msgspec.Struct, frozen=True):
+    """A provider was found to accept less than was assumed: prompts are smaller from here on, if `is_applied`."""
+
+    session: str
+    model: str
+    limit: int
+    because: str
+    is_applied: bool
+    """False for a limit that usage alone tells, under a policy with a limit of its own."""
+
+
+Event: TypeAlias = CompactionStarted | CompactionEnded | SummaryRefused | LimitLearned
 
 Listener: TypeAlias = Callable[[Event], None]
 
