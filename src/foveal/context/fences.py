@@ -107,17 +107,17 @@ class FenceRegistry:
     """The kinds of fences that a session knows. Static kinds follow the system prompt in this order."""
 
     def __init__(self, kinds: Iterable[FenceKind] = (), formatters: Formatters = NO_FORMATTERS) -> None:
-        self._kinds: dict[str, FenceKind] = {}
+        self.kinds: dict[str, FenceKind] = {}
         self._formatters = formatters
         for kind in kinds:  # the same kind twice is fine; another kind of the same name is not
-            if self._kinds.setdefault(kind.name, kind) != kind:
+            if self.kinds.setdefault(kind.name, kind) != kind:
                 raise BadPolicy(f"fences.{kind.name} is there already, and not as this; give one of them another name")
-        self._ranks = {name: rank for rank, name in enumerate(self._kinds)}
+        self._ranks = {name: rank for rank, name in enumerate(self.kinds)}
 
     def kind(self, name: str) -> FenceKind:
-        found = self._kinds.get(name)
+        found = self.kinds.get(name)
         if found is None:
-            raise BadInput(f"no fence {name!r} is registered{nearest_hint(name, self._kinds)}")
+            raise BadInput(f"no fence {name!r} is registered{nearest_hint(name, self.kinds)}")
         return found
 
     def place_of(self, kind: FenceKind) -> tuple[int, int, int]:

@@ -114,25 +114,20 @@ class Injector:
             return NOTHING
         self._frame.begin(view.facts.first)
         fences = self.fences.shown(view, pressure, share)
-        if self.reminders is None:
-            context = context_mark(view.facts.context, fences.blocks)
-            return Injection(context, fences.lines, fences.tokens, fences.mandatory, fences.expired)
-        said = self.reminders.shown(
-            view,
-            pressure=msgspec.structs.replace(pressure, tokens=pressure.tokens + fences.tokens),
-            next_call=next_call,
-            turn=next_turn(view),
-            offered=offered,
-            known={field: value for source in self.sources for field, value in source.situation.items()},
-            has_room=share > 0,
-        )
-        return Injection(
-            context_mark(view.facts.context, (*fences.blocks, *said.blocks)),
-            (*fences.lines, *said.lines),
-            fences.tokens + said.tokens,
-            fences.mandatory,
-            fences.expired,
-        )
+        blocks, lines, tokens = fences.blocks, fences.lines, sum(block.tokens for block in fences.blocks)
+        if self.reminders:
+            said = self.reminders.shown(
+                view,
+                pressure=msgspec.structs.replace(pressure, tokens=pressure.tokens + tokens),
+                next_call=next_call,
+                turn=next_turn(view),
+                offered=offered,
+                known={field: value for source in self.sources for field, value in source.situation.items()},
+                has_room=share > 0,
+            )
+            blocks, lines, tokens = (*blocks, *said.blocks), (*lines, *said.lines), tokens + said.tokens
+        context = context_mark(view.facts.context, blocks)
+        return Injection(context, lines, tokens, fences.mandatory, fences.expired)
 
     def answer(self, call: ToolCall) -> Message | None:
         """Return the result of a call to a tool that finds tools or reads skills; None for other calls."""

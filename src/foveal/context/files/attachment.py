@@ -26,9 +26,6 @@ from foveal.text.guard import neutralise
 from foveal.values.codec import sendable
 from foveal.values.entry import Image, Message, Stored, Text
 
-TRUST = "file"
-"""The trust of an attachment's text: that of a file."""
-
 _CHUNK = 1 << 20
 _LONGEST_TYPE = 40
 """Longer media types are not shown: those of office documents have 70 characters, and tell no more than the extension."""
