@@ -74,7 +74,7 @@ def evaluate(
 ) -> Reminded:
     """Return the reminders of this call: the host's own first, then the rules in their order, as far as there is room."""
     held = list[TraceLine]()
-    due = list(_due(book, situation, shown, held))
+    due: list[_Due] = list(_due(book, situation, shown, held))
     while due:
         texts = guard.neutralise_joined(tuple([one.item for one in due]))
         said, over = _served(due, texts, count, frame, most_tokens)
