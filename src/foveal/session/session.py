@@ -54,10 +54,8 @@ class Session:
         snapshot = stored_snapshot(store, name)
         # Retention that tools declared before the session was closed still holds.
         self._declared = dict(host.retention or read_declared_retention(store, name, snapshot))
-        renderers = {
-            **getattr(host.retention, "renderers", {}),
-            **host.renderers,
-        }  # those that tools were declared with
+        declared_with: dict[str, Any] = getattr(host.retention, "renderers", {})
+        renderers = {**declared_with, **host.renderers}
         setup = setup_for(_model(model), policy or Policy(), declared=self._declared, renderers=renderers)
         self._journal = Journal(
             store, name, setup, snapshot=snapshot, author=host.author, clock=clock, takeover=takeover

@@ -187,11 +187,9 @@ def test_a_file_that_is_not_there_is_named(space, tmp_path):
     assert space.list() == ()
 
 
-def test_a_path_can_be_read_without_a_workspace(tmp_path, reading):
+def test_a_file_can_be_read_without_a_workspace(reading):
     """Then nothing is said of a place."""
-    path = tmp_path / "a.txt"
-    path.write_text("words")
-    found = read_file(path, "a.txt", reading)
+    found = read_file(io.BytesIO(b"words"), "a.txt", reading)
     assert (found.file_id, "; at " in found.shown) == ("", False)
 
 
