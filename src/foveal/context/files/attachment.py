@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,7 +15,7 @@ from foveal.context.files.excerpts import FileBody, archive_body, table_body, te
 from foveal.context.files.kinds import HEAD_BYTES, classify
 from foveal.context.files.pictures import fit_image
 from foveal.context.files.read_options import ReadLimits, ReadOptions, many
-from foveal.context.workspace import Workspace
+from foveal.context.workspace import StoredFile, Workspace
 from foveal.models.counters import image_tokens
 from foveal.stores.large_results import keep_stream
 from foveal.stores.port import Store
@@ -25,7 +24,6 @@ from foveal.text.guard import neutralise
 from foveal.values.codec import sendable
 from foveal.values.entry import Image, Message, Stored, Text
 
-_CHUNK = 1 << 20
 _LONGEST_TYPE = 40
 """Longer media types are not shown: those of office documents have 70 characters, and tell no more than the extension."""
 
@@ -51,7 +49,7 @@ class Attachment(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     """Parts that could not be read or were cut, and contradictions."""
     file_id: str = ""
-    """Its id in the workspace; empty if it is not kept there."""
+    """Its id in the workspace."""
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -84,7 +82,7 @@ def attach(
     stored = workspace.put(path, given)
     reading = ReadOptions(count, ref, provider_family, limits=limits or ReadLimits())
     with workspace.stream(stored.id) as stream:
-        return read_file(stream, given, reading, file_id=stored.id, place=stored.place)
+        return read_file(stream, given, stored, reading)
 
 
 def message_of(file: Attachment, store: Store, *, guard: bool) -> Message:
@@ -98,20 +96,20 @@ def message_of(file: Attachment, store: Store, *, guard: bool) -> Message:
     return Message("user", (first, file.image) if file.image else (first,))
 
 
-def read_file(source: BinaryIO, name: str, reading: ReadOptions, *, file_id: str = "", place: str = "") -> Attachment:
-    """Read an open file. `place` is its path for tools of the session.
+def read_file(source: BinaryIO, name: str, stored: StoredFile, reading: ReadOptions) -> Attachment:
+    """Read an open file of a workspace, under the name that the user gave it.
 
     `MissingExtra` for an image that has to be changed and cannot be; all other problems become notes.
     """
-    size, digest = _weighed(source)
+    size = stored.size_bytes
     found, disagreement = _classified(source, name, reading.limits)
-    content = _READERS[found.kind](source, name, found, reading) if size else _Content(facts="empty")
+    reader = _READERS.get(found.kind)
+    content = reader(source, name, found, reading) if reader and size else _Content(facts="" if size else "empty")
     notes = tuple(filter(None, (disagreement, *content.notes)))
     safe = safe_file_name(name)
     media_type = found.media_type if len(found.media_type) <= _LONGEST_TYPE else ""
     facts = ", ".join(filter(None, (found.kind, media_type, content.facts, f"{size:,} bytes")))
-    at = f"; at {place}" if place else ""
-    first = f"[file {safe}: {facts}; sha256 {digest[:16]}{at}]"
+    first = f"[file {safe}: {facts}; sha256 {stored.sha256[:16]}; at {stored.place}]"
     head = "\n".join((first, *(f"[note: {note}]" for note in notes)))
     shown = f"{head}\n{content.body.shown}" if content.body.shown else head
     return Attachment(
@@ -119,7 +117,7 @@ def read_file(source: BinaryIO, name: str, reading: ReadOptions, *, file_id: str
         kind=found.kind,
         media_type=found.media_type,
         size_bytes=size,
-        sha256=digest,
+        sha256=stored.sha256,
         shown=shown,
         is_whole=content.body.is_whole,
         tokens=reading.count(shown) + content.tokens,
@@ -127,17 +125,8 @@ def read_file(source: BinaryIO, name: str, reading: ReadOptions, *, file_id: str
         image=content.image,
         outline=f"{first}\n{content.body.outline}" if content.body.outline else first,
         notes=notes,
-        file_id=file_id,
+        file_id=stored.id,
     )
-
-
-def _weighed(stream: BinaryIO) -> tuple[int, str]:
-    size, digest = 0, sha256()
-    while chunk := stream.read(_CHUNK):
-        size += len(chunk)
-        digest.update(chunk)
-    stream.seek(0)
-    return size, digest.hexdigest()
 
 
 def _classified(stream: BinaryIO, name: str, limits: ReadLimits) -> tuple[FileType, str]:
@@ -204,5 +193,4 @@ _READERS: dict[FileKind, Callable[[BinaryIO, str, FileType, ReadOptions], _Conte
     "office": _read_document,
     "archive": _read_archive,
     "image": _read_image,
-    "unknown": lambda *_: _Content(),
 }
