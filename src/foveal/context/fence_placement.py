@@ -11,7 +11,8 @@ Among the others, the newest is served first. Each decision becomes a line of th
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -154,9 +155,6 @@ class _Framed(NamedTuple):
     tokens: int
 
 
-_F = TypeVar("_F", _Framed, _Framed | None)
-
-
 class _Case(NamedTuple):
     """One fence that may be shown: its place in the order of injection, its kind, and its whole text in the frame."""
 
@@ -171,7 +169,8 @@ class Placer:
 
     def __init__(self, registry: FenceRegistry, *, count: Callable[[str], int], wrap: Wrap) -> None:
         self._registry, self._count, self._wrap = registry, count, wrap
-        self._known: dict[tuple[Fence, int | None], _Framed | None] = {}
+        self._framed = lru_cache(_REMEMBERED)(self._frame)
+        self._cut = lru_cache(_REMEMBERED)(self._beginning)
         self._last: tuple[tuple[Fence, ...], int, Placed] = (), 0, Placed((), ())
 
     def place(self, fences: Sequence[Fence], *, budget_tokens: int) -> Placed:
@@ -184,7 +183,7 @@ class Placer:
     def _place(self, fences: tuple[Fence, ...], budget_tokens: int) -> Placed:
         hidden, kept = dict[int, TraceLine](), list[tuple[_Case, Block]]()
         shown = [(i, fence, self._registry.kind(fence.kind)) for i, fence in _newest(fences, hidden)]
-        cases = [_Case(i, fence, kind, self._whole(fence)) for i, fence, kind in shown]
+        cases = [_Case(i, fence, kind, self._framed(fence, fence.text)) for i, fence, kind in shown]
         mandatory = [case for case in cases if case.kind.must_keep]
         kept += [(case, _block(case, case.whole, "must be kept")) for case in mandatory]
         left = budget_tokens - sum(case.whole.tokens for case in mandatory)
@@ -193,7 +192,7 @@ class Placer:
         for case in sorted((case for case in cases if not case.kind.must_keep), key=_priority):
             own = int(case.kind.share * budget_tokens) - taken.get(case.kind.name, 0)
             room, whose = (own, f"the share of {case.kind.name}") if own <= left else (left, "the budget")
-            framed = case.whole if case.whole.tokens <= room else self._cut(case, room)
+            framed = case.whole if case.whole.tokens <= room else self._cut(case.fence, room)
             because = "" if framed is case.whole else f"{whose} leaves {max(0, room):,} tokens"
             if framed is None:
                 because = "; ".join(filter(None, (because, case.fence.note)))
@@ -206,38 +205,24 @@ class Placer:
         lines = tuple(hidden[i] for i in sorted(hidden))
         return Placed(tuple(block for _, block in kept), lines, _overflow(mandatory, budget_tokens))
 
-    def _whole(self, fence: Fence) -> _Framed:
-        known = self._known.get((fence, None))
-        return known or self._remember((fence, None), self._framed(fence, fence.text))
-
-    def _cut(self, case: _Case, room: int) -> _Framed | None:
-        key = case.fence, room
-        return self._known[key] if key in self._known else self._remember(key, self._beginning(case, room))
-
-    def _beginning(self, case: _Case, room: int) -> _Framed | None:
+    def _beginning(self, fence: Fence, room: int) -> _Framed | None:
         """Return as much of the text as there is room for, in a whole frame, with a note of how much is missing."""
-        text = case.fence.text
-        chars = len(text) * max(0, room) // case.whole.tokens
+        text = fence.text
+        chars = len(text) * max(0, room) // self._framed(fence, fence.text).tokens
         for _ in range(_ATTEMPTS):
             at = boundary(text, chars)
             if at < _LEAST_CHARS:
                 return None
             note = f"[… {len(text) - at:,} of {len(text):,} characters left out]"
-            framed = self._framed(case.fence, f"{text[:at].rstrip()}\n{note}")
+            framed = self._frame(fence, f"{text[:at].rstrip()}\n{note}")
             if framed.tokens <= room:
                 return framed
             chars = int(chars * room / framed.tokens * 0.95) - 8
         return None
 
-    def _framed(self, fence: Fence, text: str) -> _Framed:
+    def _frame(self, fence: Fence, text: str) -> _Framed:
         sent = sendable(self._wrap(fence.kind, text, dict(fence.attributes)))
         return _Framed(sent, self._count(sent) + JOINT.tokens)
-
-    def _remember(self, key: tuple[Fence, int | None], framed: _F) -> _F:
-        if len(self._known) >= _REMEMBERED:
-            self._known.clear()
-        self._known[key] = framed
-        return framed
 
 
 def _newest(fences: Sequence[Fence], hidden: dict[int, TraceLine]) -> Iterator[tuple[int, Fence]]:

@@ -56,7 +56,8 @@ class Session:
         self._declared = dict(host.retention or read_declared_retention(store, name, snapshot))
         declared_with: dict[str, Any] = getattr(host.retention, "renderers", {})
         renderers = {**declared_with, **host.renderers}
-        setup = setup_for(_model(model), policy or Policy(), declared=self._declared, renderers=renderers)
+        model = model if isinstance(model, Model) else Model(model)
+        setup = setup_for(model, policy or Policy(), declared=self._declared, renderers=renderers)
         self._journal = Journal(
             store, name, setup, snapshot=snapshot, author=host.author, clock=clock, takeover=takeover
         )
@@ -270,10 +271,6 @@ class Children:
             host=msgspec.structs.replace(host, allowed_tools=frozenset(tools)),
             clock=clock,
         )
-
-
-def _model(model: str | Model) -> Model:
-    return model if isinstance(model, Model) else Model(model)
 
 
 def _injector_for(journal: Journal, host: Host) -> "context.Injector":
