@@ -114,19 +114,20 @@ class Injector:
             return NOTHING
         self._frame.begin(view.facts.first)
         fences = self.fences.shown(view, pressure, share)
-        blocks, lines, tokens = fences.blocks, fences.lines, sum(block.tokens for block in fences.blocks)
+        blocks, lines = fences.blocks, fences.lines
         if self.reminders:
-            said = self.reminders.shown(
+            beside = sum(block.tokens for block in blocks)
+            reminded, told = self.reminders.shown(
                 view,
-                pressure=msgspec.structs.replace(pressure, tokens=pressure.tokens + tokens),
+                pressure=msgspec.structs.replace(pressure, tokens=pressure.tokens + beside),
                 next_call=next_call,
                 turn=next_turn(view),
                 offered=offered,
                 known={field: value for source in self.sources for field, value in source.situation.items()},
                 has_room=share > 0,
             )
-            blocks, lines, tokens = (*blocks, *said.blocks), (*lines, *said.lines), tokens + said.tokens
-        context = context_mark(view.facts.context, blocks)
+            blocks, lines = (*blocks, *reminded), (*lines, *told)
+        context, tokens = context_mark(view.facts.context, blocks), sum(block.tokens for block in blocks)
         return Injection(context, lines, tokens, fences.mandatory, fences.expired)
 
     def answer(self, call: ToolCall) -> Message | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import NamedTuple
 
 import msgspec
 
@@ -24,14 +23,6 @@ from foveal.values.entry import Block, Message, ToolCall
 from foveal.values.events import Pressure
 from foveal.values.shown import JOINT, MESSAGE_TOKENS
 from foveal.values.trace import TraceLine, block_lines
-
-
-class ShownReminders(NamedTuple):
-    """The reminders of one call as at most one block, with their lines of the trace."""
-
-    blocks: tuple[Block, ...]
-    lines: tuple[TraceLine, ...]
-    tokens: int
 
 
 class SessionReminders:
@@ -94,8 +85,11 @@ class SessionReminders:
         offered: frozenset[str],
         known: Mapping[str, str],
         has_room: bool,
-    ) -> ShownReminders:
-        """Return the reminders of the next call. `known` are fields of the situation that others know."""
+    ) -> tuple[tuple[Block, ...], tuple[TraceLine, ...]]:
+        """Return the reminders of the next call as at most one block, and their lines of the trace.
+
+        `known` are fields of the situation that others know.
+        """
         level = pressure.level
         situation = Situation(
             call=view.facts.calls + 1,
@@ -116,7 +110,7 @@ class SessionReminders:
         blocks: tuple[Block, ...] = ()
         if said.reminders:
             blocks = (Block("reminders", KIND, "user", "tail", said.text, said.tokens, said=said.reminders),)
-        return ShownReminders(blocks, (*block_lines(blocks), *said.held), said.tokens)
+        return blocks, (*block_lines(blocks), *said.held)
 
     def sent(self) -> None:
         """Note that a prompt was built. Its news stay in the following prompts until the model answers."""
