@@ -54,9 +54,10 @@ class Session:
         snapshot = stored_snapshot(store, name)
         # Retention that tools declared before the session was closed still holds.
         self._declared = dict(host.retention or read_declared_retention(store, name, snapshot))
-        declared_renderers = getattr(host.retention, "renderers", {})  # of `rules_of`, from the tools' decorators
+        declared_renderers: dict[str, Any] = getattr(host.retention, "renderers", {})  # of `rules_of`
         renderers = {**declared_renderers, **host.renderers}
-        setup = setup_for(_model(model), policy or Policy(), declared=self._declared, renderers=renderers)
+        model = model if isinstance(model, Model) else Model(model)
+        setup = setup_for(model, policy or Policy(), declared=self._declared, renderers=renderers)
         self._journal = Journal(
             store, name, setup, snapshot=snapshot, author=host.author, clock=clock, takeover=takeover
         )
@@ -270,10 +271,6 @@ class Children:
             host=msgspec.structs.replace(host, allowed_tools=frozenset(tools)),
             clock=clock,
         )
-
-
-def _model(model: str | Model) -> Model:
-    return model if isinstance(model, Model) else Model(model)
 
 
 def _injector_for(journal: Journal, host: Host) -> "context.Injector":

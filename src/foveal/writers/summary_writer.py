@@ -46,19 +46,20 @@ class SummaryWriter:
         stage: Summarise = Summarise(),  # noqa: B008 - frozen
     ) -> None:
         self._session, self._compact, self._listener = session, compact, listener
-        self._summariser = summariser or (find(compact.summariser) if compact.summariser else None)
+        summariser = summariser or (find(compact.summariser) if compact.summariser else None)
         self._author = compact.summariser or getattr(summariser, "__name__", type(summariser).__name__)
         self._with_prose = partial(with_prose, selection=LineSelection(stage.score, stage.weights))
         self._breaker = Breaker()
         self._sent: AnsweredRequest | None = None
-        self._ahead = self._new_prefetch()
+        self._ask = summariser and partial(ask, summariser, deadline_s=compact.deadline_s, retries=compact.retries)
+        self._ahead = Prefetch(self._ask) if self._ask else None
         self._asked: tuple[int, ...] = ()
         """Places of the messages that the question under way covers."""
 
     @property
     def is_wanted(self) -> bool:
         """Whether there is a summariser that has not failed too often."""
-        return self._summariser is not None and not self._breaker.is_open
+        return self._ask is not None and not self._breaker.is_open
 
     @property
     def is_asked_ahead(self) -> bool:
@@ -98,7 +99,7 @@ class SummaryWriter:
         if item and checkpoint:
             fold = self._with_prose(fold, checkpoint, AGENT, count=count, shown=shown, fetched=fetched)
             author = AGENT
-        elif item and steps and may_ask and self._summariser is not None:
+        elif item and steps and may_ask and self._ask:
             question = question_for(item, steps, count, instructions=instructions, sent=self._sent)
             outcome = self._outcome(question, steps, _judge(count, item), by_hand=by_hand)
             if isinstance(outcome, AcceptedSummary):
@@ -125,25 +126,19 @@ class SummaryWriter:
             self._breaker = self._breaker.after_outcome(outcome)
             if isinstance(outcome, AcceptedSummary):
                 return outcome
-        if self._summariser is None or (self._breaker.is_open and not by_hand):
+        if self._ask is None or (self._breaker.is_open and not by_hand):
             self._breaker = self._breaker.after_skip()
             return outcome
-        outcome = ask(
-            self._summariser,
-            question,
-            deadline_s=self._compact.deadline_s,
-            retries=self._compact.retries,
-            judge=judge,
-        )
+        outcome = self._ask(question, judge=judge)
         self._breaker = self._breaker.after_outcome(outcome)
         return outcome
 
     def _taken(self, steps: Sequence[FoldedMessage]) -> SummaryOutcome | None:
         """Return the outcome that was asked for ahead, if all messages it covers are folded now."""
-        if self._ahead is None or (question := self._ahead.question) is None:
+        if self._ahead is None or self._ahead.question is None:
             return None
         known = set(self._asked) <= {step.number for step in steps}
-        outcome = self._ahead.take(question) if known else None
+        outcome = self._ahead.take() if known else None
         if outcome is None:
             self._ahead.drop()  # late, or about other messages: a question asked now knows more
         return outcome
@@ -153,11 +148,6 @@ class SummaryWriter:
         tell(self._listener, SummaryRefused(self._session, self._author, failed.reason, failed.detail, took_ms))
         if self._compact.on_failure == "raise":
             raise SummaryFailed(self._author, failed.reason, failed.detail)
-
-    def _new_prefetch(self) -> Prefetch | None:
-        if self._summariser is None:
-            return None
-        return Prefetch(self._summariser, deadline_s=self._compact.deadline_s, retries=self._compact.retries)
 
 
 def _judge(count: CountTokens, item: RangeFold) -> Judge:
