@@ -1,4 +1,7 @@
-"""The `foveal` command. One module a subcommand: `configure` adds its arguments, `run` does its work."""
+"""The `foveal` command. One module a subcommand: `configure` adds its arguments, `run` does its work.
+
+`run` prints one JSON document or text for people, and returns an exit code if it is not 0.
+"""
 
 import argparse
 import os
@@ -48,9 +51,9 @@ def _run(argv: Sequence[str] | None) -> int:
     except SystemExit as done:  # --help and --version have printed their text
         return done.code if isinstance(done.code, int) else 0
     out = Output(sys.stdout, is_json=args.json)
-    code: int = args.run(args, out)
+    code: int | None = args.run(args, out)
     sys.stdout.flush()
-    return code
+    return code or 0
 
 
 def _parser(named: Sequence[str]) -> argparse.ArgumentParser:

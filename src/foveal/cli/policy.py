@@ -12,7 +12,8 @@ from typing import Any, cast
 import msgspec
 
 from foveal.analysis.replay.replay import DEFAULT_MODEL
-from foveal.cli.output import Output, add_json, complaints
+from foveal.cli.arguments import add_json
+from foveal.cli.output import Output, complaints
 from foveal.models.catalogue import ModelFacts, find
 from foveal.project.retention_layers import Layers
 from foveal.session.model_setup import SCENARIO
@@ -44,7 +45,7 @@ def configure(parser: ArgumentParser) -> None:
     add_json(show)
 
 
-def run(args: Namespace, out: Output) -> int:
+def run(args: Namespace, out: Output) -> None:
     policy = _read(args.policy) if args.policy else Policy()
     source = str(args.policy) if args.policy else "the built-in policy"
     scenario = args.scenario or os.environ.get(SCENARIO) or None
@@ -58,7 +59,7 @@ def run(args: Namespace, out: Output) -> int:
     shown = [one for tool in tools for one in _retention(layers, tool)]
     if out.is_json:
         out.document(_document(policy, facts, budget, shown) | {"policy": source, "scenario": scenario})
-        return 0
+        return
     out.line(f"{source}{f', scenario {scenario}' if scenario else ''}", "strong")
     _print_budget(facts, budget, out)
     _print_stages(policy, out)
@@ -70,7 +71,6 @@ def run(args: Namespace, out: Output) -> int:
         out.table(("tool", "retention", "value", "from"), _rows(shown), "llll")
     else:
         out.wrapped("No tool is named: every result starts full and may be covered. Name a TOOL to see its values.")
-    return 0
 
 
 def _read(path: Path) -> Policy:

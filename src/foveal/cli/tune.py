@@ -59,7 +59,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.set_defaults(json=False)
 
 
-def run(args: Namespace, out: Output) -> int:
+def run(args: Namespace, out: Output) -> None:
     budget = _budget(args)
     _check_out(args.out)
     given = price_list(args.prices) if args.prices else None
@@ -91,7 +91,6 @@ def run(args: Namespace, out: Output) -> int:
     _print(tuning, args.out, out)
     for note in loaded.notes:
         out.wrapped(note)
-    return 0
 
 
 def _print(tuning: Tuning, file: Path | None, out: Output) -> None:
