@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from foveal.analysis.inspect import CallCost, CallCostDetail, CostTotals, FoldCost, NextFold, SessionCost, StaleLook
+from foveal.analysis.inspect.cost import CallCost, CallCostDetail, CostTotals, FoldCost, SessionCost
+from foveal.analysis.inspect.next_fold import NextFold, StaleLook
 from foveal.analysis.replay.report import less, percent
 from foveal.cli.output import Output
 from foveal.session.planner import LOOK_EVERY

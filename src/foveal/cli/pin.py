@@ -47,7 +47,7 @@ def run(args: Namespace, out: Output) -> None:
     if out.is_json:
         about = {"session": name, "entry": entry, "tool": args.tool, "text": args.text}
         out.document({**about, "pinned": not args.remove, "changed": changed})
-        return None
+        return
     state = "not pinned" if args.remove else "pinned"
     now, before = ("is now", "was") if entry else ("its results are now", "its results were")
     what = entry or f"{args.tool}:"

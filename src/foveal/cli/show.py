@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.analysis.inspect import AbsentRendererWarning, stored_prompt
+from foveal.analysis.inspect.stored_session import AbsentRendererWarning, stored_prompt
 from foveal.cli.arguments import add_call, add_store, existing_store
 from foveal.cli.output import Output, complaints
 from foveal.text.repair import settle

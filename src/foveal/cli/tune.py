@@ -13,20 +13,8 @@ from foveal.analysis.measurement.case import Case, case_of
 from foveal.analysis.measurement.suite import Loaded, Pick, load_all, sources_of
 from foveal.analysis.replay.demo import BUDGET, demo_recording
 from foveal.analysis.replay.replay import DEFAULT_MODEL
-from foveal.analysis.tune import (
-    GRIDS,
-    HEAD,
-    PickRule,
-    Tuning,
-    advice,
-    cells,
-    curve,
-    document,
-    policy_file,
-    price_list,
-    tune,
-)
-from foveal.analysis.tune.report import ALIGN
+from foveal.analysis.tune import GRIDS, PickRule, Tuning, advice, curve, document, policy_file, price_list, tune
+from foveal.analysis.tune.report import ALIGN, HEAD, cells
 from foveal.cli.arguments import positive
 from foveal.cli.files import optional_file
 from foveal.cli.output import Output

@@ -11,18 +11,10 @@ from typing import Any
 
 import msgspec
 
-from foveal.analysis.inspect import (
-    AbsentRendererWarning,
-    EntryHistory,
-    PromptExplanation,
-    PromptSummary,
-    SessionCost,
-    call_cost,
-    cost,
-    entry_history,
-    prefix_moves,
-    why,
-)
+from foveal.analysis.inspect.cost import SessionCost, call_cost, cost
+from foveal.analysis.inspect.entry_history import EntryHistory, PromptExplanation, PromptSummary, entry_history, why
+from foveal.analysis.inspect.history import prefix_moves
+from foveal.analysis.inspect.stored_session import AbsentRendererWarning
 from foveal.cli.arguments import add_call, add_store, existing_store
 from foveal.cli.cost_report import print_call, print_session
 from foveal.cli.output import Output, complaints

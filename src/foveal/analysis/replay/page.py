@@ -6,7 +6,7 @@ from html import escape
 from foveal.analysis import chart
 from foveal.analysis.replay.demo import saving_texts
 from foveal.analysis.replay.replay import Replay, ReplayedCall
-from foveal.analysis.replay.report import Totals, gain, gain_usd, note_lines, percent, short, totals, usd
+from foveal.analysis.replay.report import HEAD, Totals, cells, gain, gain_usd, note_lines, percent, short, totals, usd
 from foveal.analysis.replay.series import series_of, shortened
 from foveal.text.display import visible
 
@@ -43,19 +43,7 @@ _KEY = (
     '<span><i style="background:var(--limit)"></i>budget</span>'
     '<span><i style="background:var(--fold)"></i>fold: older content is shown by stand-ins from here on</span></div>'
 )
-_HEAD = (
-    "session",
-    "model",
-    "calls",
-    "tokens raw",
-    "tokens sent",
-    "cached",
-    "moves",
-    "cost raw",
-    "cost sent",
-    "largest",
-    "refused",
-)
+_HEAD = ("session", "model", "calls", "tokens raw", "tokens sent", *HEAD[4:])
 
 
 def page(replays: Sequence[Replay], errors: Sequence[str] = ()) -> str:
@@ -117,20 +105,9 @@ def _table(replays: Sequence[Replay]) -> Iterator[str]:
 
 
 def _row(style: str, name: str, model: str, sums: Totals) -> str:
-    cells = (
-        _text(model),
-        f"{sums.calls:,}",
-        f"{sums.raw_tokens:,}",
-        f"{sums.sent_tokens:,}",
-        percent(sums.cached_share),
-        f"{sums.prefix_moves:,}",
-        usd(sums.raw_usd),
-        usd(sums.sent_usd),
-        f"{sums.largest_sent:,}",
-        f"{sums.refusals:,}",
-    )
-    title = f'<td title="{_text(name)}">{_text(name)}</td>'
-    return f"<tr{style}>{title}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    title, *figures = cells(_text(name), sums, tokens="{:,}".format)
+    row = "".join(f"<td>{cell}</td>" for cell in (_text(model), *figures))
+    return f'<tr{style}><td title="{title}">{title}</td>{row}</tr>'
 
 
 def _sessions(replays: Sequence[Replay]) -> Iterator[str]:

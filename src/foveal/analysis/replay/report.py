@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -155,18 +155,19 @@ def _totals_document(sums: Totals) -> dict[str, Any]:
 HEAD = ("session", "calls", "raw", "sent", "cached", "moves", "cost raw", "cost sent", "largest", "refused")
 
 
-def cells(name: str, sums: Totals) -> tuple[str, ...]:
-    """Return one line of the table, under `HEAD`."""
+def cells(name: str, sums: Totals, tokens: Callable[[int], str] | None = None) -> tuple[str, ...]:
+    """Return one line of the table, under `HEAD`. Tokens are `short` unless another form is given."""
+    tokens = tokens or short
     return (
         name,
         f"{sums.calls:,}",
-        short(sums.raw_tokens),
-        short(sums.sent_tokens),
+        tokens(sums.raw_tokens),
+        tokens(sums.sent_tokens),
         percent(sums.cached_share),
         f"{sums.prefix_moves:,}",
         usd(sums.raw_usd),
         usd(sums.sent_usd),
-        short(sums.largest_sent),
+        tokens(sums.largest_sent),
         f"{sums.refusals:,}",
     )
 

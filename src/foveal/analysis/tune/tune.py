@@ -6,10 +6,8 @@ import msgspec
 
 from foveal.analysis.measurement.case import Case
 from foveal.analysis.measurement.shares import Interval, interval
-from foveal.analysis.tune.choice import TunedChoice, choose
-from foveal.analysis.tune.cross_validation import HeldOutGap, gap_of
+from foveal.analysis.tune.choice import HeldOutGap, PickRule, TunedChoice, choose, frontier, gap_of, sound
 from foveal.analysis.tune.grid import GRIDS, Variant
-from foveal.analysis.tune.pick_rule import PickRule, frontier, sound
 from foveal.analysis.tune.points import Cell, TunePoint, longest_first, measure_variants, point_of
 from foveal.models.catalogue import ModelFacts
 from foveal.values.errors import BadInput
