@@ -9,7 +9,7 @@ from base64 import b32encode
 from secrets import token_bytes
 
 from foveal import recall
-from foveal.analysis.inspect.stored_session import branch_of, known_session
+from foveal.analysis.inspect.stored_session import branch_of, entry_id, known_session
 from foveal.cli.arguments import add_store, existing_store
 from foveal.cli.output import Output
 from foveal.stores import rows as log
@@ -56,13 +56,10 @@ def run(args: Namespace, out: Output) -> None:
 
 def _message(store: Store, name: str, prefix: str, branch: list[Entry]) -> str:
     """Return the id of the message whose id begins with `prefix`."""
-    found = store.find(name, prefix)
-    if len(found) != 1:
-        many = "several entries begin" if found else "no entry begins"
-        raise NotFound(f"{many} with {prefix!r} in session {name!r}; `foveal why` lists them")
-    entry = next((entry for entry in branch if entry.id == found[0].id), None)
+    found = entry_id(store, name, prefix)
+    entry = next((entry for entry in branch if entry.id == found), None)
     if entry is None:
-        raise NotFound(f"entry {found[0].id} is on a branch of session {name!r} that was left; no prompt shows it")
+        raise NotFound(f"entry {found} is on a branch of session {name!r} that was left; no prompt shows it")
     if not isinstance(entry.body, Message):
         raise BadInput(f"entry {entry.id} is a {type(entry.body).__name__.lower()}; only messages are pinned")
     return entry.id

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.analysis.inspect.stored_session import AbsentRendererWarning, stored_prompt
+from foveal.analysis.inspect.stored_session import AbsentRendererWarning, stored_prompt, tool_name
 from foveal.cli.arguments import add_call, add_store, existing_store
 from foveal.cli.output import Output, complaints
 from foveal.text.repair import settle
@@ -51,14 +51,9 @@ def run(args: Namespace, out: Output) -> None:
 
 
 def _footer(prompt: Prompt) -> str:
-    tools = [_tool_name(tool) for tool in msgspec.json.decode(prompt.setup.tools)]
+    tools = [tool_name(tool) for tool in msgspec.json.decode(prompt.setup.tools)]
     offered = f"tools {', '.join(tools)} ({prompt.setup.tools_tokens:,} tokens)" if tools else "no tools"
     return f"{prompt.tokens:,} of {prompt.setup.limit:,} tokens; {offered}"
-
-
-def _tool_name(tool: dict[str, dict[str, str] | str]) -> str:
-    function = tool.get("function")
-    return str(function["name"] if isinstance(function, dict) else tool.get("name") or tool.get("type"))
 
 
 def _print(message: Message, out: Output) -> None:

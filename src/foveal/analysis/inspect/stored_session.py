@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -54,6 +55,20 @@ def known_session(store: Store, session: str) -> str:
 def branch_of(store: Store, session: str) -> list[Entry]:
     """Return the entries of the session's current branch, oldest first."""
     return [log.to_entry(row, session) for row in log.branch(store.rows(session))]
+
+
+def entry_id(store: Store, session: str, prefix: str) -> str:
+    """Return the id of the only entry whose id begins with `prefix`; raise `NotFound` if there is none or several."""
+    found = store.find(session, prefix)
+    if len(found) != 1:
+        many = "several entries begin" if found else "no entry begins"
+        raise NotFound(f"{many} with {prefix!r} in session {session!r}; `foveal why` lists them")
+    return found[0].id
+
+
+def tool_name(tool: dict[str, Any]) -> str:
+    """Return the name of a tool in a recorded setup; the type of a provider's own tool, which has no name."""
+    return str(tool.get("function", tool).get("name") or tool.get("type"))
 
 
 def recorded_setup(setup: Setup) -> ModelSetup:

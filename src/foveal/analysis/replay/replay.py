@@ -38,8 +38,6 @@ class ReplayedFold(msgspec.Struct, frozen=True):
     items: int
     before: int
     after: int
-    rebilled: int
-    reason: str
 
 
 class ReplayedCall(msgspec.Struct, frozen=True):
@@ -152,9 +150,7 @@ class _Run:
         shared, before = shared_tokens(self._before, prompt), self._before
         self._before = prompt
         moved = before is not None and shared < before.tokens - PROMPT_TOKENS
-        fold = prompt.fold and ReplayedFold(
-            len(prompt.fold.items), prompt.fold.before, prompt.fold.after, prompt.fold.rebilled, prompt.fold.reason
-        )
+        fold = prompt.fold and ReplayedFold(len(prompt.fold.items), prompt.fold.before, prompt.fold.after)
         sent = bill(self.facts, prompt.tokens, shared)
         return ReplayedCall(number, self._raw_bill(prompt), sent, output, moved=moved, fold=fold)
 
@@ -197,17 +193,16 @@ def _bill_notes(calls: Sequence[ReplayedCall], facts: ModelFacts) -> list[str]:
 
 def usable_tools(recording: Recording) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the recorded tools that can be offered. Recorders list called tools, and models call tools that do not exist."""
-    usable: list[dict[str, Any]] = []
-    for tool in msgspec.json.decode(recording.tools, type=list[dict[str, Any]]):
+    tools, usable = msgspec.json.decode(recording.tools, type=list[dict[str, Any]]), list[dict[str, Any]]()
+    for tool in tools:
         try:
             read_tools([*usable, tool])
         except BadInput:
             continue
         usable.append(tool)
-    left_out = len(msgspec.json.decode(recording.tools)) - len(usable)
-    return usable, [f"{left_out} recorded tool(s) cannot be offered: their names are refused or doubled"] * bool(
-        left_out
-    )
+    left_out = len(tools) - len(usable)
+    note = f"{left_out} recorded tool(s) cannot be offered: their names are refused or doubled"
+    return usable, [note] if left_out else []
 
 
 def ids_from(seed: str) -> Callable[[], str]:

@@ -12,7 +12,6 @@ from the default by chance only: each session's difference from the mean keeps i
 chance is the share of worlds in which a gain of the same size is found.
 """
 
-import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -20,6 +19,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from foveal.analysis.measurement.shares import RESAMPLED, Interval, middle, share
+from foveal.analysis.measurement.suite import session_hash
 from foveal.analysis.tune.grid import Variant
 from foveal.analysis.tune.points import Cell, TunePoint, point_of
 
@@ -122,7 +122,7 @@ class HeldOut(msgspec.Struct, frozen=True):
 
 def deal(ids: Sequence[str], is_long: Sequence[bool], folds: int) -> list[list[int]]:
     """Deal the positions of the sessions into folds: by the hash of their ids, the long ones and the others each evenly."""
-    order = sorted(range(len(ids)), key=lambda at: (not is_long[at], _hash(ids[at]), at))
+    order = sorted(range(len(ids)), key=lambda at: (not is_long[at], session_hash(ids[at]), at))
     return [sorted(order[fold::folds]) for fold in range(folds)]
 
 
@@ -191,10 +191,6 @@ def _gap(
 
     everyone, draw = range(len(mine)), random.Random(len(mine))  # noqa: S311 - it draws sessions, not secrets
     return gap(everyone), middle(sorted(gap(draw.choices(everyone, k=len(mine))) for _ in range(RESAMPLED)))
-
-
-def _hash(session: str) -> bytes:
-    return hashlib.sha256(session.encode("utf-8", "surrogatepass")).digest()
 
 
 class TunedChoice(msgspec.Struct, frozen=True):
