@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from typing import NoReturn
@@ -72,7 +73,5 @@ def _parser(named: Sequence[str]) -> argparse.ArgumentParser:
 
 def _forget_stdout() -> None:
     """Redirect stdout to nowhere: its reader has closed it, and the process must not write to it even at its end."""
-    try:
+    with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        return

@@ -129,7 +129,7 @@ def _opened(store: Store, name: str, setup: ModelSetup, *, summariser: str | Non
         session.close()
         raise BadInput(f"session {name!r} was last used under another scenario than ${SCENARIO} says now; set it alike")
     if renderers:
-        what = f"the host shows some results by renderers that are not known here ({', '.join(renderers)})"
+        what = f"the host shows some results by renderers that are not known here ({', '.join(sorted(renderers))})"
         complain(f"{what}; such results are shown and counted whole")
     return session
 

@@ -16,7 +16,7 @@ from foveal.analysis.inspect.entry_history import EntryHistory, PromptExplanatio
 from foveal.analysis.inspect.history import prefix_moves
 from foveal.analysis.inspect.stored_session import AbsentRendererWarning
 from foveal.cli.arguments import add_call, add_store, existing_store
-from foveal.cli.cost_report import print_call, print_session
+from foveal.cli.cost_report import dollars, print_call, print_session
 from foveal.cli.output import Output, complaints
 from foveal.values.trace import TraceLine
 from foveal.writers.summary_writer import CODE
@@ -67,19 +67,13 @@ def _prefix(args: Namespace, out: Output) -> None:
     if not found.movers:
         out.line("Nothing moved: the prompt begins with all of the one before it.", "good")
         return
-    rows = [(one.who, f"{one.tokens:,}", _dollars(one.usd), one.what) for one in found.movers]
+    rows = [(one.who, f"{one.tokens:,}", dollars(one.usd), one.what) for one in found.movers]
     out.table(("moved by", "billed anew", "USD", "what"), rows, "lrrl")
     out.line()
-    more = (
-        "at a price that is not known" if found.usd is None else f"{_dollars(found.usd)} USD more than from the cache"
-    )
+    more = "at a price that is not known" if found.usd is None else f"{dollars(found.usd)} USD more than from the cache"
     out.wrapped(
         f"In all {found.tokens:,} tokens were billed anew, {more}: behind the first change everything is, once."
     )
-
-
-def _dollars(usd: float | None) -> str:
-    return "?" if usd is None else f"{usd:.4f}"
 
 
 def _explain(args: Namespace, out: Output) -> None:

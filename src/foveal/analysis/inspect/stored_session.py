@@ -1,7 +1,7 @@
 """Stored sessions: the model setup that their log records, their prompts built again, copies of them."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -23,24 +23,14 @@ class AbsentRendererWarning(UserWarning):
     """Some results of the session are shown by renderers of its host, which are code and not in the log."""
 
 
-class AbsentRenderers(Mapping[str, Callable[[str], str]]):
-    """A substitute for the renderers of a host: each of them returns the whole result, and its name is noted in `asked`."""
+class AbsentRenderers(dict[str, Callable[[str], str]]):
+    """A substitute for the renderers of a host: each returns the whole result. Those that were asked for are kept."""
 
-    def __init__(self) -> None:
-        self.asked: set[str] = set()
-
-    def __getitem__(self, name: str) -> Callable[[str], str]:
-        self.asked.add(name)
-        return str
+    def __missing__(self, name: str) -> Callable[[str], str]:
+        return self.setdefault(name, str)
 
     def __contains__(self, name: object) -> bool:
         return True
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self.asked))
-
-    def __len__(self) -> int:
-        return len(self.asked)
 
 
 def known_session(store: Store, session: str) -> str:
@@ -89,7 +79,9 @@ def stored_prompt(store: Store, session: str, call: int | None = None) -> tuple[
     setup = recorded_setup(setup_at(store, known_session(store, session), call))
     prompt = prompt_at(store, session, setup, call)
     if setup.renderers:
-        what = f"the host shows some results by renderers that are not known here ({', '.join(setup.renderers)})"
+        what = (
+            f"the host shows some results by renderers that are not known here ({', '.join(sorted(setup.renderers))})"
+        )
         warnings.warn(AbsentRendererWarning(f"{what}; such results are shown and counted whole"), stacklevel=3)
     return prompt, setup
 

@@ -6,7 +6,19 @@ from html import escape
 from foveal.analysis import chart
 from foveal.analysis.replay.demo import saving_texts
 from foveal.analysis.replay.replay import Replay, ReplayedCall
-from foveal.analysis.replay.report import HEAD, Totals, cells, gain, gain_usd, note_lines, percent, short, totals, usd
+from foveal.analysis.replay.report import (
+    HEAD,
+    Totals,
+    cells,
+    counted,
+    gain,
+    gain_usd,
+    note_lines,
+    percent,
+    short,
+    totals,
+    usd,
+)
 from foveal.analysis.replay.series import series_of, shortened
 from foveal.text.display import visible
 
@@ -70,8 +82,8 @@ def _text(text: str) -> str:
 def _top(replays: Sequence[Replay], errors: Sequence[str]) -> Iterator[str]:
     sums = totals(replays)
     models = ", ".join(dict.fromkeys(replay.model for replay in replays))
+    sessions = counted(sums.sessions, "session")
     yield "<h1>Foveal replay</h1>"
-    sessions = f"{sums.sessions:,} session{'s' * (sums.sessions != 1)}"
     yield f'<p class="soft">{sessions}, {sums.calls:,} model calls, at the prices of {_text(models)}</p>'
     yield from (f'<p class="error">Not replayed: {_text(error)}</p>' for error in errors)
     yield '<div class="tiles">'

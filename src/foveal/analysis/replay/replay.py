@@ -38,6 +38,8 @@ class ReplayedFold(msgspec.Struct, frozen=True):
     items: int
     before: int
     after: int
+    rebilled: int
+    reason: str
 
 
 class ReplayedCall(msgspec.Struct, frozen=True):
@@ -150,7 +152,9 @@ class _Run:
         shared, before = shared_tokens(self._before, prompt), self._before
         self._before = prompt
         moved = before is not None and shared < before.tokens - PROMPT_TOKENS
-        fold = prompt.fold and ReplayedFold(len(prompt.fold.items), prompt.fold.before, prompt.fold.after)
+        fold = prompt.fold and ReplayedFold(
+            len(prompt.fold.items), prompt.fold.before, prompt.fold.after, prompt.fold.rebilled, prompt.fold.reason
+        )
         sent = bill(self.facts, prompt.tokens, shared)
         return ReplayedCall(number, self._raw_bill(prompt), sent, output, moved=moved, fold=fold)
 

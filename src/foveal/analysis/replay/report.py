@@ -150,6 +150,11 @@ def short(tokens: int) -> str:
     return f"{tokens / 1e12:,.1f}T"
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things, with its noun in the right form."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def percent(share: float | None) -> str:
     return "–" if share is None else f"{share * 100:.0f} %"
 

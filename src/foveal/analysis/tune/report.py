@@ -7,6 +7,7 @@ import msgspec
 
 from foveal.analysis import chart
 from foveal.analysis.measurement.shares import Interval
+from foveal.analysis.replay.report import counted
 from foveal.analysis.tune.choice import LEAST_SESSIONS, WITHIN, HeldOut
 from foveal.analysis.tune.tune import Tried, Tuning
 from foveal.session.policy import Policy
@@ -51,7 +52,7 @@ def _marks(tuning: Tuning, tried: Tried) -> Iterator[str]:
     if tried.is_frontier:
         yield "frontier"
     if tried.point.broken:
-        yield f"{_number(tried.point.broken, 'call')} refused, over budget or invalid"
+        yield f"{counted(tried.point.broken, 'call')} refused, over budget or invalid"
     elif not tried.is_sound:
         yield "hides what was just seen"
 
@@ -82,14 +83,14 @@ def advice(tuning: Tuning) -> list[str]:
     told = [f"{_traffic(tuning)}; cost at the prices of {tuning.prices}."]
     if shorter:
         told.append(
-            f"{_number(shorter, 'session')} of these never took more than {tuning.budget:,} tokens: counted, but little to tell."
+            f"{counted(shorter, 'session')} of these never took more than {tuning.budget:,} tokens: counted, but little to tell."
         )
     told.append(_verdict(tuning))
     if best != default:
         told.append(f"{best.variant.name}: {_figures(tuning, best)}. The default: {_figures(tuning, default)}.")
     if held is None:
         told.append(
-            f"Not cross-validated: with {_number(tuning.long, 'session')} longer than the budget none can be held out. The "
+            f"Not cross-validated: with {counted(tuning.long, 'session')} longer than the budget none can be held out. The "
             "figures are of what the choice was made by, and flatter it."
         )
     else:
@@ -104,7 +105,7 @@ def _verdict(tuning: Tuning) -> str:
             return f"Keep the default: of {len(tuning.tried)} policies it {asked}."
         case "few":
             return (
-                f"Keep the default. {best} {asked}, but {_number(tuning.long, 'session')} longer than the budget cannot "
+                f"Keep the default. {best} {asked}, but {counted(tuning.long, 'session')} longer than the budget cannot "
                 f"tell the two apart; give {LEAST_SESSIONS} or more."
             )
         case "same":
@@ -115,7 +116,7 @@ def _verdict(tuning: Tuning) -> str:
         case "better":
             return f"Take {best}: it {asked}, and that holds on sessions that it was not chosen by."
         case "asked":
-            few = f" {_number(tuning.long, 'session')} longer than the budget cannot tell whether that holds on others."
+            few = f" {counted(tuning.long, 'session')} longer than the budget cannot tell whether that holds on others."
             return f"Take {best}: it {asked}, which the default does not." + few * (tuning.long < LEAST_SESSIONS)
         case _:
             assert_never(tuning.choice.reason)
@@ -151,11 +152,7 @@ def _figures(tuning: Tuning, tried: Tried) -> str:
 
 
 def _traffic(tuning: Tuning) -> str:
-    return f"{_number(len(tuning.sessions), 'session')}, {_number(tuning.calls, 'model call')}"
-
-
-def _number(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
+    return f"{counted(len(tuning.sessions), 'session')}, {counted(tuning.calls, 'model call')}"
 
 
 def _span(interval: Interval) -> str:
