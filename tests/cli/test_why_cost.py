@@ -6,7 +6,7 @@ from itertools import accumulate
 import pytest
 
 from foveal import Pin, Policy, ToolCall, Usage, assistant, open_store, result, system, user
-from foveal.analysis.inspect import call_cost, cost
+from foveal.analysis import call_cost, cost
 from foveal.analysis.replay.bills import bill
 from foveal.analysis.replay.demo import BUDGET, demo_recording
 from foveal.analysis.replay.replay import replay

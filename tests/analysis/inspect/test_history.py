@@ -3,17 +3,9 @@
 import pytest
 
 from foveal import NotFound, Session, user
-from foveal.analysis.inspect import (
-    PrefixMove,
-    call_cost,
-    cost,
-    entry_history,
-    history,
-    next_fold,
-    prefix_moves,
-    stored_prompt,
-    why,
-)
+from foveal.analysis import call_cost, cost, entry_history, history, next_fold, prefix_moves, why
+from foveal.analysis.inspect.prefix_moves import PrefixMove
+from foveal.analysis.inspect.stored_session import stored_prompt
 from foveal.models.catalogue import find
 from foveal.stores import MemoryStore
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.analysis.tune import PickRule, TunePoint, Variant
-from foveal.analysis.tune.choice import LEAST_SESSIONS, choose
-from foveal.analysis.tune.cross_validation import deal, gap_of, hold_out
-from foveal.analysis.tune.pick_rule import frontier, pick, sound
+from foveal.analysis.tune import PickRule, Variant
+from foveal.analysis.tune.choice import LEAST_SESSIONS, choose, deal, frontier, gap_of, hold_out, pick, sound
+from foveal.analysis.tune.points import TunePoint
 
 from .traffic import cell, within
 

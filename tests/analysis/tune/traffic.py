@@ -5,7 +5,7 @@ import json
 from foveal.analysis.measurement.case import case_of
 from foveal.analysis.measurement.shares import Interval
 from foveal.analysis.recordings import read
-from foveal.analysis.tune import Cell
+from foveal.analysis.tune.points import Cell
 
 BUDGET = 4_000
 
