@@ -8,6 +8,7 @@ predecessor's hash never walks the overflow pages of a large payload.
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import apsw
@@ -136,33 +137,23 @@ def _holds_something(path: Path) -> bool:
 
 def _open_once(path: Path, busy_timeout_s: float) -> Database:
     started = time.monotonic()
-    db = None
-    try:
-        db = connect_configured(path, busy_timeout_s, flags=CREATE)
-        if db.readonly("main"):
-            raise StoreError(f"{path} cannot be written. Check the permissions of the file and of its folder.")
-        _make_or_check(db, path)
-    except apsw.NotADBError as error:
-        _close(db)
-        raise StoreError(f"{path} is not a Foveal store: it is not an SQLite database.") from error
-    except apsw.Error as error:
-        _close(db)
-        raise translated(error, db, path, waited_s=time.monotonic() - started) from error
-    except ValueError as error:
-        _close(db)
-        raise StoreError(f"{path!r} is not a path that can be opened: {error}.") from error
-    except OSError as error:
-        _close(db)
-        raise StoreFailed(f"{path}: its folder could not be synced ({error}). Open the store again.") from error
-    except BaseException:
-        _close(db)
-        raise
+    with ExitStack() as undo:
+        try:
+            db = connect_configured(path, busy_timeout_s, flags=CREATE)
+            undo.callback(db.close)
+            if db.readonly("main"):
+                raise StoreError(f"{path} cannot be written. Check the permissions of the file and of its folder.")
+            _make_or_check(db, path)
+        except apsw.NotADBError as error:
+            raise StoreError(f"{path} is not a Foveal store: it is not an SQLite database.") from error
+        except apsw.Error as error:
+            raise translated(error, None, path, waited_s=time.monotonic() - started) from error
+        except ValueError as error:
+            raise StoreError(f"{path!r} is not a path that can be opened: {error}.") from error
+        except OSError as error:
+            raise StoreFailed(f"{path}: its folder could not be synced ({error}). Open the store again.") from error
+        undo.pop_all()
     return db
-
-
-def _close(db: Database | None) -> None:
-    if db is not None:
-        db.close()
 
 
 def _make_or_check(db: Database, path: Path) -> None:
