@@ -15,7 +15,9 @@ from foveal.dialects.rules import (
     image_problems,
     least_bytes,
     name_problems,
+    numbered,
     quote,
+    repeated_id_problems,
     schema_problems,
     shape,
     text_problems,
@@ -74,10 +76,11 @@ def _head(request: Mapping[str, object], messages: Sequence[object]) -> Iterator
     yield from value_problems(system, "system")
     if isinstance(system, str):
         yield from text_problems(system, "system")
-    for index, block in enumerate(elements(system)):
-        yield from text_problems(fields(block).get("text"), f"system[{index}].text")
-        yield from _cache_mark(fields(block), f"system[{index}]")
-    yield from _repeated_ids(messages)
+    for block, place in numbered(system, "system"):
+        yield from text_problems(fields(block).get("text"), f"{place}.text")
+        yield from _cache_mark(fields(block), place)
+    ids = (_use_ids(message, where) for message, where in numbered(messages, "messages"))
+    yield from repeated_id_problems(ids, "tool use id", "message")
     if (size := least_bytes([system, request.get("tools"), messages])) > MAX_BYTES:
         yield RequestProblem(
             "A13", "messages", f"The strings alone take {size} bytes; the limit of a body is {MAX_BYTES}."
@@ -86,8 +89,7 @@ def _head(request: Mapping[str, object], messages: Sequence[object]) -> Iterator
 
 def _tools(value: object) -> Iterator[RequestProblem]:
     named: list[tuple[object, str]] = []
-    for index, definition in enumerate(elements(value)):
-        where = f"tools[{index}]"
+    for definition, where in numbered(value, "tools"):
         tool = fields(definition)
         yield from value_problems(tool, where)
         if tool.get("type") in (None, "custom"):
@@ -96,17 +98,6 @@ def _tools(value: object) -> Iterator[RequestProblem]:
         yield from _cache_mark(tool, where)
         named.append((tool.get("name"), f"{where}.name"))
     yield from unique_name_problems(named)
-
-
-def _repeated_ids(messages: Sequence[object]) -> Iterator[RequestProblem]:
-    seen: dict[str, int] = {}
-    for index, message in enumerate(messages):
-        for use, where in _uses(message, f"messages[{index}]"):
-            # A repetition inside one message is a matter of that message alone, and reported with it.
-            if isinstance(use_id := use.get("id"), str) and seen.setdefault(use_id, index) != index:
-                yield RequestProblem(
-                    "G3", f"{where}.id", f"The tool use id {quote(use_id)} is used in an earlier message."
-                )
 
 
 # One message.
@@ -123,23 +114,16 @@ def _message(value: object, where: str) -> Iterator[RequestProblem]:
     if isinstance(content, str):
         yield from text_problems(content, f"{where}.content")
         return
-    blocks = sequence(content)
-    if not blocks:
+    if not sequence(content):
         yield RequestProblem("G6", f"{where}.content", f"The {role} message has no content.")
         return
-    for index, block in enumerate(blocks):
-        yield from _block(block, role, f"{where}.content[{index}]")
-    yield from _repeated_in(message, where)
-
-
-def _repeated_in(message: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
+    for block, place in numbered(content, f"{where}.content"):
+        yield from _block(block, role, place)
     seen: set[object] = set()
-    for use, place in _uses(message, where):
-        if isinstance(use_id := use.get("id"), str):
+    for use_id, place in _use_ids(message, where):
+        if isinstance(use_id, str):
             if use_id in seen:
-                yield RequestProblem(
-                    "G3", f"{place}.id", f"The tool use id {quote(use_id)} is used twice in this message."
-                )
+                yield RequestProblem("G3", place, f"The tool use id {quote(use_id)} is used twice in this message.")
             seen.add(use_id)
 
 
@@ -208,12 +192,9 @@ def _tool_result(block: Mapping[str, object], where: str) -> Iterator[RequestPro
     content = block.get("content")
     if content is None or isinstance(content, str):  # empty is fine: a tool may have nothing to say
         return
-    blocks = sequence(content)
-    if blocks is None:
+    if sequence(content) is None:
         yield shape(f"{where}.content", "a string or a list of blocks", content)
-        return
-    for index, inner in enumerate(blocks):
-        place = f"{where}.content[{index}]"
+    for inner, place in numbered(content, f"{where}.content"):
         kind = fields(inner).get("type")
         if kind in ("tool_use", "tool_result"):
             yield shape(place, "text, images or documents in a tool result", kind)
@@ -255,13 +236,17 @@ def _role(messages: Sequence[object], index: int) -> object:
 
 
 def _blocks(message: object, where: str, kind: str) -> Iterator[tuple[Mapping[str, object], str]]:
-    for index, value in enumerate(elements(fields(message).get("content"))):
+    for value, place in numbered(fields(message).get("content"), f"{where}.content"):
         if (block := fields(value)).get("type") == kind:
-            yield block, f"{where}.content[{index}]"
+            yield block, place
 
 
 def _uses(message: object, where: str) -> Iterator[tuple[Mapping[str, object], str]]:
     return _blocks(message, where, "tool_use")
+
+
+def _use_ids(message: object, where: str) -> Iterator[tuple[object, str]]:
+    return ((use.get("id"), f"{place}.id") for use, place in _uses(message, where))
 
 
 def _neighbours(messages: Sequence[object], index: int, where: str) -> Iterator[RequestProblem]:
@@ -362,8 +347,8 @@ def _cache_mark(block: Mapping[str, object], where: str) -> Iterator[RequestProb
 
 def _marked(values: object, where: str) -> Iterator[tuple[object, str]]:
     """Yield the ttl and place of every cache mark on the blocks, and on the blocks inside them."""
-    for index, value in enumerate(elements(values)):
-        block, place = fields(value), f"{where}[{index}]"
+    for value, place in numbered(values, where):
+        block = fields(value)
         if block.get("type") == "tool_result":
             yield from _marked_flat(block.get("content"), f"{place}.content")
         if (mark := mapping(block.get("cache_control"))) is not None:
@@ -371,9 +356,9 @@ def _marked(values: object, where: str) -> Iterator[tuple[object, str]]:
 
 
 def _marked_flat(values: object, where: str) -> Iterator[tuple[object, str]]:
-    for index, value in enumerate(elements(values)):
+    for value, place in numbered(values, where):
         if (mark := mapping(fields(value).get("cache_control"))) is not None:
-            yield mark.get("ttl"), f"{where}[{index}].cache_control"
+            yield mark.get("ttl"), f"{place}.cache_control"
 
 
 def _cache_marks(request: Mapping[str, object], messages: Sequence[object], since: int) -> Iterator[RequestProblem]:

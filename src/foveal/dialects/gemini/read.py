@@ -7,13 +7,12 @@ interrupted result is an error; thinking is not written; a file has lost its nam
 """
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from foveal.dialects.content import SpokenPart, result_content, result_status, text_part
 from foveal.dialects.json_values import (
     JsonObject,
-    NotUnderstood,
     arguments_text,
     count,
     elements,
@@ -28,7 +27,16 @@ from foveal.dialects.json_values import (
 from foveal.dialects.media import base64_bytes
 from foveal.dialects.opaque import sent_json
 from foveal.dialects.port import WireReply
-from foveal.dialects.wire_request import WireRequest, drop_fields, reading_request, request_message, tool_definitions
+from foveal.dialects.wire_request import (
+    WireRequest,
+    drop_fields,
+    read_each,
+    read_role,
+    reading_request,
+    request_message,
+    tool_definitions,
+    turn_messages,
+)
 from foveal.values.entry import (
     Content,
     File,
@@ -90,11 +98,7 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
         given = body.get("contents")
         contents = [given] if isinstance(given, str) or mapping(given) else expect_sequence(given, "`contents`")
         read = _Contents(model)
-        for index, value in enumerate(contents):
-            try:
-                read.add({"parts": [value]} if isinstance(value, str) else expect_mapping(value, "a content"))
-            except NotUnderstood as problem:
-                raise NotUnderstood(f"content {index}: {problem}") from None
+        read_each([{"parts": [one]} if isinstance(one, str) else one for one in contents], "a content", read.add)
         system = tuple(Message("system", (part,)) for part in _system(config))
         keys = ("system_instruction", "systemInstruction", "tools")
         rest = drop_fields(body, "model", "contents", "config", *(keys if held is None else ()))
@@ -120,10 +124,7 @@ class _Contents:
 
     def add(self, content: JsonObject) -> None:
         """Read the next content: a reply, or one message for each function response and one for the parts between them."""
-        name = string(content.get("role")) or "user"
-        role = _ROLES.get(name)
-        if role is None:
-            raise NotUnderstood(f"role {name!r} is not known; expected {', '.join(_ROLES)}")
+        role = read_role(string(content.get("role")) or "user", _ROLES)
         parts = [
             {"text": part} if isinstance(part, str) else expect_mapping(part, "a part")
             for part in elements(content.get("parts"))
@@ -132,19 +133,15 @@ class _Contents:
             reply = [read_reply_part(part) for part in parts]
             self._unanswered = [part for part in reply if isinstance(part, ToolCall)]
             self.messages.append(request_message(role, reply, self._model))
-            return
-        said: list[Part] = []
-        for part in parts:
-            response = mapping(either(part, "function_response", "functionResponse"))
-            if response is None:
-                said.extend(_sent_part(part))
-                continue
-            if said:
-                self.messages.append(request_message(role, said, self._model))
-                said = []
-            self.messages.append(Message("tool", (self._result(response),)))
-        if said or not parts:
-            self.messages.append(request_message(role, said, self._model))
+        elif parts:
+            sent = (one for part in parts for one in self._sent(part))
+            self.messages.extend(turn_messages(role, sent, self._model))
+        else:
+            self.messages.append(request_message(role, (), self._model))
+
+    def _sent(self, part: JsonObject) -> Iterable[Part]:
+        response = mapping(either(part, "function_response", "functionResponse"))
+        return _sent_part(part) if response is None else (self._result(response),)
 
     def _result(self, response: JsonObject) -> ToolResult:
         """Return a tool result. One without an id answers the first open call of its name, whose id may be empty too."""

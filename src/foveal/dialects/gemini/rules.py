@@ -16,7 +16,9 @@ from foveal.dialects.rules import (
     id_problems,
     image_problems,
     name_problems,
+    numbered,
     quote,
+    repeated_id_problems,
     schema_problems,
     shape,
     text_problems,
@@ -92,7 +94,8 @@ def problems(request: Mapping[str, Any], since: int = 0, *, signatures: bool = F
         found += _content(turns[index], where, media=media, signatures=signatures)
         found += _neighbours(turns, index, where)
     if since == 0:
-        found += _repeated_ids(turns)
+        ids = (_call_ids(turn, where) for turn, where in numbered(turns, "contents"))
+        found += repeated_id_problems(ids, "call id", "turn")
     found += _ending(turns)
     return found
 
@@ -109,26 +112,15 @@ def _config(config: object) -> Iterator[RequestProblem]:
     if isinstance(instruction, str):
         yield from text_problems(instruction, "config.system_instruction")
     named: list[tuple[object, str]] = []
-    for index, tool in enumerate(elements(_get(config, "tools"))):
-        yield from value_problems(tool, f"config.tools[{index}]")
-        for number, declaration in enumerate(elements(_get(tool, "function_declarations"))):
-            where = f"config.tools[{index}].function_declarations[{number}]"
+    for tool, place in numbered(_get(config, "tools"), "config.tools"):
+        yield from value_problems(tool, place)
+        declarations = _get(tool, "function_declarations")
+        for declaration, where in numbered(declarations, f"{place}.function_declarations"):
             named.append((_get(declaration, "name"), f"{where}.name"))
             yield from name_problems(*named[-1], _NAME)
             for key in ("parameters", "parameters_json_schema"):
                 yield from schema_problems(_get(declaration, key), f"{where}.{key}")
     yield from unique_name_problems(named)
-
-
-def _repeated_ids(turns: Sequence[object]) -> Iterator[RequestProblem]:
-    seen: dict[str, int] = {}
-    for index, turn in enumerate(turns):
-        for call, where in _held(turn, f"contents[{index}]", "function_call"):
-            # A repetition inside one turn is a matter of that turn alone, and reported with it.
-            if isinstance(call_id := _get(call, "id"), str) and seen.setdefault(call_id, index) != index:
-                yield RequestProblem(
-                    "G3", f"{where}.function_call.id", f"The call id {quote(call_id)} is used in an earlier turn."
-                )
 
 
 # One turn.
@@ -146,12 +138,11 @@ def _content(value: object, where: str, *, media: bool, signatures: bool) -> Ite
         yield shape(where, f"a content with one of the roles {', '.join(_ROLES)}", found)
         return
     yield from value_problems(turn, where)
-    parts = sequence(turn.get("parts"))
-    if not parts:
+    if not sequence(turn.get("parts")):
         yield RequestProblem("M8", f"{where}.parts", "A content has at least one part.")
         return
-    for index, part in enumerate(parts):
-        yield from _part(part, f"{where}.parts[{index}]", media=media)
+    for part, place in numbered(turn.get("parts"), f"{where}.parts"):
+        yield from _part(part, place, media=media)
     yield from _calls(turn, where, signatures=signatures)
 
 
@@ -198,9 +189,9 @@ def _function_response(response: object, where: str) -> Iterator[RequestProblem]
     if mapping(value := _get(response, "response")) is None:
         what = f'A function response is an object such as {{"output": …}}, found {quote(value)}.'
         yield RequestProblem("M10", f"{where}.response", what)
-    for index, part in enumerate(elements(_get(response, "parts"))):
+    for part, place in numbered(_get(response, "parts"), f"{where}.parts"):
         if (blob := _get(part, "inline_data")) is not None:
-            yield from _inline_data(blob, f"{where}.parts[{index}].inline_data")
+            yield from _inline_data(blob, f"{place}.inline_data")
 
 
 _PARTS: Final[Mapping[str, Callable[[object, str], Iterator[RequestProblem]]]] = {
@@ -214,9 +205,14 @@ _PARTS: Final[Mapping[str, Callable[[object, str], Iterator[RequestProblem]]]] =
 
 def _held(turn: object, where: str, kind: str) -> Iterator[tuple[object, str]]:
     """Yield the values of one kind among the parts, each with the place of its part."""
-    for index, part in enumerate(elements(fields(turn).get("parts"))):
+    for part, place in numbered(fields(turn).get("parts"), f"{where}.parts"):
         if (value := _get(part, kind)) is not None:
-            yield value, f"{where}.parts[{index}]"
+            yield value, place
+
+
+def _call_ids(turn: object, where: str) -> Iterator[tuple[object, str]]:
+    calls = _held(turn, where, "function_call")
+    return ((_get(call, "id"), f"{place}.function_call.id") for call, place in calls)
 
 
 def _calls(turn: Mapping[str, object], where: str, *, signatures: bool) -> Iterator[RequestProblem]:
@@ -235,10 +231,10 @@ def _calls(turn: Mapping[str, object], where: str, *, signatures: bool) -> Itera
 
 
 def _unsigned_call(turn: Mapping[str, object], where: str) -> str | None:
-    for index, part in enumerate(elements(turn.get("parts"))):
+    for part, place in numbered(turn.get("parts"), f"{where}.parts"):
         if _get(part, "function_call") is not None:
             # Calls made in parallel share the signature of the first.
-            return None if _get(part, "thought_signature") else f"{where}.parts[{index}]"
+            return None if _get(part, "thought_signature") else place
     return None
 
 

@@ -14,6 +14,7 @@ from foveal.dialects.rules import (
     id_problems,
     image_url_problems,
     name_problems,
+    numbered,
     quote,
     schema_problems,
     shape,
@@ -80,8 +81,8 @@ class _Calls:
             yield from self.unanswered(where, f"the {quote(message.get('role'))} message")
         self._pending, self._answered = {}, set()
         if message.get("role") == "assistant":
-            for number, call in enumerate(elements(message.get("tool_calls"))):
-                yield from self._open(fields(call).get("id"), f"{where}.tool_calls[{number}]")
+            for call, place in numbered(message.get("tool_calls"), f"{where}.tool_calls"):
+                yield from self._open(fields(call).get("id"), place)
 
     def unanswered(self, where: str, before: str) -> Iterator[RequestProblem]:
         for call_id, call in self._pending.items():
@@ -146,8 +147,8 @@ def _content(message: Mapping[str, object], role: str, where: str) -> Iterator[R
     elif not parts:
         yield RequestProblem("G6", where, "The list of content parts is empty.")
     else:
-        for index, part in enumerate(parts):
-            yield from _part(part, role, f"{where}[{index}]")
+        for part, place in numbered(parts, where):
+            yield from _part(part, role, place)
 
 
 def _part(value: object, role: str, where: str) -> Iterator[RequestProblem]:
@@ -169,8 +170,7 @@ def _tool_calls(message: Mapping[str, object], role: str, where: str) -> Iterato
     calls = elements(message.get("tool_calls"))
     if not 0 < len(calls) <= MAX_CALLS:
         yield RequestProblem("C7", where, f"A message makes 1 to {MAX_CALLS} calls, found {len(calls)}.")
-    for index, value in enumerate(calls):
-        place = f"{where}[{index}]"
+    for value, place in numbered(calls, where):
         call = fields(value)
         yield from id_problems(call.get("id"), f"{place}.id")
         check = _CALLS.get(string(call.get("type")) or "")
@@ -183,13 +183,7 @@ def _tool_calls(message: Mapping[str, object], role: str, where: str) -> Iterato
 def _function_call(call: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     function = fields(call.get("function"))
     yield from name_problems(function.get("name"), f"{where}.function.name")
-    arguments = function.get("arguments")
-    if isinstance(arguments, str):
-        yield from argument_problems(arguments, f"{where}.function.arguments")
-    else:
-        yield RequestProblem(
-            "C4", f"{where}.function.arguments", f"Arguments are a string of JSON, found {quote(arguments)}."
-        )
+    yield from argument_problems(function.get("arguments"), f"{where}.function.arguments", "C4")
 
 
 def _custom_call(call: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
@@ -215,8 +209,7 @@ def _tools(value: object) -> Iterator[RequestProblem]:
         yield shape("tools", "at least one tool, or no tools at all", value)
         return
     named: list[tuple[object, str]] = []
-    for index, tool in enumerate(tools):
-        where = f"tools[{index}]"
+    for tool, where in numbered(tools, "tools"):
         yield from value_problems(tool, where)
         kind = string(fields(tool).get("type")) or ""
         definition = fields(fields(tool).get(kind)) if kind in _CALLS else None

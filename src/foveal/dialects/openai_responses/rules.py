@@ -17,6 +17,7 @@ from foveal.dialects.rules import (
     id_problems,
     image_url_problems,
     name_problems,
+    numbered,
     quote,
     schema_problems,
     shape,
@@ -247,12 +248,9 @@ def _message(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]
     if isinstance(content, str):
         yield from text_problems(content, f"{where}.content")
         return
-    parts = sequence(content)
-    if not parts:
+    if not sequence(content):
         yield RequestProblem("G6", f"{where}.content", f"The {role} message has no content.")
-        return
-    for index, part in enumerate(parts):
-        place = f"{where}.content[{index}]"
+    for part, place in numbered(content, f"{where}.content"):
         if string(fields(part).get("type")) not in _PARTS[role]:
             yield shape(f"{place}.type", f"one of {', '.join(sorted(_PARTS[role]))}", fields(part).get("type"))
         else:
@@ -278,11 +276,7 @@ def _reasoning(item: Mapping[str, object], where: str) -> Iterator[RequestProble
 
 def _function_call(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     yield from name_problems(item.get("name"), f"{where}.name")
-    arguments = item.get("arguments")
-    if isinstance(arguments, str):
-        yield from argument_problems(arguments, f"{where}.arguments")
-    else:
-        yield RequestProblem("G5", f"{where}.arguments", f"Arguments are a string of JSON, found {quote(arguments)}.")
+    yield from argument_problems(item.get("arguments"), f"{where}.arguments")
 
 
 def _custom_call(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
@@ -295,14 +289,12 @@ def _output(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     output = item.get("output")
     if isinstance(output, str):  # empty is fine: a tool may have nothing to say
         return
-    parts = sequence(output)
-    if parts is None:
+    if sequence(output) is None:
         yield RequestProblem(
             "R8", f"{where}.output", f"An output is a string or a list of parts, found {quote(output)}."
         )
-        return
-    for index, value in enumerate(parts):
-        part, place = fields(value), f"{where}.output[{index}]"
+    for value, place in numbered(output, f"{where}.output"):
+        part = fields(value)
         if string(part.get("type")) not in _OUTPUT_PARTS:
             allowed = ", ".join(sorted(_OUTPUT_PARTS))
             yield RequestProblem("R8", place, f"An output holds {allowed} parts, found {quote(part.get('type'))}.")
@@ -323,13 +315,10 @@ _ITEMS: Final[Mapping[str, Callable[[Mapping[str, object], str], Iterator[Reques
 def _tools(value: object, where: str) -> Iterator[RequestProblem]:
     if value is None:
         return
-    tools = sequence(value)
-    if tools is None:
+    if sequence(value) is None:
         yield shape(where, "a list of tools", value)
-        return
     named: list[tuple[object, str]] = []
-    for index, definition in enumerate(tools):
-        place = f"{where}[{index}]"
+    for definition, place in numbered(value, where):
         tool = fields(definition)
         if where == "tools":  # nested tools are walked with the namespace that holds them
             yield from value_problems(tool, place)
