@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from foveal.dialects.content import SpokenPart, result_content, result_status, text_part
+from foveal.dialects.gemini.spelling import both_spellings, camel_case
 from foveal.dialects.json_values import (
     JsonObject,
     arguments_text,
@@ -58,7 +59,7 @@ NO_SIGNATURE = b"skip_thought_signature_validator"
 """Taken by Gemini 3 in place of a signature for calls that it did not make itself."""
 
 # A blocked prompt is answered without candidates, but never without one of these.
-_REPLY_KEYS = frozenset({"candidates", "prompt_feedback", "promptFeedback", "usage_metadata", "usageMetadata"})
+_REPLY_KEYS = both_spellings("candidates", "prompt_feedback", "usage_metadata")
 
 _ROLES: dict[str, Role] = {"user": "user", "function": "user", "model": "assistant"}
 
@@ -76,16 +77,16 @@ def read_reply(reply: Mapping[str, Any]) -> WireReply:
 
 def read_usage(reply: JsonObject, model: str) -> Usage | None:
     """Return the tokens that the provider counted. Thoughts are output; their count is beside that of the candidates."""
-    usage = mapping(either(reply, "usage_metadata", "usageMetadata"))
+    usage = mapping(either(reply, "usage_metadata"))
     if not usage:
         return None
-    candidates = count(either(usage, "candidates_token_count", "candidatesTokenCount"))
-    thoughts = count(either(usage, "thoughts_token_count", "thoughtsTokenCount"))
+    candidates = count(either(usage, "candidates_token_count"))
+    thoughts = count(either(usage, "thoughts_token_count"))
     return Usage(
         model=model,
-        input_tokens=count(either(usage, "prompt_token_count", "promptTokenCount")),
+        input_tokens=count(either(usage, "prompt_token_count")),
         output_tokens=candidates + thoughts,
-        cache_read_tokens=count(either(usage, "cached_content_token_count", "cachedContentTokenCount")),
+        cache_read_tokens=count(either(usage, "cached_content_token_count")),
     )
 
 
@@ -108,7 +109,7 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
 
 
 def _system(config: JsonObject) -> Iterator[Part]:
-    given = either(config, "system_instruction", "systemInstruction")
+    given = either(config, "system_instruction")
     parts = [given] if isinstance(given, str) else elements(fields(given).get("parts"))
     for part in parts:
         yield from text_part(part if isinstance(part, str) else fields(part).get("text"))
@@ -140,7 +141,7 @@ class _Contents:
             self.messages.append(request_message(role, (), self._model))
 
     def _sent(self, part: JsonObject) -> Iterable[Part]:
-        response = mapping(either(part, "function_response", "functionResponse"))
+        response = mapping(either(part, "function_response"))
         return _sent_part(part) if response is None else (self._result(response),)
 
     def _result(self, response: JsonObject) -> ToolResult:
@@ -170,10 +171,10 @@ def _media_in(response: JsonObject) -> Iterator[SpokenPart]:
 
 def _sent_part(part: JsonObject) -> Iterator[SpokenPart]:
     """Yield a part that users and tools can send; none for an empty text."""
-    data, address = mapping(either(part, "inline_data", "inlineData")), mapping(either(part, "file_data", "fileData"))
+    data, address = mapping(either(part, "inline_data")), mapping(either(part, "file_data"))
     held = data or address
-    media_type = string(either(held or {}, "mime_type", "mimeType")) or "application/octet-stream"
-    url = string(either(address or {}, "file_uri", "fileUri"))
+    media_type = string(either(held or {}, "mime_type")) or "application/octet-stream"
+    url = string(either(address or {}, "file_uri"))
     content = _bytes((data or {}).get("data"))
     if isinstance(text := part.get("text"), str):
         yield from text_part(text, _signature(part))
@@ -187,7 +188,7 @@ def _sent_part(part: JsonObject) -> Iterator[SpokenPart]:
 
 def read_reply_part(part: JsonObject) -> Part:
     """Return the part of a model's turn."""
-    call = mapping(either(part, "function_call", "functionCall"))
+    call = mapping(either(part, "function_call"))
     if call:
         name = expect_string(call.get("name"), "`name` of a function call")
         return ToolCall(string(call.get("id")) or "", name, arguments_text(call.get("args")), _signature(part))
@@ -199,7 +200,7 @@ def read_reply_part(part: JsonObject) -> Part:
 
 def _signature(part: JsonObject) -> str | None:
     """Return the signature of a part as base64 text; None for the word that we send in place of one."""
-    raw = either(part, "thought_signature", "thoughtSignature")
+    raw = either(part, "thought_signature")
     text = b64encode(raw).decode("ascii") if isinstance(raw, bytes) else string(raw)
     if not text or text == NO_SIGNATURE.decode() or text == b64encode(NO_SIGNATURE).decode("ascii"):
         return None
@@ -213,6 +214,6 @@ def _bytes(data: object) -> bytes | None:
     return base64_bytes(text.replace("-", "+").replace("_", "/")) or None
 
 
-def either(part: JsonObject, snake: str, camel: str) -> object:
+def either(part: JsonObject, key: str) -> object:
     """Return a field in the SDK's spelling or in that of the wire."""
-    return part.get(snake) or part.get(camel)
+    return part.get(key) or part.get(camel_case(key))

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from foveal.dialects.gemini.spelling import camel_case
 from foveal.dialects.json_values import elements, fields, mapping, sequence, string
 from foveal.dialects.rules import (
     IMAGE_TYPES,
@@ -47,30 +48,11 @@ _KINDS: Final = (
 )
 
 
-def _camel(key: str) -> str:
-    head, *rest = key.split("_")
-    return head + "".join(word.capitalize() for word in rest)
-
-
-_WIRE: Final[Mapping[str, str]] = {
-    key: _camel(key)
-    for key in (
-        *_KINDS,
-        "thought_signature",
-        "mime_type",
-        "file_uri",
-        "system_instruction",
-        "function_declarations",
-        "parameters_json_schema",
-    )
-}
-
-
 def _get(value: object, key: str) -> object:
     """Return the field in either spelling; unset and None are the same to the SDK."""
     node = fields(value)
     found = node.get(key)
-    return node.get(_WIRE.get(key, key)) if found is None else found
+    return node.get(camel_case(key)) if found is None else found
 
 
 def problems(request: Mapping[str, Any], since: int = 0, *, signatures: bool = False) -> list[RequestProblem]:

@@ -8,6 +8,7 @@ import msgspec
 
 from foveal.dialects.gemini import rules
 from foveal.dialects.gemini.read import NAME, NO_SIGNATURE, read_reply, read_request
+from foveal.dialects.gemini.spelling import both_spellings
 from foveal.dialects.gemini.stream import GeminiStream
 from foveal.dialects.media import check_image
 from foveal.dialects.opaque import verbatim
@@ -29,10 +30,8 @@ from foveal.values.entry import (
 )
 
 # Other parts of a reply, in the spelling of the SDK and in that of the wire. They are sent back as they came.
-_KEPT_PARTS = frozenset(
-    {"executable_code", "code_execution_result", "inline_data", "file_data", "tool_call"}
-) | frozenset(
-    {"executableCode", "codeExecutionResult", "inlineData", "fileData", "toolCall", "tool_response", "toolResponse"}
+_KEPT_PARTS = both_spellings(
+    "executable_code", "code_execution_result", "inline_data", "file_data", "tool_call", "tool_response"
 )
 
 
