@@ -8,22 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from foveal.dialects import rules as common
 from foveal.dialects.json_values import elements, fields, mapping, sequence, string
-from foveal.dialects.rules import (
-    RequestProblem,
-    data_problems,
-    image_problems,
-    least_bytes,
-    name_problems,
-    numbered,
-    quote,
-    repeated_id_problems,
-    schema_problems,
-    shape,
-    text_problems,
-    unique_name_problems,
-    value_problems,
-)
+from foveal.dialects.rules import RequestProblem, numbered, quote, shape
 
 MAX_MESSAGES: Final = 100_000
 MAX_BYTES: Final = 32_000_000  # of the body; above it the API answers 413 request_too_large
@@ -73,15 +60,15 @@ def _head(request: Mapping[str, object], messages: Sequence[object]) -> Iterator
     """Yield the problems of tools and system prompt, and those that only a look at all messages can tell."""
     yield from _tools(request.get("tools"))
     system = request.get("system")
-    yield from value_problems(system, "system")
+    yield from common.value_problems(system, "system")
     if isinstance(system, str):
-        yield from text_problems(system, "system")
+        yield from common.text_problems(system, "system")
     for block, place in numbered(system, "system"):
-        yield from text_problems(fields(block).get("text"), f"{place}.text")
+        yield from common.text_problems(fields(block).get("text"), f"{place}.text")
         yield from _cache_mark(fields(block), place)
     ids = (_use_ids(message, where) for message, where in numbered(messages, "messages"))
-    yield from repeated_id_problems(ids, "tool use id", "message")
-    if (size := least_bytes([system, request.get("tools"), messages])) > MAX_BYTES:
+    yield from common.repeated_id_problems(ids, "tool use id", "message")
+    if (size := common.least_bytes([system, request.get("tools"), messages])) > MAX_BYTES:
         yield RequestProblem(
             "A13", "messages", f"The strings alone take {size} bytes; the limit of a body is {MAX_BYTES}."
         )
@@ -91,13 +78,13 @@ def _tools(value: object) -> Iterator[RequestProblem]:
     named: list[tuple[object, str]] = []
     for definition, where in numbered(value, "tools"):
         tool = fields(definition)
-        yield from value_problems(tool, where)
+        yield from common.value_problems(tool, where)
         if tool.get("type") in (None, "custom"):
-            yield from name_problems(tool.get("name"), f"{where}.name", _TOOL_NAME)
-            yield from schema_problems(tool.get("input_schema"), f"{where}.input_schema", required=True)
+            yield from common.name_problems(tool.get("name"), f"{where}.name", _TOOL_NAME)
+            yield from common.schema_problems(tool.get("input_schema"), f"{where}.input_schema", required=True)
         yield from _cache_mark(tool, where)
         named.append((tool.get("name"), f"{where}.name"))
-    yield from unique_name_problems(named)
+    yield from common.unique_name_problems(named)
 
 
 # One message.
@@ -109,10 +96,10 @@ def _message(value: object, where: str) -> Iterator[RequestProblem]:
     if message is None or role not in _ROLES:
         yield shape(where, f"a message with one of the roles {', '.join(_ROLES)}", value if message is None else role)
         return
-    yield from value_problems(message, where)
+    yield from common.value_problems(message, where)
     content = message.get("content")
     if isinstance(content, str):
-        yield from text_problems(content, f"{where}.content")
+        yield from common.text_problems(content, f"{where}.content")
         return
     if not sequence(content):
         yield RequestProblem("G6", f"{where}.content", f"The {role} message has no content.")
@@ -146,7 +133,7 @@ def _block(value: object, role: str, where: str) -> Iterator[RequestProblem]:
 
 
 def _text(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
-    yield from text_problems(block.get("text"), f"{where}.text")
+    yield from common.text_problems(block.get("text"), f"{where}.text")
 
 
 def _image(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
@@ -154,7 +141,7 @@ def _image(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     place = f"{where}.source"
     match source.get("type"):
         case "base64":
-            yield from image_problems(source.get("media_type"), source.get("data"), place)
+            yield from common.image_problems(source.get("media_type"), source.get("data"), place)
         case "url" | "file":
             pass
         case other:
@@ -164,7 +151,7 @@ def _image(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
 def _document(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     source = fields(block.get("source"))
     if source.get("type") == "base64":
-        yield from data_problems(source.get("data"), f"{where}.source")
+        yield from common.data_problems(source.get("data"), f"{where}.source")
 
 
 def _thinking(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
@@ -182,7 +169,7 @@ def _redacted_thinking(block: Mapping[str, object], where: str) -> Iterator[Requ
 
 def _tool_use(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     yield from _call_id(block.get("id"), f"{where}.id")
-    yield from name_problems(block.get("name"), f"{where}.name", _TOOL_NAME)
+    yield from common.name_problems(block.get("name"), f"{where}.name", _TOOL_NAME)
     if mapping(block.get("input")) is None:
         yield RequestProblem("G5", f"{where}.input", f"The input is a JSON object, found {quote(block.get('input'))}.")
 

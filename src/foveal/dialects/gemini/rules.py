@@ -8,28 +8,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from foveal.dialects import rules as common
 from foveal.dialects.gemini.spelling import camel_case
 from foveal.dialects.json_values import elements, fields, mapping, sequence, string
-from foveal.dialects.rules import (
-    IMAGE_TYPES,
-    RequestProblem,
-    data_problems,
-    id_problems,
-    image_problems,
-    name_problems,
-    numbered,
-    quote,
-    repeated_id_problems,
-    schema_problems,
-    shape,
-    text_problems,
-    unique_name_problems,
-    value_problems,
-)
+from foveal.dialects.rules import RequestProblem, numbered, quote, shape
 
 # The SDK's description of a function declaration gives this alphabet and 128 characters.
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
-_IMAGES: Final = IMAGE_TYPES | {"image/heic", "image/heif"}
+_IMAGES: Final = common.IMAGE_TYPES | {"image/heic", "image/heif"}
 _MODEL_VERSION: Final = re.compile(r"gemini-(\d{1,4})")
 _MEDIA_IN_RESPONSES_SINCE: Final = 3
 _ROLES: Final = ("user", "model")
@@ -65,7 +51,7 @@ def problems(request: Mapping[str, Any], since: int = 0, *, signatures: bool = F
         found += _config(request.get("config"))
     contents = request.get("contents")
     if isinstance(contents, str):  # the SDK makes one user turn of it
-        return [*found, *text_problems(contents, "contents"), *value_problems(contents, "contents")]
+        return [*found, *common.text_problems(contents, "contents"), *common.value_problems(contents, "contents")]
     turns = sequence(contents)
     if not turns:
         return [*found, shape("contents", "a list of contents", contents)]
@@ -77,7 +63,7 @@ def problems(request: Mapping[str, Any], since: int = 0, *, signatures: bool = F
         found += _neighbours(turns, index, where)
     if since == 0:
         ids = (_call_ids(turn, where) for turn, where in numbered(turns, "contents"))
-        found += repeated_id_problems(ids, "call id", "turn")
+        found += common.repeated_id_problems(ids, "call id", "turn")
     found += _ending(turns)
     return found
 
@@ -90,19 +76,19 @@ def _takes_media(model: object) -> bool:
 
 def _config(config: object) -> Iterator[RequestProblem]:
     instruction = _get(config, "system_instruction")
-    yield from value_problems(instruction, "config.system_instruction")
+    yield from common.value_problems(instruction, "config.system_instruction")
     if isinstance(instruction, str):
-        yield from text_problems(instruction, "config.system_instruction")
+        yield from common.text_problems(instruction, "config.system_instruction")
     named: list[tuple[object, str]] = []
     for tool, place in numbered(_get(config, "tools"), "config.tools"):
-        yield from value_problems(tool, place)
+        yield from common.value_problems(tool, place)
         declarations = _get(tool, "function_declarations")
         for declaration, where in numbered(declarations, f"{place}.function_declarations"):
             named.append((_get(declaration, "name"), f"{where}.name"))
-            yield from name_problems(*named[-1], _NAME)
+            yield from common.name_problems(*named[-1], _NAME)
             for key in ("parameters", "parameters_json_schema"):
-                yield from schema_problems(_get(declaration, key), f"{where}.{key}")
-    yield from unique_name_problems(named)
+                yield from common.schema_problems(_get(declaration, key), f"{where}.{key}")
+    yield from common.unique_name_problems(named)
 
 
 # One turn.
@@ -119,7 +105,7 @@ def _content(value: object, where: str, *, media: bool, signatures: bool) -> Ite
         found = value if turn is None else _role(turn)
         yield shape(where, f"a content with one of the roles {', '.join(_ROLES)}", found)
         return
-    yield from value_problems(turn, where)
+    yield from common.value_problems(turn, where)
     if not sequence(turn.get("parts")):
         yield RequestProblem("M8", f"{where}.parts", "A content has at least one part.")
         return
@@ -146,9 +132,9 @@ def _part(part: object, where: str, *, media: bool) -> Iterator[RequestProblem]:
 def _inline_data(blob: object, where: str) -> Iterator[RequestProblem]:
     media_type, data = _get(blob, "mime_type"), _get(blob, "data")
     if isinstance(media_type, str) and not media_type.startswith("image/"):
-        yield from data_problems(data, where)  # sound, video and documents have types of their own
+        yield from common.data_problems(data, where)  # sound, video and documents have types of their own
     else:
-        yield from image_problems(media_type, data, where, _IMAGES)
+        yield from common.image_problems(media_type, data, where, _IMAGES)
 
 
 def _file_data(data: object, where: str) -> Iterator[RequestProblem]:
@@ -157,17 +143,17 @@ def _file_data(data: object, where: str) -> Iterator[RequestProblem]:
 
 
 def _function_call(call: object, where: str) -> Iterator[RequestProblem]:
-    yield from name_problems(_get(call, "name"), f"{where}.name", _NAME)
+    yield from common.name_problems(_get(call, "name"), f"{where}.name", _NAME)
     if (call_id := _get(call, "id")) is not None:
-        yield from id_problems(call_id, f"{where}.id")
+        yield from common.id_problems(call_id, f"{where}.id")
     if (args := _get(call, "args")) is not None and mapping(args) is None:
         yield RequestProblem("G5", f"{where}.args", f"The arguments are a JSON object, found {quote(args)}.")
 
 
 def _function_response(response: object, where: str) -> Iterator[RequestProblem]:
-    yield from name_problems(_get(response, "name"), f"{where}.name", _NAME)
+    yield from common.name_problems(_get(response, "name"), f"{where}.name", _NAME)
     if (call_id := _get(response, "id")) is not None:
-        yield from id_problems(call_id, f"{where}.id")
+        yield from common.id_problems(call_id, f"{where}.id")
     if mapping(value := _get(response, "response")) is None:
         what = f'A function response is an object such as {{"output": …}}, found {quote(value)}.'
         yield RequestProblem("M10", f"{where}.response", what)
@@ -177,7 +163,7 @@ def _function_response(response: object, where: str) -> Iterator[RequestProblem]
 
 
 _PARTS: Final[Mapping[str, Callable[[object, str], Iterator[RequestProblem]]]] = {
-    "text": text_problems,
+    "text": common.text_problems,
     "inline_data": _inline_data,
     "file_data": _file_data,
     "function_call": _function_call,
