@@ -332,19 +332,13 @@ def _cache_mark(block: Mapping[str, object], where: str) -> Iterator[RequestProb
         yield RequestProblem("A10", place, "An empty text block takes no cache mark.")
 
 
-def _marked(values: object, where: str) -> Iterator[tuple[object, str]]:
-    """Yield the ttl and place of every cache mark on the blocks, and on the blocks inside them."""
+def _marked(values: object, where: str, *, is_inner: bool = False) -> Iterator[tuple[object, str]]:
+    """Yield the ttl and place of every cache mark on the blocks, and on the inner blocks of their tool results."""
     for value, place in numbered(values, where):
         block = fields(value)
-        if block.get("type") == "tool_result":
-            yield from _marked_flat(block.get("content"), f"{place}.content")
+        if block.get("type") == "tool_result" and not is_inner:
+            yield from _marked(block.get("content"), f"{place}.content", is_inner=True)
         if (mark := mapping(block.get("cache_control"))) is not None:
-            yield mark.get("ttl"), f"{place}.cache_control"
-
-
-def _marked_flat(values: object, where: str) -> Iterator[tuple[object, str]]:
-    for value, place in numbered(values, where):
-        if (mark := mapping(fields(value).get("cache_control"))) is not None:
             yield mark.get("ttl"), f"{place}.cache_control"
 
 

@@ -58,7 +58,6 @@ class Report:
 
 @dataclass(slots=True)
 class _Findings:
-    sessions: int = 0
     entries: int = 0
     artifacts: int = 0
     damage: list[Damage] = field(default_factory=list[Damage])
@@ -74,7 +73,7 @@ class _Findings:
             self.named.setdefault(sha, f"session {suspect.record.id}, entry {verdict.seq}")
 
     def report(self, path: Path) -> Report:
-        return Report(str(path), self.sessions, self.entries, self.artifacts, tuple(self.damage), tuple(self.names))
+        return Report(str(path), len(self.names), self.entries, self.artifacts, tuple(self.damage), tuple(self.names))
 
 
 def examine(path: str | PathLike[str]) -> Report:
@@ -84,7 +83,6 @@ def examine(path: str | PathLike[str]) -> Report:
     with _opened(place) as db:
         _examine_file(db, place, findings)
         for suspect in check_sessions(db):
-            findings.sessions += 1
             findings.names.append(suspect.record.id)
             already = len(findings.damage)
             for what in suspect.problems:
@@ -250,7 +248,6 @@ def _salvage_session(db: Database, store: SqliteStore, suspect: SessionCheck, fi
     for what in suspect.problems:
         findings.say(f"session {session}", what)
     writer = store.acquire(session)
-    findings.sessions += 1
     findings.names.append(session)
     relinked = _Relinked(session)
     drafts: list[Draft] = []

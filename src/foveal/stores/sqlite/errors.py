@@ -6,7 +6,6 @@ import apsw
 
 from foveal.stores.database import Database
 from foveal.stores.disk import NO_SPACE
-from foveal.stores.sqlite.connection import extended_code
 from foveal.values.errors import StoreBusy, StoreCorrupt, StoreError, StoreFailed, StoreFull
 
 BROKEN = (apsw.Error, UnicodeDecodeError)
@@ -49,7 +48,7 @@ def is_full(error: BaseException, db: Database | None) -> bool:
     """
     if isinstance(error, apsw.FullError):
         return True
-    if not isinstance(error, apsw.IOError) or extended_code(error) in _SYNCS or db is None:
+    if not isinstance(error, apsw.IOError) or getattr(error, "extendedresult", 0) in _SYNCS or db is None:
         return False
     try:
         return db.system_errno in NO_SPACE

@@ -17,7 +17,7 @@ from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.database import Database
 from foveal.stores.disk import sync_folder
 from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
-from foveal.stores.sqlite.connection import CREATE, connect
+from foveal.stores.sqlite.connection import CREATE, connect, transaction
 from foveal.stores.sqlite.errors import translated
 from foveal.values.errors import SchemaTooNew, StoreBusy, StoreCorrupt, StoreError, StoreFailed
 
@@ -171,18 +171,12 @@ def _make_or_check(db: Database, path: Path) -> None:
 
 
 def _make(db: Database, path: Path) -> None:
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(db):
         if identity(db) == (0, 0, 0):  # another process may have been faster
             for statement in TABLES:
                 db.execute(statement)
             db.pragma("application_id", APPLICATION_ID)
             db.pragma("user_version", SCHEMA_VERSION)
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
     sync_folder(path.parent)
 
 
