@@ -46,7 +46,7 @@ Broken = Callable[[], AbstractContextManager[Any]]
 
 def _without(family: str) -> Broken:
     """The ledger knows nothing of this family."""
-    kept = tuple(extract for extract in EXTRACTORS if extract.__name__ != family)
+    kept = tuple(extract for extract in EXTRACTORS if getattr(extract, "__name__", "") != family)
     assert len(kept) == len(EXTRACTORS) - 1
     return lambda: patch.object(update, "__defaults__", (kept,))
 

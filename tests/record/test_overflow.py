@@ -1,6 +1,7 @@
 """When a provider says that the prompt is too long: what its words mean, what is learned, and the smaller prompt."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -241,7 +242,7 @@ def test_usage_that_has_another_reason_is_no_overflow(usage: Usage) -> None:
     assert silent_overflow(usage, 200_000) is None
 
 
-def filled(store: MemoryStore | None = None, *, limit: int = 20_000, steps: int = 40, **compact: int) -> Session:
+def filled(store: MemoryStore | None = None, *, limit: int = 20_000, steps: int = 40, **compact: Any) -> Session:
     """A session of some nine thousand tokens, well below its limit."""
     policy = Policy(budget=BudgetTable(limit=limit, reserve=0), compact=Compact(**compact))
     session = open_session(store, policy=policy)

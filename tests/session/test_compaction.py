@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def opened(
     dialect: str = "openai_chat",
     ids: str = "test",
     budget: BudgetTable = BUDGET,
-    **compact: object,
+    **compact: Any,
 ) -> Session:
     return Session(
         store or MemoryStore(),

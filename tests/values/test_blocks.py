@@ -81,7 +81,9 @@ def test_what_was_lost_is_seen():
     without = context_after(context_after(None, marks[0], "e0"), marks[2], "e2")
     assert without is not None
     assert without.blocks == (LOST, D)
-    assert context_after(without, context_mark(without, (A, B, D)), "e3").blocks == (A, B, D)
+    whole = context_after(without, context_mark(without, (A, B, D)), "e3")
+    assert whole is not None
+    assert whole.blocks == (A, B, D)
 
 
 NUMBERS = st.integers(-3, 9) | st.sampled_from([-(2**63), 2**63 - 1])

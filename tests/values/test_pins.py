@@ -1,5 +1,7 @@
 """Pins: an entry, a passage, a tool."""
 
+from typing import Any
+
 import pytest
 
 import foveal
@@ -8,6 +10,7 @@ from foveal.fit.stages.oldest import Oldest
 from foveal.recall import Fetch, fetch
 from foveal.session.policy import BudgetTable
 
+OLDEST: Any = Oldest()  # untyped: benchmarks alone use it, and no policy names it
 RULE = "Never touch the invoices table.\nAsk Dana before production."
 
 
@@ -39,7 +42,7 @@ def test_a_pinned_passage_outlives_its_entry(dialect):
 
 def test_an_unpinned_passage_goes_with_its_entry():
     """Unpinning takes back exactly that passage."""
-    policy = foveal.Policy(budget=BudgetTable(limit=2_000, reserve=0), stages=(Oldest(),))
+    policy = foveal.Policy(budget=BudgetTable(limit=2_000, reserve=0), stages=(OLDEST,))
     session = foveal.Session(foveal.open_store(), "s", model="gpt-5", policy=policy)
     session.append(foveal.user("Begin."))
     session.append(foveal.assistant("", foveal.ToolCall("r", "read_rules", "{}")))

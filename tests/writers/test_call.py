@@ -271,7 +271,11 @@ def test_a_button_pressed_before_asks_nothing():
     assert (outcome.reason, outcome.spent.attempts, asked) == ("cancelled", 0, [])
 
 
-@pytest.mark.parametrize("returned", [None, 7, b"bytes", ["text"], Reply(None), {"text": GOOD}], ids=repr)
+@pytest.mark.parametrize(
+    "returned",
+    [None, 7, b"bytes", ["text"], Reply(None), {"text": GOOD}],  # pyright: ignore[reportArgumentType] - wrong on purpose
+    ids=repr,
+)
 def test_something_else_than_text_is_named(returned):
     """A function that forgets to return, or returns what its SDK gave it."""
     outcome = put(lambda q: returned)

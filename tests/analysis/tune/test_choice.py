@@ -106,6 +106,7 @@ def test_what_holds_on_sessions_that_it_was_not_chosen_by_is_recommended():
     """Every session agrees, and there are enough of them."""
     choice = chosen({DEFAULT: [cell()] * LEAST_SESSIONS, GOOD: [cell(0.4, 0.85)] * LEAST_SESSIONS})
     assert (choice.recommended, choice.reason) == (GOOD, "better")
+    assert choice.held_out is not None
     assert choice.held_out.picks == (GOOD,) * 3
 
 

@@ -56,7 +56,7 @@ def test_an_edit_makes_the_ranges_read_before_it_worthless() -> None:
         ("apply_patch", {"input": "*** Begin Patch\n*** Delete File: /a.py\n*** End Patch"}),
     ],
 )
-def test_a_deleted_file_is_listed_as_deleted(name: str, arguments: dict[str, str]) -> None:
+def test_a_deleted_file_is_listed_as_deleted(name: str, arguments: dict[str, Any]) -> None:
     """Whichever tool took it away."""
     assert [(one.path, one.change) for one in ledger(*ran(name, "ok", **arguments)).files] == [("/a.py", "deleted")]
 
