@@ -9,7 +9,6 @@ import msgspec
 from foveal.analysis.measurement.case import Case, Runner, Sent
 from foveal.analysis.measurement.session_runner import run_policy
 from foveal.fit.scene import Proposal, Scene, Stage
-from foveal.fit.stages.oldest import Oldest
 from foveal.fit.stages.summary_folds import shown_beside
 from foveal.session.policy import (
     DEFAULT_STAGES,
@@ -28,6 +27,7 @@ from foveal.summary.relevance import LineSelection
 from foveal.summary.state import decode_summary
 from foveal.values.entry import Fold, RangeFold
 from foveal.values.shown import Atom
+from foveal_bench.oldest import Oldest
 
 
 def foveal(**options: Any) -> Runner:

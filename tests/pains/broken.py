@@ -139,7 +139,7 @@ def prunes_at_every_call() -> AbstractContextManager[Any]:
 
     stack = ExitStack()
     stack.enter_context(patch.object(ModelSetup, "limits", limits))
-    stack.enter_context(patch("foveal.fit.stages.summarise.WorthIt", lambda _tokens: None))  # however little it saves
+    stack.enter_context(patch("foveal.fit.cuts.after_tokens", lambda _view, _tokens: 0))  # however little it saves
     return stack
 
 

@@ -4,9 +4,9 @@ import pytest
 
 import foveal
 from foveal.dialects import DIALECTS
-from foveal.fit.stages.oldest import Oldest
 from foveal.recall import page, preview
 from foveal.session.policy import BudgetTable
+from foveal_bench.oldest import Oldest
 
 RULE = "Never touch the invoices table.\nAsk Dana before production."
 

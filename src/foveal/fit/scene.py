@@ -6,11 +6,11 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from foveal.fit.cuts import KeptTokens
+from foveal.fit.cuts import before_tokens
 from foveal.project.atoms import loop_opener
 from foveal.project.view import View
 from foveal.values.entry import Entry, FoldItem, PartFold
-from foveal.values.shown import Atom, Item, Size, range_ref, short_ref
+from foveal.values.shown import Atom, Item, Size
 
 
 class OriginalsNeeded(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class Scene:
         The very newest is kept however large it is, because the model has not seen it yet. Only `keep=0.0` gives it up.
         """
         atoms = self.view.atoms
-        end = max(KeptTokens(int(self.limit * keep))(self.view)) if keep > 0 else len(atoms)
+        end = before_tokens(self.view, int(self.limit * keep)) if keep > 0 else len(atoms)
         yield from [atom for atom in atoms[:end] if not self.is_mandatory(atom)]
 
     def coverable(self, keep: float) -> Iterator[Atom]:
@@ -108,11 +108,3 @@ class Scene:
     def fold(self, at: tuple[str, int], text: str, *, level: str, policy: str, because: str) -> PartFold:
         """Return the proposal to show the part at (entry, index) by this text."""
         return PartFold(*at, level, text, self.count(text), policy, because)
-
-    @staticmethod
-    def ref(entry: str, part: int = 0) -> str:
-        return short_ref(entry, part)
-
-    @staticmethod
-    def range_ref(first: str, last: str) -> str:
-        return range_ref(first, last)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foveal.fit.stages.oldest import Oldest
 from foveal.session.policy import (
     BudgetTable,
     Clear,
@@ -25,6 +24,7 @@ from foveal.testing.strategies import histories
 from foveal.values.entry import Message, ToolResult
 from foveal.values.errors import BadInput, OverBudget, Unrepresentable
 from foveal.values.shown import entry_ref
+from foveal_bench.oldest import Oldest
 
 RESCUE = (Shorten(keep=0.0, last_resort=True), Clear(keep=0.0, last_resort=True), Oldest(keep=0.0, last_resort=True))
 STAGES = {

@@ -3,7 +3,6 @@
 import pytest
 
 from foveal.fit.scene import Scene
-from foveal.fit.stages.oldest import Oldest
 from foveal.session.policy import BudgetTable, History, Policy, Shorten, policy_from
 from foveal.session.session import Session
 from foveal.testing import oracles
@@ -11,6 +10,7 @@ from foveal.testing.builders import open_session
 from foveal.values.entry import Message, PartFold, Pin, RangeFold, Text, ToolCall, ToolResult, assistant, result, user
 from foveal.values.errors import BadPolicy
 from foveal.values.shown import NOTHING
+from foveal_bench.oldest import Oldest
 
 LONG = "a line of output that is long enough to matter\n" * 30
 

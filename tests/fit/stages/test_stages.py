@@ -1,10 +1,10 @@
 """Each stage of the default policy, alone."""
 
-from foveal.fit.stages.oldest import Oldest
 from foveal.session.policy import BudgetTable, Clear, Policy, Shorten, Superseded
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, open_session
 from foveal.values.entry import Message, Opaque, Text, ToolCall, assistant, result, user
+from foveal_bench.oldest import Oldest
 
 
 def limited(tokens: int, *stages: Superseded | Shorten | Clear | Oldest) -> Policy:

@@ -3,7 +3,6 @@
 import pytest
 
 from foveal.fit.scene import Scene
-from foveal.fit.stages.oldest import Oldest
 from foveal.session.policy import BudgetTable, Policy, ThinkingWindow
 from foveal.session.session import Session
 from foveal.testing import oracles
@@ -11,6 +10,7 @@ from foveal.testing.builders import MODELS, open_session
 from foveal.values.entry import Message, RedactedThinking, Text, Thinking, ToolCall, result, user
 from foveal.values.errors import BadPolicy
 from foveal.values.shown import NOTHING
+from foveal_bench.oldest import Oldest
 
 CLAUDE = MODELS["anthropic"]
 
