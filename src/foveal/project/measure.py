@@ -8,6 +8,7 @@ The sum is an upper bound for each format: framing that a dialect adds around a 
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeAlias, assert_never
 
 import msgspec
@@ -107,20 +108,8 @@ def _default_image_tokens(_image: Image) -> int:
 
 def _remembering(count: Count) -> Count:
     """Return the counter with a memory of the last short texts."""
-    known: dict[str, int] = {}
-
-    def remembered(text: str) -> int:
-        if len(text) > _SHORT_CHARS:
-            return count(text)
-        tokens = known.get(text)
-        if tokens is None:
-            tokens = count(text)
-            if len(known) >= _REMEMBERED:
-                known.clear()
-            known[text] = tokens
-        return tokens
-
-    return remembered
+    remembered = lru_cache(_REMEMBERED)(count)
+    return lambda text: remembered(text) if len(text) <= _SHORT_CHARS else count(text)
 
 
 def call_json(call: ToolCall, wire_id: str) -> str:

@@ -11,30 +11,28 @@ from typing import TYPE_CHECKING
 from foveal.values.lazy import later
 
 if TYPE_CHECKING:
-    from foveal.text.guard.frame_tags import KINDS, fence_kind, forged_tags, nonce, session_nonce, wrap
+    from foveal.text.guard.frame_tags import (
+        KINDS,
+        Trust,
+        fence_kind,
+        forged_tags,
+        is_trusted,
+        nonce,
+        session_nonce,
+        wrap,
+    )
     from foveal.text.guard.names import safe_name
     from foveal.text.guard.neutral_text import neutralise, neutralise_joined, restore, tags
     from foveal.text.guard.parts import neutralise_part
-    from foveal.text.guard.trust import Trust, is_trusted
 
-_WHERE = {
-    "KINDS": "frame_tags",
-    "Trust": "trust",
-    "fence_kind": "frame_tags",
-    "forged_tags": "frame_tags",
-    "is_trusted": "trust",
-    "neutralise": "neutral_text",
-    "neutralise_joined": "neutral_text",
-    "neutralise_part": "parts",
-    "nonce": "frame_tags",
-    "restore": "neutral_text",
-    "safe_name": "names",
-    "session_nonce": "frame_tags",
-    "tags": "neutral_text",
-    "wrap": "frame_tags",
+_NAMES = {
+    "frame_tags": "KINDS Trust fence_kind forged_tags is_trusted nonce session_nonce wrap",
+    "names": "safe_name",
+    "neutral_text": "neutralise neutralise_joined restore tags",
+    "parts": "neutralise_part",
 }
 
-__getattr__ = later(__name__, _WHERE)
+__getattr__ = later(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
 
 __all__ = [
     "KINDS",

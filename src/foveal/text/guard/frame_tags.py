@@ -14,13 +14,15 @@ from base64 import b32encode
 from collections.abc import Mapping
 from hashlib import blake2b
 from html import escape
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from foveal.text.guard.names import safe_name
 from foveal.text.guard.neutral_text import neutralise, tags
 from foveal.text.guard.normalise import normalise
-from foveal.text.guard.trust import Trust, is_trusted
 from foveal.values.errors import BadInput
+
+Trust: TypeAlias = Literal["system", "operator", "user", "tool", "recall", "summary", "child", "skill", "file"]
+"""The origin of a text. A text of the host speaks with authority; every other text is material, and only quoted."""
 
 KINDS: Final = frozenset(("reminder", "summary"))
 """Kinds of the engine's own tags. All other kinds are fences, named by the host."""
@@ -43,6 +45,11 @@ def nonce(secret: bytes) -> str:
 def session_nonce(first: str) -> str:
     """Return the nonce of a session, made of the id of its first entry: outsiders cannot guess it, and it never changes."""
     return nonce(first.encode("utf-8", "surrogatepass").ljust(_SECRET_BYTES, b"."))
+
+
+def is_trusted(trust: Trust) -> bool:
+    """Return whether a text of this trust may hold live frames: it comes from the host alone."""
+    return trust in ("system", "operator")
 
 
 def forged_tags(text: str) -> list[str]:

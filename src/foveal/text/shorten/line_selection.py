@@ -17,8 +17,8 @@ from itertools import pairwise
 
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.cut import CLIP_NOTE, clip
+from foveal.text.shorten.head_tail import chars_per_token
 
-_SAMPLE_CHARS = 4_000
 _ATTEMPTS = 6
 _BLANKS = 6
 """Up to this number of missing blank lines are not worth a mark."""
@@ -55,8 +55,8 @@ def select_lines(
     `source_lines` is the number of source lines that each line represents; `tails` are notes that follow lines, in
     brackets.
     """
-    chars_per_token = density(source, allowance)
-    most = max(40, int(allowance.tokens * chars_per_token / _LINE_SHARE))
+    chars = density(source, allowance)
+    most = max(40, int(allowance.tokens * chars / _LINE_SHARE))
     left = _LeftOut(of, source_lines, mark, len(lines))
 
     def line_at(at: int) -> str:
@@ -64,7 +64,7 @@ def select_lines(
         line = clip(lines[at], most, allowance.focus)
         return " ".join(filter(None, (line, tail))) if tail else line
 
-    costs = _Costs(lines, tails, chars_per_token, most, mark_tokens=1 + len(left.mark(0, 12)) / 2)
+    costs = _Costs(lines, tails, chars, most, mark_tokens=1 + len(left.mark(0, 12)) / 2)
     order = _order(scores, costs.worth(scores), allowance)
     limit = float(allowance.tokens)
     best = None
@@ -99,13 +99,8 @@ def only_if_shorter(source: str, shown: str | None, allowance: Allowance) -> str
 
 
 def density(text: str, allowance: Allowance) -> float:
-    """Return the characters per token, from a sample of both ends."""
-    sample = text if len(text) <= 2 * _SAMPLE_CHARS else text[:_SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
-    return max(0.2, len(sample) / max(1, allowance.count(sample)))
-
-
-def left_out_note(left_out: int, total: int, of: str, allowance: Allowance) -> str:
-    return f"[{left_out:,} of {total:,} {of} left out; ref {allowance.ref}]"
+    """Return the characters per token, at least a fifth of one."""
+    return max(0.2, chars_per_token(text, allowance.count))
 
 
 def _order(scores: Sequence[float], worth: Callable[[int], tuple[float, int]], allowance: Allowance) -> list[int]:
@@ -123,11 +118,11 @@ class _Costs:
     """Estimated tokens of each line, and of marks where lines are missing."""
 
     def __init__(
-        self, lines: Sequence[str], tails: Mapping[int, str], chars_per_token: float, most: int, *, mark_tokens: float
+        self, lines: Sequence[str], tails: Mapping[int, str], chars: float, most: int, *, mark_tokens: float
     ) -> None:
         self._mark_tokens = mark_tokens
         self._tails = tails
-        self._lines, self._chars_per_token, self._most = lines, chars_per_token, most
+        self._lines, self._chars_per_token, self._most = lines, chars, most
 
     def of(self, at: int) -> float:
         chars = len(self._lines[at])
@@ -189,4 +184,5 @@ def _render(
         if at < len(lines):
             body.append(line_at(at))
         after = at + 1
-    return "\n".join((left_out_note(missing, left.total, left.of, allowance), *body))
+    note = f"[{missing:,} of {left.total:,} {left.of} left out; ref {allowance.ref}]"
+    return "\n".join((note, *body))
