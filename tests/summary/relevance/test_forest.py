@@ -104,4 +104,5 @@ def test_lines_in_a_table_have_the_chances_of_their_own_rows():
     state, features = folded()
     trees = shipped_weights().lines
     chances = forest(trees, LINE_FEATURES).chances(features.of_lines(range(len(state.lines))))
-    assert chances == [walked(trees, features.of_line(i)) for i in range(len(state.lines))]
+    rows = features.of_lines(range(len(state.lines))).rows(LINE_FEATURES)
+    assert chances == [walked(trees, row) for row in rows]

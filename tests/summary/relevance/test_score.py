@@ -42,7 +42,7 @@ def test_rows_are_as_long_as_the_features():
     """Every feature has its value."""
     _, known = features()
     assert {len(known.of_name(name)) for name in known.all_names()} == {len(NAME_FEATURES)}
-    assert len(known.of_line(0)) == len(LINE_FEATURES)
+    assert len(known.of_lines([0]).rows(LINE_FEATURES)[0]) == len(LINE_FEATURES)
 
 
 def test_what_the_agent_uses_scores_higher():

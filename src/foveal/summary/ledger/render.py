@@ -37,15 +37,11 @@ HELPFUL = frozenset(("Files changed", "Files read", "Commands", "Open questions"
 
 def render(ledger: Ledger, tokens: int, count: CountTokens, *, only: frozenset[str] | None = None) -> str:
     """Return the ledger as text of at most `tokens`. Sections come in order of worth; each takes at most its share of the
-    remaining tokens.
-
-    `only` selects sections by their titles; sections of a host's own notes count as helpful ones.
-    """
+    remaining tokens. `only` selects sections by their titles."""
     written: list[str] = []
     left = tokens
-    known = VITAL | HELPFUL | {"Names"}
     for block in _blocks(ledger):
-        if only is not None and block.title not in only and not (only == HELPFUL and block.title not in known):
+        if only is not None and block.title not in only:
             continue
         text = _fitted(block, _lines(block, "\n".join(written)), int(left * block.share), count)
         if text:
@@ -101,9 +97,6 @@ def _blocks(ledger: Ledger) -> Iterator[LedgerSection]:
     yield LedgerSection(
         "Running", (f"- {one.id}: {one.text}" for one in sorted(ledger.children, key=_newest)), "children"
     )
-    for section in dict.fromkeys(note.section for note in ledger.notes):
-        notes = sorted((note for note in ledger.notes if note.section == section), key=_newest)
-        yield LedgerSection(section, (f"- {note.text}" for note in notes), "notes", 0.5)
     yield LedgerSection("Names", _ranked(ledger.names), "names")
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from itertools import chain
 
+from msgspec.structs import replace
+
 from foveal.summary.ledger.events import LedgerStep
 from foveal.summary.relevance.size_bounds import Collected, prune
 from foveal.summary.relevance.source_texts import CandidateLine, KnownCall, candidate_lines, known_call, source_texts
@@ -70,9 +72,7 @@ class _Collector:
         """Add the lines of a block; return the names in them."""
         at = len(self.met.blocks)
         lines = found[-1].at + 1 if found else 0
-        self.met.blocks.append(
-            SourceText(block.ref, block.number, block.source, block.tool, block.title, block.path, lines)
-        )
+        self.met.blocks.append(replace(block, lines=lines))
         met = list[tuple[str, ...]]()
         for candidate in found:
             said = line_names(candidate.text)

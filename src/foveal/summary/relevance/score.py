@@ -1,6 +1,6 @@
 """Scores: the chance of each name and each line to be needed again.
 
-The weights are two small ensembles of trees in `weights.json`, made by `scripts/train_digest.py`.
+The weights are two small ensembles of trees in `weights.json`, made by `benchmarks/train_weights.py`.
 """
 
 from collections.abc import Callable

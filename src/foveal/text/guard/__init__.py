@@ -1,8 +1,8 @@
 """The guard: the engine frames its own words in a prompt, and no other text can forge such a frame.
 
-A prompt is one long text, and a model believes a text that looks like its host. So every text is shown according to its
-`Trust`: a text of the host may hold frames, every other text is **neutralised**. Neutralising breaks every form that a
-model could take for a frame of ours, for a chat template's token or for a line of our stand-ins, visibly and reversibly.
+A prompt is one long text, and a model believes a text that looks like its host. So only the system prompt may hold frames;
+every other text is **neutralised**. Neutralising breaks every form that a model could take for a frame of ours, for a chat
+template's token or for a line of our stand-ins, visibly and reversibly.
 Pure text in, pure text out.
 """
 
@@ -11,22 +11,13 @@ from typing import TYPE_CHECKING
 from foveal.values.lazy import later
 
 if TYPE_CHECKING:
-    from foveal.text.guard.frame_tags import (
-        KINDS,
-        Trust,
-        fence_kind,
-        forged_tags,
-        is_trusted,
-        nonce,
-        session_nonce,
-        wrap,
-    )
+    from foveal.text.guard.frame_tags import KINDS, fence_kind, forged_tags, nonce, session_nonce, wrap
     from foveal.text.guard.names import safe_name
     from foveal.text.guard.neutral_text import neutralise, neutralise_joined, restore, tags
     from foveal.text.guard.parts import neutralise_part
 
 _NAMES = {
-    "frame_tags": "KINDS Trust fence_kind forged_tags is_trusted nonce session_nonce wrap",
+    "frame_tags": "KINDS fence_kind forged_tags nonce session_nonce wrap",
     "names": "safe_name",
     "neutral_text": "neutralise neutralise_joined restore tags",
     "parts": "neutralise_part",
@@ -36,10 +27,8 @@ __getattr__ = later(__name__, {name: module for module, names in _NAMES.items() 
 
 __all__ = [
     "KINDS",
-    "Trust",
     "fence_kind",
     "forged_tags",
-    "is_trusted",
     "neutralise",
     "neutralise_joined",
     "neutralise_part",

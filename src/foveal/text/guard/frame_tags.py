@@ -14,15 +14,12 @@ from base64 import b32encode
 from collections.abc import Mapping
 from hashlib import blake2b
 from html import escape
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from foveal.text.guard.names import safe_name
 from foveal.text.guard.neutral_text import neutralise, tags
 from foveal.text.guard.normalise import normalise
 from foveal.values.errors import BadInput
-
-Trust: TypeAlias = Literal["system", "operator", "user", "tool", "recall", "summary", "child", "skill", "file"]
-"""The origin of a text. A text of the host speaks with authority; every other text is material, and only quoted."""
 
 KINDS: Final = frozenset(("reminder", "summary"))
 """Kinds of the engine's own tags. All other kinds are fences, named by the host."""
@@ -47,11 +44,6 @@ def session_nonce(first: str) -> str:
     return nonce(first.encode("utf-8", "surrogatepass").ljust(_SECRET_BYTES, b"."))
 
 
-def is_trusted(trust: Trust) -> bool:
-    """Return whether a text of this trust may hold live frames: it comes from the host alone."""
-    return trust in ("system", "operator")
-
-
 def forged_tags(text: str) -> list[str]:
     """Return the texts that pose as a tag of ours, in any disguise: no honest summary holds one.
 
@@ -69,17 +61,15 @@ def fence_kind(name: str) -> str:
     return name
 
 
-def wrap(
-    kind: str, text: str, *, nonce: str, trust: Trust = "tool", attributes: Mapping[str, str] | None = None
-) -> str:
-    """Return the text in a tag of ours; nothing if there is no text, so that no empty tag is left."""
+def wrap(kind: str, text: str, *, nonce: str, attributes: Mapping[str, str] | None = None) -> str:
+    """Return the text, neutralised, in a tag of ours; nothing if there is no text, so that no empty tag is left."""
     if kind not in KINDS:
         fence_kind(kind)
     if not text.strip():
         return ""
     pairs = [("nonce", nonce), *sorted((attributes or {}).items())]
     opening = " ".join((f"<foveal:{kind}", *(f'{_attribute(name)}="{_value(value)}"' for name, value in pairs)))
-    return f"{opening}>\n{text if is_trusted(trust) else neutralise(text)}\n</foveal:{kind}>"
+    return f"{opening}>\n{neutralise(text)}\n</foveal:{kind}>"
 
 
 def _attribute(name: str) -> str:
