@@ -10,7 +10,7 @@ from foveal.project.atoms import shown_parts
 from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.reference import gap_line, reference
 from foveal.values.entry import PartFold, RangeFold, ToolCall, ToolResult
-from foveal.values.shown import Atom, Item, Shown, range_ref, short_ref
+from foveal.values.shown import Atom, Shown, range_ref, short_ref
 
 
 class CallPair(msgspec.Struct, frozen=True):
@@ -18,24 +18,23 @@ class CallPair(msgspec.Struct, frozen=True):
 
     atom: Atom
     call: ToolCall
-    call_at: tuple[Item, int]
+    call_at: tuple[str, int]
+    call_shown: Shown
     shown: Shown
-    at: tuple[Item, int]
+    at: tuple[str, int]
     result: ToolResult
 
 
 def call_pairs(scene: Scene) -> Iterator[CallPair]:
     """Yield the calls that have a result, in order."""
     for atom in scene.view.atoms:
-        places = [(item, i) for item in atom.items for i, s in enumerate(item.shown) if isinstance(s.part, ToolCall)]
-        for (item, i), answer in zip(places, atom.answers, strict=False):
-            call = item.shown[i].part
-            if answer is None or not isinstance(call, ToolCall):
-                continue
-            at = atom.items[answer.item]
-            shown = at.shown[answer.part]
-            if isinstance(shown.part, ToolResult):
-                yield CallPair(atom, call, (item, i), shown, (at, answer.part), shown.part)
+        calls = [(item, i, s, s.part) for item, i, s, _ in shown_parts(atom) if isinstance(s.part, ToolCall)]
+        for (item, i, asked, call), answer in zip(calls, atom.answers, strict=False):
+            if answer is not None:
+                at = atom.items[answer.item]
+                shown = at.shown[answer.part]
+                if isinstance(shown.part, ToolResult):
+                    yield CallPair(atom, call, (item.id, i), asked, shown, (at.id, answer.part), shown.part)
 
 
 def compress(scene: Scene, atom: Atom, policy: str, because: str) -> Iterator[PartFold]:
