@@ -93,7 +93,8 @@ def fit(
     first = min(work.transcript.changed_since(view.transcript.version), len(view.atoms))
     rebilled = sum(atom.size.tokens for atom in work.atoms[first:])
     kept = [item for item in folds if not _is_covered(work, item)]
-    reason = _reason(view.size, trigger)
+    unit = _unit(view.size, trigger)
+    reason = f"{getattr(view.size, unit):,} {unit} of messages, {getattr(trigger, unit):,} allowed"
     return Fold((*kept, *thinking, *raised), reason, view.size.tokens, work.size.tokens, rebilled)
 
 
@@ -176,11 +177,6 @@ def _part_name(scene: Scene, atom: Atom) -> str:
     if scene.view.facts.last_user in ids:
         return "latest request"
     return "first request" if scene.view.facts.first_user in ids else "stand-ins"
-
-
-def _reason(size: Size, limit: Size) -> str:
-    unit = _unit(size, limit)
-    return f"{getattr(size, unit):,} {unit} of messages, {getattr(limit, unit):,} allowed"
 
 
 def _unit(size: Size, limit: Size) -> str:

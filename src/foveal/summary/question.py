@@ -153,7 +153,8 @@ def transcript_of(steps: Sequence[LedgerStep], tokens: int, count: CountTokens) 
     Thinking is left out: it is long, and its results are in the words and calls after it.
     """
     pieces = [piece for step in steps for piece in _pieces(step)]
-    sizes = [_size(text, tokens, count) for _, _, text in pieces]
+    certain = _CHARS_PER_TOKEN_AT_MOST * max(tokens, _LEAST)
+    sizes = [tokens + 1 if len(text) > certain else count(text) for _, _, text in pieces]
     frames = [count(head) + 2 for _, head, _ in pieces]
     unit = _unit([_SHARES[kind] for kind, _, _ in pieces], sizes, tokens - sum(frames))
     lines: list[str] = []
@@ -185,10 +186,6 @@ def _piece(part: Part, role: str) -> tuple[str, str, str] | None:
             return "result", role, f"[a part in {provider}'s own format]"
         case _:
             return "result", role, as_text((part,))
-
-
-def _size(text: str, tokens: int, count: CountTokens) -> int:
-    return tokens + 1 if len(text) > _CHARS_PER_TOKEN_AT_MOST * max(tokens, _LEAST) else count(text)
 
 
 def _unit(shares: Sequence[float], sizes: Sequence[int], room: int) -> float:

@@ -8,17 +8,10 @@ from hypothesis import strategies as st
 
 from foveal.summary.ledger import LedgerStep
 from foveal.summary.relevance import RelevanceState, update
-from foveal.summary.relevance.features import (
-    LINE_FEATURES,
-    NAME_FEATURES,
-    FeatureRow,
-    Features,
-    FeatureTable,
-    ShownElsewhere,
-)
+from foveal.summary.relevance.features import FeatureRow, Features, FeatureTable, ShownElsewhere
 from foveal.summary.relevance.forest import Forest, forest
 from foveal.summary.relevance.score import shipped_weights
-from foveal.summary.relevance.weights import Tree
+from foveal.summary.relevance.weights import LINE_FEATURES, NAME_FEATURES, Tree
 from foveal.values.entry import ToolCall, assistant, result, user
 
 FEATURES = ("a", "b", "c", "d")

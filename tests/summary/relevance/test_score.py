@@ -6,9 +6,9 @@ import pytest
 
 from foveal.summary.ledger import LedgerStep
 from foveal.summary.relevance import RelevanceState, update
-from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, Features, ShownElsewhere, line_form
+from foveal.summary.relevance.features import Features, ShownElsewhere, line_form
 from foveal.summary.relevance.score import DEFAULT_SELECTION, LineSelection, score_all, shipped_weights
-from foveal.summary.relevance.weights import Tree, Weights
+from foveal.summary.relevance.weights import LINE_FEATURES, NAME_FEATURES, Tree, Weights
 from foveal.values.entry import ToolCall, assistant, result
 
 WEIGHTS = resources.files("foveal.summary.relevance") / "weights.json"

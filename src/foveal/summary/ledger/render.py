@@ -101,7 +101,8 @@ def _blocks(ledger: Ledger) -> Iterator[LedgerSection]:
 
 
 def _ranked(names: Iterable[LedgerName]) -> Iterator[str]:
-    yield from map(_name, sorted(names, key=lambda one: (*(-x for x in rank_name(one)), one.value)))
+    for one in sorted(names, key=lambda one: (*(-x for x in rank_name(one)), one.value)):
+        yield f"{one.label}: {one.value}" if one.label else one.value
 
 
 def _newest(item: LedgerItem) -> tuple[int, str]:
@@ -125,8 +126,7 @@ _BOXES = {"completed": "x", "done": "x", "pending": " ", "in_progress": "~"}
 
 
 def _todo(todo: Todo) -> str:
-    box = _BOXES.get(todo.status)
-    return f"- [{box}] {todo.text}" if box else f"- [{todo.status}] {todo.text}"
+    return f"- [{_BOXES.get(todo.status, todo.status)}] {todo.text}"
 
 
 def _failure(failure: LedgerFailure) -> str:
@@ -147,10 +147,6 @@ def _file(file: LedgerFile) -> str:
     )
     how = "" if file.change in ("", "edited") else f" ({file.change})"
     return f"{file.path}{':' if spans else ''}{spans}{how}"
-
-
-def _name(name: LedgerName) -> str:
-    return f"{name.label}: {name.value}" if name.label else name.value
 
 
 def group_by_directory(paths: Iterable[str]) -> list[str]:

@@ -88,19 +88,11 @@ def _listing(command: ShellCommand) -> PrintedFiles:
     return None if _ACTS & set(words) else _each(list(operands) or [Word(".")], "list")
 
 
-def _counting(command: ShellCommand) -> PrintedFiles:
-    return _each(command.operands("-c", "-f", "-d"), "search")
-
-
 def _open(command: ShellCommand) -> PrintedFiles:
     """Return the file of SWE-agent's viewer, which shows a window around a line and numbers the lines itself."""
     operands = command.operands()
     around = all(word.text.isdecimal() for word in operands[1:])
     return _each(operands[:1], "read") if around and len(operands) <= 2 else None
-
-
-def _nothing(_command: ShellCommand) -> PrintedFiles:
-    return ()
 
 
 def _filter_span(command: ShellCommand) -> OpenLineSpan | None:
@@ -157,10 +149,9 @@ _SOURCES: dict[str, Callable[[ShellCommand], PrintedFiles]] = {
     **dict.fromkeys(("head", "tail"), _head_or_tail),
     **dict.fromkeys(("rg", "grep", "egrep", "fgrep", "ag", "search_dir", "search_file"), _search),
     **dict.fromkeys(("ls", "tree", "find", "fd", "find_file"), _listing),
-    **dict.fromkeys(("wc", "stat", "file", "du"), _counting),
-    **dict.fromkeys(
-        ("echo", "printf", "pwd", "true", ":", "date", "which", "sleep", "mkdir", "touch", "chmod"), _nothing
-    ),
+    **dict.fromkeys(("wc", "stat", "file", "du"), lambda command: _each(command.operands("-c", "-f", "-d"), "search")),
+    **dict.fromkeys(("echo", "printf", "pwd", "true", ":", "date", "which"), lambda _command: ()),
+    **dict.fromkeys(("sleep", "mkdir", "touch", "chmod"), lambda _command: ()),
     "sed": _sed,
     "open": _open,
 }

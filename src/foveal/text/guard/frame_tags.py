@@ -68,15 +68,11 @@ def wrap(kind: str, text: str, *, nonce: str, attributes: Mapping[str, str] | No
     if not text.strip():
         return ""
     pairs = [("nonce", nonce), *sorted((attributes or {}).items())]
-    opening = " ".join((f"<foveal:{kind}", *(f'{_attribute(name)}="{_value(value)}"' for name, value in pairs)))
+    opening = " ".join((f"<foveal:{kind}", *(_attribute(name, value) for name, value in pairs)))
     return f"{opening}>\n{neutralise(text)}\n</foveal:{kind}>"
 
 
-def _attribute(name: str) -> str:
+def _attribute(name: str, value: str) -> str:
     if not _NAME.fullmatch(name):
         raise BadInput(f"{name[:80]!r} cannot name an attribute: use 1 to 32 of a-z, 0-9 and '-', a letter first.")
-    return name
-
-
-def _value(value: str) -> str:
-    return escape(safe_name(value, _ATTRIBUTE_CHARACTERS)) if value else ""
+    return f'{name}="{escape(safe_name(value, _ATTRIBUTE_CHARACTERS)) if value else ""}"'

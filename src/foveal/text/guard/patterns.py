@@ -92,12 +92,6 @@ def forms(text: str) -> list[Form]:
     return [Form(*map(read.place, form)) for form in sorted(_found(read.text))]
 
 
-def openings(text: str) -> list[int]:
-    """Return the places where the openings of the text's forms end, after our marks."""
-    read = normalise(text)
-    return sorted(read.place(form.opened) for form in _found(read.text))
-
-
 def _found(text: str) -> Iterator[Form]:
     """Yield the forms of a normalised text."""
     if first := _FIRST_TURN().match(text):
