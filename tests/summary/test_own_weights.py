@@ -11,8 +11,7 @@ from foveal.session.rebuild import prompt_at, setup_at
 from foveal.stores.port import Store
 from foveal.summary.prose import summary_in, with_prose
 from foveal.summary.relevance import LineSelection
-from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES
-from foveal.summary.relevance.weights import Tree, Weights
+from foveal.summary.relevance.weights import LINE_FEATURES, NAME_FEATURES, Tree, Weights
 from foveal.values.entry import Fold, RangeFold
 
 AGE = 40.5

@@ -6,9 +6,9 @@ import pytest
 
 import foveal
 from foveal.dialects import DIALECTS
-from foveal.fit.stages.oldest import Oldest
 from foveal.recall import Fetch, fetch
 from foveal.session.policy import BudgetTable
+from foveal_bench.oldest import Oldest
 
 OLDEST: Any = Oldest()  # untyped: benchmarks alone use it, and no policy names it
 RULE = "Never touch the invoices table.\nAsk Dana before production."

@@ -14,8 +14,9 @@ from typing import Any
 from foveal.fit.stages.compact import Compact
 from foveal.fit.stages.summarise import Summarise
 from foveal.summary.accept import Accepted, Refused, accept
+from foveal.summary.ledger import LedgerStep
 from foveal.summary.prose import AnsweredRequest, question_for, summary_in, with_prose
-from foveal.summary.question import FoldedMessage, Question
+from foveal.summary.question import Question
 from foveal.summary.relevance import LineSelection
 from foveal.summary.state import decode_summary
 from foveal.text.shorten.allowance import CountTokens
@@ -69,7 +70,7 @@ class SummaryWriter:
         """Keep the request of the prompt just built: a summariser of the same model may append to it, as its prefix is cached."""
         self._sent = AnsweredRequest(request, dialect) if self._compact.reuse_prefix else None
 
-    def ask_ahead(self, fold: Fold, steps: Sequence[FoldedMessage], count: CountTokens) -> None:
+    def ask_ahead(self, fold: Fold, steps: Sequence[LedgerStep], count: CountTokens) -> None:
         """Ask for the summary of this planned fold in the background."""
         if self._ahead is not None and (item := summary_in(fold)) and steps:
             self._asked = tuple(step.number for step in steps)
@@ -78,7 +79,7 @@ class SummaryWriter:
     def write(
         self,
         fold: Fold,
-        steps: Sequence[FoldedMessage],
+        steps: Sequence[LedgerStep],
         *,
         count: CountTokens,
         shown: Sequence[str] = (),
@@ -118,7 +119,7 @@ class SummaryWriter:
             self._ahead.drop()
 
     def _outcome(
-        self, question: Question, steps: Sequence[FoldedMessage], judge: Judge, *, by_hand: bool
+        self, question: Question, steps: Sequence[LedgerStep], judge: Judge, *, by_hand: bool
     ) -> SummaryOutcome | None:
         """Return the answer asked for ahead if it covers the same messages, else a new one; None while the breaker is open."""
         outcome = None if by_hand else self._taken(steps)
@@ -133,7 +134,7 @@ class SummaryWriter:
         self._breaker = self._breaker.after_outcome(outcome)
         return outcome
 
-    def _taken(self, steps: Sequence[FoldedMessage]) -> SummaryOutcome | None:
+    def _taken(self, steps: Sequence[LedgerStep]) -> SummaryOutcome | None:
         """Return the outcome that was asked for ahead, if all messages it covers are folded now."""
         if self._ahead is None or self._ahead.question is None:
             return None

@@ -4,12 +4,12 @@ from typing import Any
 
 from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import neighbours
-from foveal.fit.stages.oldest import Oldest
 from foveal.session.policy import BudgetTable, Policy
 from foveal.session.session import Session
 from foveal.testing.builders import open_session
 from foveal.values.entry import Pin, RangeFold, assistant, user
 from foveal.values.shown import NOTHING
+from foveal_bench.oldest import Oldest
 
 OLDEST: Any = Oldest(keep=0.0)  # untyped: benchmarks alone use it, and no policy names it
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foveal.fit.stages.oldest import Oldest
 from foveal.session.policy import (
     BudgetTable,
     Clear,
@@ -26,6 +25,7 @@ from foveal.testing.strategies import histories
 from foveal.values.entry import Message, Text, ToolResult
 from foveal.values.errors import BadInput, OverBudget, Unrepresentable
 from foveal.values.shown import entry_ref
+from foveal_bench.oldest import Oldest
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example, HealthCheck.filter_too_much)
 OLDEST: Any = Oldest(keep=0.0, last_resort=True)  # untyped: benchmarks alone use it, and no policy names it

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from foveal.fit.stages.oldest import Oldest
 from foveal.session.policy import BudgetTable, Clear, Policy, Shorten, Superseded
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, open_session
 from foveal.values.entry import Message, Opaque, PartFold, Text, ToolCall, assistant, result, user
+from foveal_bench.oldest import Oldest
 
 
 def limited(tokens: int, *stages: Any) -> Policy:

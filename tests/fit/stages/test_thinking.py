@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from foveal.fit.scene import Scene
-from foveal.fit.stages.oldest import Oldest
 from foveal.session.policy import BudgetTable, Policy, ThinkingWindow
 from foveal.session.session import Session
 from foveal.testing import oracles
@@ -13,6 +12,7 @@ from foveal.testing.builders import MODELS, open_session
 from foveal.values.entry import Message, RedactedThinking, Text, Thinking, ToolCall, result, user
 from foveal.values.errors import BadPolicy
 from foveal.values.shown import NOTHING
+from foveal_bench.oldest import Oldest
 
 OLDEST: Any = Oldest()  # untyped: benchmarks alone use it, and no policy names it
 CLAUDE = MODELS["anthropic"]
