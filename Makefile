@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test check bench crash clean
+.PHONY: demo test check fix bench crash clean
 
 demo: .venv/.cli
 	@$(BIN)/foveal demo
@@ -16,11 +16,17 @@ demo: .venv/.cli
 test: .venv/.dev check
 	$(BIN)/pytest -n $(JOBS) --dist worksteal
 
+# Types: `src` is checked strictly, scripts and tests by the standard rules; see [tool.basedpyright] in pyproject.toml.
 check: .venv/.dev
 	$(BIN)/ruff check src tests benchmarks scripts
 	$(BIN)/ruff format --check src tests benchmarks scripts
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/basedpyright
+	$(BIN)/basedpyright --threads $(JOBS)
+
+# Mends what a tool can mend.
+fix: .venv/.dev
+	$(BIN)/ruff check --fix src tests benchmarks scripts
+	$(BIN)/ruff format src tests benchmarks scripts
 
 bench: .venv/.cli
 	$(BIN)/python benchmarks/run.py

@@ -179,9 +179,8 @@ def rows(sessions: int | None, budget: int) -> Iterator[list[str]]:
     every = Figures()
     for name in SETS:
         figures = Figures()
-        for case in load(
-            Source(name, (DATA / f"{name}.jsonl.gz",)), Pick(LEAST_TOKENS, sessions, test_half=True)
-        ).cases:
+        pick = Pick(LEAST_TOKENS, sessions, test_half=True)
+        for case in load(pick, Source(name, (DATA / f"{name}.jsonl.gz",))).cases:
             store = MemoryStore()
             if last := last_prompt(case.recording, budget, store):
                 figures += Way(store, case.recording, *last).check()

@@ -272,7 +272,7 @@ def text(about: Row, models: dict[str, Row]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--litellm", type=Path, help="litellm's model_prices_and_context_window_backup.json")
     parser.add_argument("--litellm-version", default="unknown")
     parser.add_argument("--date", type=datetime.date.fromisoformat, default=datetime.datetime.now(datetime.UTC).date())

@@ -8,8 +8,7 @@ import msgspec
 
 from foveal.analysis.measurement.case import Case, Runner, Sent
 from foveal.analysis.measurement.session_runner import run_policy
-from foveal.fit.scene import Proposal, Scene, Stage
-from foveal.fit.stages.oldest import Oldest
+from foveal.fit.scene import OriginalsNeeded, Proposal, Scene, Stage
 from foveal.fit.stages.summary_folds import shown_beside
 from foveal.session.policy import (
     DEFAULT_STAGES,
@@ -27,7 +26,7 @@ from foveal.summary.compose import compose
 from foveal.summary.relevance import LineSelection
 from foveal.summary.state import decode_summary
 from foveal.values.entry import Fold, RangeFold
-from foveal.values.shown import Atom
+from foveal_bench.oldest import Oldest
 
 
 def foveal(**options: Any) -> Runner:
@@ -69,10 +68,11 @@ def _forced(stage: BuiltIn) -> Stage:
 class _LinesOnly(Summarise, frozen=True):
     """A summary that gives the room of its ledger to lines."""
 
-    def _folds(self, scene: Scene, going: list[Atom], allowance: int) -> tuple[RangeFold, ...]:
-        made = super()._folds(scene, going, allowance)
-        if not made:
-            return ()
+    def __call__(self, scene: Scene) -> Iterator[tuple[RangeFold, ...] | OriginalsNeeded]:
+        for made in super().__call__(scene):
+            yield self._without_ledger(scene, made) if isinstance(made, tuple) else made
+
+    def _without_ledger(self, scene: Scene, made: tuple[RangeFold, ...]) -> tuple[RangeFold, ...]:
         *lines, fold = made
         bare = msgspec.structs.replace(decode_summary(fold.state), ledger=ledger.EMPTY)
         beside = shown_beside(scene.view, Fold((fold,), "", 0, 0, 0))

@@ -8,7 +8,7 @@ from foveal_bench.pooling import PRICE_MODELS, Row
 from foveal_bench.ranking import as_data, ranking_table, rankings, verdicts
 
 
-def row(policy, cost, grounding, *, over=0, far=10, refused=0, group="all"):
+def row(policy, cost: float | dict[str, float], grounding, *, over=0, far=10, refused=0, group="all"):
     point = Interval(grounding, grounding)
     return Row(
         policy=policy,

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def run(capsys):
 
 def conversation(name, steps=6, size=400):
     """A session with a large result for every call."""
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": f"Look at everything in {name}."},
     ]

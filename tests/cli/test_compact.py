@@ -2,7 +2,7 @@
 
 import pytest
 
-from foveal import open_store, user
+from foveal import Host, RetentionRule, ToolCall, assistant, open_store, result, user
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
 from foveal.testing import oracles
@@ -290,3 +290,20 @@ def test_policy_show_tells_of_old_keys_in_one_line(run, tmp_path):
     assert done.json["budget"]["trigger"] == 8_000
     assert done.err.count("\n") == 1
     assert "budget.trigger = 8000" in done.err
+
+
+def test_a_session_with_a_renderer_of_the_hosts_is_compacted_without_it(run, tmp_path):
+    """The renderer is code and not in the log: its results count whole, a note says so, and the fold is made."""
+    store = open_store(tmp_path / "agent.db")
+    host = Host(
+        retention={"run": RetentionRule(renderer="count")}, renderers={"count": lambda text: f"{len(text)} characters"}
+    )
+    with Session(store, "s", model="gpt-5", host=host) as session:
+        session.append(user("Go."))
+        for n in range(30):
+            session.extend([assistant("", ToolCall(f"c{n}", "run", "{}")), result(f"c{n}", f"row {n} of it\n" * 60)])
+        session.prompt()
+    store.close()
+    done = run("compact", "s", "--store", tmp_path / "agent.db")
+    assert done.code == 0
+    assert "renderers that are not known here (count)" in done.err

@@ -1,6 +1,7 @@
 """`foveal tune`: a table, advice in words, and files that can be used as they are."""
 
 import json
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -13,7 +14,7 @@ TOOL = {"type": "function", "function": {"name": "work", "parameters": {"type": 
 
 def conversation(name, steps=30):
     """Reads something at each step, and uses what it read ten steps before."""
-    messages = [{"role": "user", "content": f"Go through {name}."}]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": f"Go through {name}."}]
     for i in range(steps):
         arguments = json.dumps({"path": f"{name}/file_{i}.py", "edit": f"def {name}_{i - 10}_line_7(value):"})
         call = {"id": f"call_{name}_{i}", "type": "function", "function": {"name": "work", "arguments": arguments}}

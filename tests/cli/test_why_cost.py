@@ -6,7 +6,7 @@ from itertools import accumulate
 import pytest
 
 from foveal import Pin, Policy, ToolCall, Usage, assistant, open_store, result, system, user
-from foveal.analysis.inspect import call_cost, cost
+from foveal.analysis import call_cost, cost
 from foveal.analysis.replay.bills import bill
 from foveal.analysis.replay.demo import BUDGET, demo_recording
 from foveal.analysis.replay.replay import replay
@@ -46,18 +46,17 @@ def agent(tmp_path):
     class Agent:
         def __init__(self):
             self.store, self.now_ms, self.steps = open_store(path), 0, 0
-            self.session = None
-            self.open()
+            self.session = self._opened()
             self.session.extend([system("Be brief."), user("Go.")])
 
         def open(self, limit=60_000, model="gpt-5"):
-            if self.session:
-                self.session.close()
+            self.session.close()
+            self.session = self._opened(limit, model)
+
+        def _opened(self, limit=60_000, model="gpt-5"):
             policy = Policy(budget=BudgetTable(limit=limit, reserve=0))
             clock = lambda: self.now_ms  # noqa: E731 - read anew each time
-            self.session = Session(
-                self.store, "s", model=Model(model, "openai_chat"), policy=policy, clock=Clock(now_ms=clock)
-            )
+            return Session(self.store, "s", model=Model(model, "openai_chat"), policy=policy, clock=Clock(now_ms=clock))
 
         def step(self, path="", lines=8, tools=(READ,), usage=None):
             """A call, its reply, what the provider counted, and the result of what it asked for."""
@@ -129,9 +128,12 @@ def test_one_call_says_what_the_session_says(demo):
     assert one.folds == (found.folds[3],)
     assert one.near is None
     assert one.last_call == len(found.per_call) - 1
-    assert one.cost.sent.cost_usd == exactly(
-        one.cost.sent.cached * one.cost.price_read / 1e6
-        + (one.cost.sent.tokens - one.cost.sent.cached) * one.cost.price_write / 1e6
+    sent = one.cost.sent
+    assert sent is not None
+    assert one.cost.price_read is not None
+    assert one.cost.price_write is not None
+    assert sent.cost_usd == exactly(
+        sent.cached * one.cost.price_read / 1e6 + (sent.tokens - sent.cached) * one.cost.price_write / 1e6
     )
 
 
@@ -169,7 +171,11 @@ def test_the_price_of_a_fold_is_what_its_call_cost_more(run, agent):
     assert tools > 0
     whole = prompt.tokens - tools + fold.saved
     without = bill(facts, whole, before.tokens - PROMPT_TOKENS)
-    assert made["cost_usd"] == exactly(bill(facts, prompt.tokens, 0).cost_usd - without.cost_usd)
+    alone = bill(facts, prompt.tokens, 0)
+    assert alone.cost_usd is not None
+    assert without.cost_usd is not None
+    assert facts.price_cache_write is not None
+    assert made["cost_usd"] == exactly(alone.cost_usd - without.cost_usd)
     assert made["billed_anew"] == prompt.tokens - (whole - without.cached)
     assert made["saved_usd"] == pytest.approx(
         cost_usd(facts, fold.saved, 0, 0), abs=128 * facts.price_cache_write / 1e6

@@ -88,7 +88,10 @@ def test_a_fold_moved_it(run, agent):
     assert named[0][1].startswith(fold.reason)
     assert found["tokens"] == fold.rebilled
     facts = find("gpt-5")
-    assert found["usd"] == pytest.approx(cost_usd(facts, 0, fold.rebilled, 0) - cost_usd(facts, fold.rebilled, 0, 0))
+    anew, cached = cost_usd(facts, 0, fold.rebilled, 0), cost_usd(facts, fold.rebilled, 0, 0)
+    assert anew is not None
+    assert cached is not None
+    assert found["usd"] == pytest.approx(anew - cached)
     shown = run("why", "s", "--prefix", "--call", call, "--store", path).out
     assert f"In all {fold.rebilled:,} tokens were billed anew, {found['usd']:.4f} USD more than from the cache" in shown
 

@@ -12,6 +12,8 @@ from foveal.context.fence_placement import Placed, Placer, live_fences
 from foveal.context.fences import PLACEMENTS, FenceKind, FenceRegistry, Turns
 from foveal.values.entry import Fence
 from foveal.values.errors import BadPolicy
+from foveal.values.shown import MESSAGE_TOKENS
+from foveal.values.trace import block_lines
 
 
 def count(text):
@@ -32,8 +34,13 @@ def place(fences, registry, *, budget_tokens, count, wrap):
     return Placer(registry, count=count, wrap=wrap).place(fences, budget_tokens=budget_tokens)
 
 
+def size_of(block):
+    """The tokens that a block takes of the budget: those beyond a message of its own."""
+    return block.tokens - MESSAGE_TOKENS
+
+
 def tokens_of(got):
-    return sum(block.tokens for block in got.blocks)
+    return sum(map(size_of, got.blocks))
 
 
 def placed(fences, *kinds, budget_tokens=1_000) -> Placed:
@@ -41,7 +48,10 @@ def placed(fences, *kinds, budget_tokens=1_000) -> Placed:
 
 
 def outcomes(got):
-    return [outcome.outcome for outcome in got.outcomes]
+    """What became of each fence: of the hidden ones first."""
+    told = {"a newer one took its place": "replaced", "it has no text": "empty"}
+    hidden = [told.get(line.because, "left_out") for line in got.hidden]
+    return hidden + ["cut" if block.raw_tokens > block.tokens else "shown" for block in got.blocks]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +70,7 @@ def test_a_fence_lives_as_long_as_its_kind_says(lifetime, call, turn, lives):
     """One call, one turn, n turns, the session; what has had its time is told and not shown."""
     registry = FenceRegistry([FenceKind("note", lifetime=lifetime)])
     alive, gone = live_fences([fence(call=4, turn=2)], registry, call=call, turn=turn)
-    assert (len(alive), [outcome.outcome for outcome in gone]) == ((1, []) if lives else (0, ["expired"]))
+    assert (len(alive), [bool(because) for _, because in gone]) == ((1, []) if lives else (0, [True]))
 
 
 def test_what_was_injected_before_the_request_lives_with_it():
@@ -113,16 +123,13 @@ def test_a_newer_empty_one_takes_the_older_away():
 def test_a_fence_is_cut_to_the_share_of_its_kind():
     """The frame stays whole, the note says how much is missing, and both sizes are told."""
     got = placed([fence(text="word " * 400)], FenceKind("note", share=0.1))
-    (block,), (outcome,) = got.blocks, got.outcomes
-    assert block.tokens <= 100
+    (block,) = got.blocks
+    assert size_of(block) <= 100
     assert block.text.startswith("<note>word word")
     assert block.text.endswith("of 2,000 characters left out]</note>")
-    assert (outcome.outcome, outcome.tokens, outcome.raw_tokens) == (
-        "cut",
-        block.tokens,
-        count("<note></note>" + "word " * 400) + 2,
-    )
-    assert "the share of note leaves 100 tokens" in outcome.because
+    assert outcomes(got) == ["cut"]
+    assert block.raw_tokens - MESSAGE_TOKENS == count("<note></note>" + "word " * 400) + 2
+    assert "the share of note leaves 100 tokens" in block.because
 
 
 def test_a_kind_shares_its_share():
@@ -151,11 +158,10 @@ def test_what_must_be_kept_is_never_cut():
 
 
 def test_what_must_be_kept_and_does_not_fit_is_named_with_its_size():
-    """The session is given the error to raise, before any call."""
+    """The prompt is refused before any call, with the limit and the sizes."""
     over = placed([fence("rules", "r" * 8_000)], FenceKind("rules", must_keep=True)).over
     assert over is not None
-    error = over.error()
-    assert isinstance(error, OverBudget)
+    error = OverBudget(*over)
     assert "fences rules 2,006" in str(error)
     assert error.limit == 1_000
 
@@ -165,7 +171,7 @@ def test_a_share_holds_for_what_must_be_kept():
     kind = FenceKind("rules", must_keep=True, share=0.1)
     over = placed([fence("rules", "r" * 800)], kind).over
     assert over is not None
-    assert over.limit == 100
+    assert over[0] == 100
 
 
 def test_room_is_not_left_unused_for_a_system_fence():
@@ -187,19 +193,19 @@ def test_a_kind_that_moves_the_prefix_says_so(placement, lifetime, moves):
     """Only the tail, and what stays after the system prompt for good, leave the cache alone; the trace tells of others."""
     kind = FenceKind("note", placement=placement, lifetime=lifetime)
     assert kind.moves_prefix is moves
-    assert ("moves the prefix" in placed([fence()], kind).outcomes[0].line().because) is moves
+    assert ("moves the prefix" in placed([fence()], kind).blocks[0].because) is moves
 
 
 def test_every_fence_has_a_line_in_the_trace():
     """Shown, cut or hidden, with the tokens that the blocks have."""
     got = placed([fence(text="x" * 9_000), fence(text="new", key="k"), fence(text="newer", key="k")], FenceKind("note"))
-    lines = [outcome.line() for outcome in got.outcomes]
+    lines = [*got.hidden, *block_lines(got.blocks)]
     assert [(line.entry, line.kind, line.shown) for line in lines] == [
-        ("note", "fence", "trimmed"),
         ("note:k", "fence", "hidden"),
+        ("note", "fence", "trimmed"),
         ("note:k", "fence", "full"),
     ]
-    assert sum(line.tokens for line in lines) == tokens_of(got)
+    assert sum(line.tokens for line in lines) == sum(block.tokens for block in got.blocks)
 
 
 TEXTS = st.text(alphabet=st.characters(), max_size=400) | st.text("ab \n", min_size=200, max_size=3_000)
@@ -215,9 +221,9 @@ def test_fences_never_take_more_than_they_may(given_fences, budget, share):
     kinds = (FenceKind("a", share=share), FenceKind("b", lifetime="session"), FenceKind("c", must_keep=True))
     fences = [fence(kind, text, key=key) for kind, text, key in given_fences]
     got = placed(fences, *kinds, budget_tokens=budget)
-    assert len(got.outcomes) == len(fences)
-    assert sum(outcome.tokens for outcome in got.outcomes) == tokens_of(got)
-    assert sum(block.tokens for block in got.blocks if block.name[0] == "a") <= int(share * budget)
+    assert len(got.hidden) + len(got.blocks) == len(fences)
+    assert sum(line.tokens for line in got.hidden) == 0
+    assert sum(size_of(block) for block in got.blocks if block.name[0] == "a") <= int(share * budget)
     assert got.over is not None or tokens_of(got) <= budget
     assert all(block.text.encode() for block in got.blocks)  # no lone surrogate is sent
     placer = Placer(FenceRegistry(kinds), count=count, wrap=wrap)
@@ -268,7 +274,7 @@ def test_where_a_function_fails_the_text_stands_as_it_came(formatter, said):
     made = registry.fence("note", "{hello}", {"by": "me"}, call=1, turn=1)
     got = place([made], registry, budget_tokens=100, count=count, wrap=wrap)
     assert [block.text for block in got.blocks] == ['<note by="me">{hello}</note>']
-    assert got.outcomes[0].because.startswith(said)
+    assert said in got.blocks[0].because
 
 
 def test_what_a_function_says_when_it_fails_is_one_short_line():
@@ -278,11 +284,11 @@ def test_what_a_function_says_when_it_fails_is_one_short_line():
         raise ValueError("line\n" * 100_000)
 
     registry = FenceRegistry([FenceKind("note", formatter="mine")], {"mine": failing})
-    (outcome,) = place(
+    (block,) = place(
         [registry.fence("note", "x", call=1, turn=1)], registry, budget_tokens=100, count=count, wrap=wrap
-    ).outcomes
-    assert len(outcome.because) < 250
-    assert "\n" not in outcome.because
+    ).blocks
+    assert len(block.because) < 250
+    assert "\n" not in block.because
 
 
 def test_a_function_that_nobody_gave_is_told_when_it_is_needed():

@@ -110,6 +110,7 @@ def test_a_changed_text_is_read_again_and_the_others_are_kept(project, monkeypat
     now = found.changed()
     assert told(now) == [("AGENTS.md", "New rules.\n"), ("src/app/CLAUDE.md", "Inner rules.\n")]
     assert opened == [("AGENTS.md",)]
+    assert now is not None
     assert now.changed() is None
 
 

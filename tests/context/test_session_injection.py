@@ -701,7 +701,7 @@ def test_a_rule_may_rest() -> None:
     )
     store = MemoryStore()
     session = reminding(reminders=rules, store=store)
-    said = []
+    said, prompt = [], None
     for n in range(5):
         prompt = session.prompt(next_call=NextCall(steps_left=3))
         said.append(set(reminded(prompt)))
@@ -710,6 +710,7 @@ def test_a_rule_may_rest() -> None:
             session.close()
             session = opened("openai_chat", remind=True, reminders=rules, store=store, new_ids="again")
     assert said == [{"often", "once"}, set(), set(), {"often"}, set()]
+    assert prompt is not None
     assert held_back(prompt) == {"often": "said in call 4, and again from call 7 on", "once": "said once, in call 1"}
 
 

@@ -201,7 +201,7 @@ def test_a_skill_is_read_by_the_model_and_stays(skills: Skills, dialect: str) ->
     store = MemoryStore()
     session = opened(dialect, skills=skills, store=store, limit=4_000)
     session.append(user("Fill it."))
-    session.prompt()
+    prompt = session.prompt()
     session.append(assistant("", ToolCall("s1", "foveal_skill", '{"name": "pdf"}'), ToolCall("r1", "read", "{}")))
     assert [call.name for call in session.serve()] == ["read"]
     session.append(result("r1", "ok"))

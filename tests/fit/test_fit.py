@@ -33,7 +33,7 @@ from foveal.values.errors import OverBudget
 from foveal.values.pins import Pins
 from foveal.values.shown import Size
 
-PLAIN = Projection("test", Measure(lambda text: len(text.split())), omit=lambda _part, _model: "")
+PLAIN = Projection("test", Measure(lambda text: len(text.split()), lambda _image: 1_600), omit=lambda _part, _model: "")
 WORDS = "word " * 100
 
 

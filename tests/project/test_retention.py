@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from foveal import OverBudget, Prompt, Session, open_store, retain, rules_of
-from foveal.fit.stages.oldest import Oldest
 from foveal.models.counters import encoding
 from foveal.project.retention_layers import Scenario, Toolkit, layers_from, rule_from
 from foveal.session.options import Clock, Host, Model
@@ -19,6 +18,7 @@ from foveal.testing.builders import MODELS, counted_ids
 from foveal.values.entry import Message, Pin, ToolCall, assistant, result, user
 from foveal.values.errors import BadPolicy
 from foveal.values.retention import FULL, LADDER, Retention, RetentionRule, overlay
+from foveal_bench.oldest import Oldest
 
 DIALECTS = sorted(MODELS)
 TEXT = "\n".join(f"line {n} of the file, with some words on it" for n in range(400))

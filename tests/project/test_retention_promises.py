@@ -49,7 +49,7 @@ def test_a_call_of_a_hosts_own_tool_is_left_to_the_host() -> None:
 
 def test_recalled_text_is_not_put_away_again() -> None:
     """A rule for all tools does not answer a recall by another reference."""
-    session = opened(**{"*": RetentionRule("reference")})
+    session = opened(None, **{"*": RetentionRule("reference")})
     assert "line 17 of the file" in recalled(session, read(session))
 
 
@@ -93,7 +93,7 @@ def test_a_rule_that_contradicts_itself_is_an_error(said: dict[str, Any]) -> Non
 
 def test_a_result_does_not_start_below_a_floor_of_another_layer() -> None:
     """A floor for all tools holds for one whose own rule says `reference`."""
-    session = opened(**{"*": RetentionRule(floor="outline"), "read": RetentionRule("reference")})
+    session = opened(None, **{"*": RetentionRule(floor="outline"), "read": RetentionRule("reference")})
     read(session)
     session.prompt()
     assert newest(session) != "reference"

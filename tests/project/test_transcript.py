@@ -8,7 +8,7 @@ from foveal.project.projection import Projection
 from foveal.project.transcript import Transcript
 from foveal.values.entry import Message, PartFold, RangeFold, ToolCall, assistant, result, user
 
-PLAIN = Projection("test", Measure(lambda text: len(text.split())), omit=lambda _part, _model: "")
+PLAIN = Projection("test", Measure(lambda text: len(text.split()), lambda _image: 1_600), omit=lambda _part, _model: "")
 
 
 def transcript_of(*messages: Message) -> Transcript:

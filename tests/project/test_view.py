@@ -26,7 +26,7 @@ from foveal.values.entry import (
 )
 from foveal.values.pins import Pins
 
-PLAIN = Projection("test", Measure(lambda text: len(text.split())), omit=lambda _part, _model: "")
+PLAIN = Projection("test", Measure(lambda text: len(text.split()), lambda _image: 1_600), omit=lambda _part, _model: "")
 
 
 def entries(*bodies: Body) -> list[tuple[int, Entry]]:

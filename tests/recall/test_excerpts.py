@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from foveal.recall import MOST_CHARACTERS, Fetch, Fetched, fetch, read
 from foveal.stores import rows as log
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
-from foveal.testing.builders import Asks, Player, open_session
+from foveal.testing.builders import Asks, Move, Player, open_session
 from foveal.testing.strategies import histories
 from foveal.values.entry import Message, Text, ToolCall, ToolResult
 from foveal.values.errors import BadInput, NotFound, StoreCorrupt
@@ -22,7 +23,7 @@ HOSTILE = "a\r\nb\rc\x0bd\x0ce\x85f\u2028g\n\0\ud800\n\n" + "汉😀e\u0301" * 4
 HUGE = "".join(f"{n}: {HOSTILE[n % 20 : n % 20 + 30]}\r\n" for n in range(8_000))
 
 
-def followed(store: Store, session: str, wanted: Fetch, most: int = MOST_CHARACTERS) -> str:
+def followed(store: Store, session: str, wanted: Fetch | None, most: int = MOST_CHARACTERS) -> str:
     """All windows in a row."""
     texts: list[str] = []
     while wanted:
@@ -40,14 +41,14 @@ def original(part: object) -> str:
         case ToolCall(_, name, arguments):
             return f"{name}({arguments})"
         case ToolResult(_, content) if all(isinstance(item, Text) for item in content):
-            return "\n".join(item.text for item in content)
+            return "\n".join(item.text for item in content if isinstance(item, Text))
         case _:
             return getattr(part, "text", "")
 
 
 @settings(max_examples=25, deadline=None)
 @given(histories(size=6), st.integers(1, 300), st.integers(40, 30_000))
-def test_every_part_of_any_history_comes_back(moves: list[object], limit: int, most: int) -> None:
+def test_every_part_of_any_history_comes_back(moves: list[Move], limit: int, most: int) -> None:
     """For every part of every entry, on every branch: windows in lines and in characters give the original again."""
     player = Player(MemoryStore()).play(move for move in moves if not isinstance(move, Asks))
     for row in player.store.rows(player.name):
@@ -64,7 +65,7 @@ def test_every_part_of_any_history_comes_back(moves: list[object], limit: int, m
 
 
 @pytest.mark.parametrize("unit", ["lines", "characters"])
-def test_hostile_text_comes_back_from_log_and_artifact(store: Store, unit: str) -> None:
+def test_hostile_text_comes_back_from_log_and_artifact(store: Store, unit: Any) -> None:
     """Surrogates, NULs and line breaks of all kinds, small in the log and large in an artifact, are as they were."""
     with open_session(store) as session:
         session.append(foveal.assistant("", ToolCall("a", "run", "{}"), ToolCall("b", "run", "{}")))
@@ -83,6 +84,7 @@ def test_a_window_says_where_it_stands(store: Store) -> None:
     ref = entry.id[:10]
     got = fetch(store, "test", Fetch(ref, offset=1, limit=2))
     assert got == Fetched("two\nthree\n", "lines", 4, 2, 3, Fetch(ref, offset=3, limit=2))
+    assert got.next is not None
     assert fetch(store, "test", got.next) == Fetched("four", "lines", 4, 4, 4, None)
     assert fetch(store, "test", Fetch(ref, 4, 3, "characters")).text == "two"
 
@@ -139,7 +141,7 @@ def test_a_pattern_gives_numbered_lines(store: Store) -> None:
         ({"pattern": "a", "context": 10**6}, "too large"),
     ],
 )
-def test_what_cannot_be_fetched_is_refused(store: Store, wanted: dict[str, object], words: str) -> None:
+def test_what_cannot_be_fetched_is_refused(store: Store, wanted: dict[str, Any], words: str) -> None:
     """Each mistake is named, with what would be right."""
     with open_session(store) as session:
         entry = session.append(foveal.user("a\nb\nc\nd\n"))

@@ -74,6 +74,7 @@ def test_the_fold_that_makes_them_useful_brings_them() -> None:
     """The prompt that is folded for the first time has them already."""
     session = opened(limit=4_000)
     session.append(user("Go."))
+    reduced_now = False
     for number in range(6):
         session.extend(
             (assistant("", ToolCall(f"c{number}", "read", "{}")), result(f"c{number}", f"<{number}> " * 400))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -301,7 +302,7 @@ def test_odd_usage_does_not_shrink_a_session(report: Callable[[int, int], int]) 
     assert largest > 9_000
 
 
-def filled(store: MemoryStore | None = None, *, limit: int = 20_000, steps: int = 40, **compact: int) -> Session:
+def filled(store: MemoryStore | None = None, *, limit: int = 20_000, steps: int = 40, **compact: Any) -> Session:
     """A session of some nine thousand tokens, well below its limit."""
     policy = Policy(budget=BudgetTable(limit=limit, reserve=0), compact=Compact(**compact))
     session = open_session(store, policy=policy)

@@ -153,6 +153,7 @@ def test_references_are_good_in_one_session_only(store: MemoryStore) -> None:
     parent = parent_of(store)
     child = parent.children.open("scout", "TASK", tools=["read"])
     child.extend([assistant("", ToolCall("k1", "read", "{}")), result("k1", "CHILD SECRET")])
+    assert child.view.facts.head is not None
     theirs, ours = child.view.facts.head[:10], parent.view.atoms[-1].items[-1].id[:10]
     absent = "zzzzzzzzzz"
     for session, foreign in ((child, ours), (parent, theirs)):
@@ -213,10 +214,12 @@ def test_the_summary_of_a_parent_names_the_children_that_run(store: MemoryStore)
         parent.extend([assistant("", call), result(name, f"Async agent launched. agentId: {name}-child")])
     done = ToolCall("w1", "TaskOutput", '{"task_id": "a2-child"}')
     parent.extend([assistant("", done), result("w1", "<status>completed</status> all read")])
+    prompt = None
     for n in range(14):
         call = ToolCall(f"c{n}", "read", f'{{"path": "{n}.py"}}')
         parent.extend([assistant("", call), result(f"c{n}", "\n".join(f"line {k} of {n}" for k in range(120)))])
         prompt = parent.prompt([READ_TOOL])
+    assert prompt is not None
     summary = next(atom.gap.text for atom in prompt.atoms if atom.gap)
     assert "Look for the bug" in summary
     assert "a1-child" in summary

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def opened(
     dialect: str = "openai_chat",
     ids: str = "test",
     budget: BudgetTable = BUDGET,
-    **compact: object,
+    **compact: Any,
 ) -> Session:
     return Session(
         store or MemoryStore(),
@@ -447,7 +448,7 @@ def test_prose_is_the_same_after_a_rebuild() -> None:
     """What somebody wrote is in the log: the session that is made from it alone goes on with the very same prompts."""
     lived = full(opened(summariser=lambda _: GOOD, soft=1.0))
     lived.prompt()
-    lived._folds._summary_writer._summariser = None  # from here on code writes alone, in both of them
+    lived._folds._summary_writer._ask = None  # from here on code writes alone, in both of them
     other = rebuilt(lived)
     for first in (500, 600):
         for session in (lived, other):

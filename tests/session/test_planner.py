@@ -119,6 +119,7 @@ def test_free_while_the_cache_is_cold() -> None:
     agent.stale()
     agent.clock.now_ms += 3_600_000
     prompt = agent.step()
+    assert prompt.fold is not None
     assert stake_of(prompt.fold).kind == "cold"
     assert prompt.fold.reason == f"the cache is cold, so that {prompt.fold.saved:,} stale tokens go for free"
 
@@ -128,6 +129,7 @@ def test_free_while_the_tools_change() -> None:
     agent = Agent()
     agent.stale()
     prompt = agent.step(tools=(READ_TOOL, OTHER_TOOL))
+    assert prompt.fold is not None
     assert stake_of(prompt.fold).kind == "moved"
     assert "the tools or the model changed" in prompt.fold.reason
 
@@ -142,7 +144,7 @@ def test_early_where_it_pays(pays: bool) -> None:
         agent.step(lines=8 if pays else 100)
     fold = agent.step().fold
     assert bool(fold) is pays
-    if pays:
+    if fold:
         stake = stake_of(fold)
         assert (stake.kind, stake.made) == ("early", LOOK_EVERY - 1)
         assert stake.pays(fold.saved, fold.rebilled)

@@ -81,7 +81,7 @@ class _UnclearedIndexes(MemoryStore):
 
 def with_artifacts(artifacts: MemoryArtifacts) -> MemoryStore:
     store = MemoryStore()
-    store._artifacts = artifacts
+    store.artifacts = artifacts
     return store
 
 

@@ -1,5 +1,7 @@
 """Weights that a policy names choose the lines of every summary that it makes, with and without prose."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -9,8 +11,7 @@ from foveal.session.rebuild import prompt_at, setup_at
 from foveal.stores.port import Store
 from foveal.summary.prose import summary_in, with_prose
 from foveal.summary.relevance import LineSelection
-from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES
-from foveal.summary.relevance.weights import Tree, Weights
+from foveal.summary.relevance.weights import LINE_FEATURES, NAME_FEATURES, Tree, Weights
 from foveal.values.entry import Fold, RangeFold
 
 AGE = 40.5
@@ -26,7 +27,7 @@ def by_age(*, up_to: float, above: float) -> Weights:
 OLD, NEW = by_age(up_to=-9.0, above=2.0), by_age(up_to=2.0, above=-9.0)
 
 
-def folded(store: Store | None = None, **options: object) -> tuple[foveal.Session, Fold]:
+def folded(store: Store | None = None, **options: Any) -> tuple[foveal.Session, Fold]:
     """A session of forty reads, folded once by a summary alone."""
     policy = foveal.Policy(max_context_tokens=12_000, stages=(foveal.stages.Summarise(share=0.1, **options),))
     session = foveal.Session(store or foveal.open_store(), "s", model="gpt-5", policy=policy)
@@ -59,13 +60,13 @@ def test_the_weights_of_a_policy_choose_the_lines() -> None:
 
 
 @pytest.mark.parametrize("options", [{"weights": OLD}, {"score": "recency"}], ids=["weights", "recency"])
-def test_prose_leaves_the_choice_to_the_same_score(options: dict[str, object]) -> None:
+def test_prose_leaves_the_choice_to_the_same_score(options: dict[str, Any]) -> None:
     """Lines are chosen again beside it, by what the policy says."""
     session, fold = folded(**options)
-    counted = {"count": len, "shown": ()}
-    selection = LineSelection(**options)  # type: ignore[arg-type]
-    written = with_prose(fold, PROSE, "me", **counted, selection=selection)  # type: ignore[arg-type]
-    by_package = with_prose(fold, PROSE, "me", **counted)  # type: ignore[arg-type]
+    counted: dict[str, Any] = {"count": len, "shown": ()}
+    selection = LineSelection(**options)
+    written = with_prose(fold, PROSE, "me", **counted, selection=selection)
+    by_package = with_prose(fold, PROSE, "me", **counted)
     assert text_of(written) != text_of(by_package)
     assert session._folds._summary_writer._with_prose.keywords == {"selection": selection}
 

@@ -1,12 +1,11 @@
 """The question to a model: bounded, complete, and with all text of others between marks that no such text can contain."""
 
-from dataclasses import dataclass
-
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foveal.summary.ledger import LedgerStep
 from foveal.summary.question import (
     SECTIONS,
     Question,
@@ -19,20 +18,13 @@ from foveal.summary.question import (
 from foveal.values.entry import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, assistant, result, user
 
 
-@dataclass(frozen=True)
-class Step:
-    ref: str
-    message: Message
-    number: int
-
-
 def words(text: str) -> int:
     """A counter whose counts are easy to see: a token a word, and one for each 16 characters of a longer word."""
     return sum(1 + len(word) // 16 for word in text.split())
 
 
-def steps(*messages: Message) -> list[Step]:
-    return [Step(f"e{i}", message, i) for i, message in enumerate(messages, 1)]
+def steps(*messages: Message) -> list[LedgerStep]:
+    return [LedgerStep(f"e{i}", message, i) for i, message in enumerate(messages, 1)]
 
 
 CALL = ToolCall("c1", "read", '{"path": "src/a.py"}')

@@ -1,13 +1,16 @@
 """Pins: an entry, a passage, a tool."""
 
+from typing import Any
+
 import pytest
 
 import foveal
 from foveal.dialects import DIALECTS
-from foveal.fit.stages.oldest import Oldest
-from foveal.recall import page, preview
+from foveal.recall import Fetch, fetch
 from foveal.session.policy import BudgetTable
+from foveal_bench.oldest import Oldest
 
+OLDEST: Any = Oldest()  # untyped: benchmarks alone use it, and no policy names it
 RULE = "Never touch the invoices table.\nAsk Dana before production."
 
 
@@ -39,7 +42,7 @@ def test_a_pinned_passage_outlives_its_entry(dialect):
 
 def test_an_unpinned_passage_goes_with_its_entry():
     """Unpinning takes back exactly that passage."""
-    policy = foveal.Policy(budget=BudgetTable(limit=2_000, reserve=0), stages=(Oldest(),))
+    policy = foveal.Policy(budget=BudgetTable(limit=2_000, reserve=0), stages=(OLDEST,))
     session = foveal.Session(foveal.open_store(), "s", model="gpt-5", policy=policy)
     session.append(foveal.user("Begin."))
     session.append(foveal.assistant("", foveal.ToolCall("r", "read_rules", "{}")))
@@ -128,9 +131,9 @@ def test_an_application_pages_through_what_the_model_sees_by_reference():
     session.append(foveal.user("Begin."))
     work(session, 1, "".join(f"row {i}\n" for i in range(120)))
     entry = next(line.entry for line in session.why().lines if line.shown == "reference")
-    second = page(store, "s", entry[:10], number=2)
-    assert (second.pages, second.text.splitlines()[0]) == (3, "row 49")
-    assert preview(store, "s", entry[:10], characters=11) == "run 0\nrow 0"
+    second = fetch(store, "s", Fetch(entry[:10], offset=50, limit=50))
+    assert (second.total, second.text.splitlines()[0]) == (121, "row 49")
+    assert fetch(store, "s", Fetch(entry[:10], limit=11, unit="characters")).text == "run 0\nrow 0"
 
 
 def _strings(value):

@@ -3,7 +3,7 @@
 Ten cases from literals. `shown` and `atom` build the smallest parts of a view; a trace needs nothing else.
 """
 
-from foveal.values.entry import Block, ReminderLine, Setup, Text
+from foveal.values.entry import Block, ReminderLine, Role, Setup, Text
 from foveal.values.prompt import Prompt
 from foveal.values.shown import MESSAGE_TOKENS, Atom, Gap, Item, Shown, Size
 from foveal.values.trace import PROMPT_TOKENS, TraceLine, block_lines, framing_of, lines_of
@@ -14,7 +14,7 @@ def shown(tokens, raw=None, **why):
     return Shown(Text("…"), Size(tokens), tokens if raw is None else raw, **why)
 
 
-def atom(*parts, name="a", role="user", extra=0, **item):
+def atom(*parts, name="a", role: Role = "user", extra=0, **item):
     """An atom of one message with these parts. `extra` tokens belong to the atom alone."""
     one = Item(1, name, role, parts, **item)
     return Atom("user", (one,), one.size + Size(extra))

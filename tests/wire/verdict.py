@@ -46,8 +46,9 @@ def pythonic(value: Any) -> Any:
         return [pythonic(item) for item in value]
     if not isinstance(value, dict):
         return value
+    fields: dict[str, Any] = value
     plain: dict[str, Any] = {}
-    for wire_key, item in value.items():
+    for wire_key, item in fields.items():
         key = _GEMINI_KEYS.get(wire_key, wire_key)
         if key in _BYTES:
             plain[key] = urlsafe_b64decode(item.replace("+", "-").replace("/", "_"))

@@ -184,11 +184,10 @@ def test_what_raised_is_asked_again_unchanged():
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
 def test_attempts_are_bounded(retries):
-    """So many retries, and one first attempt; the reasons of all are kept."""
+    """So many retries, and one first attempt."""
     outcome = put(lambda q: "", retries=retries)
     assert isinstance(outcome, FailedSummary)
     assert outcome.spent.attempts == retries + 1
-    assert len(outcome.refused) == retries
 
 
 @pytest.mark.parametrize(
@@ -272,7 +271,11 @@ def test_a_button_pressed_before_asks_nothing():
     assert (outcome.reason, outcome.spent.attempts, asked) == ("cancelled", 0, [])
 
 
-@pytest.mark.parametrize("returned", [None, 7, b"bytes", ["text"], Reply(None), {"text": GOOD}], ids=repr)
+@pytest.mark.parametrize(
+    "returned",
+    [None, 7, b"bytes", ["text"], Reply(None), {"text": GOOD}],  # pyright: ignore[reportArgumentType] - wrong on purpose
+    ids=repr,
+)
 def test_something_else_than_text_is_named(returned):
     """A function that forgets to return, or returns what its SDK gave it."""
     outcome = put(lambda q: returned)

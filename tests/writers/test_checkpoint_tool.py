@@ -9,7 +9,7 @@ from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
 from foveal.testing.builders import READ_TOOL, counted_ids, open_session
-from foveal.values.entry import RangeFold, ToolCall, ToolResult, assistant, result, user
+from foveal.values.entry import RangeFold, Text, ToolCall, ToolResult, assistant, result, user
 from foveal.values.own_tools import CHECKPOINT, CHECKPOINT_TOOL, read_checkpoint
 from foveal.writers.checkpoint_tool import MOST_CHARACTERS, answer
 
@@ -27,7 +27,9 @@ def call(**changed: object) -> ToolCall:
 def said(message) -> tuple[str, str]:
     (part,) = message.parts
     assert isinstance(part, ToolResult)
-    return part.status, part.content[0].text
+    (text,) = part.content
+    assert isinstance(text, Text)
+    return part.status, text.text
 
 
 def filled(share: float, *, checkpoint: bool = True, store: MemoryStore | None = None, limit: int = 8_000) -> Session:

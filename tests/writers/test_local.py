@@ -2,6 +2,7 @@
 
 import sys
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -52,7 +53,7 @@ class Runtime:
 @pytest.fixture
 def runtime(monkeypatch) -> Runtime:
     made = Runtime()
-    module = ModuleType("xllamacpp")
+    module: Any = ModuleType("xllamacpp")
     module.CommonParams = lambda: SimpleNamespace(
         model=SimpleNamespace(), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace()
     )

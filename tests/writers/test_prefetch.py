@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from foveal.summary.accept import Accepted, Refused
 from foveal.summary.question import Question
-from foveal.writers.call import AcceptedSummary, FailedSummary
+from foveal.writers.call import AcceptedSummary, FailedSummary, SummaryOutcome, ask
 from foveal.writers.prefetch import Prefetch
 from foveal.writers.worker import THREAD_NAME
 
@@ -20,6 +21,13 @@ def judge(answer: str, _: Question) -> Accepted | Refused:
 
 def of_ours() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith(THREAD_NAME)]
+
+
+def ended(ahead: Prefetch) -> SummaryOutcome | None:
+    """What is there to take when the threads have ended."""
+    for thread in of_ours():
+        thread.join(10)
+    return ahead.take()
 
 
 @pytest.fixture
@@ -39,24 +47,24 @@ def ahead(go: threading.Event) -> Prefetch:
         go.wait(60)
         return f"about {question.transcript}"
 
-    return Prefetch(summarise, deadline_s=60)
+    return Prefetch(partial(ask, summarise, deadline_s=60))
 
 
 def test_an_answer_is_taken_once(ahead, go):
     """It is there when it is needed, and gone when it was taken."""
     assert ahead.start(ONE, judge)
     go.set()
-    outcome = ahead.take(ONE, wait_s=10)
+    outcome = ended(ahead)
     assert isinstance(outcome, AcceptedSummary)
     assert outcome.text == "about one"
-    assert ahead.take(ONE) is None
+    assert ahead.take() is None
     assert ahead.question is None
 
 
 def test_polling_does_not_wait(ahead):
     """Nothing yet is no outcome, and the question stays under way."""
     ahead.start(ONE, judge)
-    assert ahead.take(ONE) is None
+    assert ahead.take() is None
     assert ahead.question == ONE
     assert ahead.is_running
 
@@ -66,19 +74,17 @@ def test_there_is_one_at_a_time(ahead, go):
     assert ahead.start(ONE, judge)
     assert not ahead.start(TWO, judge)
     go.set()
-    assert ahead.take(ONE, wait_s=10)
-    for thread in of_ours():
-        thread.join(10)
+    assert ended(ahead)
     assert ahead.start(TWO, judge)
 
 
-def test_an_answer_to_another_question_is_dropped(ahead, go):
-    """What was asked is no longer what is needed: the old answer reaches nobody."""
+def test_the_answer_to_a_dropped_question_reaches_nobody(ahead, go):
+    """What was asked is no longer what is needed."""
     ahead.start(ONE, judge)
-    assert ahead.take(TWO) is None
+    ahead.drop()
     assert ahead.question is None
     go.set()
-    assert ahead.take(ONE, wait_s=1) is None
+    assert ended(ahead) is None
 
 
 def test_after_a_drop_it_starts_anew_when_the_old_one_has_ended(ahead, go):
@@ -91,7 +97,7 @@ def test_after_a_drop_it_starts_anew_when_the_old_one_has_ended(ahead, go):
     for thread in of_ours():
         thread.join(10)
     assert ahead.start(TWO, judge)
-    outcome = ahead.take(TWO, wait_s=10)
+    outcome = ended(ahead)
     assert isinstance(outcome, AcceptedSummary)
     assert outcome.text == "about two"
 
@@ -99,9 +105,9 @@ def test_after_a_drop_it_starts_anew_when_the_old_one_has_ended(ahead, go):
 def test_a_failure_is_an_outcome_too(go):
     """What could not be written ahead is known ahead."""
     go.set()
-    ahead = Prefetch(lambda q: "", deadline_s=60)
+    ahead = Prefetch(partial(ask, lambda q: "", deadline_s=60))
     ahead.start(ONE, judge)
-    outcome = ahead.take(ONE, wait_s=10)
+    outcome = ended(ahead)
     assert isinstance(outcome, FailedSummary)
     assert outcome.reason == "empty"
 

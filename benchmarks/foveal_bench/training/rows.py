@@ -12,7 +12,8 @@ import msgspec
 
 from foveal.summary.ledger.events import LedgerStep
 from foveal.summary.relevance import RelevanceState, update
-from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, Features, FeatureTable, ShownElsewhere
+from foveal.summary.relevance.features import Features, FeatureTable, ShownElsewhere
+from foveal.summary.relevance.weights import LINE_FEATURES, NAME_FEATURES
 from foveal_bench.training.sessions import LEAST_LINE, TrainingSession, message_text
 
 LIMITS = (16_000, 32_000, 48_000)

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -145,9 +146,8 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> tuple[int, str]
 
 def _made(place: Path) -> Path:
     """Make the empty folder of an environment; its parent is a real folder of the workspace, not a link out of it."""
-    with open_folder(place.parent.parent) as workspace:
-        if not any(one.parts == (ENVIRONMENTS,) for one in list_folder(workspace)):
-            os.mkdir(ENVIRONMENTS, 0o700, dir_fd=workspace)
+    with open_folder(place.parent.parent) as workspace, suppress(FileExistsError):
+        os.mkdir(ENVIRONMENTS, 0o700, dir_fd=workspace)
     with open_folder(place.parent.parent, (ENVIRONMENTS,)) as folder:
         try:
             os.mkdir(place.name, 0o700, dir_fd=folder)

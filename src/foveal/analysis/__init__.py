@@ -9,22 +9,11 @@ from typing import TYPE_CHECKING
 from foveal.values.lazy import later
 
 if TYPE_CHECKING:
-    from foveal.analysis.inspect import (
-        CallHistory,
-        EntryHistory,
-        NextFold,
-        PrefixMoves,
-        PromptExplanation,
-        SessionCost,
-        SessionHistory,
-        call_cost,
-        cost,
-        entry_history,
-        history,
-        next_fold,
-        prefix_moves,
-        why,
-    )
+    from foveal.analysis.inspect.cost import SessionCost, call_cost, cost
+    from foveal.analysis.inspect.entry_history import EntryHistory, PromptExplanation, entry_history, why
+    from foveal.analysis.inspect.history import CallHistory, SessionHistory, history, prefix_moves
+    from foveal.analysis.inspect.next_fold import NextFold, next_fold
+    from foveal.analysis.inspect.prefix_moves import PrefixMoves
 
 __all__ = [
     "CallHistory",
@@ -43,4 +32,13 @@ __all__ = [
     "why",
 ]
 
-__getattr__ = later(__name__, dict.fromkeys(__all__, "inspect"))
+__getattr__ = later(
+    __name__,
+    {
+        **dict.fromkeys(("SessionCost", "call_cost", "cost"), "inspect.cost"),
+        **dict.fromkeys(("EntryHistory", "PromptExplanation", "entry_history", "why"), "inspect.entry_history"),
+        **dict.fromkeys(("CallHistory", "SessionHistory", "history", "prefix_moves"), "inspect.history"),
+        **dict.fromkeys(("NextFold", "next_fold"), "inspect.next_fold"),
+        "PrefixMoves": "inspect.prefix_moves",
+    },
+)

@@ -1,9 +1,13 @@
-"""The `foveal` command. One module a subcommand: `configure` adds its arguments, `run` does its work."""
+"""The `foveal` command. One module a subcommand: `configure` adds its arguments, `run` does its work.
+
+`run` prints one JSON document or text for people, and returns an exit code if it is not 0.
+"""
 
 import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from typing import NoReturn
@@ -48,9 +52,9 @@ def _run(argv: Sequence[str] | None) -> int:
     except SystemExit as done:  # --help and --version have printed their text
         return done.code if isinstance(done.code, int) else 0
     out = Output(sys.stdout, is_json=args.json)
-    code: int = args.run(args, out)
+    code: int | None = args.run(args, out)
     sys.stdout.flush()
-    return code
+    return code or 0
 
 
 def _parser(named: Sequence[str]) -> argparse.ArgumentParser:
@@ -69,7 +73,5 @@ def _parser(named: Sequence[str]) -> argparse.ArgumentParser:
 
 def _forget_stdout() -> None:
     """Redirect stdout to nowhere: its reader has closed it, and the process must not write to it even at its end."""
-    try:
+    with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        return

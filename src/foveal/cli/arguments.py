@@ -1,6 +1,13 @@
-"""Numbers on the command line: calls, budgets, jobs."""
+"""Arguments that several commands have: numbers, a call, the store that a command reads."""
 
+import os
 from argparse import ArgumentParser, ArgumentTypeError
+from contextlib import closing
+from pathlib import Path
+
+from foveal.stores import open_store
+from foveal.stores.port import Store
+from foveal.values.errors import NotFound
 
 
 def positive(text: str) -> int:
@@ -19,3 +26,23 @@ def add_call(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--call", metavar="K", type=positive, help="the K-th model call of the session (default: the next one)"
     )
+
+
+def add_json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+
+
+def add_store(parser: ArgumentParser) -> None:
+    """Add the options of every command that reads a store: `--store` and `--json`."""
+    parser.add_argument("--store", metavar="FILE", help="the store to read (default: $FOVEAL_STORE, else ./foveal.db)")
+    add_json(parser)
+
+
+def existing_store(named: str | None) -> closing[Store]:
+    """Return the store of this path, open until the `with` block ends. Never creates a store."""
+    path = Path(named or os.environ.get("FOVEAL_STORE") or "foveal.db")
+    if not path.exists():
+        raise NotFound(f"there is no store at {path}; name one with --store FILE or $FOVEAL_STORE")
+    if not path.is_file() or not path.stat().st_size:
+        raise NotFound(f"{path} is not a store; name one with --store FILE or $FOVEAL_STORE")
+    return closing(open_store(path))

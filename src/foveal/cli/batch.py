@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
@@ -85,7 +86,8 @@ def replay_one(
             on_prompt=write,
         )
         if order.store:
-            _keep(memory, order.store, recording.id)
+            with closing(open_store(order.store)) as store:
+                copy_session(memory, store, recording.id)
     except BadPolicy:
         raise  # it would fail for every recording
     except FovealError as error:
@@ -112,14 +114,6 @@ def _recordings(files: Sequence[Path]) -> Iterator[Recording | BatchOutcome]:
             yield from read(file)
         except BadRecording as error:
             yield BatchOutcome(None, str(error))
-
-
-def _keep(memory: MemoryStore, path: str, name: str) -> None:
-    store = open_store(path)
-    try:
-        copy_session(memory, store, name)
-    finally:
-        store.close()
 
 
 def _in_processes(

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from foveal.analysis.inspect.stored_session import AbsentRenderers, copy_session, known_session, recorded_setup
-from foveal.cli.output import Output, add_json, complain
-from foveal.cli.stores import add_store, existing_store
+from foveal.cli.arguments import add_store, existing_store
+from foveal.cli.output import Output, complain
 from foveal.session.model_setup import SCENARIO, ModelSetup, UnknownModelWarning
 from foveal.session.options import Host, Model
 from foveal.session.rebuild import setup_at
@@ -64,10 +64,9 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="show what would be done, and write nothing")
     add_store(parser)
-    add_json(parser)
 
 
-def run(args: Namespace, out: Output) -> int:
+def run(args: Namespace, out: Output) -> None:
     if args.instructions and (args.dry_run or args.summariser == NOBODY):
         raise BadInput("--instructions are for a summariser, and none is asked; leave them out")
     with existing_store(args.store) as store:
@@ -83,7 +82,6 @@ def run(args: Namespace, out: Output) -> int:
         out.document(_document(done, is_dry=args.dry_run))
     else:
         _print(done, out, is_dry=args.dry_run)
-    return 0
 
 
 def _compact(
@@ -131,7 +129,7 @@ def _opened(store: Store, name: str, setup: ModelSetup, *, summariser: str | Non
         session.close()
         raise BadInput(f"session {name!r} was last used under another scenario than ${SCENARIO} says now; set it alike")
     if renderers:
-        what = f"the host shows some results by renderers that are not known here ({', '.join(renderers)})"
+        what = f"the host shows some results by renderers that are not known here ({', '.join(sorted(renderers))})"
         complain(f"{what}; such results are shown and counted whole")
     return session
 
@@ -185,10 +183,8 @@ def _document(done: Compacted, *, is_dry: bool) -> dict[str, Any]:
     fold, item = done.fold, summary_in(done.fold) if done.fold else None
     pressure = {"tokens": done.pressure.tokens, "limit": done.pressure.limit, "level": done.pressure.level}
     said: dict[str, Any] = {"session": done.session, "dry_run": is_dry, "folded": fold is not None}
-    covered = [msgspec.to_builtins(one) for one in done.covered]
     if fold is None:
-        return {**said, "pressure": pressure, "covered": covered}
-    parts = [msgspec.to_builtins(one) for one in fold.items if isinstance(one, PartFold)]
+        return {**said, "pressure": pressure, "covered": done.covered}
     return {
         **said,
         "pressure": pressure,
@@ -197,9 +193,9 @@ def _document(done: Compacted, *, is_dry: bool) -> dict[str, Any]:
         "after": fold.after,
         "rebilled": fold.rebilled,
         "author": done.author,
-        "refused": msgspec.to_builtins(done.refused) if done.refused else None,
-        "covered": covered,
-        "parts": parts,
+        "refused": done.refused,
+        "covered": done.covered,
+        "parts": [one for one in fold.items if isinstance(one, PartFold)],
         "summary": item.text if item else None,
         "rewind_to": None if is_dry else done.rewind_to,
     }

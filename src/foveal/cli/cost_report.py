@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from foveal.analysis.inspect import CallCost, CallCostDetail, CostTotals, FoldCost, NextFold, SessionCost, StaleLook
-from foveal.analysis.replay.report import less, percent
+from foveal.analysis.inspect.cost import CallCost, CallCostDetail, CostTotals, FoldCost, SessionCost
+from foveal.analysis.inspect.next_fold import NextFold, StaleLook
+from foveal.analysis.replay.report import counted, less, percent
 from foveal.cli.output import Output
 from foveal.session.planner import LOOK_EVERY
 from foveal.values.fold_cost import FoldKind
@@ -20,7 +21,7 @@ _KINDS: dict[FoldKind, str] = {
 
 def print_session(found: SessionCost, out: Output) -> None:
     sums, folds = found.total, found.folds
-    out.line(f"{found.session}: {_count(sums.calls, 'call')}, {_count(len(folds), 'fold')}", "strong")
+    out.line(f"{found.session}: {counted(sums.calls, 'call')}, {counted(len(folds), 'fold')}", "strong")
     if folds:
         out.table(_HEAD, [*map(_cells, folds), _total(folds, sums)], "rlrrrrrr")
         kinds = {fold.kind: _KINDS[fold.kind] for fold in folds}
@@ -56,13 +57,13 @@ def _cells(fold: FoldCost) -> tuple[str, ...]:
         f"{fold.calls_expected:,}",
         f"{fold.calls_since:,}",
         _paid_off(fold),
-        _usd(fold.net_usd, sign="+") if fold.calls_since else "–",
+        dollars(fold.net_usd, sign="+") if fold.calls_since else "–",
     )
 
 
 def _total(folds: tuple[FoldCost, ...], sums: CostTotals) -> tuple[str, ...]:
     saved, anew = sum(fold.saved for fold in folds), sum(fold.billed_anew for fold in folds)
-    return "all", "", f"{saved:,}", f"{anew:,}", "", "", "", _usd(sums.folds_usd, sign="+")
+    return "all", "", f"{saved:,}", f"{anew:,}", "", "", "", dollars(sums.folds_usd, sign="+")
 
 
 def _paid_off(fold: FoldCost) -> str:
@@ -73,12 +74,12 @@ def _paid_off(fold: FoldCost) -> str:
 
 def _totals(sums: CostTotals) -> Iterator[tuple[str, str, str, str]]:
     share, whole = _share(sums.cached_tokens, sums.sent_tokens), sums.everything_tokens
-    yield "everything sent", f"{whole:,}", _share(sums.everything_cached_tokens, whole), _usd(sums.everything_usd)
+    yield "everything sent", f"{whole:,}", _share(sums.everything_cached_tokens, whole), dollars(sums.everything_usd)
     yield "  saved by folds", "", "", _taken(sums.folds_usd)
     yield "  saved otherwise", "", "", _taken(sums.others_usd)
     if sums.refused:
         yield "  calls not made", "", "", _taken(sums.refused_usd)
-    yield "sent by Foveal", f"{sums.sent_tokens:,}", share, _usd(sums.sent_usd)
+    yield "sent by Foveal", f"{sums.sent_tokens:,}", share, dollars(sums.sent_usd)
 
 
 def _notes(found: SessionCost) -> Iterator[str]:
@@ -87,16 +88,16 @@ def _notes(found: SessionCost) -> Iterator[str]:
     if gain:
         yield f"Foveal's input costs {gain} than sending the whole history for every call."
     yield "Otherwise: results that were shown shorter from the start, less the tools and words that Foveal adds."
-    yield f"Replies, in both bills: {sums.output_tokens:,} tokens, {_usd(sums.output_usd)} USD more."
+    yield f"Replies, in both bills: {sums.output_tokens:,} tokens, {dollars(sums.output_usd)} USD more."
     if sums.refused:
-        calls = _count(sums.refused, "call")
+        calls = counted(sums.refused, "call")
         yield f"For {calls} more was mandatory than the budget allows: no prompt could be made, and none is billed."
     if sums.too_large:
-        yield f"At {_count(sums.too_large, 'call')} the model would not have taken the whole history."
+        yield f"At {counted(sums.too_large, 'call')} the model would not have taken the whole history."
     yield _prices(found.per_call)
     if sums.reported_calls:
-        calls = f"{sums.reported_calls:,} of {_count(sums.calls, 'call')}"
-        both = f"{_usd(sums.reported_usd)} USD, where the estimate is {_usd(sums.estimated_usd)}"
+        calls = f"{sums.reported_calls:,} of {counted(sums.calls, 'call')}"
+        both = f"{dollars(sums.reported_usd)} USD, where the estimate is {dollars(sums.estimated_usd)}"
         yield f"By the provider's own counts, which the log has for {calls}, their input cost {both}."
     else:
         yield "The log has no counts of the provider's to compare with."
@@ -142,9 +143,9 @@ def _print_bill(cost: CallCost, out: Output) -> None:
     rows = [
         ("read from the cache", f"{sent.cached:,}", _part(sent.cached, cost.price_read)),
         ("not in the cache", f"{written:,}", _part(written, cost.price_write)),
-        ("prompt", f"{sent.tokens:,}", _usd(sent.cost_usd)),
-        ("reply", f"{cost.output_tokens:,}" if cost.is_answered else "–", _usd(cost.output_usd)),
-        ("everything sent instead", f"{cost.everything.tokens:,}", _usd(cost.everything.cost_usd)),
+        ("prompt", f"{sent.tokens:,}", dollars(sent.cost_usd)),
+        ("reply", f"{cost.output_tokens:,}" if cost.is_answered else "–", dollars(cost.output_usd)),
+        ("everything sent instead", f"{cost.everything.tokens:,}", dollars(cost.everything.cost_usd)),
     ]
     if reported is None:
         out.table(("estimated", "tokens", "USD"), rows, "lrr")
@@ -153,7 +154,7 @@ def _print_bill(cost: CallCost, out: Output) -> None:
         told = [
             (f"{reported.read_tokens:,}", ""),
             (f"{full - reported.read_tokens:,}", ""),
-            (f"{full:,}", _usd(reported.usd)),
+            (f"{full:,}", dollars(reported.usd)),
             (f"{reported.output_tokens:,}", ""),
             ("", ""),
         ]
@@ -173,13 +174,13 @@ def _fold_lines(fold: FoldCost, last: int) -> Iterator[str]:
         yield "Nobody has answered this call yet, so that nothing is billed for it so far."
     added = f"a call had added {fold.growth:,.0f} on average"
     yield (
-        f"When it was made, {_count(fold.calls_made, 'call')} had been made and {added}. With room for "
-        f"{fold.room + fold.saved:,} tokens the next fold was expected in about {_count(fold.calls_expected, 'call')}: as many "
+        f"When it was made, {counted(fold.calls_made, 'call')} had been made and {added}. With room for "
+        f"{fold.room + fold.saved:,} tokens the next fold was expected in about {counted(fold.calls_expected, 'call')}: as many "
         "as fit, and no more than were made."
     )
     if fold.kind == "early":
         yield (
-            f"Without it, about {_count(fold.calls_without, 'call')} were expected until the budget forced one. Saving "
+            f"Without it, about {counted(fold.calls_without, 'call')} were expected until the budget forced one. Saving "
             f"{fold.saved:,} tokens for each of them at {fold.price_read:g} a million was weighed against {fold.rebilled:,} "
             f"tokens once at {fold.price_write:g}."
         )
@@ -188,21 +189,23 @@ def _fold_lines(fold: FoldCost, last: int) -> Iterator[str]:
 def _once(fold: FoldCost) -> str:
     if fold.cost_usd is not None and fold.cost_usd <= 0:
         return (
-            f"That cost nothing: this call would have cost {_usd(-fold.cost_usd)} USD more without it (estimate), since most of "
-            "what it took out was not in the cache."
+            f"That cost nothing: this call would have cost {dollars(-fold.cost_usd)} USD more without it (estimate), since most "
+            "of what it took out was not in the cache."
         )
     return (
         f"For that, {fold.billed_anew:,} tokens more were paid in full, because they no longer stood where the cache had them: "
-        f"{_usd(fold.cost_usd)} USD, once (estimate)."
+        f"{dollars(fold.cost_usd)} USD, once (estimate)."
     )
 
 
 def _since(fold: FoldCost, last: int) -> str:
     if last == fold.call:
         return f"No call has followed it yet.{_to_come(fold)}"
-    saved = f"{_count(last - fold.call, 'call')} after it, up to call {last}, have cost {_usd(fold.saved_usd)} USD less"
+    saved = (
+        f"{counted(last - fold.call, 'call')} after it, up to call {last}, have cost {dollars(fold.saved_usd)} USD less"
+    )
     paid = f"it had paid for itself by call {fold.break_even}" if fold.break_even else "it has not paid for itself yet"
-    return f"The {saved} (estimate): net {_usd(fold.net_usd, sign='+')} USD, and {paid}.{_to_come(fold)}"
+    return f"The {saved} (estimate): net {dollars(fold.net_usd, sign='+')} USD, and {paid}.{_to_come(fold)}"
 
 
 def _to_come(fold: FoldCost) -> str:
@@ -227,7 +230,7 @@ def _growth(near: NextFold) -> str:
     if not near.calls_made:
         return "How fast they grow is not known yet."
     since = "since the last fold" if near.has_folded else "so far"
-    calls = _count(near.calls_until_forced, "more call")
+    calls = counted(near.calls_until_forced, "more call")
     return (
         f"A call has added {near.growth:,.0f} on average {since}, so that there is room for about {calls} (estimate)."
     )
@@ -244,28 +247,25 @@ def _unpaid(look: StaleLook, cost: CallCost) -> str:
     unit = "USD" if cost.price_read is not None else "of plain input's price"
     return (
         f"{_LOOKED[look.kind]}, an early fold was looked at: {look.saved:,} stale tokens less for about "
-        f"{_count(look.calls_without, 'call')} until one is forced would have saved {look.gain:.4f} {unit}, and "
+        f"{counted(look.calls_without, 'call')} until one is forced would have saved {look.gain:.4f} {unit}, and "
         f"{look.rebilled:,} tokens billed anew would have cost {look.price:.4f}. It is made when it saves more than "
         f"{look.sure:g} times what it costs, since the number of calls is a guess."
     )
 
 
 def _part(tokens: int, price: float | None) -> str:
-    return _usd(None if price is None else tokens * price / 1e6)
+    return dollars(None if price is None else tokens * price / 1e6)
 
 
-def _usd(usd: float | None, *, sign: str = "") -> str:
+def dollars(usd: float | None, *, sign: str = "") -> str:
+    """Return an amount with four decimals; `?` if it is not known."""
     return "?" if usd is None else f"{round(usd, 4) + 0.0:{sign}.4f}"  # no zero below zero
 
 
 def _taken(usd: float | None) -> str:
     """Return the negated amount, so that the column adds up."""
-    return _usd(None if usd is None else -usd, sign="+")
+    return dollars(None if usd is None else -usd, sign="+")
 
 
 def _share(part: int, whole: int) -> str:
     return percent(part / whole if whole else None)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -2,7 +2,7 @@
 
 import shutil
 from argparse import ArgumentParser, Namespace
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from foveal.analysis.inspect.stored_session import copy_session
@@ -11,8 +11,8 @@ from foveal.analysis.replay.demo import BUDGET, comparison, demo_recording, foot
 from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay, replay
 from foveal.analysis.replay.report import document, totals
 from foveal.analysis.replay.series import series_of
-from foveal.cli.arguments import positive
-from foveal.cli.output import Output, add_json
+from foveal.cli.arguments import add_json, positive
+from foveal.cli.output import Output
 from foveal.cli.terminal_chart import chart
 from foveal.session.policy import BudgetTable, Policy
 from foveal.stores import MemoryStore, open_store
@@ -29,7 +29,7 @@ def configure(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(args: Namespace, out: Output) -> int:
+def run(args: Namespace, out: Output) -> None:
     recording, memory = demo_recording(), MemoryStore()
     policy = Policy(budget=BudgetTable(limit=args.budget, reserve=0))
     done = replay(recording, model=args.model, policy=policy, dialect="openai_chat", store=memory)
@@ -40,7 +40,6 @@ def run(args: Namespace, out: Output) -> int:
     _keep(memory, recording.id)
     if not out.is_json:
         _print_next(done, out)
-    return 0
 
 
 def _print(recording: Recording, done: Replay, out: Output) -> None:
@@ -70,11 +69,8 @@ def _keep(memory: MemoryStore, name: str) -> None:
         with suppress(FileNotFoundError):
             STORE.with_name(STORE.name + suffix).unlink()
     shutil.rmtree(artifacts_folder(STORE), ignore_errors=True)
-    store = open_store(STORE)
-    try:
+    with closing(open_store(STORE)) as store:
         copy_session(memory, store, name)
-    finally:
-        store.close()
 
 
 def _print_next(done: Replay, out: Output) -> None:

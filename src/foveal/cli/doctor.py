@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.cli.output import Output, add_json
+from foveal.cli.arguments import add_json
+from foveal.cli.output import Output
 from foveal.stores.sqlite.doctor import Report, examine, salvage, sweep
 from foveal.stores.sqlite.index import IndexFiles, index_files
 
@@ -32,7 +33,7 @@ def run(args: Namespace, out: Output) -> int:
     kept = salvage(args.file, args.salvage) if args.salvage else None
     if out.is_json:
         salvaged = None if kept is None else _plain(kept)
-        out.document({**_plain(found), "indexes": msgspec.to_builtins(shelf), "swept": swept, "salvaged": salvaged})
+        out.document({**_plain(found), "indexes": shelf, "swept": swept, "salvaged": salvaged})
     else:
         _print(found, kept, out)
         _print_indexes(found, shelf, swept, out=out)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,11 +32,6 @@ def whole_file(path: Path) -> Generator[BinaryIO]:
         unfinished.unlink(missing_ok=True)
 
 
-@contextmanager
-def optional_file(path: Path | None) -> Generator[BinaryIO | None]:
-    """Yield such a stream, or None if no path is given."""
-    if path is None:
-        yield None
-        return
-    with whole_file(path) as stream:
-        yield stream
+def optional_file(path: Path | None) -> AbstractContextManager[BinaryIO | None]:
+    """Return such a stream, or None if no path is given, for a `with` block."""
+    return whole_file(path) if path else nullcontext()

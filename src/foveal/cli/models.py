@@ -6,9 +6,8 @@ Prices are in USD for a million tokens. A pattern is part of an id, or has `*` a
 from argparse import ArgumentParser, Namespace
 from fnmatch import fnmatchcase
 
-import msgspec
-
-from foveal.cli.output import Output, add_json
+from foveal.cli.arguments import add_json
+from foveal.cli.output import Output
 from foveal.models.catalogue import ModelFacts, all_models, data_about, find
 from foveal.values.errors import NotFound
 
@@ -18,11 +17,11 @@ def configure(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(args: Namespace, out: Output) -> int:
+def run(args: Namespace, out: Output) -> None:
     found = _matching(args.pattern)
     if out.is_json:
-        out.document({"models": [msgspec.to_builtins(facts) for facts in found], "about": data_about()})
-        return 0
+        out.document({"models": found, "about": data_about()})
+        return
     rows = [_row(facts) for facts in found]
     out.table(("model", "window", "output", "input $", "output $", "cache read $", "write $"), rows, "lrrrrrr")
     for note in dict.fromkeys(f"{facts.id}: {note}" for facts in found for note in facts.notes):
@@ -35,7 +34,6 @@ def run(args: Namespace, out: Output) -> int:
         f"{len(found):,} model{'s' * (len(found) > 1)}; "
         + ", ".join(f"{key} {_plain(value)}" for key, value in about.items())
     )
-    return 0
 
 
 def _matching(pattern: str) -> list[ModelFacts]:

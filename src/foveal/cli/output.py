@@ -5,12 +5,13 @@ import shutil
 import sys
 import textwrap
 import warnings
-from argparse import ArgumentParser
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+
+import msgspec
 
 from foveal.text.display import visible
 
@@ -34,10 +35,6 @@ _STYLES = {
 }
 _PLAIN_COLUMNS = 80
 _LEAST_COLUMNS = 20  # of a last column that is wrapped
-
-
-def add_json(parser: ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
 
 
 def complain(text: object) -> None:
@@ -131,8 +128,9 @@ class Output:
         self._console.print(table, soft_wrap=False)
         self._console.width = self.columns
 
-    def document(self, value: Any) -> None:
-        self.stream.write(json.dumps(value) + "\n")
+    def document(self, value: object) -> None:
+        """Print a value as JSON; structs become objects."""
+        self.stream.write(json.dumps(msgspec.to_builtins(value)) + "\n")
 
     def raw(self, text: str) -> None:
         """Print a text, byte for byte to a pipe, made safe to a terminal."""

@@ -9,9 +9,9 @@ from base64 import b32encode
 from secrets import token_bytes
 
 from foveal import recall
-from foveal.analysis.inspect.stored_session import branch_of, known_session
-from foveal.cli.output import Output, add_json
-from foveal.cli.stores import add_store, existing_store
+from foveal.analysis.inspect.stored_session import branch_of, entry_id, known_session
+from foveal.cli.arguments import add_store, existing_store
+from foveal.cli.output import Output
 from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.values.entry import Entry, Message, Pin, Unpin
@@ -27,10 +27,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--tool", metavar="NAME", default="", help="all results of this tool, in place of an entry")
     parser.add_argument("--reason", metavar="TEXT", default="", help="kept in the log beside the mark")
     add_store(parser)
-    add_json(parser)
 
 
-def run(args: Namespace, out: Output) -> int:
+def run(args: Namespace, out: Output) -> None:
     """Pin or unpin. Write nothing where the state is already as asked for."""
     if bool(args.entry) == bool(args.tool):
         raise BadInput("name an entry or --tool, one of the two")
@@ -48,23 +47,19 @@ def run(args: Namespace, out: Output) -> int:
     if out.is_json:
         about = {"session": name, "entry": entry, "tool": args.tool, "text": args.text}
         out.document({**about, "pinned": not args.remove, "changed": changed})
-        return 0
+        return
     state = "not pinned" if args.remove else "pinned"
     now, before = ("is now", "was") if entry else ("its results are now", "its results were")
     what = entry or f"{args.tool}:"
     out.line(f"{what} {now if changed else before} {state}")
-    return 0
 
 
 def _message(store: Store, name: str, prefix: str, branch: list[Entry]) -> str:
     """Return the id of the message whose id begins with `prefix`."""
-    found = store.find(name, prefix)
-    if len(found) != 1:
-        many = "several entries begin" if found else "no entry begins"
-        raise NotFound(f"{many} with {prefix!r} in session {name!r}; `foveal why` lists them")
-    entry = next((entry for entry in branch if entry.id == found[0].id), None)
+    found = entry_id(store, name, prefix)
+    entry = next((entry for entry in branch if entry.id == found), None)
     if entry is None:
-        raise NotFound(f"entry {found[0].id} is on a branch of session {name!r} that was left; no prompt shows it")
+        raise NotFound(f"entry {found} is on a branch of session {name!r} that was left; no prompt shows it")
     if not isinstance(entry.body, Message):
         raise BadInput(f"entry {entry.id} is a {type(entry.body).__name__.lower()}; only messages are pinned")
     return entry.id

@@ -12,7 +12,8 @@ from typing import Any, cast
 import msgspec
 
 from foveal.analysis.replay.replay import DEFAULT_MODEL
-from foveal.cli.output import Output, add_json, complaints
+from foveal.cli.arguments import add_json
+from foveal.cli.output import Output, complaints
 from foveal.models.catalogue import ModelFacts, find
 from foveal.project.retention_layers import Layers
 from foveal.session.model_setup import SCENARIO
@@ -21,15 +22,6 @@ from foveal.session.policy_file import read_policy
 from foveal.values.budget import Budget
 from foveal.values.errors import BadPolicy
 from foveal.values.retention import Retention
-
-
-class RetentionValue(msgspec.Struct, frozen=True):
-    """One value of a tool's retention, and the layer that it comes from."""
-
-    tool: str
-    name: str
-    value: Any
-    source: str
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -44,7 +36,7 @@ def configure(parser: ArgumentParser) -> None:
     add_json(show)
 
 
-def run(args: Namespace, out: Output) -> int:
+def run(args: Namespace, out: Output) -> None:
     policy = _read(args.policy) if args.policy else Policy()
     source = str(args.policy) if args.policy else "the built-in policy"
     scenario = args.scenario or os.environ.get(SCENARIO) or None
@@ -54,11 +46,11 @@ def run(args: Namespace, out: Output) -> int:
         budget = policy.budget_for(facts.window)
     except BadPolicy as error:
         raise BadPolicy(f"{source}: {error}") from None
-    tools = dict.fromkeys((*args.tools, *(layer.pattern for layer in layers.layers)))
-    shown = [one for tool in tools for one in _retention(layers, tool)]
+    names = dict.fromkeys((*args.tools, *(layer.pattern for layer in layers.layers)))
+    tools = {tool: _retention(layers, tool) for tool in names}
     if out.is_json:
-        out.document(_document(policy, facts, budget, shown) | {"policy": source, "scenario": scenario})
-        return 0
+        out.document(_document(policy, facts, budget, tools) | {"policy": source, "scenario": scenario})
+        return
     out.line(f"{source}{f', scenario {scenario}' if scenario else ''}", "strong")
     _print_budget(facts, budget, out)
     _print_stages(policy, out)
@@ -66,11 +58,15 @@ def run(args: Namespace, out: Output) -> int:
     out.line()
     out.line(f"recall tools: {'offered while something is shown below full' if policy.recall else 'not offered'}")
     out.line()
-    if shown:
-        out.table(("tool", "retention", "value", "from"), _rows(shown), "llll")
+    if tools:
+        rows = [
+            (tool * (place == 0), name, _plain(one["value"]), one["from"])
+            for tool, values in tools.items()
+            for place, (name, one) in enumerate(values.items())
+        ]
+        out.table(("tool", "retention", "value", "from"), rows, "llll")
     else:
         out.wrapped("No tool is named: every result starts full and may be covered. Name a TOOL to see its values.")
-    return 0
 
 
 def _read(path: Path) -> Policy:
@@ -79,18 +75,14 @@ def _read(path: Path) -> Policy:
         return read_policy(path)
 
 
-def _retention(layers: Layers, tool: str) -> list[RetentionValue]:
+def _retention(layers: Layers, tool: str) -> dict[str, dict[str, Any]]:
+    """Return each value of a tool's retention with the layer that it comes from."""
     # A pattern need not match its own text (`[ab]*`), but its own layer applies to its line.
     own = (msgspec.structs.replace(one, pattern="*") if one.pattern == tool else one for one in layers.layers)
     about = Layers(tuple(own))
     retention, sources = about.of(tool), about.sources(tool)
-    return [RetentionValue(tool, name, getattr(retention, name), sources[name]) for name in Retention.__struct_fields__]
-
-
-def _rows(shown: list[RetentionValue]) -> list[tuple[str, ...]]:
-    """Return the rows of the table, with each tool's name once."""
-    first = Retention.__struct_fields__[0]
-    return [(one.tool if one.name == first else "", one.name, _plain(one.value), one.source) for one in shown]
+    names = Retention.__struct_fields__
+    return {name: {"value": getattr(retention, name), "from": sources[name]} for name in names}
 
 
 def _plain(value: object) -> str:
@@ -140,10 +132,7 @@ def _compact(compact: Compact) -> dict[str, Any]:
     return {name: getattr(compact, name) for name in Compact.__struct_fields__}
 
 
-def _document(policy: Policy, facts: ModelFacts, budget: Budget, shown: list[RetentionValue]) -> dict[str, Any]:
-    tools: dict[str, dict[str, Any]] = {}
-    for one in shown:
-        tools.setdefault(one.tool, {})[one.name] = {"value": one.value, "from": one.source}
+def _document(policy: Policy, facts: ModelFacts, budget: Budget, tools: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {
         "model": facts.id,
         "window": facts.window,

@@ -11,8 +11,8 @@ import msgspec
 
 from foveal import recall
 from foveal.analysis.inspect.stored_session import known_session
-from foveal.cli.output import Output, add_json, complain
-from foveal.cli.stores import add_store, existing_store
+from foveal.cli.arguments import add_store, existing_store
+from foveal.cli.output import Output, complain
 from foveal.recall import Fetch, Fetched
 from foveal.values.errors import BadInput
 
@@ -30,10 +30,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--pattern", metavar="RE", help="only lines that match, with their numbers")
     parser.add_argument("--context", metavar="N", type=int, help="lines around each match (default: 2)")
     add_store(parser)
-    add_json(parser)
 
 
-def run(args: Namespace, out: Output) -> int:
+def run(args: Namespace, out: Output) -> None:
     window = _window(args)
     with existing_store(args.store) as store:
         session = known_session(store, args.session)
@@ -45,7 +44,6 @@ def run(args: Namespace, out: Output) -> int:
         else:
             for block in recall.blocks(store, session, args.ref):
                 out.raw(block)
-    return 0
 
 
 def _window(args: Namespace) -> Fetch | None:

@@ -13,10 +13,10 @@ import msgspec
 from foveal.analysis.replay.page import page
 from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay
 from foveal.analysis.replay.report import HEAD, cells, document, note_lines, totals
-from foveal.cli.arguments import positive
+from foveal.cli.arguments import add_json, positive
 from foveal.cli.batch import Order, replay_files
 from foveal.cli.files import optional_file
-from foveal.cli.output import Output, add_json, complain
+from foveal.cli.output import Output, complain
 from foveal.cli.progress import progress
 from foveal.dialects import find_dialect
 from foveal.models.catalogue import find

@@ -6,11 +6,9 @@ Any of the words will do, and rare ones count more. With --like, what means near
 
 from argparse import ArgumentParser, Namespace
 
-import msgspec
-
 from foveal.analysis.inspect.stored_session import known_session
-from foveal.cli.output import Output, add_json
-from foveal.cli.stores import add_store, existing_store
+from foveal.cli.arguments import add_store, existing_store
+from foveal.cli.output import Output
 from foveal.recall.search import local_embedder, search
 
 
@@ -22,18 +20,16 @@ def configure(parser: ArgumentParser) -> None:
         "--like", action="store_true", help="find what is near in meaning, too (needs the extra `embed`)"
     )
     add_store(parser)
-    add_json(parser)
 
 
-def run(args: Namespace, out: Output) -> int:
+def run(args: Namespace, out: Output) -> None:
     words = " ".join(args.words)
     embedder = local_embedder() if args.like else None
     with existing_store(args.store) as store:
         hits = search(store, known_session(store, args.session), words, limit=args.limit, embedder=embedder)
     if out.is_json:
-        found = [msgspec.to_builtins(hit) for hit in hits]
-        out.document({"session": args.session, "query": words, "hits": found})
-        return 0
+        out.document({"session": args.session, "query": words, "hits": hits})
+        return
     for hit in hits:
         out.line(
             f"{hit.ref}  {hit.kind}, entry {hit.seq:,}, line {hit.line:,} of {hit.characters:,} characters", "strong"
@@ -42,4 +38,3 @@ def run(args: Namespace, out: Output) -> int:
             out.line(f"    {line}")
     if not hits:
         out.line("nothing found")
-    return 0

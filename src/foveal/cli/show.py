@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.analysis.inspect import AbsentRendererWarning, stored_prompt
-from foveal.cli.arguments import add_call
-from foveal.cli.output import Output, add_json, complaints
-from foveal.cli.stores import add_store, existing_store
+from foveal.analysis.inspect.stored_session import AbsentRendererWarning, stored_prompt, tool_name
+from foveal.cli.arguments import add_call, add_store, existing_store
+from foveal.cli.output import Output, complaints
 from foveal.text.repair import settle
 from foveal.values.entry import (
     File,
@@ -33,15 +32,14 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION")
     add_call(parser)
     add_store(parser)
-    add_json(parser)
 
 
-def run(args: Namespace, out: Output) -> int:
+def run(args: Namespace, out: Output) -> None:
     with complaints(AbsentRendererWarning), existing_store(args.store) as store:
         prompt, _ = stored_prompt(store, args.session, args.call)
     if out.is_json:
-        out.document(msgspec.to_builtins(prompt.request))
-        return 0
+        out.document(prompt.request)
+        return
     out.line(
         f"{prompt.session}, call {prompt.call}: {prompt.setup.model} in the {prompt.setup.dialect} dialect", "strong"
     )
@@ -50,18 +48,12 @@ def run(args: Namespace, out: Output) -> int:
             _print(message, out)
     out.line()
     out.line(_footer(prompt), "strong")
-    return 0
 
 
 def _footer(prompt: Prompt) -> str:
-    tools = [_tool_name(tool) for tool in msgspec.json.decode(prompt.setup.tools)]
+    tools = [tool_name(tool) for tool in msgspec.json.decode(prompt.setup.tools)]
     offered = f"tools {', '.join(tools)} ({prompt.setup.tools_tokens:,} tokens)" if tools else "no tools"
     return f"{prompt.tokens:,} of {prompt.setup.limit:,} tokens; {offered}"
-
-
-def _tool_name(tool: dict[str, dict[str, str] | str]) -> str:
-    function = tool.get("function")
-    return str(function["name"] if isinstance(function, dict) else tool.get("name") or tool.get("type"))
 
 
 def _print(message: Message, out: Output) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import msgspec
 
 from foveal.agent.skill_install import install, install_plan
-from foveal.cli.output import Output, add_json
+from foveal.cli.arguments import add_json
+from foveal.cli.output import Output
 from foveal.context.skills import Skills
 from foveal.values.errors import BadInput
 
@@ -38,7 +39,7 @@ def configure(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
-def run(args: Namespace, out: Output) -> int:
+def run(args: Namespace, out: Output) -> int | None:
     match args.words:
         case ["show", name]:
             return _show(_found(args.root), name, out)
@@ -57,7 +58,7 @@ def _found(given: Sequence[str] | None) -> Skills:
 
 def _list(skills: Skills, out: Output) -> int:
     if out.is_json:
-        out.document(msgspec.to_builtins(skills))
+        out.document(skills)
     elif skills.skills:
         rows = [(one.name, one.version, one.path, one.description) for one in skills.skills]
         out.table(("skill", "version", "path", "description"), rows, "llll")
@@ -69,11 +70,11 @@ def _list(skills: Skills, out: Output) -> int:
     return 1 if skills.problems else 0
 
 
-def _show(skills: Skills, name: str, out: Output) -> int:
+def _show(skills: Skills, name: str, out: Output) -> None:
     skill, body = skills.get(name), skills.body(name)
     if out.is_json:
-        out.document({"skill": msgspec.to_builtins(skill), "body": msgspec.to_builtins(body)})
-        return 0
+        out.document({"skill": skill, "body": body})
+        return
     out.line(f"{skill.name}: {skill.description}", "strong")
     facts = (
         ("path", f"{skill.root}/{skill.path}"),
@@ -91,10 +92,9 @@ def _show(skills: Skills, name: str, out: Output) -> int:
         out.line(f"file: {resource.path}, {resource.size_bytes:,} bytes{'' if resource.is_linked else ', not linked'}")
     out.line()
     out.line(body.text)
-    return 0
 
 
-def _install(args: Namespace, name: str, out: Output) -> int:
+def _install(args: Namespace, name: str, out: Output) -> None:
     if not args.workspace:
         raise BadInput("say where: `foveal skills install NAME --workspace W` makes an environment below W")
     plan = install_plan(_found(args.root).get(name), args.workspace)
@@ -102,8 +102,7 @@ def _install(args: Namespace, name: str, out: Output) -> int:
     is_done = args.allow and bool(plan.packages)
     if out.is_json:
         out.document(msgspec.to_builtins(plan) | {"is_installed": is_done})
-        return 0
+        return
     out.line(told)
     if plan.packages and not args.allow:
         out.line("Say --allow to install them." if plan.is_locked else "Say --allow --unlocked to install them.")
-    return 0

@@ -13,20 +13,8 @@ from foveal.analysis.measurement.case import Case, case_of
 from foveal.analysis.measurement.suite import Loaded, Pick, load_all, sources_of
 from foveal.analysis.replay.demo import BUDGET, demo_recording
 from foveal.analysis.replay.replay import DEFAULT_MODEL
-from foveal.analysis.tune import (
-    GRIDS,
-    HEAD,
-    PickRule,
-    Tuning,
-    advice,
-    cells,
-    curve,
-    document,
-    policy_file,
-    price_list,
-    tune,
-)
-from foveal.analysis.tune.report import ALIGN
+from foveal.analysis.tune import GRIDS, PickRule, Tuning, advice, curve, document, policy_file, price_list, tune
+from foveal.analysis.tune.report import ALIGN, HEAD, cells
 from foveal.cli.arguments import positive
 from foveal.cli.files import optional_file
 from foveal.cli.output import Output
@@ -59,7 +47,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.set_defaults(json=False)
 
 
-def run(args: Namespace, out: Output) -> int:
+def run(args: Namespace, out: Output) -> None:
     budget = _budget(args)
     _check_out(args.out)
     given = price_list(args.prices) if args.prices else None
@@ -91,7 +79,6 @@ def run(args: Namespace, out: Output) -> int:
     _print(tuning, args.out, out)
     for note in loaded.notes:
         out.wrapped(note)
-    return 0
 
 
 def _print(tuning: Tuning, file: Path | None, out: Output) -> None:

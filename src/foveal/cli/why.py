@@ -11,22 +11,13 @@ from typing import Any
 
 import msgspec
 
-from foveal.analysis.inspect import (
-    AbsentRendererWarning,
-    EntryHistory,
-    PromptExplanation,
-    PromptSummary,
-    SessionCost,
-    call_cost,
-    cost,
-    entry_history,
-    prefix_moves,
-    why,
-)
-from foveal.cli.arguments import add_call
-from foveal.cli.cost_report import print_call, print_session
-from foveal.cli.output import Output, add_json, complaints
-from foveal.cli.stores import add_store, existing_store
+from foveal.analysis.inspect.cost import SessionCost, call_cost, cost
+from foveal.analysis.inspect.entry_history import EntryHistory, PromptExplanation, PromptSummary, entry_history, why
+from foveal.analysis.inspect.history import prefix_moves
+from foveal.analysis.inspect.stored_session import AbsentRendererWarning
+from foveal.cli.arguments import add_call, add_store, existing_store
+from foveal.cli.cost_report import dollars, print_call, print_session
+from foveal.cli.output import Output, complaints
 from foveal.values.trace import TraceLine
 from foveal.writers.summary_writer import CODE
 
@@ -43,64 +34,55 @@ def configure(parser: ArgumentParser) -> None:
         "--cost", action="store_true", help="what the call and its fold cost; without --call, all folds of the session"
     )
     add_store(parser)
-    add_json(parser)
 
 
-def run(args: Namespace, out: Output) -> int:
+def run(args: Namespace, out: Output) -> None:
     answer = _cost if args.cost else _prefix if args.prefix else _explain
     with complaints(AbsentRendererWarning):
-        return answer(args, out)
+        answer(args, out)
 
 
-def _cost(args: Namespace, out: Output) -> int:
+def _cost(args: Namespace, out: Output) -> None:
     with existing_store(args.store) as store:
         one = call_cost(store, args.session, args.call) if args.call else None
         found = one or cost(store, args.session)
     if out.is_json:
-        out.document(msgspec.to_builtins(found))
+        out.document(found)
     elif isinstance(found, SessionCost):
         print_session(found, out)
     else:
         print_call(found, out)
-    return 0
 
 
-def _prefix(args: Namespace, out: Output) -> int:
+def _prefix(args: Namespace, out: Output) -> None:
     with existing_store(args.store) as store:
         found = prefix_moves(store, args.session, args.call)
     if out.is_json:
-        out.document(msgspec.to_builtins(found))
-        return 0
+        out.document(found)
+        return
     out.line(f"{found.session}, call {found.call}: {found.sent:,} tokens", "strong")
     if found.call == 1:
         out.line("The first call: nothing was sent before it.")
-        return 0
+        return
     if not found.movers:
         out.line("Nothing moved: the prompt begins with all of the one before it.", "good")
-        return 0
-    rows = [(one.who, f"{one.tokens:,}", _dollars(one.usd), one.what) for one in found.movers]
+        return
+    rows = [(one.who, f"{one.tokens:,}", dollars(one.usd), one.what) for one in found.movers]
     out.table(("moved by", "billed anew", "USD", "what"), rows, "lrrl")
     out.line()
-    more = (
-        "at a price that is not known" if found.usd is None else f"{_dollars(found.usd)} USD more than from the cache"
-    )
+    more = "at a price that is not known" if found.usd is None else f"{dollars(found.usd)} USD more than from the cache"
     out.wrapped(
         f"In all {found.tokens:,} tokens were billed anew, {more}: behind the first change everything is, once."
     )
-    return 0
 
 
-def _dollars(usd: float | None) -> str:
-    return "?" if usd is None else f"{usd:.4f}"
-
-
-def _explain(args: Namespace, out: Output) -> int:
+def _explain(args: Namespace, out: Output) -> None:
     with existing_store(args.store) as store:
         found = why(store, args.session, args.call)
         entry = entry_history(store, args.session, args.entry, args.call) if args.entry else None
     if out.is_json:
         out.document(_document(found, entry))
-        return 0
+        return
     trace = found.trace
     out.line(f"{trace.session}, call {trace.call}: {trace.model} in the {trace.dialect} dialect", "strong")
     lines = (entry.line,) if entry else trace.lines
@@ -114,7 +96,6 @@ def _explain(args: Namespace, out: Output) -> int:
         _print_totals(found, out)
         if found.summary:
             _print_summary(found.summary, out)
-    return 0
 
 
 _HEAD = ("entry", "kind", "shown", "tokens", "raw", "policy", "because")
@@ -178,6 +159,5 @@ def _preview(text: str) -> str:
 
 def _document(found: PromptExplanation, entry: EntryHistory | None) -> dict[str, Any]:
     trace, plain = found.trace, msgspec.to_builtins(found.trace)
-    detail = {"entry": msgspec.to_builtins(entry)} if entry else {}
-    summary = msgspec.to_builtins(found.summary) if found.summary else None
-    return {**plain, "tokens": trace.tokens, "raw_tokens": trace.raw_tokens, "summary": summary, **detail}
+    detail = {"entry": entry} if entry else {}
+    return {**plain, "tokens": trace.tokens, "raw_tokens": trace.raw_tokens, "summary": found.summary, **detail}

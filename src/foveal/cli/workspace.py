@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from foveal.cli.output import Output, add_json
+from foveal.cli.arguments import add_json
+from foveal.cli.output import Output
 from foveal.context.workspace import Cleaned, CleaningPlan, SessionFolder, clean, folders
 from foveal.values.errors import BadInput
 
@@ -32,21 +33,19 @@ def configure(parser: ArgumentParser) -> None:
         add_json(command)
 
 
-def run(args: Namespace, out: Output) -> int:
-    root = args.root or os.environ.get(ROOT) or "foveal.workspaces"
-    code: int = args.work(args, root, out)
+def run(args: Namespace, out: Output) -> int | None:
+    code: int | None = args.work(args, args.root or os.environ.get(ROOT) or "foveal.workspaces", out)
     return code
 
 
-def _list(_args: Namespace, root: str, out: Output) -> int:
+def _list(_args: Namespace, root: str, out: Output) -> None:
     found = folders(root)
     if out.is_json:
-        out.document({"root": root, "workspaces": [_plain(one) for one in found]})
+        out.document({"root": root, "workspaces": found})
     elif found:
         _table(found, out)
     else:
         out.line(f"no workspaces in {root}")
-    return 0
 
 
 def _clean(args: Namespace, root: str, out: Output) -> int:
@@ -95,18 +94,13 @@ def _age(text: str) -> timedelta:
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
-def _plain(folder: SessionFolder) -> dict[str, object]:
-    return msgspec.to_builtins(folder)
-
-
 def _document(plan: CleaningPlan, cleaned: Cleaned | None) -> dict[str, object]:
-    removed = None if cleaned is None else [_plain(folder) for folder in cleaned.removed]
-    kept = [] if cleaned is None else [_plain(folder) | {"why": why} for folder, why in cleaned.kept]
+    kept = cleaned.kept if cleaned else ()
     return {
         "root": str(plan.root),
         "older_than_s": plan.older_than.total_seconds(),
-        "would_remove": [_plain(folder) for folder in plan.remove],
+        "would_remove": plan.remove,
         "newer": len(plan.keep),
-        "removed": removed,
-        "not_removed": kept,
+        "removed": cleaned.removed if cleaned else None,
+        "not_removed": [msgspec.structs.asdict(folder) | {"why": why} for folder, why in kept],
     }

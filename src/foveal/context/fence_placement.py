@@ -7,11 +7,12 @@ Theory of operation. For each call, `live_fences` leaves out expired fences, and
              ──► others: whole, cut to the share of their kind, or left out
 
 Fences that live as long as the session are served first, oldest first, so that a new one never changes bytes that were cached.
-Among the others, the newest is served first. Each decision is a `FenceOutcome`, and becomes a line of the trace.
+Among the others, the newest is served first. Each decision becomes a line of the trace.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -33,61 +34,33 @@ from foveal.values.entry import Block, Fence
 from foveal.values.errors import BadInput, BadPolicy, OverBudget
 from foveal.values.events import Pressure
 from foveal.values.shown import JOINT, MESSAGE_TOKENS
-from foveal.values.trace import TraceLine
+from foveal.values.trace import TraceLine, block_lines
 
 Wrap: TypeAlias = Callable[[str, str, Mapping[str, str]], str]
 """Puts the frame of a kind around a text with these attributes, and neutralises tags in the text."""
-FenceStatus: TypeAlias = Literal["shown", "cut", "left_out", "replaced", "expired", "empty"]
 
 _MOVES = "moves the prefix when it comes and goes"
 _LEAST_CHARS = 40
 """Fewer characters of a cut text tell nothing."""
 _ATTEMPTS = 6
+_ADVICE = "Raise the limit or the share of these fences, shorten them, or let them be cut (must_keep = false)."
 _REMEMBERED = 1_024
 
 
-class FenceOutcome(msgspec.Struct, frozen=True):
-    """The decision on one fence in one call."""
-
-    fence: str
-    outcome: FenceStatus
-    because: str = ""
-    tokens: int = 0
-    """Tokens of the block that is sent."""
-    raw_tokens: int = 0
-    """Tokens of the whole fence."""
-
-    def line(self) -> TraceLine:
-        """Return the line of the trace for this outcome."""
-        shown = {"shown": "full", "cut": "trimmed"}.get(self.outcome, "hidden")
-        return TraceLine(self.fence, "fence", shown, "fence", self.because, self.tokens, self.raw_tokens)
-
-
-class FenceOverflow(msgspec.Struct, frozen=True):
-    """Mandatory fences that do not fit."""
-
-    limit: int
-    parts: dict[str, int]
-
-    def error(self) -> OverBudget:
-        advice = "Raise the limit or the share of these fences, shorten them, or let them be cut (must_keep = false)."
-        return OverBudget(self.limit, self.parts, advice=advice)
-
-
-class Placed(msgspec.Struct, frozen=True):
-    """The fences of one call, in the order of the prompt."""
+class Placed(NamedTuple):
+    """The fences of one call: blocks in the order of the prompt, and lines of the trace for fences that are not shown."""
 
     blocks: tuple[Block, ...]
-    outcomes: tuple[FenceOutcome, ...]
-    over: FenceOverflow | None = None
+    hidden: tuple[TraceLine, ...]
+    over: tuple[int, dict[str, int]] | None = None
+    """The limit and the sizes of mandatory fences that do not fit."""
 
 
 class ShownFences(NamedTuple):
-    """The fences of one call as blocks, each counted as a message of its own, with their lines of the trace."""
+    """The fences of one call as blocks, with a line of the trace for each fence."""
 
     blocks: tuple[Block, ...] = ()
     lines: tuple[TraceLine, ...] = ()
-    tokens: int = 0
     mandatory: int = 0
     """Tokens of the blocks that may not be cut."""
     expired: tuple[Fence, ...] = ()
@@ -102,13 +75,9 @@ class PromptFences:
     ) -> None:
         for kind in kinds:
             _check(kind)
-        known = (*BUILT_IN_KINDS, *kinds, STARTED)
-        self.registry = FenceRegistry(known, formatters)
-        self._described = {kind.name: _describe(kind) for kind in known}
-        self._mandatory = frozenset(kind.name for kind in known if kind.must_keep)
-        self._lasting = frozenset(kind.name for kind in known if kind.lifetime == "session")
+        self.registry = FenceRegistry((*BUILT_IN_KINDS, *kinds, STARTED), formatters)
+        self._lasting = {name for name, kind in self.registry.kinds.items() if kind.lifetime == "session"}
         self._placer = Placer(self.registry, count=count, wrap=wrap)
-        self._last: tuple[Placed | None, ShownFences] = None, ShownFences()
 
     def fence(self, view: View, kind: str, text: str, *, key: str | None, attributes: Mapping[str, str]) -> Fence:
         """Return a fence of a kind for the next call. Raise an error now if no tag can hold its attributes."""
@@ -117,55 +86,27 @@ class PromptFences:
 
     def shown(self, view: View, pressure: Pressure, share: float) -> ShownFences:
         """Return the fences of the next call. Optional fences take at most this share of the room."""
-        passing = [fence for fence in view.facts.fences if fence.kind not in self._lasting]
-        alive, lines, expired = self._alive(view) if passing else (view.facts.fences, list[TraceLine](), ())
+        alive, lines, expired = view.facts.fences, list[TraceLine](), tuple[Fence, ...]()
+        if any(fence.kind not in self._lasting for fence in alive):
+            known = [fence for fence in alive if fence.kind in self.registry.kinds]
+            strange = [fence for fence in alive if fence.kind not in self.registry.kinds]
+            alive, gone = live_fences(known, self.registry, call=view.facts.calls + 1, turn=next_turn(view))
+            lines = [_hidden(fence, because) for fence, because in gone]
+            lines += [_hidden(fence, "the policy has no such kind") for fence in strange]
+            expired = tuple(fence for fence, _ in gone)
         if not alive:
             return ShownFences(lines=tuple(lines), expired=expired)
         placed = self._placer.place(alive, budget_tokens=pressure.limit)
         if placed.over:
-            raise placed.over.error()
+            raise OverBudget(*placed.over, advice=_ADVICE)
+        mandatory = [block for block in placed.blocks if self.registry.kind(block.name.partition(":")[0]).must_keep]
         if share < 1:
-            least = sum(block.tokens for block in placed.blocks if self._is_mandatory(block))
+            least = sum(block.tokens - MESSAGE_TOKENS for block in mandatory)
             budget = least + int((pressure.limit - least) * share)
             placed = self._placer.place(alive, budget_tokens=budget)
-        if self._last[0] is not placed:
-            self._last = placed, self._as_messages(placed)
-        fences = _with_places(view, self._last[1])
-        return fences._replace(lines=(*fences.lines, *lines), expired=expired)
-
-    def _alive(self, view: View) -> tuple[tuple[Fence, ...], list[TraceLine], tuple[Fence, ...]]:
-        """Return the live fences, lines for the others, and those of the others that have expired."""
-        known = tuple(fence for fence in view.facts.fences if fence.kind in self._described)
-        alive, gone = live_fences(known, self.registry, call=view.facts.calls + 1, turn=next_turn(view))
-        lines = [outcome.line() for outcome in gone]
-        if len(known) < len(view.facts.fences):
-            strange = (fence for fence in view.facts.fences if fence.kind not in self._described)
-            lines += (FenceOutcome(fence.name, "left_out", "the policy has no such kind").line() for fence in strange)
-        return alive, lines, tuple(set(known).difference(alive)) if gone else ()
-
-    def _is_mandatory(self, block: Block) -> bool:
-        return block.name.partition(":")[0] in self._mandatory
-
-    def _as_messages(self, placed: Placed) -> ShownFences:
-        """Return the blocks, each counted as a message of its own: some formats join them, others do not."""
-        outcomes = {(outcome.fence, outcome.tokens): outcome for outcome in placed.outcomes if outcome.tokens}
-        lines = [self._line(outcomes[one.name, one.tokens]) for one in placed.blocks]
-        blocks = tuple(
-            msgspec.structs.replace(one, tokens=line.tokens, because=line.because, raw_tokens=line.raw_tokens)
-            for one, line in zip(placed.blocks, lines, strict=True)
-        )
-        hidden = [outcome.line() for outcome in placed.outcomes if not outcome.tokens]
-        mandatory = sum(block.tokens for block in blocks if self._is_mandatory(block))
-        return ShownFences(blocks, (*lines, *hidden), sum(block.tokens for block in blocks), mandatory)
-
-    def _line(self, outcome: FenceOutcome) -> TraceLine:
-        line, described = outcome.line(), self._described[outcome.fence.partition(":")[0]]
-        return msgspec.structs.replace(
-            line,
-            because=f"{described}; {line.because}" if line.because else described,
-            tokens=line.tokens + MESSAGE_TOKENS,
-            raw_tokens=line.raw_tokens + MESSAGE_TOKENS,
-        )
+        blocks = _with_places(view, placed.blocks)
+        shown = (*block_lines(blocks), *placed.hidden, *lines)
+        return ShownFences(blocks, shown, sum(block.tokens for block in mandatory), expired)
 
 
 def next_turn(view: View) -> int:
@@ -184,15 +125,15 @@ def next_turn(view: View) -> int:
 
 def live_fences(
     fences: Iterable[Fence], registry: FenceRegistry, *, call: int, turn: int
-) -> tuple[tuple[Fence, ...], tuple[FenceOutcome, ...]]:
-    """Return the fences that are still live, and the outcomes of those that have expired."""
-    alive, gone = list[Fence](), list[FenceOutcome]()
+) -> tuple[tuple[Fence, ...], list[tuple[Fence, str]]]:
+    """Return the fences that are still live, and those that have expired, each with the reason."""
+    alive, gone = list[Fence](), list[tuple[Fence, str]]()
     for fence in fences:
         if because := _expired(fence, registry.kind(fence.kind).lifetime, call, turn):
-            gone.append(FenceOutcome(fence.name, "expired", because))
+            gone.append((fence, because))
         else:
             alive.append(fence)
-    return tuple(alive), tuple(gone)
+    return tuple(alive), gone
 
 
 def _expired(fence: Fence, lifetime: Lifetime, call: int, turn: int) -> str:
@@ -214,9 +155,6 @@ class _Framed(NamedTuple):
     tokens: int
 
 
-_F = TypeVar("_F", _Framed, _Framed | None)
-
-
 class _Case(NamedTuple):
     """One fence that may be shown: its place in the order of injection, its kind, and its whole text in the frame."""
 
@@ -231,7 +169,8 @@ class Placer:
 
     def __init__(self, registry: FenceRegistry, *, count: Callable[[str], int], wrap: Wrap) -> None:
         self._registry, self._count, self._wrap = registry, count, wrap
-        self._known: dict[tuple[Fence, int | None], _Framed | None] = {}
+        self._framed = lru_cache(_REMEMBERED)(self._frame)
+        self._cut = lru_cache(_REMEMBERED)(self._beginning)
         self._last: tuple[tuple[Fence, ...], int, Placed] = (), 0, Placed((), ())
 
     def place(self, fences: Sequence[Fence], *, budget_tokens: int) -> Placed:
@@ -242,108 +181,85 @@ class Placer:
         return self._last[2]
 
     def _place(self, fences: tuple[Fence, ...], budget_tokens: int) -> Placed:
-        kept, outcomes = dict[int, tuple[_Case, _Framed]](), dict[int, FenceOutcome]()
-        shown = [(i, fence, self._registry.kind(fence.kind)) for i, fence in _newest(fences, outcomes)]
-        cases = [_Case(i, fence, kind, self._whole(fence)) for i, fence, kind in shown]
+        hidden, kept = dict[int, TraceLine](), list[tuple[_Case, Block]]()
+        shown = [(i, fence, self._registry.kind(fence.kind)) for i, fence in _newest(fences, hidden)]
+        cases = [_Case(i, fence, kind, self._framed(fence, fence.text)) for i, fence, kind in shown]
         mandatory = [case for case in cases if case.kind.must_keep]
-        for case in mandatory:
-            kept[case.at] = case, case.whole
-            outcomes[case.at] = _outcome(case, case.whole, "must be kept")
-        self._serve([case for case in cases if not case.kind.must_keep], budget_tokens, kept, outcomes)
-        order = sorted(kept.values(), key=lambda pair: (*self._registry.place_of(pair[0].kind), pair[0].at))
-        blocks = tuple(
-            Block(case.fence.name, "fence", case.kind.role, case.kind.placement, framed.text, framed.tokens)
-            for case, framed in order
-        )
-        return Placed(blocks, tuple(outcomes[i] for i in sorted(outcomes)), _overflow(mandatory, budget_tokens))
-
-    def _serve(
-        self,
-        cases: list[_Case],
-        budget: int,
-        kept: dict[int, tuple[_Case, _Framed]],
-        outcomes: dict[int, FenceOutcome],
-    ) -> None:
-        """Give the room that mandatory fences leave to the others, to no kind more than its share."""
-        left = budget - sum(framed.tokens for _, framed in kept.values())
+        kept += [(case, _block(case, case.whole, "must be kept")) for case in mandatory]
+        left = budget_tokens - sum(case.whole.tokens for case in mandatory)
         taken = dict[str, int]()
-        for case in sorted(cases, key=_priority):
-            own = int(case.kind.share * budget) - taken.get(case.kind.name, 0)
+        # The others get the room that mandatory fences leave, no kind more than its share.
+        for case in sorted((case for case in cases if not case.kind.must_keep), key=_priority):
+            own = int(case.kind.share * budget_tokens) - taken.get(case.kind.name, 0)
             room, whose = (own, f"the share of {case.kind.name}") if own <= left else (left, "the budget")
-            framed = case.whole if case.whole.tokens <= room else self._cut(case, room)
+            framed = case.whole if case.whole.tokens <= room else self._cut(case.fence, room)
             because = "" if framed is case.whole else f"{whose} leaves {max(0, room):,} tokens"
-            outcomes[case.at] = _outcome(case, framed, because)
-            if framed:
-                kept[case.at] = case, framed
-                left -= framed.tokens
-                taken[case.kind.name] = taken.get(case.kind.name, 0) + framed.tokens
+            if framed is None:
+                because = "; ".join(filter(None, (because, case.fence.note)))
+                hidden[case.at] = _hidden(case.fence, because, case.whole.tokens)
+                continue
+            kept.append((case, _block(case, framed, because)))
+            left -= framed.tokens
+            taken[case.kind.name] = taken.get(case.kind.name, 0) + framed.tokens
+        kept.sort(key=lambda pair: (*self._registry.place_of(pair[0].kind), pair[0].at))
+        lines = tuple(hidden[i] for i in sorted(hidden))
+        return Placed(tuple(block for _, block in kept), lines, _overflow(mandatory, budget_tokens))
 
-    def _whole(self, fence: Fence) -> _Framed:
-        known = self._known.get((fence, None))
-        return known or self._remember((fence, None), self._framed(fence, fence.text))
-
-    def _cut(self, case: _Case, room: int) -> _Framed | None:
-        key = case.fence, room
-        return self._known[key] if key in self._known else self._remember(key, self._beginning(case, room))
-
-    def _beginning(self, case: _Case, room: int) -> _Framed | None:
+    def _beginning(self, fence: Fence, room: int) -> _Framed | None:
         """Return as much of the text as there is room for, in a whole frame, with a note of how much is missing."""
-        text = case.fence.text
-        chars = len(text) * max(0, room) // case.whole.tokens
+        text = fence.text
+        chars = len(text) * max(0, room) // self._framed(fence, fence.text).tokens
         for _ in range(_ATTEMPTS):
             at = boundary(text, chars)
             if at < _LEAST_CHARS:
                 return None
             note = f"[… {len(text) - at:,} of {len(text):,} characters left out]"
-            framed = self._framed(case.fence, f"{text[:at].rstrip()}\n{note}")
+            framed = self._frame(fence, f"{text[:at].rstrip()}\n{note}")
             if framed.tokens <= room:
                 return framed
             chars = int(chars * room / framed.tokens * 0.95) - 8
         return None
 
-    def _framed(self, fence: Fence, text: str) -> _Framed:
+    def _frame(self, fence: Fence, text: str) -> _Framed:
         sent = sendable(self._wrap(fence.kind, text, dict(fence.attributes)))
         return _Framed(sent, self._count(sent) + JOINT.tokens)
 
-    def _remember(self, key: tuple[Fence, int | None], framed: _F) -> _F:
-        if len(self._known) >= _REMEMBERED:
-            self._known.clear()
-        self._known[key] = framed
-        return framed
 
-
-def _newest(fences: Sequence[Fence], outcomes: dict[int, FenceOutcome]) -> Iterator[tuple[int, Fence]]:
-    """Yield the fences that have something to show, with their places. Outcomes of the others are added to `outcomes`."""
+def _newest(fences: Sequence[Fence], hidden: dict[int, TraceLine]) -> Iterator[tuple[int, Fence]]:
+    """Yield the fences that have something to show, with their places. Lines for the others are added to `hidden`."""
     identities = [fence.identity for fence in fences]
     last = {identity: i for i, identity in enumerate(identities)}
     for i, (fence, identity) in enumerate(zip(fences, identities, strict=True)):
         if last[identity] != i:
-            outcomes[i] = FenceOutcome(fence.name, "replaced", "a newer one took its place")
+            hidden[i] = _hidden(fence, "a newer one took its place")
         elif not fence.text.strip():
-            outcomes[i] = FenceOutcome(fence.name, "empty", "it has no text")
+            hidden[i] = _hidden(fence, "it has no text")
         else:
             yield i, fence
 
 
-def _outcome(case: _Case, framed: _Framed | None, because: str) -> FenceOutcome:
-    raw = case.whole.tokens
-    moves = _MOVES if framed and case.kind.moves_prefix else ""
-    because = "; ".join(filter(None, (because, case.fence.note, moves)))
-    if framed is None:
-        return FenceOutcome(case.fence.name, "left_out", because, 0, raw)
-    return FenceOutcome(case.fence.name, "shown" if framed is case.whole else "cut", because, framed.tokens, raw)
+def _hidden(fence: Fence, because: str, raw_tokens: int = 0) -> TraceLine:
+    return TraceLine(fence.name, "fence", "hidden", "fence", because, 0, raw_tokens)
 
 
-def _overflow(mandatory: Sequence[_Case], budget: int) -> FenceOverflow | None:
-    """Return the mandatory fences that exceed the budget, or else the share of their kind."""
+def _block(case: _Case, framed: _Framed, because: str) -> Block:
+    """Return the block of a fence, counted as a message of its own: some formats join it to another, others do not."""
+    kind, moves = case.kind, _MOVES if case.kind.moves_prefix else ""
+    reason = "; ".join(filter(None, (_describe(kind), because, case.fence.note, moves)))
+    tokens, raw_tokens = framed.tokens + MESSAGE_TOKENS, case.whole.tokens + MESSAGE_TOKENS
+    return Block(case.fence.name, "fence", kind.role, kind.placement, framed.text, tokens, reason, raw_tokens)
+
+
+def _overflow(mandatory: Sequence[_Case], budget: int) -> tuple[int, dict[str, int]] | None:
+    """Return the limit and the sizes of mandatory fences that exceed the budget, or else the share of their kind."""
     sizes = dict[FenceKind, int]()
     for case in mandatory:
         sizes[case.kind] = sizes.get(case.kind, 0) + case.whole.tokens
     if sum(sizes.values()) > budget:
-        return FenceOverflow(budget, {f"fences {kind.name}": tokens for kind, tokens in sizes.items()})
+        return budget, {f"fences {kind.name}": tokens for kind, tokens in sizes.items()}
     for kind, tokens in sizes.items():
         if tokens > (most := int(kind.share * budget)):
-            return FenceOverflow(most, {f"fences {kind.name}": tokens})
+            return most, {f"fences {kind.name}": tokens}
     return None
 
 
@@ -353,20 +269,18 @@ def _priority(case: _Case) -> tuple[bool, int]:
     return not lasts, case.at if lasts else -case.at
 
 
-def _with_places(view: View, fences: ShownFences) -> ShownFences:
-    """Return the fences with blocks moved to the tail whose placement has no request or result in the view."""
+def _with_places(view: View, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Return the blocks, those moved to the tail whose placement has no request or result in the view."""
     if view.facts.last_user:
-        return fences
+        return blocks
     absent = {"before_request", "after_request"}
     if not any(atom.kind == "tools" for atom in view.atoms):
         absent.add("after_result")
-    if not any(block.placement in absent for block in fences.blocks):
-        return fences
-    blocks = (
-        msgspec.structs.replace(block, placement="tail") if block.placement in absent else block
-        for block in fences.blocks
+    if not any(block.placement in absent for block in blocks):
+        return blocks
+    return tuple(
+        msgspec.structs.replace(block, placement="tail") if block.placement in absent else block for block in blocks
     )
-    return fences._replace(blocks=tuple(blocks))
 
 
 def _check(kind: FenceKind) -> None:

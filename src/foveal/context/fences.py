@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from foveal.context.templates import compile_template, is_name, nearest_hint
+from foveal.context.templates import Template, compile_template, is_name, nearest_hint
 from foveal.text.display import one_line
 from foveal.values.entry import Fence, Placement
 from foveal.values.errors import BadInput, BadPolicy
@@ -73,8 +73,8 @@ class FenceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
             raise BadPolicy(f"fences.{self.name}.lifetime is {self.lifetime!r}; it is one of {known}, or {{turns = 3}}")
         if not 0 < self.share <= 1:
             raise BadPolicy(f"fences.{self.name}.share is {self.share}; it is a share above 0 and up to 1")
-        if not self.is_formatted_by_host and "text" not in compile_template(self.formatter, self._formatter_key).names:
-            raise BadPolicy(f"{self._formatter_key} has no {{text}}: the content would be lost")
+        if not self.is_formatted_by_host and "text" not in self.template.names:
+            raise BadPolicy(f"fences.{self.name}.formatter has no {{text}}: the content would be lost")
 
     @property
     def is_formatted_by_host(self) -> bool:
@@ -82,8 +82,9 @@ class FenceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         return _KIND.match(self.formatter) is not None
 
     @property
-    def _formatter_key(self) -> str:
-        return f"fences.{self.name}.formatter"
+    def template(self) -> Template:
+        """The template of the text, if no function of the host writes it."""
+        return compile_template(self.formatter, f"fences.{self.name}.formatter")
 
     @property
     def moves_prefix(self) -> bool:
@@ -107,17 +108,17 @@ class FenceRegistry:
     """The kinds of fences that a session knows. Static kinds follow the system prompt in this order."""
 
     def __init__(self, kinds: Iterable[FenceKind] = (), formatters: Formatters = NO_FORMATTERS) -> None:
-        self._kinds: dict[str, FenceKind] = {}
+        self.kinds: dict[str, FenceKind] = {}
         self._formatters = formatters
         for kind in kinds:  # the same kind twice is fine; another kind of the same name is not
-            if self._kinds.setdefault(kind.name, kind) != kind:
+            if self.kinds.setdefault(kind.name, kind) != kind:
                 raise BadPolicy(f"fences.{kind.name} is there already, and not as this; give one of them another name")
-        self._ranks = {name: rank for rank, name in enumerate(self._kinds)}
+        self._ranks = {name: rank for rank, name in enumerate(self.kinds)}
 
     def kind(self, name: str) -> FenceKind:
-        found = self._kinds.get(name)
+        found = self.kinds.get(name)
         if found is None:
-            raise BadInput(f"no fence {name!r} is registered{nearest_hint(name, self._kinds)}")
+            raise BadInput(f"no fence {name!r} is registered{nearest_hint(name, self.kinds)}")
         return found
 
     def place_of(self, kind: FenceKind) -> tuple[int, int, int]:
@@ -152,9 +153,12 @@ class FenceRegistry:
 
     def _formatted(self, kind: FenceKind, text: str, attributes: Mapping[str, str]) -> tuple[str, str]:
         """Return the formatted text; or the text as given, with the reason why it is not formatted."""
-        if not kind.is_formatted_by_host:
-            return _filled(kind, text, attributes), ""
         name = kind.formatter
+        if not kind.is_formatted_by_host:
+            try:
+                return kind.template.fill({**attributes, "text": text}), ""
+            except BadInput as error:
+                raise BadInput(f"the fence {kind.name}: {error}; its formatter is {name!r}") from None
         if name not in self._formatters:
             raise BadPolicy(
                 f"fences.{kind.name}.formatter: there is no formatter {name!r}{nearest_hint(name, self._formatters)}. "
@@ -167,10 +171,3 @@ class FenceRegistry:
         if not isinstance(made, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             return text, f"the formatter {name} gave {type(made).__name__} where text belongs"
         return (made, "") if made.strip() else (text, f"the formatter {name} gave no text")
-
-
-def _filled(kind: FenceKind, text: str, attributes: Mapping[str, str]) -> str:
-    try:
-        return compile_template(kind.formatter, f"fences.{kind.name}.formatter").fill({**attributes, "text": text})
-    except BadInput as error:
-        raise BadInput(f"the fence {kind.name}: {error}; its formatter is {kind.formatter!r}") from None

@@ -114,25 +114,21 @@ class Injector:
             return NOTHING
         self._frame.begin(view.facts.first)
         fences = self.fences.shown(view, pressure, share)
-        if self.reminders is None:
-            context = context_mark(view.facts.context, fences.blocks)
-            return Injection(context, fences.lines, fences.tokens, fences.mandatory, fences.expired)
-        said = self.reminders.shown(
-            view,
-            pressure=msgspec.structs.replace(pressure, tokens=pressure.tokens + fences.tokens),
-            next_call=next_call,
-            turn=next_turn(view),
-            offered=offered,
-            known={field: value for source in self.sources for field, value in source.situation.items()},
-            has_room=share > 0,
-        )
-        return Injection(
-            context_mark(view.facts.context, (*fences.blocks, *said.blocks)),
-            (*fences.lines, *said.lines),
-            fences.tokens + said.tokens,
-            fences.mandatory,
-            fences.expired,
-        )
+        blocks, lines = fences.blocks, fences.lines
+        if self.reminders:
+            beside = sum(block.tokens for block in blocks)
+            reminded, told = self.reminders.shown(
+                view,
+                pressure=msgspec.structs.replace(pressure, tokens=pressure.tokens + beside),
+                next_call=next_call,
+                turn=next_turn(view),
+                offered=offered,
+                known={field: value for source in self.sources for field, value in source.situation.items()},
+                has_room=share > 0,
+            )
+            blocks, lines = (*blocks, *reminded), (*lines, *told)
+        context, tokens = context_mark(view.facts.context, blocks), sum(block.tokens for block in blocks)
+        return Injection(context, lines, tokens, fences.mandatory, fences.expired)
 
     def answer(self, call: ToolCall) -> Message | None:
         """Return the result of a call to a tool that finds tools or reads skills; None for other calls."""

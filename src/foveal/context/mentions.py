@@ -9,7 +9,7 @@ file has that name.
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -83,12 +83,8 @@ class KnownNames(msgspec.Struct, frozen=True):
     files: frozenset[str] = frozenset()
 
     def __or__(self, other: "KnownNames") -> "KnownNames":
-        return KnownNames(
-            self.tools | other.tools,
-            self.skills | other.skills,
-            self.agents | other.agents,
-            self.files | other.files,
-        )
+        pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
+        return KnownNames(*(mine | theirs for mine, theirs in pairs))
 
 
 class Unknown(msgspec.Struct, frozen=True):
@@ -274,14 +270,7 @@ def classify(mentions: Iterable[Mention], known_names: KnownNames) -> Mentioned:
                 unknown.append(Unknown(written, index.nearest(mention) if len(unknown) < MOST_REPORTED else ()))
             case several:
                 ambiguous.append(Ambiguous(written, tuple(_unmistakable(kind, name) for kind, name in several)))
-    return Mentioned(
-        tuple(meant["tool"]),
-        tuple(meant["skill"]),
-        tuple(meant["agent"]),
-        tuple(meant["file"]),
-        tuple(unknown),
-        tuple(ambiguous),
-    )
+    return Mentioned(*map(tuple, meant.values()), unknown=tuple(unknown), ambiguous=tuple(ambiguous))
 
 
 Candidates: TypeAlias = list[tuple[MentionKind, str]]
@@ -335,7 +324,9 @@ class _Index:
     def nearest(self, mention: Mention) -> tuple[str, ...]:
         """Return the names that look most like this one, written as mentions."""
         if mention.sigil not in self._shapes:
-            self._shapes[mention.sigil] = {name: _shape(name) for name in self._names(mention.sigil)}
+            known = self._known_names
+            names = known.files if mention.sigil == "#" else known.tools | known.skills | known.agents
+            self._shapes[mention.sigil] = {name: _shape(name) for name in names}
         wanted = _shape(mention.name)
         likeness = (
             (2 * len(wanted & shape) / (len(wanted) + len(shape)), name)
@@ -343,10 +334,6 @@ class _Index:
         )
         near = sorted((pair for pair in likeness if pair[0] >= _NEAR), key=lambda pair: (-pair[0], pair[1]))
         return tuple(mention.sigil + name for _, name in near[:MOST_NEAREST])
-
-    def _names(self, sigil: Sigil) -> Sequence[str]:
-        known = self._known_names
-        return sorted(known.files if sigil == "#" else known.tools | known.skills | known.agents)
 
 
 def _unmistakable(kind: MentionKind, name: str) -> str:

@@ -4,16 +4,16 @@ Every step is one call of the kernel from the descriptor of the folder before, a
 as text. A name that leads out finds nothing to open, and a folder that is swapped for a link between two steps makes the second
 step fail.
 
-Two layers: the steps (`root_folder`, `inside`, `new_file`, `regular_file`, `entries`, `remove_tree`) raise `OSError`, which
-`plain_errors` translates for workspaces; the readers of other people's folders (`opened_folder`, `read_file`, `listed`) raise
-`BadInput` with the path below the root.
+Two layers: the steps (`root_folder`, `inside`, `below`, `new_file`, `regular_file`, `entries`, `remove_tree`) raise `OSError`,
+which `plain_errors` translates for workspaces; the readers of other people's folders (`open_folder`, `read_file`, `list_folder`)
+raise `BadInput` with the path below the root.
 """
 
 import errno
 import os
 import secrets
 import stat
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -60,6 +60,15 @@ def inside(parent: int, name: str, *, make: bool = False) -> Generator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+@contextmanager
+def below(folder: int, steps: Iterable[str]) -> Generator[int]:
+    """Open the folder that these steps lead to from an open folder; no step may be a link."""
+    with ExitStack() as opened:
+        for step in steps:
+            folder = opened.enter_context(inside(folder, step))
+        yield folder
 
 
 def new_file(parent: int, name: str, mode: int = 0o600) -> int:

@@ -68,9 +68,9 @@ def retain(
 def rules_of(functions: Iterable[Callable[..., Any]]) -> DeclaredRetention:
     """Return the retention that these functions declare, by name; functions without a declaration are left out."""
     marked = {function.__name__: function for function in functions if getattr(function, _MARK, None) is not None}
-    renderers = {name: getattr(function, _RENDERER) for name, function in marked.items()}
     rules = {name: getattr(function, _MARK) for name, function in marked.items()}
-    return DeclaredRetention(rules, {name: renderer for name, renderer in renderers.items() if renderer})
+    renderers = {name: getattr(function, _RENDERER) for name, function in marked.items() if rules[name].renderer}
+    return DeclaredRetention(rules, renderers)
 
 
 def split_retention(tools: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], dict[str, RetentionRule]]:

@@ -134,12 +134,10 @@ def visible_tools(
         if name in behind and (size := count(tools_json((behind[name],)))) <= left:
             left -= size
             chosen.append(behind[name])
-    return tuple(_offered(spec, box.rules) for spec in sorted(chosen, key=lambda spec: spec.name))
-
-
-def _offered(spec: ToolSpec, rules: Mapping[str, RetentionRule]) -> dict[str, Any]:
-    rule = rules.get(spec.name)
-    return chat_form(spec) | ({"retention": rule} if rule else {})
+    chosen.sort(key=lambda spec: spec.name)
+    return tuple(
+        chat_form(spec) | ({"retention": rule} if (rule := box.rules.get(spec.name)) else {}) for spec in chosen
+    )
 
 
 def answer(call: ToolCall, box: Toolbox) -> str:
@@ -244,11 +242,9 @@ class ToolboxSource(ContextSource):
     def tools(self, limit: int, mentioned: Mentioned) -> Sequence[Mapping[str, Any]]:
         share = int(limit * TOOLS_SHARE)
         tools = visible_tools(self._box, mentioned=mentioned.tools, found=self._found, tokens=share, count=self._count)
-        return [tool for tool in tools if self._may_offer(tool["function"]["name"])]
+        # A child is offered the tools that are allowed, and the tool that searches this box.
+        may_offer = None if self._allowed is None else self._allowed | {SEARCH}
+        return [tool for tool in tools if may_offer is None or tool["function"]["name"] in may_offer]
 
     def answer(self, call: ToolCall) -> Message | None:
         return result(call.id, answer(call, self._box)) if call.name == SEARCH else None
-
-    def _may_offer(self, name: str) -> bool:
-        """Return whether the session may be offered a tool: one that is allowed, or the tool that searches this box."""
-        return self._allowed is None or name in self._allowed or name == SEARCH

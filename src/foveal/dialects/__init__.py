@@ -23,7 +23,7 @@ DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")
 def find_dialect(name: str) -> Dialect:
     """Return the dialect of this name, loaded by the first call. Raise `BadInput` with the nearest name for an unknown one."""
     if name in DIALECTS:
-        return import_module(f"foveal.dialects.{name}").DIALECT
+        return import_module(f"foveal.dialects.{name}.write").DIALECT
     near = get_close_matches(name, DIALECTS, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise BadInput(f"there is no dialect {name!r}; known are {', '.join(DIALECTS)}.{hint}")

@@ -2,9 +2,20 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, cast
+from types import NoneType
+from typing import TypeAlias, TypeVar, cast
 
 JsonObject: TypeAlias = Mapping[str, object]
+
+T = TypeVar("T")
+
+_KINDS = (
+    (NoneType, "null"),
+    (bool, "a boolean"),  # before numbers: for Python it is one
+    (str, "a string"),
+    ((int, float), "a number"),
+    ((list, tuple), "a list"),
+)
 
 
 class NotUnderstood(ValueError):
@@ -45,49 +56,34 @@ def count(value: object) -> int:
 
 def expect_mapping(value: object, what: str) -> JsonObject:
     """Return the value as a JSON object, or raise `NotUnderstood`."""
-    found = mapping(value)
-    if found is None:
-        raise NotUnderstood(f"{what} must be an object, not {kind_of(value)}")
-    return found
+    return _expected(mapping(value), value, f"{what} must be an object")
 
 
 def expect_sequence(value: object, what: str) -> Sequence[object]:
     """Return the value as a JSON array, or raise `NotUnderstood`."""
-    found = sequence(value)
-    if found is None:
-        raise NotUnderstood(f"{what} must be a list, not {kind_of(value)}")
-    return found
+    return _expected(sequence(value), value, f"{what} must be a list")
 
 
 def expect_string(value: object, what: str) -> str:
     """Return the value as a string, or raise `NotUnderstood`."""
-    if not isinstance(value, str):
-        raise NotUnderstood(f"{what} must be a string, not {kind_of(value)}")
-    return value
+    return _expected(string(value), value, f"{what} must be a string")
 
 
 def expect_count(value: object, what: str) -> int:
     """Return the value as a count, or raise `NotUnderstood`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise NotUnderstood(f"{what} must be a count, not {kind_of(value)}")
-    return value
+    found = value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return _expected(found, value, f"{what} must be a count")
+
+
+def _expected(found: T | None, value: object, claim: str) -> T:
+    if found is None:
+        raise NotUnderstood(f"{claim}, not {kind_of(value)}")
+    return found
 
 
 def kind_of(value: object) -> str:
     """Return the kind of a value in the words of an error message."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case int() | float():
-            return "a number"
-        case list() | tuple():
-            return "a list"
-        case _:
-            return "an object"
+    return next((words for kind, words in _KINDS if isinstance(value, kind)), "an object")
 
 
 def json_text(value: object) -> str:

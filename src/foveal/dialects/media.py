@@ -5,9 +5,8 @@ import re
 from base64 import b64decode, b64encode
 
 from foveal.dialects.port import CannotSay
+from foveal.dialects.rules import IMAGE_TYPES
 from foveal.values.entry import File, Image
-
-IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 _DATA_URL = re.compile(r"data:(?P<type>[^;,]*)(;[^;,]*)*;base64,", re.IGNORECASE)
 
@@ -35,12 +34,8 @@ def base64_text(item: Image | File) -> str:
 
 
 def write_data_url(item: Image | File) -> str:
-    """Return the address of an image or file, or a data URL of its bytes."""
-    if item.data:
-        return f"data:{item.media_type};base64,{base64_text(item)}"
-    if item.url:
-        return item.url
-    raise CannotSay(f"the {item.media_type} has neither bytes nor an address")
+    """Return the address of an image or file, or a data URL of its bytes. The caller has checked that it has one of them."""
+    return f"data:{item.media_type};base64,{base64_text(item)}" if item.data else item.url or ""
 
 
 def check_image(image: Image, *, schemes: tuple[str, ...] = ("http://", "https://")) -> None:
@@ -77,6 +72,12 @@ def image_of_url(url: str) -> Image:
     if found:
         return Image(found[0] or "image/*", data=found[1])
     return Image(guess_type(url) if not url.startswith("data:") else "image/*", url=url)
+
+
+def file_of_data(text: str, name: str) -> File | None:
+    """Return the file of a data URL or of base64 text; None where a placeholder was recorded instead."""
+    media_type, data = read_data_url(text) or ("", base64_bytes(text))
+    return File(media_type or guess_type(name, "application/octet-stream"), name, data=data) if data else None
 
 
 def guess_type(name: str, otherwise: str = "image/*") -> str:

@@ -42,13 +42,15 @@ class Renderer:
         # Rendered before anything is kept: an error half-way leaves the renderer as it was.
         chunks = [self._chunk(atom, reader) for atom in view.atoms[self._done :]]
         settled = max(0, view.transcript.settled - self._done)
-        for chunk in chunks[:settled]:
-            self._add(chunk, self._lead, self._wires)
+        for system, chunk in chunks[:settled]:
+            self._lead.extend(system)
+            self._dialect.join(self._wires, chunk)
         self._done += settled
         self._version = view.transcript.version
         lead, wires = list(self._lead), list(self._wires)
-        for chunk in chunks[settled:]:
-            self._add(chunk, lead, wires)
+        for system, chunk in chunks[settled:]:
+            lead.extend(system)
+            self._dialect.join(wires, chunk)
         lead += [_said("system", block) for block in among if block.placement == "after_system"]
         return Rendered(lead, wires, self._dialect.chunk(_joined(tail)), since)
 
@@ -56,20 +58,17 @@ class Renderer:
         """Render everything anew the next time, and have all of it checked."""
         self._wires, self._lead, self._done = [], [], 0
 
-    def _chunk(self, atom: Atom, reader: str | None) -> "_Chunk":
+    def _chunk(self, atom: Atom, reader: str | None) -> tuple[list[Message], list[Wire]]:
+        """Return one atom rendered alone: its messages for the system prompt, and those for the conversation."""
         before, after = self._around.get(atom.first, ((), ()))
         messages = [_unsigned(message, reader) for message in settle(atom)]
         if atom.kind == "system":
-            return _Chunk([*before, *messages, *after], [])
+            return [*before, *messages, *after], []
         try:
             # The messages around an atom are rendered apart from it: a dialect may split a reply with many calls.
-            return _Chunk([], [wire for said in (before, messages, after) for wire in self._dialect.chunk(said)])
+            return [], [wire for said in (before, messages, after) for wire in self._dialect.chunk(said)]
         except CannotSay as error:
             raise Unrepresentable(self._dialect.name, atom.first, str(error)) from None
-
-    def _add(self, chunk: "_Chunk", lead: list[Message], wires: list[Wire]) -> None:
-        lead.extend(chunk.lead)
-        self._dialect.join(wires, chunk.wires)
 
 
 class Rendered(NamedTuple):
@@ -82,13 +81,6 @@ class Rendered(NamedTuple):
     """Messages after the conversation, which change from call to call."""
     since: int
     """Number of wire messages that the last prompt had too."""
-
-
-class _Chunk(NamedTuple):
-    """One atom rendered alone: its messages for the system prompt, and those for the conversation."""
-
-    lead: list[Message]
-    wires: list[Wire]
 
 
 def _around(view: View, blocks: Sequence[Block]) -> BlockMessages:

@@ -11,13 +11,13 @@ the tail (`since=k`) the same as the tail of a full check.
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, cast
 
 import msgspec
 
-from foveal.dialects.json_values import mapping, sequence, string
+from foveal.dialects.json_values import elements, mapping, sequence, string
 
 
 class RequestProblem(msgspec.Struct, frozen=True):
@@ -100,6 +100,12 @@ def shape(where: str, expected: str, value: object) -> RequestProblem:
     return RequestProblem("G0", where, f"Expected {expected}, found {quote(value)}.")
 
 
+def numbered(values: object, where: str) -> Iterator[tuple[object, str]]:
+    """Yield the elements of a list, each with its place."""
+    for index, value in enumerate(elements(values)):
+        yield value, f"{where}[{index}]"
+
+
 # Checks that every provider makes.
 
 
@@ -133,6 +139,18 @@ def unique_name_problems(named: Sequence[tuple[object, str]]) -> Iterator[Reques
             yield RequestProblem("G13", where, f"The tool name {quote(name)} is already taken by {first[name]}.")
 
 
+def repeated_id_problems(
+    turns: Iterable[Iterable[tuple[object, str]]], name: str, turn: str
+) -> Iterator[RequestProblem]:
+    """Yield a problem for each id that an earlier turn has. A repetition inside one turn is reported with that turn."""
+    seen: dict[str, int] = {}
+    for index, ids in enumerate(turns):
+        for call_id, where in ids:
+            if isinstance(call_id, str) and seen.setdefault(call_id, index) != index:
+                what = f"The {name} {quote(call_id)} is used in an earlier {turn}."
+                yield RequestProblem("G3", where, what)
+
+
 def schema_problems(value: object, where: str, *, required: bool = False) -> Iterator[RequestProblem]:
     """Yield the problem of a tool's parameters. Where they are optional, None and the empty schema mean that there are none."""
     if not value and not required and (value is None or mapping(value) is not None):
@@ -146,8 +164,11 @@ def schema_problems(value: object, where: str, *, required: bool = False) -> Ite
         yield RequestProblem("G14", where, f'Tool parameters have the type "object", found {quote(kind)}.')
 
 
-def argument_problems(value: str, where: str) -> Iterator[RequestProblem]:
-    """Yield the problem of arguments that travel as a string of JSON."""
+def argument_problems(value: object, where: str, rule: str = "G5") -> Iterator[RequestProblem]:
+    """Yield the problem of arguments that travel as a string of JSON. `rule` is the provider's, for any other kind of value."""
+    if not isinstance(value, str):
+        yield RequestProblem(rule, where, f"Arguments are a string of JSON, found {quote(value)}.")
+        return
     if has_surrogate(value):
         return  # reported with its place by value_problems
     try:

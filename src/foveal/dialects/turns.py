@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from foveal.dialects.port import Wire
-from foveal.values.entry import Part, Text
+from foveal.values.entry import Message, Part, Text
 
 CONTINUE = "Please continue."
 """Said by the user between two replies in a row, and after the last reply if no message follows it."""
@@ -23,7 +23,8 @@ def join_turns(wires: list[Wire], chunk: Sequence[Wire], content: str, *, begin:
             wires.append(wire)
 
 
-def label_system(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts of a system message among the others, marked as such: there these formats take only the user."""
-    first = parts[0]
-    return [Text(f"[system] {first.text}") if isinstance(first, Text) else first, *parts[1:]]
+def label_system(message: Message) -> Sequence[Part]:
+    """Return the parts of a message, those of a system message marked as such: among the others, these formats take only the
+    user."""
+    first = message.parts[0] if message.role == "system" else None
+    return [Text(f"[system] {first.text}"), *message.parts[1:]] if isinstance(first, Text) else message.parts

@@ -1,13 +1,21 @@
 """A client's request, read: the value that the four readers return, and the steps that they share."""
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any, TypeVar
 
 import msgspec
 
-from foveal.dialects.json_values import JsonObject, elements, json_text, mapping
+from foveal.dialects.json_values import (
+    JsonObject,
+    NotUnderstood,
+    elements,
+    expect_mapping,
+    expect_string,
+    json_text,
+    mapping,
+)
 from foveal.values.entry import Image, Message, Opaque, Part, Role, Text, ToolResult
 from foveal.values.errors import BadInput
 
@@ -47,6 +55,23 @@ def reading_request(dialect: str) -> Generator[None]:
         raise BadInput(f"this is not a request of the {dialect} dialect ({type(error).__name__}: {error})") from error
 
 
+def read_each(values: Iterable[object], what: str, read: Callable[[JsonObject], None]) -> None:
+    """Read the objects of a list in order; `what` is "a message" or the like. An error names the one that is not understood."""
+    for index, value in enumerate(values):
+        try:
+            read(expect_mapping(value, what))
+        except NotUnderstood as problem:
+            raise NotUnderstood(f"{what.partition(' ')[2]} {index}: {problem}") from None
+
+
+def read_role(name: object, roles: Mapping[str, Role]) -> Role:
+    """Return the role that a format gives this name."""
+    known = roles.get(expect_string(name, "`role` of a message"))
+    if known is None:
+        raise NotUnderstood(f"role {name!r} is not known; expected {', '.join(roles)}")
+    return known
+
+
 def with_known_types(messages: Iterable[Message]) -> Iterator[Message]:
     """Yield the messages with media types that our writers take.
 
@@ -81,6 +106,15 @@ def request_message(role: Role, parts: Iterable[Part], model: str) -> Message:
     held = tuple(parts)
     named = role == "assistant" or any(isinstance(part, Opaque) for part in held)
     return Message(role, held, model if named and model else None)
+
+
+def turn_messages(role: Role, parts: Iterable[Part], model: str) -> Iterator[Message]:
+    """Yield the messages of one turn of the user: one for each tool result, and one for the other parts between them."""
+    for is_result, run in groupby(parts, key=lambda part: isinstance(part, ToolResult)):
+        if is_result:
+            yield from (Message("tool", (part,)) for part in run)
+        else:
+            yield request_message(role, run, model)
 
 
 def tool_definitions(value: object) -> tuple[Mapping[str, Any], ...]:

@@ -1,95 +1,61 @@
 """The legal cuts of a view: places where it may be divided into a summarised part and the rest.
 
-A cut is a place between two atoms: 0 is before the first, `len(atoms)` after the last. Each rule says which places it allows;
-a legal cut is one that all of them allow. Two things need no rule, because an atom cannot be cut: a call and its results, and the
-calls of one reply. Nor does content that stays wherever the cut is: pins, requests, atoms that retention holds, the thinking
-that opened the running tool loop. The thinking of finished loops is removed by every fold.
+A cut is a place between two atoms: 0 is before the first, `len(atoms)` after the last. Each rule returns the last place that it
+allows (`before_…`) or the first (`after_tokens`); a legal cut is one that all of them allow. Two things need no rule, because an
+atom cannot be cut: a call and its results, and the calls of one reply. Nor does content that stays wherever the cut is: pins,
+requests, atoms that retention holds, the thinking that opened the running tool loop. The thinking of finished loops is removed by
+every fold.
 """
 
-from collections.abc import Iterable
-from typing import Protocol
-
-import msgspec
+from itertools import accumulate
 
 from foveal.project.view import View
 
-Places = frozenset[int]
+
+def legal_cuts(view: View, *, tokens: int | None, turns: int, messages: int, least: int) -> set[int]:
+    """Return the cuts that keep the newest `tokens`, `turns` and `messages`, and cover more than `least` tokens.
+
+    Place 0, which covers nothing, is always among them. None for `tokens` keeps not even the newest atom.
+    """
+    ends = [before_open_calls(view), before_turns(view, turns), before_messages(view, messages)]
+    if tokens is not None:
+        ends.append(before_tokens(view, tokens))
+    return {0, *range(after_tokens(view, least), min(ends) + 1)}
 
 
-class CutRule(Protocol):
-    """Returns the cuts that it allows. Place 0, which covers nothing, is always allowed."""
-
-    def __call__(self, view: View) -> Places: ...
-
-
-class AnsweredCalls(msgspec.Struct, frozen=True):
-    """Allows no cut after the first call that still waits for its result."""
-
-    def __call__(self, view: View) -> Places:
-        waiting = (i for i, atom in enumerate(view.atoms) if atom.kind == "tools" and None in atom.answers)
-        running = [i for i in waiting if i >= view.transcript.settled]
-        return _up_to(min(running, default=len(view.atoms)))
+def before_open_calls(view: View) -> int:
+    """Return the last cut that is not after a call which still waits for its result."""
+    waiting = (i for i, atom in enumerate(view.atoms) if atom.kind == "tools" and None in atom.answers)
+    return min((i for i in waiting if i >= view.transcript.settled), default=len(view.atoms))
 
 
-class KeptTokens(msgspec.Struct, frozen=True):
-    """Keeps the newest atoms that fit in `tokens` together, and the very newest however large it is."""
-
-    tokens: int
-
-    def __call__(self, view: View) -> Places:
-        end, left = len(view.atoms), self.tokens
-        while end and (left >= view.atoms[end - 1].size.tokens or end == len(view.atoms)):
-            end -= 1
-            left -= view.atoms[end].size.tokens
-        return _up_to(end)
+def before_tokens(view: View, tokens: int) -> int:
+    """Return the last cut that keeps the newest atoms that fit in `tokens` together, and the very newest however large it is."""
+    end, left = len(view.atoms), tokens
+    while end and (left >= view.atoms[end - 1].size.tokens or end == len(view.atoms)):
+        end -= 1
+        left -= view.atoms[end].size.tokens
+    return end
 
 
-class KeptMessages(msgspec.Struct, frozen=True):
-    """Keeps the newest `messages` messages."""
-
-    messages: int
-
-    def __call__(self, view: View) -> Places:
-        end, left = len(view.atoms), self.messages
-        while end and left > 0:
-            end -= 1
-            left -= len(view.atoms[end].items)
-        return _up_to(end)
+def before_messages(view: View, messages: int) -> int:
+    """Return the last cut that keeps the newest messages."""
+    end, left = len(view.atoms), messages
+    while end and left > 0:
+        end -= 1
+        left -= len(view.atoms[end].items)
+    return end
 
 
-class KeptTurns(msgspec.Struct, frozen=True):
-    """Keeps the newest `turns` turns, each from its user message on."""
-
-    turns: int
-
-    def __call__(self, view: View) -> Places:
-        words = [i for i, atom in enumerate(view.atoms) if atom.items and atom.items[0].role == "user"]
-        if not self.turns:
-            return _up_to(len(view.atoms))
-        return _up_to(words[-self.turns] if len(words) >= self.turns else 0)
+def before_turns(view: View, turns: int) -> int:
+    """Return the last cut that keeps the newest turns, each from its user message on."""
+    words = [i for i, atom in enumerate(view.atoms) if atom.items and atom.items[0].role == "user"]
+    if not turns:
+        return len(view.atoms)
+    return words[-turns] if len(words) >= turns else 0
 
 
-class WorthIt(msgspec.Struct, frozen=True):
-    """Allows only cuts that cover more than `tokens`, the size of the summary: others move the prefix for nothing."""
-
-    tokens: int
-
-    def __call__(self, view: View) -> Places:
-        covered, places = 0, {0}
-        for i, atom in enumerate(view.atoms):
-            covered += atom.size.tokens * (not atom.is_held and atom.kind != "system")
-            if covered > self.tokens:
-                places.add(i + 1)
-        return frozenset(places)
-
-
-def legal(view: View, rules: Iterable[CutRule]) -> list[int]:
-    """Return the cuts that every rule allows, earliest first; 0 is always among them."""
-    places = set(_up_to(len(view.atoms)))
-    for rule in rules:
-        places &= rule(view)
-    return sorted(places | {0})
-
-
-def _up_to(place: int) -> Places:
-    return frozenset(range(place + 1))
+def after_tokens(view: View, tokens: int) -> int:
+    """Return the first cut that covers more than `tokens`, the size of the summary: earlier ones move the prefix for nothing."""
+    sizes = (atom.size.tokens * (not atom.is_held and atom.kind != "system") for atom in view.atoms)
+    return next((place for place, covered in enumerate(accumulate(sizes), 1) if covered > tokens), len(view.atoms) + 1)

@@ -13,13 +13,15 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
+from msgspec.structs import astuple
+
 from foveal.fit.scene import KeepsThinking, OriginalsNeeded, Scene, Stage
-from foveal.project.atoms import loop_start
+from foveal.project.atoms import loop_start, thinking_in
 from foveal.project.view import View
-from foveal.values.entry import Entry, Fold, FoldItem, PartFold, RedactedThinking, Thinking
+from foveal.values.entry import Entry, Fold, FoldItem, PartFold
 from foveal.values.errors import OverBudget
 from foveal.values.fold_cost import Prices, calls_within, carry_threshold
-from foveal.values.shown import Atom, Shown, Size, total
+from foveal.values.shown import Atom, Size, total
 
 WantedParts: TypeAlias = Mapping[tuple[str, int], str]
 """Originals, by entry and part, that are worth showing again."""
@@ -74,7 +76,7 @@ def fit(
     mandatory = [atom for atom in work.atoms if scene.is_mandatory(atom)]
     if not total(atom.size for atom in mandatory).within(limit):
         raise _over_budget(scene, mandatory, limit, tools_tokens)
-    middle = Size(*((t + m) // 2 for t, m in zip(_triple(target), _triple(limit), strict=True)))
+    middle = Size(*((t + m) // 2 for t, m in zip(astuple(target), astuple(limit), strict=True)))
     folds: list[FoldItem] = []
     for stage in stages:
         scene.goal = middle if stage.last_resort else target
@@ -91,7 +93,8 @@ def fit(
     first = min(work.transcript.changed_since(view.transcript.version), len(view.atoms))
     rebilled = sum(atom.size.tokens for atom in work.atoms[first:])
     kept = [item for item in folds if not _is_covered(work, item)]
-    reason = _reason(view.size, trigger)
+    unit = _unit(view.size, trigger)
+    reason = f"{getattr(view.size, unit):,} {unit} of messages, {getattr(trigger, unit):,} allowed"
     return Fold((*kept, *thinking, *raised), reason, view.size.tokens, work.size.tokens, rebilled)
 
 
@@ -147,16 +150,10 @@ def _is_covered(view: View, item: FoldItem) -> bool:
 
 def _old_thinking(work: View, end: int) -> Iterator[PartFold]:
     """Yield folds of the thinking of finished loops: its signatures may be bound to the prefix that is about to move."""
+    because = "thinking of a finished loop goes when the prefix moves"
     for atom in work.atoms[:end]:
-        for item in atom.items:
-            for i, shown in enumerate(item.shown):
-                if _is_thinking(shown) and not item.pinned:
-                    because = "thinking of a finished loop goes when the prefix moves"
-                    yield PartFold(item.id, i, "cleared", "", 0, "thinking", because)
-
-
-def _is_thinking(shown: Shown) -> bool:
-    return isinstance(shown.part, Thinking | RedactedThinking)
+        for item, i in thinking_in(atom):
+            yield PartFold(item.id, i, "cleared", "", 0, "thinking", because)
 
 
 def _over_budget(scene: Scene, atoms: Sequence[Atom], limit: Size, tools_tokens: int) -> OverBudget:
@@ -182,15 +179,6 @@ def _part_name(scene: Scene, atom: Atom) -> str:
     return "first request" if scene.view.facts.first_user in ids else "stand-ins"
 
 
-def _reason(size: Size, limit: Size) -> str:
-    unit = _unit(size, limit)
-    return f"{getattr(size, unit):,} {unit} of messages, {getattr(limit, unit):,} allowed"
-
-
 def _unit(size: Size, limit: Size) -> str:
     """Return the unit in which the size is above the limit."""
     return "tokens" if size.tokens > limit.tokens else "bytes" if size.bytes > limit.bytes else "images"
-
-
-def _triple(size: Size) -> tuple[int, int, int]:
-    return size.tokens, size.bytes, size.images

@@ -6,11 +6,12 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from foveal.fit.cuts import KeptTokens
+from foveal.fit.cuts import before_tokens
 from foveal.project.atoms import loop_opener
+from foveal.project.facts import LatestSummary
 from foveal.project.view import View
 from foveal.values.entry import Entry, FoldItem, PartFold
-from foveal.values.shown import Atom, Item, Size, range_ref, short_ref
+from foveal.values.shown import Atom, Item, Size
 
 
 class OriginalsNeeded(msgspec.Struct, frozen=True):
@@ -45,35 +46,29 @@ class KeepsThinking(Protocol):
         ...
 
 
-class Scene:
+class Scene(msgspec.Struct):
     """The input of a stage: the view with the folds so far, the atoms that may be folded, and names and sizes for stand-ins."""
 
-    def __init__(
-        self,
-        view: View,
-        limit: int,
-        goal: Size,
-        *,
-        wanted: frozenset[str] = frozenset(),
-        fetched: Mapping[str, str] = MappingProxyType({}),
-        least: float = 0.0,
-    ) -> None:
-        self.view = view
-        self.limit = limit
-        """Tokens that shares such as `keep` are shares of."""
-        self.goal = goal
-        """The size that the current stage is to reach."""
-        self.fetched = fetched
-        """Originals of covered parts that the model fetched again and again, by reference."""
-        self.least = least
-        """Least probability of being needed for a token to be worth its place in a summary."""
-        self.originals: dict[int, Entry] = {}
-        """Answers to `OriginalsNeeded`, by position in the log. Written by `fit`."""
-        self.summary = view.facts.summary
+    view: View
+    limit: int
+    """Tokens that shares such as `keep` are shares of."""
+    goal: Size
+    """The size that the current stage is to reach."""
+    wanted: frozenset[str] = frozenset()
+    """Entries with parts that are shown again after the folds."""
+    fetched: Mapping[str, str] = MappingProxyType({})
+    """Originals of covered parts that the model fetched again and again, by reference."""
+    least: float = 0.0
+    """Least probability of being needed for a token to be worth its place in a summary."""
+    originals: dict[int, Entry] = {}
+    """Answers to `OriginalsNeeded`, by position in the log. Written by `fit`."""
+    summarised: list[Item] = []
+    """Items that the summary of this batch covers beyond the one before."""
+
+    @property
+    def summary(self) -> LatestSummary:
         """The summary before this batch of folds."""
-        self.summarised: list[Item] = []
-        """Items that the summary of this batch covers beyond the one before."""
-        self._wanted = wanted
+        return self.view.facts.summary
 
     @property
     def count(self) -> Callable[[str], int]:
@@ -90,7 +85,7 @@ class Scene:
         The very newest is kept however large it is, because the model has not seen it yet. Only `keep=0.0` gives it up.
         """
         atoms = self.view.atoms
-        end = max(KeptTokens(int(self.limit * keep))(self.view)) if keep > 0 else len(atoms)
+        end = before_tokens(self.view, int(self.limit * keep)) if keep > 0 else len(atoms)
         yield from [atom for atom in atoms[:end] if not self.is_mandatory(atom)]
 
     def coverable(self, keep: float) -> Iterator[Atom]:
@@ -100,7 +95,7 @@ class Scene:
         """
         opener = loop_opener(self.view.atoms)
         kept = None if opener is None else self.view.atoms[opener]
-        wanted = self._wanted if keep > 0 else frozenset[str]()
+        wanted = self.wanted if keep > 0 else frozenset[str]()
         for atom in self.foldable(keep):
             if atom is not kept and not atom.is_held and wanted.isdisjoint(item.id for item in atom.items):
                 yield atom
@@ -108,11 +103,3 @@ class Scene:
     def fold(self, at: tuple[str, int], text: str, *, level: str, policy: str, because: str) -> PartFold:
         """Return the proposal to show the part at (entry, index) by this text."""
         return PartFold(*at, level, text, self.count(text), policy, because)
-
-    @staticmethod
-    def ref(entry: str, part: int = 0) -> str:
-        return short_ref(entry, part)
-
-    @staticmethod
-    def range_ref(first: str, last: str) -> str:
-        return range_ref(first, last)

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from foveal.project.atoms import hint_of
 from foveal.project.projection import Arrival, OnArrival
 from foveal.project.retention_layers import Layers
 from foveal.text import shorten
@@ -91,5 +92,5 @@ def _summary(
         return None
     if retention.head is not None:
         return head_tail(text, limit, count, ref, head_share=retention.head)
-    found = shorten.trim(text, f"{call.name} {call.arguments}" if call else "", Allowance(limit, count, ref))
+    found = shorten.trim(text, hint_of(call), Allowance(limit, count, ref))
     return found[1] if found else None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from foveal.values.entry import Part, RedactedThinking, Thinking, ToolCall, ToolResult
-from foveal.values.shown import Atom, ResultPlace
+from foveal.values.shown import Atom, Item, ResultPlace, Shown
 
 
 def calls_of(atom: Atom) -> Iterator[ToolCall]:
@@ -24,6 +24,26 @@ def answered(atom: Atom) -> Iterator[tuple[ToolCall, ResultPlace]]:
             yield call, answer
 
 
+def shown_parts(atom: Atom) -> Iterator[tuple[Item, int, Shown, ToolCall | None]]:
+    """Yield every part of an atom with its item and its place there; a result also with the call that it answers."""
+    calls = {(answer.item, answer.part): call for call, answer in answered(atom)}
+    for at, item in enumerate(atom.items):
+        for i, shown in enumerate(item.shown):
+            yield item, i, shown, calls.get((at, i))
+
+
+def thinking_in(atom: Atom) -> Iterator[tuple[Item, int]]:
+    """Yield the places of the atom's thinking, without that of pinned messages."""
+    for item, i, shown, _ in shown_parts(atom):
+        if isinstance(shown.part, Thinking | RedactedThinking) and not item.pinned:
+            yield item, i
+
+
+def hint_of(call: ToolCall | None) -> str:
+    """Return the name and the arguments of a call, from which the kind of its result can be told."""
+    return f"{call.name} {call.arguments}" if call else ""
+
+
 def loop_start(atoms: Sequence[Atom]) -> int:
     """Return the place where the running tool loop began: the first call since the last reply without one, else that reply.
 
@@ -40,8 +60,8 @@ def loop_opener(atoms: Sequence[Atom]) -> int | None:
     Providers require that thinking while the loop runs.
     """
     start = loop_start(atoms)
-    shown = [s for item in atoms[start].items for s in item.shown] if start < len(atoms) else []
-    return start if any(isinstance(s.part, Thinking | RedactedThinking) for s in shown) else None
+    parts = [shown.part for _, _, shown, _ in shown_parts(atoms[start])] if start < len(atoms) else []
+    return start if any(isinstance(part, Thinking | RedactedThinking) for part in parts) else None
 
 
 def sent_as(part: Part | None, wire_id: str | None) -> Part | None:
@@ -68,18 +88,6 @@ def wire_id_at(atom: Atom, place: ResultPlace) -> str | None:
         if isinstance(shown.part, ToolCall)
     ]
     return atom.wire_ids[calls.index(place)] if place in calls else None
-
-
-def runs_of(atoms: Sequence[Atom]) -> Iterator[tuple[bool, list[Atom]]]:
-    """Yield the atoms as runs of neighbours that are all held or all not, each with whether it is held."""
-    run: list[Atom] = []
-    for atom in atoms:
-        if run and run[-1].is_held != atom.is_held:
-            yield run[-1].is_held, run
-            run = []
-        run.append(atom)
-    if run:
-        yield run[-1].is_held, run
 
 
 def ids_of(atom: Atom) -> Iterator[str]:

@@ -8,6 +8,7 @@ The sum is an upper bound for each format: framing that a dialect adds around a 
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeAlias, assert_never
 
 import msgspec
@@ -43,16 +44,14 @@ _SHORT_CHARS = 4_000
 _REMEMBERED = 1_024
 """A stand-in is counted when it is proposed, when it is tried and when it is recorded. A batch of folds has fewer than this."""
 
-DEFAULT_IMAGE_TOKENS = 1_600
-"""The most that Anthropic's formula gives for one image; OpenAI's high detail and Gemini's tiles stay below it at 1568 px."""
-
 
 class Measure:
     """Sizes of parts under one counter. `image_tokens` is the provider's formula."""
 
-    def __init__(self, count: Count, image_tokens: Callable[[Image], int] | None = None) -> None:
-        self.count = _remembering(count)
-        self._image_tokens = image_tokens or _default_image_tokens
+    def __init__(self, count: Count, image_tokens: Callable[[Image], int]) -> None:
+        remembered = lru_cache(_REMEMBERED)(count)
+        self.count: Count = lambda text: remembered(text) if len(text) <= _SHORT_CHARS else count(text)
+        self._image_tokens = image_tokens
 
     def text(self, text: str) -> Size:
         """Return the size of a text as it is sent."""
@@ -99,28 +98,6 @@ class Measure:
             return encoded
         plain = self.text(data.decode("utf-8", "replace"))
         return Size(max(plain.tokens, encoded.tokens), max(plain.bytes, encoded.bytes))
-
-
-def _default_image_tokens(_image: Image) -> int:
-    return DEFAULT_IMAGE_TOKENS
-
-
-def _remembering(count: Count) -> Count:
-    """Return the counter with a memory of the last short texts."""
-    known: dict[str, int] = {}
-
-    def remembered(text: str) -> int:
-        if len(text) > _SHORT_CHARS:
-            return count(text)
-        tokens = known.get(text)
-        if tokens is None:
-            tokens = count(text)
-            if len(known) >= _REMEMBERED:
-                known.clear()
-            known[text] = tokens
-        return tokens
-
-    return remembered
 
 
 def call_json(call: ToolCall, wire_id: str) -> str:

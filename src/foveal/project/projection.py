@@ -29,8 +29,6 @@ class Arrival(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-WHOLE = Arrival()
-
 OnArrival: TypeAlias = Callable[[ToolResult, ToolCall | None, str], Arrival]
 """Takes a result, the call that it answers (None if unknown) and its reference."""
 
@@ -43,7 +41,7 @@ def _as_is(part: Part) -> Part:
 
 
 def _whole(_result: ToolResult, _call: ToolCall | None, _ref: str) -> Arrival:
-    return WHOLE
+    return Arrival()
 
 
 class Projection(msgspec.Struct, frozen=True):

@@ -9,11 +9,12 @@ import hashlib
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from operator import itemgetter
+from itertools import groupby
+from operator import attrgetter, itemgetter
 
 import msgspec
 
-from foveal.project.atoms import calls_of, ids_of, loop_opener, runs_of, sent_as, wire_id_at
+from foveal.project.atoms import calls_of, ids_of, loop_opener, sent_as, wire_id_at
 from foveal.project.facts import Effect
 from foveal.project.projection import Projection
 from foveal.text.repair import json_object
@@ -357,12 +358,12 @@ class Transcript:
         text, kept, gaps = fold.text, list[Atom](), list[Atom]()
         opener = loop_opener(self.atoms)
         in_loop = opener is not None and opener < first
-        for held, run in runs_of(self.atoms[first : last + 1]):
-            if held:
+        for is_held, run in groupby(self.atoms[first : last + 1], attrgetter("is_held")):
+            if is_held:
                 kept.extend(run)
             else:
                 # A user turn inside a running loop would end it, so gaps of the loop are placed before its opener.
-                (gaps if in_loop else kept).append(self._gap(run, fold, text))
+                (gaps if in_loop else kept).append(self._gap(list(run), fold, text))
                 text = ""  # one stand-in for the range, even if a pin splits it
         self.atoms[first : last + 1] = kept
         if opener is not None and in_loop:

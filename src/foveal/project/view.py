@@ -30,67 +30,59 @@ class View:
         self, projection: Projection, facts: Facts | None = None, transcript: Transcript | None = None
     ) -> None:
         self.projection = projection
-        self._facts = facts or Facts()
-        self._transcript = transcript or Transcript(projection)
-
-    @property
-    def facts(self) -> Facts:
-        return self._facts
-
-    @property
-    def transcript(self) -> Transcript:
-        return self._transcript
+        self.facts = facts or Facts()
+        self.transcript = transcript or Transcript(projection)
 
     @property
     def atoms(self) -> Sequence[Atom]:
         """The atoms of the transcript."""
-        return self._transcript.atoms
+        return self.transcript.atoms
 
     @property
     def size(self) -> Size:
         """The size of the transcript."""
-        return self._transcript.size
+        return self.transcript.size
 
     @property
     def growth(self) -> float:
         """Tokens that a call has added since the last fold, on average."""
-        facts = self._facts
+        facts = self.facts
         return (self.size.tokens - facts.fold_tokens) / max(1, facts.calls - facts.fold_calls)
 
     def place(self, entry_id: str | None) -> int | None:
         """Return the place of the atom that shows this entry; None if no atom does."""
-        return None if entry_id is None else self._transcript.place(entry_id)
+        return None if entry_id is None else self.transcript.place(entry_id)
 
     def feed(self, seq: int, entry: Entry) -> bool:
         """Take the next entry of the branch into account. Return whether the view is now stale and must be rebuilt."""
         effect, is_stale = NO_EFFECT, False
         match entry.body:
             case Message() as message:
-                effect = self._transcript.take(seq, entry.id, message)
+                effect = self.transcript.take(seq, entry.id, message)
             case Fold() as fold:
                 effect = self._fold(fold)
             case Pin() | Unpin() as mark:
                 is_stale = self.projection.pins.after(mark) != self.projection.pins
             case Rewind():
-                is_stale = entry.parent != self._facts.head
+                is_stale = entry.parent != self.facts.head
             case _:
                 pass
-        self._facts = after(self._facts, seq, entry, effect)
+        self.facts = after(self.facts, seq, entry, effect)
         return is_stale
 
     def drop_fences(self, expired: Iterable[Fence]) -> None:
         """Forget fences whose time has passed and which were reported as such."""
         gone = set(expired)
         if gone:
-            left = tuple(fence for fence in self._facts.fences if fence not in gone)
-            self._facts = msgspec.structs.replace(self._facts, fences=left)
+            left = tuple(fence for fence in self.facts.fences if fence not in gone)
+            self.facts = msgspec.structs.replace(self.facts, fences=left)
 
     def copy(self) -> "View":
         """Return a view that can be folded further without changing this one."""
-        return View(self.projection, self._facts, self._transcript.copy())
+        return View(self.projection, self.facts, self.transcript.copy())
 
     def _fold(self, fold: Fold) -> Effect:
-        transcript = self._transcript
+        transcript = self.transcript
         covered = {seq for item in summaries_in(fold.items) for seq in transcript.covered_by(item)}
         is_applied = transcript.apply(fold.items)
         return Effect(is_reduced=is_applied, covered=tuple(sorted(covered)), tokens=transcript.size.tokens)

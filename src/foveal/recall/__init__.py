@@ -3,7 +3,6 @@
     read       the whole original of a reference
     fetch      an excerpt of it: some lines, some characters, or the lines that match a pattern
     describe   its name in a few words
-    page       an excerpt as an application shows it to people
 
 The modules are loaded when one of these names is first used, not when Foveal is imported.
 """
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from foveal.recall.description import describe
     from foveal.recall.excerpts import MOST_CHARACTERS, Fetch, Fetched, fetch
     from foveal.recall.originals import GIVEN, blocks, given_id, read
-    from foveal.recall.pages import Page, page, preview
 
 __getattr__ = later(
     __name__,
@@ -25,13 +23,10 @@ __getattr__ = later(
         "MOST_CHARACTERS": "excerpts",
         "Fetch": "excerpts",
         "Fetched": "excerpts",
-        "Page": "pages",
         "blocks": "originals",
         "describe": "description",
         "fetch": "excerpts",
         "given_id": "originals",
-        "page": "pages",
-        "preview": "pages",
         "read": "originals",
     },
 )
@@ -41,12 +36,9 @@ __all__ = [
     "MOST_CHARACTERS",
     "Fetch",
     "Fetched",
-    "Page",
     "blocks",
     "describe",
     "fetch",
     "given_id",
-    "page",
-    "preview",
     "read",
 ]

@@ -28,10 +28,10 @@ def describe(store: Store, session: str, ref: str) -> str:
     """Return a description of the original that a reference of this session names; `NotFound` if it names nothing."""
     if range_blocks(store, session, ref) is not None:
         return "a part of the conversation"
-    part, row, role = locate(store, session, ref)
+    part, _, seq, role = locate(store, session, ref)
     match part:
         case ToolResult(call_id):
-            call = _call(store, session, call_id, row.seq)
+            call = _call(store, session, call_id, seq)
             return f"result of {_called(call)}" if call else "result of a tool"
         case ToolCall():
             return f"call of {_called(part)}"

@@ -13,7 +13,7 @@ import msgspec
 
 from foveal.recall.matches import MatchQuery, matching_lines
 from foveal.recall.offsets import character_range, line_range
-from foveal.recall.originals import blocks, part_blocks, part_of, range_blocks
+from foveal.recall.originals import blocks, locate, part_blocks, range_blocks
 from foveal.recall.windows import TextWindow, character_window, line_window
 from foveal.stores.port import Store
 from foveal.values.errors import BadInput
@@ -79,7 +79,7 @@ def _window(store: Store, session: str, wanted: Fetch, most: int) -> TextWindow:
     is_lines, limit = wanted.unit == "lines", min(wanted.limit, most)
     source = range_blocks(store, session, wanted.ref)
     if source is None:
-        part, place = part_of(store, session, wanted.ref)
+        part, place, *_ = locate(store, session, wanted.ref)
         quick = (
             line_range(store, part, wanted.offset, limit=wanted.limit, most=most)
             if is_lines

@@ -114,8 +114,7 @@ class _Scan:
     def _pass(self, line: str) -> None:
         self._line += 1
         if self._line > self._wanted.offset:
-            shown = line if len(line) <= LINE_CHARACTERS else cropped(line, 0, self._seen)
-            self._before.append((self._line, shown))
+            self._before.append((self._line, cropped(line, 0, self._seen)))
 
     def _show(self, line: str, *, is_match: bool) -> None:
         self._line += 1

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 import msgspec
 
-from foveal.recall.text_blocks import BLOCK_BYTES, blocks_of, whole_text
+from foveal.recall.text_blocks import BLOCK_BYTES, blocks_of, decoded, whole_text
 from foveal.recall.windows import TextWindow, character_window, line_window
 from foveal.stores.port import Artifacts, Store
 from foveal.values.entry import Part, Stored, ToolResult
@@ -81,7 +81,7 @@ def artifact_texts(store: Store, item: Stored, chunks: Iterable[bytes]) -> Itera
     """Yield the text of an artifact that is being read whole; its offsets are kept once its hash is proven."""
     artifacts = store.artifacts
     if item.size_bytes < LEAST_BYTES or _known(artifacts, item):
-        yield from (block.text for block in blocks_of(chunks))
+        yield from decoded(chunks)
         return
     characters, breaks, carried, checks = [0], [0], bytearray(), list[bytes]()
     last = ""

@@ -38,10 +38,11 @@ MOST_REF_CHARACTERS = 1_100
 
 
 class Located(NamedTuple):
-    """One part of an entry, with the row and the role of the entry."""
+    """One part of an entry, with the seq and the role of the entry, and its place for error messages."""
 
     part: Part
-    row: Row
+    place: str
+    seq: int
     role: Role
 
 
@@ -54,28 +55,21 @@ def blocks(store: Store, session: str, ref: str) -> Iterator[str]:
     """Return the original behind a reference, block by block. `NotFound` comes from this call, not from the first block."""
     found = range_blocks(store, session, ref)
     if found is None:
-        part, place = part_of(store, session, ref)
+        part, place, *_ = locate(store, session, ref)
         return part_blocks(store, part, place)
     return found
 
 
-def part_of(store: Store, session: str, ref: str) -> tuple[Part, str]:
-    """Return the part that a reference names, and its place for error messages."""
-    found = locate(store, session, ref)
-    return found.part, place_of(session, found.row)
-
-
-def locate(store: Store, session: str, ref: str) -> "Located":
-    """Return the part that a reference names, with the row and the role of its entry."""
-    for entry, index in _part_places(ref):
+def locate(store: Store, session: str, ref: str) -> Located:
+    """Return the part that a reference names."""
+    given = given_id(ref)
+    for entry, index in (*_part_places(ref), (given, 0)):
         row = _find(store, session, entry)
-        body = log.to_entry(row, session).body if row else None
-        if row and isinstance(body, Message) and index < len(body.parts):
-            return Located(body.parts[index], row, body.role)
-    given = _find(store, session, given_id(ref))
-    body = log.to_entry(given, session).body if given and given.id == given_id(ref) else None
-    if given and isinstance(body, Message) and body.parts:
-        return Located(body.parts[0], given, body.role)
+        if row is None or (entry == given and row.id != given):
+            continue
+        body = log.to_entry(row, session).body
+        if isinstance(body, Message) and index < len(body.parts):
+            return Located(body.parts[index], place_of(session, row), row.seq, body.role)
     raise NotFound(f"session {session!r} has nothing under the reference {ref[:120]!r}")
 
 

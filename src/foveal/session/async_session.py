@@ -127,11 +127,15 @@ class AsyncSession:
         await self.close()
 
 
-class AsyncContext:
-    """The side context of an `AsyncSession`; see `SideContext`."""
+class _AsyncPart:
+    """A part of an `AsyncSession`, whose calls take their turns with all others."""
 
     def __init__(self, turns: _Turns) -> None:
         self._turns = turns
+
+
+class AsyncContext(_AsyncPart):
+    """The side context of an `AsyncSession`; see `SideContext`."""
 
     async def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
         """Put content beside the conversation."""
@@ -150,11 +154,8 @@ class AsyncContext:
         return await self._turns.run(lambda session: session.context.mentioned())
 
 
-class AsyncCompaction:
+class AsyncCompaction(_AsyncPart):
     """The folds of an `AsyncSession`; see `Compaction`."""
-
-    def __init__(self, turns: _Turns) -> None:
-        self._turns = turns
 
     async def fold(self, instructions: str = "") -> Fold | None:
         """Fold now."""
@@ -179,11 +180,8 @@ class AsyncCompaction:
         return await self._turns.run(lambda session: session.compaction.pressure())
 
 
-class AsyncBranches:
+class AsyncBranches(_AsyncPart):
     """The branches of an `AsyncSession`; see `Branches`."""
-
-    def __init__(self, turns: _Turns) -> None:
-        self._turns = turns
 
     async def rewind(self, entry_id: str, reason: str = "") -> Entry:
         """Continue from an earlier entry."""

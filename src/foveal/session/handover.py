@@ -44,9 +44,8 @@ def hand_over(store: Store, session: str, refs: Iterable[str], *, count: Callabl
         raise BadInput(
             f"{len(named):,} references cannot be given, {MOST_GIVEN} are the most; give a range (FIRST..LAST)"
         )
-    described = {
-        ref: recall.describe(store, session, ref) for ref in named.values()
-    }  # all are looked up before any is copied
+    # All are looked up before any is copied.
+    described = {ref: recall.describe(store, session, ref) for ref in named.values()}
     return [
         Handover(given, _shown(store, session, ref, what=described[ref], count=count)) for given, ref in named.items()
     ]

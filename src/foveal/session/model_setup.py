@@ -62,11 +62,7 @@ class MessageLimits(NamedTuple):
 
     def beside(self, tokens: int) -> "MessageLimits":
         """Return the limits less so many tokens."""
-        return (
-            MessageLimits(*(msgspec.structs.replace(size, tokens=size.tokens - tokens) for size in self))
-            if tokens
-            else self
-        )
+        return MessageLimits(*(msgspec.structs.replace(size, tokens=size.tokens - tokens) for size in self))
 
 
 class ModelSetup(msgspec.Struct, frozen=True):

@@ -72,9 +72,8 @@ class Planner:
         own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.model_setup.policy.recall else ()))
         wider = self._offer(tools, own)
         left = self._limits(view, wider.setup, taken)
-        if (
-            fold
-        ):  # its originals can be recalled at once: offering the tools with the next prompt would move the prefix again
+        if fold:
+            # Its originals can be recalled at once: offering the tools with the next prompt would move the prefix again.
             return wider if fold.after <= left.most.tokens else offer, fold
         with suppress(OverBudget):  # a prompt without recall tools is better than none
             return wider, self._fold(view, wider.setup, left, is_cold)

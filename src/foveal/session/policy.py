@@ -217,22 +217,3 @@ def _hint(message: str) -> str:
     wrong = message.split("`")[1]
     near = get_close_matches(wrong, known, n=1)
     return f". Did you mean `{near[0]}`?" if near else f". Known keys: {', '.join(sorted(known))}"
-
-
-__all__ = [
-    "Budget",
-    "BudgetTable",
-    "Clear",
-    "Compact",
-    "Expired",
-    "FenceKind",
-    "History",
-    "Images",
-    "Outline",
-    "Policy",
-    "Shorten",
-    "Summarise",
-    "Superseded",
-    "ThinkingWindow",
-    "policy_from",
-]

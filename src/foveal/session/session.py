@@ -4,10 +4,11 @@ The imperative shell around the pure rooms. It owns the order of things: an entr
 fold is durable before a prompt is built with it.
 """
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -15,6 +16,7 @@ from foveal import context, recall
 from foveal.context.injection import NOTHING, OPTIONAL_SHARES, Injection, NextCall, with_fences
 from foveal.context.tool_retention import split_retention
 from foveal.dialects.tools import read_tools
+from foveal.project.arrival import NO_RENDERERS, Renderers
 from foveal.project.retention_layers import declared_in
 from foveal.project.transcript import calls_of
 from foveal.project.view import View
@@ -55,11 +57,12 @@ class Session:
         snapshot = stored_snapshot(store, name)
         # Retention that tools declared before the session was closed still holds.
         self._declared = dict(host.retention or read_declared_retention(store, name, snapshot))
-        renderers = {
-            **getattr(host.retention, "renderers", {}),
-            **host.renderers,
-        }  # those that tools were declared with
-        setup = setup_for(_model(model), policy or Policy(), declared=self._declared, renderers=renderers)
+        declared_renderers: Renderers = getattr(host.retention, "renderers", NO_RENDERERS)  # of `rules_of`
+        renderers: Renderers = ChainMap(
+            cast("dict[str, Any]", host.renderers), cast("dict[str, Any]", declared_renderers)
+        )
+        model = model if isinstance(model, Model) else Model(model)
+        setup = setup_for(model, policy or Policy(), declared=self._declared, renderers=renderers)
         self._journal = Journal(
             store, name, setup, snapshot=snapshot, author=host.author, clock=clock, takeover=takeover
         )
@@ -283,10 +286,6 @@ class Children:
             host=msgspec.structs.replace(host, allowed_tools=frozenset(tools)),
             clock=clock,
         )
-
-
-def _model(model: str | Model) -> Model:
-    return model if isinstance(model, Model) else Model(model)
 
 
 def _injector_for(journal: Journal, host: Host) -> "context.Injector":

@@ -91,7 +91,8 @@ class FileArtifacts:
 
     def strays(self) -> list[Path]:
         """Return the temporary files that no living writer has locked."""
-        return [path for path in self._temporaries() if _is_abandoned(path)]
+        found = sorted(self._folder.glob(TEMPORARY + "*")) if self._folder.is_dir() else []
+        return [path for path in found if _is_abandoned(path)]
 
     def sweep(self) -> int:
         """Remove the files that dead writers left behind, and return how many there were."""
@@ -139,9 +140,6 @@ class FileArtifacts:
         with self._plain_errors():
             os.fsync(handle)
         return tally.card()
-
-    def _temporaries(self) -> list[Path]:
-        return sorted(self._folder.glob(TEMPORARY + "*")) if self._folder.is_dir() else []
 
     def _stream(self, place: Path, name: str) -> Iterator[bytes]:
         digest = sha256()

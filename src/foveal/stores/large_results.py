@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from foveal.stores.port import Store
-from foveal.values.entry import Content, Message, Part, Stored, Text, ToolResult
+from foveal.values.entry import Content, Message, Stored, Text, ToolResult
 
 ARTIFACT_BYTES = 256 * 1024
 """Size above which a result is kept beside the log: no prompt shows more of one result, and the log stays quick to read."""
@@ -20,7 +20,8 @@ def offload(store: Store, message: Message) -> Message:
     check to refuse.
     """
     try:
-        if message.role != "tool" or not any(_is_large(c) for part in message.parts for c in _content(part)):
+        contents = (item for part in message.parts if isinstance(part, ToolResult) for item in part.content)
+        if message.role != "tool" or not any(map(_is_large, contents)):
             return message
     except (AttributeError, TypeError):
         return message
@@ -37,10 +38,6 @@ def keep_stream(store: Store, chunks: Iterable[bytes]) -> Stored:
     """Keep a result of any length as an artifact, holding one chunk at a time in memory."""
     card = store.artifacts.put(chunks)
     return Stored(card.sha256, card.size_bytes, card.lines, card.head, card.tail)
-
-
-def _content(part: Part) -> tuple[Content, ...]:
-    return part.content if isinstance(part, ToolResult) else ()
 
 
 def _is_large(item: Content) -> bool:

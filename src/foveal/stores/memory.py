@@ -91,13 +91,9 @@ class MemoryStore:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._logs: dict[str, _Log] = {}
-        self._artifacts = MemoryArtifacts()
+        self.artifacts = MemoryArtifacts()
         self._indexes: dict[str, SearchIndex] = {}
         self._is_closed = False
-
-    @property
-    def artifacts(self) -> MemoryArtifacts:
-        return self._artifacts
 
     def acquire(self, session: str, *, takeover: bool = False) -> "MemoryWriter":
         """Become the session's writer. An earlier writer lives in this process, so only `takeover` succeeds it."""
@@ -174,22 +170,18 @@ class MemoryWriter:
     """The right to append to one session of a `MemoryStore`."""
 
     def __init__(self, log: _Log, epoch: int, lock: threading.Lock) -> None:
+        self.epoch = epoch
         self._log = log
-        self._epoch = epoch
         self._lock = lock
-
-    @property
-    def epoch(self) -> int:
-        return self._epoch
 
     def append(self, drafts: Sequence[Draft], *, snapshot: bytes | None = None) -> list[int]:
         check_drafts(drafts)
         log = self._log
         with self._lock:
-            if log.epoch != self._epoch or log.holder is None:
+            if log.epoch != self.epoch or log.holder is None:
                 raise LeaseLost(
                     f"session {log.id} was taken over or released: its epoch is {log.epoch}, this writer has "
-                    f"{self._epoch}. Nothing of this append was written; hold the session again to go on."
+                    f"{self.epoch}. Nothing of this append was written; hold the session again to go on."
                 )
             seqs = log.add(drafts)
             if seqs or snapshot is not None:
@@ -201,7 +193,7 @@ class MemoryWriter:
 
     def release(self) -> None:
         with self._lock:
-            if self._log.epoch == self._epoch:
+            if self._log.epoch == self.epoch:
                 self._log.holder = None
 
 

@@ -50,26 +50,9 @@ def compose(
 
     Originals in `fetched`, by their references, were fetched again and again; they are included as far as they fit.
     """
-    opening, closing = _tags(summary.nonce) if tokens >= _LEAST_FRAMED else ("", "")
-    room = tokens - count(opening + closing)
-    return f"{opening}{_text(summary, room, count, shown=shown, fetched=fetched, selection=selection)}{closing}"
-
-
-def _tags(nonce: str) -> tuple[str, str]:
-    """Return the opening and the closing tag. The text between them is neutralised already."""
-    opening, _, closing = wrap("summary", "…", nonce=nonce).partition("…") if nonce else ("", "", "")
-    return opening, closing
-
-
-def _text(
-    summary: Summary,
-    tokens: int,
-    count: CountTokens,
-    *,
-    shown: Iterable[str],
-    fetched: Mapping[str, str],
-    selection: relevance.LineSelection,
-) -> str:
+    is_framed = summary.nonce and tokens >= _LEAST_FRAMED
+    opening, _, closing = wrap("summary", "…", nonce=summary.nonce).partition("…") if is_framed else ("", "", "")
+    tokens -= count(opening + closing)
     covered = summary.covered
     head = f"[Summary of {covered.entries:,} earlier messages ({covered.tokens:,} tokens); ref {covered.ref}]"
 
@@ -80,9 +63,8 @@ def _text(
 
     most = int(tokens * PROSE_SHARE)
     prose = broken(summary.prose)
-    if (
-        count(prose) > most
-    ):  # a checkpoint may be long, and the allowance may be smaller than when the prose was written
+    # A checkpoint may be long, and the allowance may be smaller than when the prose was written.
+    if count(prose) > most:
         prose = head_tail(prose, most, count, covered.ref) or ""
     text = f"{head}\n{prose}" if prose and count(f"{head}\n{prose}") <= tokens else head
     for ref, original in fetched.items():
@@ -93,13 +75,13 @@ def _text(
         facts = broken(ledger.render(summary.ledger, room, safe, only=only))
         text = ("\n\n" if only is ledger.VITAL else "\n").join(filter(None, (text, facts)))
     room = tokens - count(text) - 4
-    if room <= 0:
-        return text
-    beside = (*shown, text)
-    lines = relevance.choose(
-        summary.relevance, tokens=room, count=safe, now=summary.now, shown=beside, selection=selection
-    )
-    return "\n\n".join(filter(None, (text, broken(lines))))
+    if room > 0:
+        beside = (*shown, text)
+        lines = relevance.choose(
+            summary.relevance, tokens=room, count=safe, now=summary.now, shown=beside, selection=selection
+        )
+        text = "\n\n".join(filter(None, (text, broken(lines))))
+    return f"{opening}{text}{closing}"
 
 
 def _quoted(text: str) -> str:

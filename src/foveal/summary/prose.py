@@ -7,7 +7,7 @@ import msgspec
 
 from foveal.summary import ledger
 from foveal.summary.compose import NOTHING_FETCHED, compose
-from foveal.summary.question import FoldedMessage, Question, transcript_of
+from foveal.summary.question import Question, transcript_of
 from foveal.summary.relevance import DEFAULT_SELECTION, LineSelection
 from foveal.summary.state import Summary, decode_summary, encode_summary
 from foveal.text.guard import neutralise
@@ -35,7 +35,7 @@ class AnsweredRequest(msgspec.Struct, frozen=True):
 
 def question_for(
     item: RangeFold,
-    steps: Sequence[FoldedMessage],
+    steps: Sequence[ledger.LedgerStep],
     count: CountTokens,
     *,
     instructions: str = "",

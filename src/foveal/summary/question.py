@@ -7,16 +7,17 @@ text can hold the hash of itself, so nothing inside can pretend to end the quota
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
+from foveal.summary.ledger.events import LedgerStep
 from foveal.text.guard import neutralise
 from foveal.text.shorten.allowance import CountTokens
 from foveal.text.shorten.head_tail import head_tail
 from foveal.text.shorten.reference import as_text
 from foveal.values.codec import sendable
-from foveal.values.entry import Message, Opaque, Part, RedactedThinking, Text, Thinking, ToolCall, ToolResult
+from foveal.values.entry import Opaque, Part, RedactedThinking, Text, Thinking, ToolCall, ToolResult
 
 SECTIONS = ("Goal", "Constraints", "State", "Decisions", "Next")
 """Headings that an answer must have, in this order."""
@@ -39,17 +40,6 @@ _REF = "of the step"
 
 _CHARS_PER_TOKEN_AT_MOST = 64
 """Texts longer than this per token are over any bound with certainty, and need not be counted."""
-
-
-class FoldedMessage(Protocol):
-    """One message of the folded range, with the reference that brings it back."""
-
-    @property
-    def ref(self) -> str: ...
-    @property
-    def message(self) -> Message: ...
-    @property
-    def number(self) -> int: ...
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -157,13 +147,14 @@ def _quotation(name: str, text: str, mark: str) -> str:
     return f"[{name} begins {mark}\n{sendable(text)}\n[{name} ends {mark}"
 
 
-def transcript_of(steps: Sequence[FoldedMessage], tokens: int, count: CountTokens) -> str:
+def transcript_of(steps: Sequence[LedgerStep], tokens: int, count: CountTokens) -> str:
     """Return the messages as text of at most `tokens`: every step has a line, long texts lose their middle, tools' first.
 
     Thinking is left out: it is long, and its results are in the words and calls after it.
     """
     pieces = [piece for step in steps for piece in _pieces(step)]
-    sizes = [_size(text, tokens, count) for _, _, text in pieces]
+    certain = _CHARS_PER_TOKEN_AT_MOST * max(tokens, _LEAST)
+    sizes = [tokens + 1 if len(text) > certain else count(text) for _, _, text in pieces]
     frames = [count(head) + 2 for _, head, _ in pieces]
     unit = _unit([_SHARES[kind] for kind, _, _ in pieces], sizes, tokens - sum(frames))
     lines: list[str] = []
@@ -174,7 +165,7 @@ def transcript_of(steps: Sequence[FoldedMessage], tokens: int, count: CountToken
     return whole if count(whole) <= tokens else _clipped(whole, tokens, count)
 
 
-def _pieces(step: FoldedMessage) -> list[tuple[str, str, str]]:
+def _pieces(step: LedgerStep) -> list[tuple[str, str, str]]:
     """Return the step as (kind, head, text); the first head carries number and reference, so that the answer may name them."""
     role = step.message.role
     found = [piece for part in step.message.parts if (piece := _piece(part, role))]
@@ -195,10 +186,6 @@ def _piece(part: Part, role: str) -> tuple[str, str, str] | None:
             return "result", role, f"[a part in {provider}'s own format]"
         case _:
             return "result", role, as_text((part,))
-
-
-def _size(text: str, tokens: int, count: CountTokens) -> int:
-    return tokens + 1 if len(text) > _CHARS_PER_TOKEN_AT_MOST * max(tokens, _LEAST) else count(text)
 
 
 def _unit(shares: Sequence[float], sizes: Sequence[int], room: int) -> float:

@@ -81,17 +81,13 @@ def continues(before: Prompt, after: Prompt) -> bool:
     return before.setup.tools == after.setup.tools and same_head and new[: len(old)] == old
 
 
-def _is_system(message: dict[str, Any]) -> bool:
-    return message["role"] == "system"
-
-
 def _system(prompt: Prompt) -> str:
     """Return the system prompt, wherever the dialect puts it."""
     request = prompt.request
     match prompt.setup.dialect:
         case "openai_chat":
             messages: list[dict[str, Any]] = request["messages"]
-            texts = list(takewhile(_is_system, messages))
+            texts = list(takewhile(lambda message: message["role"] == "system", messages))
         case "openai_responses":
             texts = request.get("instructions")
         case "anthropic":

@@ -9,10 +9,10 @@ Subclass `StoreContract` in a test file and give it a factory; pytest does the r
 A store that outlives its process also gives `reopen`, so that its durability is tested by opening it again.
 """
 
-import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from hashlib import sha256
 
 from foveal.stores.database import Database, Raw
@@ -538,13 +538,8 @@ class StoreContract:
         finally:
             again.close()
 
-    @contextmanager
-    def _opened(self) -> Generator[Store]:
-        store = self.make_store()
-        try:
-            yield store
-        finally:
-            store.close()
+    def _opened(self) -> closing[Store]:
+        return closing(self.make_store())
 
 
 def _rows(given: Sequence[Draft]) -> list[Row]:
@@ -562,21 +557,8 @@ def _append_one_by_one(writer: Writer, given: Sequence[Draft]) -> None:
 
 def _in_threads(count: int, work: Callable[[str], None]) -> None:
     """Run `work` in threads named t0, t1, …, and raise the first error of any of them."""
-    problems: list[BaseException] = []
-
-    def guarded(name: str) -> None:
-        try:
-            work(name)
-        except BaseException as error:
-            problems.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(f"t{number}",)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if problems:
-        raise problems[0]
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(work, [f"t{number}" for number in range(count)]))
 
 
 def _wait_for_the_next_millisecond() -> None:

@@ -23,7 +23,6 @@ from foveal.values.entry import (
     Opaque,
     Part,
     RedactedThinking,
-    Status,
     Text,
     Thinking,
     ToolCall,
@@ -193,11 +192,7 @@ def results(ids: st.SearchStrategy[str], *, unsendable: bool = False) -> st.Sear
     huge = st.just((Text(HUGE_TEXT),))
     contents = st.lists(content, max_size=3).map(tuple)
     statuses = st.sampled_from(("ok", "ok", "ok", "error", "interrupted"))
-    return st.builds(_result, ids, st.integers(0, 39).flatmap(lambda n: contents if n else huge), statuses)
-
-
-def _result(call: str, content: tuple[Content, ...], status: Status) -> ToolResult:
-    return ToolResult(call, content, status)
+    return st.builds(ToolResult, ids, st.integers(0, 39).flatmap(lambda n: contents if n else huge), statuses)
 
 
 def requests(*, unsendable: bool = False) -> st.SearchStrategy[Message]:

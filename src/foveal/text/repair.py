@@ -45,10 +45,7 @@ def repair_part(part: Part) -> tuple[Part, str]:
 
 def quotable_part(part: Part) -> Part:
     """Return the part repaired and with texts that can be encoded, for use inside a quotation."""
-    mended, _ = repair_part(part)
-    if isinstance(mended, ToolResult):
-        return msgspec.structs.replace(mended, content=tuple(_safe(item) for item in mended.content))
-    return _safe(mended)
+    return sendable_part(repair_part(part)[0])
 
 
 def settle(atom: Atom) -> tuple[Message, ...]:

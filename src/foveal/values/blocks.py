@@ -9,11 +9,10 @@ blocks, and for the others their place in the mark before it on the branch:
 The view keeps the blocks themselves, so that the next mark, a snapshot and a past prompt need no search in the log.
 """
 
-from collections.abc import Iterable
 from itertools import islice
 from operator import is_
 
-from foveal.values.entry import Again, Block, Entry, PromptContext
+from foveal.values.entry import Again, Block, PromptContext
 
 LOST = Block(
     "lost", "fence", "user", "tail", "[what stood here was in an entry that the log has lost]", 24, "its entry is lost"
@@ -54,12 +53,3 @@ def context_after(before: PromptContext | None, mark: PromptContext, entry: str)
         blocks += held[max(0, run.place) : max(0, run.place + run.count)] or (LOST,)
     blocks += new
     return PromptContext(tuple(blocks), of=entry) if blocks else None
-
-
-def blocks_after(entries: Iterable[Entry]) -> tuple[Block, ...]:
-    """Return the blocks beside the conversation at the end of these entries of a branch."""
-    found: PromptContext | None = None
-    for entry in entries:
-        if isinstance(entry.body, PromptContext):
-            found = context_after(found, entry.body, entry.id)
-    return found.blocks if found else ()

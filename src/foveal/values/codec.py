@@ -5,7 +5,7 @@ is written with every string turned into its surrogate-carrying UTF-8 bytes, rea
 the two encodings it is, so that there is one codec and no guessing: `=` plain, `~` escaped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -22,7 +22,7 @@ def encode(body: Body) -> bytes:
     try:
         return b"=" + _encoder.encode(body)
     except UnicodeEncodeError:
-        return b"~" + _encoder.encode(_map_strings(msgspec.to_builtins(body), _to_latin))
+        return b"~" + _encoder.encode(map_strings(msgspec.to_builtins(body), _to_latin))
 
 
 def decode(data: bytes) -> Body:
@@ -31,7 +31,7 @@ def decode(data: bytes) -> Body:
         if data[:1] == b"=":
             return _decoder.decode(memoryview(data)[1:])
         if data[:1] == b"~":
-            plain = _map_strings(msgspec.json.decode(memoryview(data)[1:]), _from_latin)
+            plain = map_strings(msgspec.json.decode(memoryview(data)[1:]), _from_latin)
             return cast("Body", msgspec.convert(plain, Body))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadEntry(f"these bytes are not an entry: {error}") from error
@@ -55,13 +55,14 @@ def _from_latin(text: str) -> str:
     return text.encode("latin-1").decode("utf-8", "surrogatepass")
 
 
-def _map_strings(value: Any, change: Any) -> Any:
+def map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """Return decoded JSON with every string changed, keys excepted."""
     match value:
         case str():
             return change(value)
         case list() | tuple():
-            return [_map_strings(item, change) for item in cast("Sequence[Any]", value)]
+            return [map_strings(item, change) for item in cast("Sequence[Any]", value)]
         case dict():
-            return {key: _map_strings(item, change) for key, item in cast("dict[str, Any]", value).items()}
+            return {key: map_strings(item, change) for key, item in cast("dict[str, Any]", value).items()}
         case _:
             return value

@@ -81,12 +81,8 @@ def _line(item: Item) -> TraceLine:
         policy="+".join(policies),
         because="; ".join(reasons),
         tokens=item.size.tokens,
-        raw_tokens=sum(shown.raw_tokens for shown in item.shown) + (item.size.tokens - _shown_tokens(item)),
+        raw_tokens=item.size.tokens + sum(shown.raw_tokens - shown.size.tokens for shown in item.shown),
     )
-
-
-def _shown_tokens(item: Item) -> int:
-    return sum(shown.size.tokens for shown in item.shown)
 
 
 def block_lines(blocks: Iterable[Block]) -> Iterator[TraceLine]:

@@ -51,12 +51,11 @@ class AcceptedSummary(msgspec.Struct, frozen=True):
 
 
 class FailedSummary(msgspec.Struct, frozen=True):
-    """The reason why there is no summary: `detail` is a sentence with numbers, `refused` the reasons of earlier attempts."""
+    """The reason why there is no summary: `detail` is a sentence with numbers."""
 
     reason: SummaryFailure
     detail: str
     spent: Spent = Spent()
-    refused: tuple[str, ...] = ()
 
 
 SummaryOutcome: TypeAlias = AcceptedSummary | FailedSummary
@@ -101,7 +100,6 @@ def ask(
         raise BadInput(f"deadline_s must be above 0 and retries at least 0, not {deadline_s} and {retries}")
     cancel, start, spent = cancel or Cancel(), clock(), Spent()
     failed = FailedSummary("cancelled", "The caller cancelled before the first attempt.")
-    refused: list[str] = []
     asked = question
     for attempt in range(1, retries + 2):
         left_s = start + deadline_s - clock()
@@ -111,10 +109,9 @@ def ask(
         spent = _sum(spent, paid, attempt, clock() - start)
         if isinstance(outcome, Accepted):
             return AcceptedSummary(outcome.text, spent)
-        failed = msgspec.structs.replace(outcome, spent=spent, refused=tuple(refused))
+        failed = msgspec.structs.replace(outcome, spent=spent)
         if failed.reason in _FINAL:
             break
-        refused.append(f"{failed.reason}: {failed.detail}")
         asked = question if failed.reason == "raised" else with_remark(question, failed.detail)
     return failed
 

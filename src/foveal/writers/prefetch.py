@@ -1,12 +1,10 @@
 """A summary asked for ahead: in the background at the soft trigger, so that the answer may be ready at the hard one."""
 
 import threading
-import time
 from collections.abc import Callable
 
 from foveal.summary.question import Question
-from foveal.writers.call import Cancel, Judge, SummaryOutcome, ask
-from foveal.writers.port import Summariser
+from foveal.writers.call import Cancel, Judge, SummaryOutcome
 from foveal.writers.worker import THREAD_NAME
 
 
@@ -14,19 +12,11 @@ class Prefetch:
     """At most one question under way, in daemon threads. The answer to a question that was dropped is discarded.
 
     The holder decides whether the answer still matches: it compares `question` with the question it would ask now, and takes or
-    drops the answer.
+    drops the answer. `ask` is the function `ask` with its summariser and its limits.
     """
 
-    def __init__(
-        self,
-        summariser: Summariser,
-        *,
-        deadline_s: float,
-        retries: int = 1,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._summariser = summariser
-        self._deadline_s, self._retries, self._clock = deadline_s, retries, clock
+    def __init__(self, ask: Callable[..., SummaryOutcome]) -> None:
+        self._ask = ask
         self._thread: threading.Thread | None = None
         self._cancel = Cancel()
         self._outcome: list[SummaryOutcome] = []
@@ -45,17 +35,7 @@ class Prefetch:
         self._outcome = outcome  # the thread holds this list and no other: after a drop no reader is left
 
         def run(cancel: Cancel = self._cancel) -> None:
-            outcome.append(
-                ask(
-                    self._summariser,
-                    question,
-                    deadline_s=self._deadline_s,
-                    judge=judge,
-                    retries=self._retries,
-                    clock=self._clock,
-                    cancel=cancel,
-                )
-            )
+            outcome.append(self._ask(question, judge=judge, cancel=cancel))
 
         self._thread = threading.Thread(target=run, name=f"{THREAD_NAME}-ahead", daemon=True)
         self._thread.start()
@@ -66,13 +46,8 @@ class Prefetch:
         """Whether a thread of this prefetch is still alive."""
         return self._cancel.is_running or (self._thread is not None and self._thread.is_alive())
 
-    def take(self, question: Question, *, wait_s: float = 0.0) -> SummaryOutcome | None:
-        """Return the outcome, once, if it is there or comes within `wait_s`. A question that does not match drops it."""
-        if question != self.question:
-            self.drop()
-            return None
-        if self._thread is not None:
-            self._thread.join(wait_s)
+    def take(self) -> SummaryOutcome | None:
+        """Return the outcome, once, if it is there."""
         if not self._outcome:
             return None
         self.question = None

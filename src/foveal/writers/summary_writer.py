@@ -14,8 +14,9 @@ from typing import Any
 from foveal.fit.stages.compact import Compact
 from foveal.fit.stages.summarise import Summarise
 from foveal.summary.accept import Accepted, Refused, accept
+from foveal.summary.ledger import LedgerStep
 from foveal.summary.prose import AnsweredRequest, question_for, summary_in, with_prose
-from foveal.summary.question import FoldedMessage, Question
+from foveal.summary.question import Question
 from foveal.summary.relevance import LineSelection
 from foveal.summary.state import decode_summary
 from foveal.text.shorten.allowance import CountTokens
@@ -46,19 +47,20 @@ class SummaryWriter:
         stage: Summarise = Summarise(),  # noqa: B008 - frozen
     ) -> None:
         self._session, self._compact, self._listener = session, compact, listener
-        self._summariser = summariser or (find(compact.summariser) if compact.summariser else None)
+        summariser = summariser or (find(compact.summariser) if compact.summariser else None)
         self._author = compact.summariser or getattr(summariser, "__name__", type(summariser).__name__)
         self._with_prose = partial(with_prose, selection=LineSelection(stage.score, stage.weights))
         self._breaker = Breaker()
         self._sent: AnsweredRequest | None = None
-        self._ahead = self._new_prefetch()
+        self._ask = summariser and partial(ask, summariser, deadline_s=compact.deadline_s, retries=compact.retries)
+        self._ahead = Prefetch(self._ask) if self._ask else None
         self._asked: tuple[int, ...] = ()
         """Places of the messages that the question under way covers."""
 
     @property
     def is_wanted(self) -> bool:
         """Whether there is a summariser that has not failed too often."""
-        return self._summariser is not None and not self._breaker.is_open
+        return self._ask is not None and not self._breaker.is_open
 
     @property
     def is_asked_ahead(self) -> bool:
@@ -68,7 +70,7 @@ class SummaryWriter:
         """Keep the request of the prompt just built: a summariser of the same model may append to it, as its prefix is cached."""
         self._sent = AnsweredRequest(request, dialect) if self._compact.reuse_prefix else None
 
-    def ask_ahead(self, fold: Fold, steps: Sequence[FoldedMessage], count: CountTokens) -> None:
+    def ask_ahead(self, fold: Fold, steps: Sequence[LedgerStep], count: CountTokens) -> None:
         """Ask for the summary of this planned fold in the background."""
         if self._ahead is not None and (item := summary_in(fold)) and steps:
             self._asked = tuple(step.number for step in steps)
@@ -77,7 +79,7 @@ class SummaryWriter:
     def write(
         self,
         fold: Fold,
-        steps: Sequence[FoldedMessage],
+        steps: Sequence[LedgerStep],
         *,
         count: CountTokens,
         shown: Sequence[str] = (),
@@ -98,7 +100,7 @@ class SummaryWriter:
         if item and checkpoint:
             fold = self._with_prose(fold, checkpoint, AGENT, count=count, shown=shown, fetched=fetched)
             author = AGENT
-        elif item and steps and may_ask and self._summariser is not None:
+        elif item and steps and may_ask and self._ask:
             question = question_for(item, steps, count, instructions=instructions, sent=self._sent)
             outcome = self._outcome(question, steps, _judge(count, item), by_hand=by_hand)
             if isinstance(outcome, AcceptedSummary):
@@ -117,7 +119,7 @@ class SummaryWriter:
             self._ahead.drop()
 
     def _outcome(
-        self, question: Question, steps: Sequence[FoldedMessage], judge: Judge, *, by_hand: bool
+        self, question: Question, steps: Sequence[LedgerStep], judge: Judge, *, by_hand: bool
     ) -> SummaryOutcome | None:
         """Return the answer asked for ahead if it covers the same messages, else a new one; None while the breaker is open."""
         outcome = None if by_hand else self._taken(steps)
@@ -125,25 +127,19 @@ class SummaryWriter:
             self._breaker = self._breaker.after_outcome(outcome)
             if isinstance(outcome, AcceptedSummary):
                 return outcome
-        if self._summariser is None or (self._breaker.is_open and not by_hand):
+        if self._ask is None or (self._breaker.is_open and not by_hand):
             self._breaker = self._breaker.after_skip()
             return outcome
-        outcome = ask(
-            self._summariser,
-            question,
-            deadline_s=self._compact.deadline_s,
-            retries=self._compact.retries,
-            judge=judge,
-        )
+        outcome = self._ask(question, judge=judge)
         self._breaker = self._breaker.after_outcome(outcome)
         return outcome
 
-    def _taken(self, steps: Sequence[FoldedMessage]) -> SummaryOutcome | None:
+    def _taken(self, steps: Sequence[LedgerStep]) -> SummaryOutcome | None:
         """Return the outcome that was asked for ahead, if all messages it covers are folded now."""
-        if self._ahead is None or (question := self._ahead.question) is None:
+        if self._ahead is None or self._ahead.question is None:
             return None
         known = set(self._asked) <= {step.number for step in steps}
-        outcome = self._ahead.take(question) if known else None
+        outcome = self._ahead.take() if known else None
         if outcome is None:
             self._ahead.drop()  # late, or about other messages: a question asked now knows more
         return outcome
@@ -153,11 +149,6 @@ class SummaryWriter:
         tell(self._listener, SummaryRefused(self._session, self._author, failed.reason, failed.detail, took_ms))
         if self._compact.on_failure == "raise":
             raise SummaryFailed(self._author, failed.reason, failed.detail)
-
-    def _new_prefetch(self) -> Prefetch | None:
-        if self._summariser is None:
-            return None
-        return Prefetch(self._summariser, deadline_s=self._compact.deadline_s, retries=self._compact.retries)
 
 
 def _judge(count: CountTokens, item: RangeFold) -> Judge:

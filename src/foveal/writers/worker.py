@@ -27,7 +27,7 @@ class WorkerCall:
     def __init__(self, summariser: Summariser, question: Question) -> None:
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._given_up = False
+        self.given_up = False
         self._stop: Callable[[], object] | None = None
         self.result: object = None
         """The returned value, of any type, or the exception that was raised."""
@@ -42,10 +42,6 @@ class WorkerCall:
         """Whether the thread is still alive, even if the caller no longer waits for it."""
         return self._thread.is_alive()
 
-    @property
-    def given_up(self) -> bool:
-        return self._given_up
-
     def wait(self, timeout_s: float) -> bool:
         """Wait until there is a result, the call was given up, or the time is over. Return False in the last case."""
         return self._over.wait(max(0.0, min(timeout_s, threading.TIMEOUT_MAX)))
@@ -55,7 +51,7 @@ class WorkerCall:
         with self._lock:
             if self._over.is_set():
                 return
-            self._given_up = True
+            self.given_up = True
             self._over.set()
             stop = self._stop
         if stop is not None:
@@ -69,7 +65,7 @@ class WorkerCall:
         except BaseException as error:  # noqa: BLE001, RUF100 - nothing may end the thread without a word
             result = error
         with self._lock:
-            if not self._given_up:
+            if not self.given_up:
                 self.result = result
                 self._over.set()
 
@@ -81,7 +77,7 @@ class WorkerCall:
             loop = asyncio.get_running_loop()
             with self._lock:
                 self._stop = lambda: _cancel(loop, task)
-                if self._given_up:
+                if self.given_up:
                     task.cancel()
             return await answer
 

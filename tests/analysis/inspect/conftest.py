@@ -69,6 +69,7 @@ def eventful():
     agent.step(tools=(READ, WRITE))
     agent.reopen(limit=8_000, model="gpt-4.1")
     entry = agent.session.view.facts.head
+    assert entry is not None
     agent.step()
     agent.session.branches.rewind(entry, "try another way")
     agent.session.append(user("Another way."))

@@ -1,21 +1,16 @@
 """`foveal.analysis.inspect`: the questions about a stored session, as functions that return values."""
 
+from typing import cast
+
 import pytest
 
 from foveal import NotFound, Session, user
-from foveal.analysis.inspect import (
-    PrefixMove,
-    call_cost,
-    cost,
-    entry_history,
-    history,
-    next_fold,
-    prefix_moves,
-    stored_prompt,
-    why,
-)
+from foveal.analysis import call_cost, cost, entry_history, history, next_fold, prefix_moves, why
+from foveal.analysis.inspect.prefix_moves import PrefixMove
+from foveal.analysis.inspect.stored_session import stored_prompt
 from foveal.models.catalogue import find
 from foveal.stores import MemoryStore
+from foveal.stores.port import Store
 
 
 class CountingStore:
@@ -41,7 +36,8 @@ def test_the_lines_of_every_call_add_up_to_its_bill(demo):
     """A call's tokens are the sum of its lines, its tools and its framing."""
     store, session, _ = demo
     found = history(store, session)
-    assert [found.trace(one.cost.call).tokens for one in found.calls] == [one.cost.sent.tokens for one in found.calls]
+    bills = [one.cost.sent for one in found.calls]
+    assert [found.trace(one.cost.call).tokens for one in found.calls] == [bill and bill.tokens for bill in bills]
 
 
 def test_a_call_holds_only_the_lines_that_changed(demo):
@@ -57,7 +53,7 @@ def test_the_history_reads_the_log_once(demo):
     """One pass, however many calls there are."""
     store, session, _ = demo
     counting = CountingStore(store)
-    history(counting, session)
+    history(cast("Store", counting), session)
     assert counting.reads == 1
 
 
@@ -86,9 +82,12 @@ def test_a_move_has_the_price_of_the_tokens_behind_it(eventful):
     """Each token costs the difference of fresh and cached input; the call pays for its largest move alone."""
     moved = prefix_moves(eventful, "s", 11)
     facts = find("gpt-5")
+    assert facts.price_cache_write is not None
+    assert facts.price_cache_read is not None
     each = (facts.price_cache_write - facts.price_cache_read) / 1e6
     tools = next(move for move in moved.movers if move.who == "tools")
-    assert tools == PrefixMove("tools", "came: write", tools.tokens, pytest.approx(tools.tokens * each))
+    assert tools == PrefixMove("tools", "came: write", tools.tokens, tools.usd)
+    assert tools.usd == pytest.approx(tools.tokens * each)
     assert moved.tokens == max(move.tokens for move in moved.movers)
 
 
@@ -96,10 +95,13 @@ def test_the_next_fold_is_told_for_the_next_call(demo):
     """With its room and growth; a call for which a fold was made has no next fold."""
     store, session, _ = demo
     near, found = next_fold(store, session), history(store, session)
+    assert near is not None
     assert near == found.next_fold
     assert near.room == near.due - near.messages > 0
     assert next_fold(store, session, found.folds[0].call) is None
-    assert next_fold(store, session, found.folds[0].call + 1).has_folded
+    after = next_fold(store, session, found.folds[0].call + 1)
+    assert after is not None
+    assert after.has_folded
 
 
 def test_why_explains_a_prompt(demo):
@@ -109,6 +111,7 @@ def test_why_explains_a_prompt(demo):
     assert found.trace == stored_prompt(store, session, 60)[0].trace
     assert found.trace.tokens == done.calls[59].sent.tokens
     assert found.counter_error == ""
+    assert found.summary is not None
     assert found.summary.author == "code"
     assert found.summary.ranges == tuple(line.entry for line in found.trace.lines if line.kind == "range")
 
@@ -116,7 +119,9 @@ def test_why_explains_a_prompt(demo):
 def test_the_history_of_an_entry_names_its_folds(demo):
     """An entry that the summary covers: its line is the range's, its original is whole."""
     store, session, _ = demo
-    covered = why(store, session, 60).summary.covers[5]
+    summary = why(store, session, 60).summary
+    assert summary is not None
+    covered = summary.covers[5]
     found = entry_history(store, session, covered[:12], 60)
     assert (found.ref, found.line.kind) == (covered[:10], "range")
     assert found.folds[-1].policy == "summarise"

@@ -29,14 +29,14 @@ def _messages(n):
 
 def test_the_test_half_is_told_by_the_hash_of_the_id(source):
     """First byte below 128: the half that nothing is trained on."""
-    found = {one.id for one in load(source, Pick(test_half=True)).cases}
+    found = {one.id for one in load(Pick(test_half=True), source).cases}
     assert found == {f"s{n}" for n in range(1, 12) if hashlib.sha256(f"s{n}".encode()).digest()[0] < 128}
     assert 0 < len(found) < 12
 
 
 def test_a_session_of_which_nothing_can_be_sent_is_left_out_with_a_note(source):
     """The first session says nothing before its reply."""
-    loaded = load(source, Pick())
+    loaded = load(Pick(), source)
     assert "s0" not in {one.id for one in loaded.cases}
     assert len(loaded.notes) == 1
     assert "left out" in loaded.notes[0]
@@ -44,19 +44,19 @@ def test_a_session_of_which_nothing_can_be_sent_is_left_out_with_a_note(source):
 
 def test_short_sessions_are_left_out(source):
     """Counted in tokens of the last prompt."""
-    assert {one.id for one in load(source, Pick(least_tokens=800)).cases} == {f"s{n}" for n in range(7, 12)}
+    assert {one.id for one in load(Pick(least_tokens=800), source).cases} == {f"s{n}" for n in range(7, 12)}
 
 
 def test_at_most_so_many_are_taken_and_always_the_same(source):
     """The first by the hash of their ids."""
-    every = [one.id for one in load(source, Pick()).cases]
-    assert [one.id for one in load(source, Pick(most=3)).cases] == every[:3]
+    every = [one.id for one in load(Pick(), source).cases]
+    assert [one.id for one in load(Pick(most=3), source).cases] == every[:3]
 
 
 def test_sessions_on_which_defaults_were_chosen_can_be_passed_over(source):
     """The first three are left out, the others stay in their order."""
-    every = [one.id for one in load(source, Pick()).cases]
-    assert [one.id for one in load(source, Pick(skip=3)).cases] == every[3:]
+    every = [one.id for one in load(Pick(), source).cases]
+    assert [one.id for one in load(Pick(skip=3), source).cases] == every[3:]
 
 
 def test_two_processes_find_what_one_finds():

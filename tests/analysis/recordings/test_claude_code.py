@@ -1,6 +1,7 @@
 """Claude Code sessions: one conversation out of a tree of lines."""
 
 import base64
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from foveal.values.entry import (
 from foveal.values.errors import BadRecording
 
 
-def line(kind: str, uuid: str, parent: str | None, content: object = None, **more: object) -> dict[str, object]:
+def line(kind: str, uuid: str, parent: str | None, content: object = None, **more: Any) -> dict[str, object]:
     message = {"role": kind, "content": content, **dict(more.pop("message", {}))}
     return {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message, **more}
 
@@ -35,7 +36,7 @@ def reply(uuid: str, parent: str, reply_id: str, *blocks: object, **message: obj
     return line("assistant", uuid, parent, list(blocks), message={"id": reply_id, "model": "claude-x", **message})
 
 
-def answer(uuid: str, parent: str, call: str, content: object, **more: object) -> dict[str, object]:
+def answer(uuid: str, parent: str, call: str, content: object, **more: Any) -> dict[str, object]:
     block = {"type": "tool_result", "tool_use_id": call, "content": content, **dict(more.pop("block", {}))}
     return line("user", uuid, parent, [block], **more)
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.analysis.tune import PickRule, TunePoint, Variant
-from foveal.analysis.tune.choice import LEAST_SESSIONS, choose
-from foveal.analysis.tune.cross_validation import deal, gap_of, hold_out
-from foveal.analysis.tune.pick_rule import frontier, pick, sound
+from foveal.analysis.tune import PickRule, Variant
+from foveal.analysis.tune.choice import LEAST_SESSIONS, choose, deal, frontier, gap_of, hold_out, pick, sound
+from foveal.analysis.tune.points import TunePoint
 
 from .traffic import cell, within
 
@@ -107,6 +106,7 @@ def test_what_holds_on_sessions_that_it_was_not_chosen_by_is_recommended():
     """Every session agrees, and there are enough of them."""
     choice = chosen({DEFAULT: [cell()] * LEAST_SESSIONS, GOOD: [cell(0.4, 0.85)] * LEAST_SESSIONS})
     assert (choice.recommended, choice.reason) == (GOOD, "better")
+    assert choice.held_out is not None
     assert choice.held_out.picks == (GOOD,) * 3
 
 

@@ -52,6 +52,7 @@ def test_edited_reads_go_first():
     assert len(stages) == len(DEFAULT_STAGES)
     assert isinstance(stages[0], Superseded)
     assert stages[0].edited
+    assert isinstance(DEFAULT_STAGES[0], Superseded)
     assert not DEFAULT_STAGES[0].edited
 
 

@@ -11,6 +11,7 @@ from .traffic import BUDGET, cases_of, written
 def test_a_model_has_its_prices_without_the_surcharge():
     """As the benchmark counts: long input is what the whole history has, and few pay for it."""
     facts = price_list("claude-sonnet-4-5")
+    assert facts.price_cache_read is not None
     assert facts.price_cache_write == pytest.approx(12.5 * facts.price_cache_read)
     assert facts.long_prices is None
 

@@ -7,19 +7,8 @@ import msgspec
 import pytest
 
 from foveal.analysis.measurement.outcome import Job, measure
-from foveal.analysis.tune import (
-    GRIDS,
-    HEAD,
-    PickRule,
-    Variant,
-    advice,
-    cells,
-    curve,
-    document,
-    policy_file,
-    price_list,
-    tune,
-)
+from foveal.analysis.tune import GRIDS, PickRule, Variant, advice, curve, document, policy_file, price_list, tune
+from foveal.analysis.tune.report import HEAD, cells
 from foveal.session.policy_file import read_policy
 from foveal.values.errors import BadInput
 from foveal_bench.ablations import foveal

@@ -1,18 +1,19 @@
 """Small sessions in which something read early is used late, and cells without any session."""
 
 import json
+from typing import Any
 
 from foveal.analysis.measurement.case import case_of
 from foveal.analysis.measurement.shares import Interval
 from foveal.analysis.recordings import read
-from foveal.analysis.tune import Cell
+from foveal.analysis.tune.points import Cell
 
 BUDGET = 4_000
 
 
 def conversation(name, steps=30, lines=40):
     """Reads a file at each step, and uses a number of what it read ten steps before."""
-    messages = [{"role": "user", "content": f"Go through {name}."}]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": f"Go through {name}."}]
     for i in range(steps):
         edit = f"value * {(i * 7 + 3) % lines + 1000 * (i - 10)}" if i >= 10 else "pass"
         arguments = json.dumps({"path": f"{name}/file_{i}.py", "edit": edit})
@@ -35,8 +36,8 @@ def cases_of(path):
 
 def cell(cost=0.5, grounding=0.8, *, short_range=1.0, broken=0):
     """A session of a hundred of everything."""
-    shares = (cost, grounding, grounding, short_range)
-    return Cell(*((100 * share, 100.0) for share in shares), broken)
+    found = (100 * grounding, 100.0)
+    return Cell((100 * cost, 100.0), found, found, (100 * short_range, 100.0), broken)
 
 
 def within(interval, low, high):

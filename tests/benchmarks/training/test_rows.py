@@ -2,7 +2,7 @@
 
 import pytest
 
-from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES
+from foveal.summary.relevance.weights import LINE_FEATURES, NAME_FEATURES
 from foveal_bench.training import rows
 from foveal_bench.training.rows import NEEDED, ONE_IN, FoldRows, balanced, rows_of
 from foveal_bench.training.sessions import TrainingSession

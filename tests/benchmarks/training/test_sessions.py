@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.values.entry import Text, Thinking, ToolCall, assistant, result, user
+from foveal.values.entry import Message, Text, Thinking, ToolCall, assistant, result, user
 from foveal_bench.training.sessions import FAR, HORIZON, TrainingSession, common, message_text
 
 NAME = "parse_header"
@@ -69,7 +69,7 @@ def test_what_most_sessions_hold_is_common():
     [
         (assistant("a", ToolCall("c", "run", '{"x": 1}')), 'a\n{"x": 1}'),
         (result("c", "b"), "b"),
-        (assistant("", Thinking("hm"), Text("c")), "hm\nc"),
+        (Message("assistant", (Thinking("hm"), Text("c"))), "hm\nc"),
     ],
 )
 def test_all_that_is_said_in_a_message_is_counted(message, said):

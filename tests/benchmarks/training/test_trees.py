@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveal.summary.relevance.features import LINE_FEATURES
-from foveal.summary.relevance.weights import Weights
+from foveal.summary.relevance.weights import LINE_FEATURES, Weights
 from foveal_bench.training import trees as module
 from foveal_bench.training.trees import BINS, LEAVES, TREES, boosted
 

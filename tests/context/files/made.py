@@ -6,6 +6,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
+from typing import Literal
 
 
 def png(width, height):
@@ -51,7 +52,7 @@ def zipped(members, **options):
     return out.getvalue()
 
 
-def tarred(members, mode="w"):
+def tarred(members, mode: Literal["w", "w:gz", "w:bz2", "w:xz"] = "w"):
     if mode == "w:gz":
         return gzip.compress(tarred(members), mtime=0)
     out = io.BytesIO()

@@ -1,19 +1,18 @@
 """What of a file goes in front of the model, and that the upload is never lost."""
 
 import hashlib
-import io
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foveal import BadInput, Image, MissingExtra, Text
-from foveal.context.files.attachment import attach, message_of, read_file
+from foveal.context.files.attachment import attach, message_of
 from foveal.context.files.read_options import ReadLimits, ReadOptions
 from foveal.context.workspace import Workspace
 from foveal.stores.memory import MemoryStore
 
-from .conftest import words
+from .conftest import read_whole, words
 from .made import png, tarred, zipped
 
 LONG = "".join(f"line {n}: the value of setting_{n} is {n * 7}\n" for n in range(3_000))
@@ -40,8 +39,11 @@ def test_the_first_line_says_what_it_is(read):
     """Name, kind, type, lines, size and hash, on one line."""
     data = b"import os\n"
     digest = hashlib.sha256(data).hexdigest()
-    found = read("a.py", data)
-    assert found.shown.split("\n")[0] == f"[file a.py: code, text/x-python, 1 line, 10 bytes; sha256 {digest[:16]}]"
+    found, place = read("a.py", data), "uploads/f.bin"
+    assert (
+        found.shown.split("\n")[0]
+        == f"[file a.py: code, text/x-python, 1 line, 10 bytes; sha256 {digest[:16]}; at {place}]"
+    )
     assert (found.sha256, found.outline) == (digest, found.shown.split("\n")[0])
 
 
@@ -187,14 +189,6 @@ def test_a_file_that_is_not_there_is_named(space, tmp_path):
     assert space.list() == ()
 
 
-def test_a_path_can_be_read_without_a_workspace(tmp_path, reading):
-    """Then nothing is said of a place."""
-    path = tmp_path / "a.txt"
-    path.write_text("words")
-    found = read_file(path, "a.txt", reading)
-    assert (found.file_id, "; at " in found.shown) == ("", False)
-
-
 @pytest.mark.usefixtures("bare")
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
@@ -208,11 +202,11 @@ def test_any_bytes_under_any_name_can_be_attached(name, start, rest):
     """The bytes are weighed exactly, and reading them again gives the same; nothing is raised but what to install."""
     reading = ReadOptions(words, "k3v9x2m1qa", "claude")
     try:
-        first = read_file(io.BytesIO(start + rest), name, reading)
+        first = read_whole(name, start + rest, reading)
     except MissingExtra:
         head = (start + rest)[:12]  # an image that would have to be converted first: HEIC, AVIF, TIFF or BMP
         assert b"ftyp" in head or head.startswith((b"II*\0", b"MM\0*", b"BM"))
         return
     assert first.size_bytes == len(start + rest)
     assert first.shown.startswith("[file ")
-    assert read_file(io.BytesIO(start + rest), name, reading) == first
+    assert read_whole(name, start + rest, reading) == first

@@ -33,13 +33,20 @@ def reminded(situation, *rules, shown=None, **options):
 
 def said(situation, *rules, **options):
     """The texts by the ids of their rules."""
-    return {one.id: one.text.removeprefix("- ") for one in reminded(situation, *rules, **options).reminders}
+    got = reminded(situation, *rules, **options)
+    return dict(zip((one.name for one in got.reminders), items(got), strict=True))
+
+
+def items(got):
+    """The texts of the reminders, each an item of the list in the frame."""
+    text = got.text.removeprefix(FRAME.opening).removesuffix(FRAME.closing)
+    return text.removeprefix("- ").split("\n- ") if text else []
 
 
 def test_nothing_known_is_nothing_said():
     """A call without anything to remind of sends not a token more."""
     got = reminded(now())
-    assert (got.text, got.reminders, got.suppressed, got.tokens) == ("", (), (), 0)
+    assert (got.text, got.reminders, got.held, got.tokens) == ("", (), (), 0)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +93,7 @@ def test_each_built_in_rule_speaks_of_its_matter_alone(known, rule, holds):
 def test_bounds_keep_rules_silent(known):
     """Below its bounds, or without the numbers that it speaks of, a rule has nothing to say and is not in the trace."""
     got = reminded(now(**known))
-    assert (got.reminders, got.suppressed) == ((), ())
+    assert (got.reminders, got.held) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -129,7 +136,7 @@ def test_once_is_once():
     got, past = reminded(now(), ONCE), {"hello": 7}
     assert reminded(now(), ONCE, shown=past).reminders == got.reminders != ()
     later = reminded(now(call=8), ONCE, shown=past)
-    assert (later.text, later.reminders, later.suppressed[0].because) == ("", (), "said once, in call 7")
+    assert (later.text, later.reminders, later.held[0].because) == ("", (), "said once, in call 7")
     assert reminded(now(call=5), ONCE, shown=past).reminders
 
 
@@ -141,16 +148,14 @@ def test_a_cooldown_counts_calls():
             calls.append(call)
             shown = {"hello": call}
     assert calls == [7, 10, 13]
-    assert (
-        reminded(now(call=14), EVERY, shown=shown).suppressed[0].because == "said in call 13, and again from call 16 on"
-    )
+    assert reminded(now(call=14), EVERY, shown=shown).held[0].because == "said in call 13, and again from call 16 on"
 
 
 def test_a_hosts_own_words_are_said_first():
     """One-shot reminders keep their lines, need no rule and no past; their ids never meet a rule's."""
     situation = now(one_shots=(OneShot("hello", "Two\nlines {call}"), OneShot("blank", " ")))
     got = reminded(situation, ONCE, shown={"once:hello": 2})
-    assert [one.id for one in got.reminders] == ["once:hello", "hello"]
+    assert [one.name for one in got.reminders] == ["once:hello", "hello"]
     assert got.text == "<reminder>\n- Two\n  lines {call}\n- Call 7.\n</reminder>"
 
 
@@ -160,8 +165,8 @@ def test_all_stand_in_one_frame():
         now(steps_left=3), ReminderRule("a", "always", "Call {call}."), ReminderRule("b", "always", "Turn {turn}.")
     )
     first, *others = got.reminders
-    assert got.text == "<reminder>\n" + "\n".join(one.text for one in got.reminders) + "\n</reminder>"
-    assert first.tokens == count(f"{first.text}\n") + FRAME.tokens
+    assert got.text == "<reminder>\n" + "\n".join(f"- {text}" for text in items(got)) + "\n</reminder>"
+    assert first.tokens == count(f"- {items(got)[0]}\n") + FRAME.tokens
     assert [one.tokens for one in others] == [count("- Call 7.\n"), count("- Turn 2.\n")]
     assert [one.because for one in got.reminders] == ["tail; with the frame of all, 6 tokens", "tail", "tail"]
 
@@ -169,7 +174,7 @@ def test_all_stand_in_one_frame():
 def test_advice_needs_its_tools():
     """A rule that names tools is silent where they are not offered, and says so."""
     rule = ReminderRule("hello", "always", "Use recall.", needs_tools=("recall",))
-    assert reminded(now(), rule).suppressed[0].because == "the tool recall is not offered"
+    assert reminded(now(), rule).held[0].because == "the tool recall is not offered"
     assert said(now(offered_tools=frozenset(("recall",))), rule) == {"hello": "Use recall."}
 
 
@@ -177,10 +182,10 @@ def test_the_sum_is_bounded():
     """What does not fit is held back with its size, and what is smaller still gets its turn."""
     rules = [ReminderRule(f"r{n}", "always", "x" * size) for n, size in enumerate((80, 400, 40))]
     got = reminded(now(), *rules, most_tokens=60)
-    assert [one.id for one in got.reminders] == ["r0", "r2"]
+    assert [one.name for one in got.reminders] == ["r0", "r2"]
     assert got.tokens <= 60
-    assert (got.suppressed[0].id, got.suppressed[0].tokens) == ("r1", 101)
-    assert "101 tokens, and 33 of 60 are left" in got.suppressed[0].because
+    assert (got.held[0].entry, got.held[0].raw_tokens) == ("r1", 101)
+    assert "101 tokens, and 33 of 60 are left" in got.held[0].because
 
 
 def test_the_frame_goes_with_the_first_that_has_room():
@@ -188,7 +193,7 @@ def test_the_frame_goes_with_the_first_that_has_room():
     got = reminded(
         now(), ReminderRule("long", "always", "x" * 400), ReminderRule("short", "always", "Hi."), most_tokens=20
     )
-    assert [(one.id, one.tokens) for one in got.reminders] == [("short", FRAME.tokens + count("- Hi.\n"))]
+    assert [(one.name, one.tokens) for one in got.reminders] == [("short", FRAME.tokens + count("- Hi.\n"))]
     assert got.text == "<reminder>\n- Hi.\n</reminder>"
 
 
@@ -197,12 +202,11 @@ def test_the_trace_tells_of_a_language_that_has_no_text():
     got = reminded(
         now(streak=10), ReminderRule("r", "always", "Hi."), language="fr", catalogues={"fr": {"r": "Salut."}}
     )
-    assert [(one.id, one.because) for one in got.reminders] == [
+    assert [(one.name, one.because) for one in got.reminders] == [
         ("streak", "tail; with the frame of all, 6 tokens; said in en: no text in fr"),
         ("r", "tail"),
     ]
-    (held,) = reminded(now(call=9), ONCE, shown={"hello": 7}).suppressed
-    line = held.line()
+    (line,) = reminded(now(call=9), ONCE, shown={"hello": 7}).held
     assert (line.entry, line.kind, line.shown, line.tokens) == ("hello", "reminder", "hidden", 0)
 
 
@@ -304,10 +308,10 @@ def test_any_situation_has_its_reminders(situation, most, language):
     """Never an error, never too much, each id once, sendable, and the same for the same."""
     got = reminded(situation, most_tokens=most, language=language)
     assert got.tokens <= most
-    ids = [one.id for one in (*got.reminders, *got.suppressed)]
+    ids = [*(one.name for one in got.reminders), *(one.entry for one in got.held)]
     assert len(ids) == len(set(ids))
     assert got.text.encode() and tags(got.text) == [] if got.reminders else got.text == ""
-    items = [line for line in got.text.splitlines()[1:-1] if not line.startswith("  ")]
-    assert len(items) == len(got.reminders)
-    assert all(line.startswith("- ") for line in items)
+    lines = [line for line in got.text.splitlines()[1:-1] if not line.startswith("  ")]
+    assert len(lines) == len(got.reminders)
+    assert all(line.startswith("- ") for line in lines)
     assert reminded(situation, most_tokens=most, language=language) == got

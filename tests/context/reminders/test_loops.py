@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.context.reminders.loops import FRESH, Repeated, Trail, current_loop, repetition, update
+from foveal.context.reminders.loops import FRESH, Repeated, Trail, current_loop, update
 from foveal.values.entry import Image, Message, Stored, Text, ToolCall, ToolResult, assistant, result, user
 
 
@@ -16,6 +16,14 @@ def steps(*given_steps):
         messages.append(assistant("", ToolCall(f"c{n}", tool, arguments)))
         messages.append(result(f"c{n}", text, status=(status or ["ok"])[0]))
     return messages
+
+
+def repetition(messages, *, polling=frozenset()):
+    """The repetition in the newest of these messages."""
+    trail = FRESH
+    for message in messages:
+        trail = update(trail, message, polling=polling)
+    return current_loop(trail)
 
 
 A, B, C = ("bash", '{"c": "ls"}', "a.py"), ("read", '{"p": "a.py"}', "text"), ("bash", '{"c": "pwd"}', "/")

@@ -1,13 +1,17 @@
 """Runs of neighbouring atoms."""
 
+from typing import Any
+
 from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import neighbours
-from foveal.fit.stages.oldest import Oldest
 from foveal.session.policy import BudgetTable, Policy
 from foveal.session.session import Session
 from foveal.testing.builders import open_session
 from foveal.values.entry import Pin, RangeFold, assistant, user
 from foveal.values.shown import NOTHING
+from foveal_bench.oldest import Oldest
+
+OLDEST: Any = Oldest(keep=0.0)  # untyped: benchmarks alone use it, and no policy names it
 
 
 def with_a_pin_between(*, policy: Policy | None = None) -> Session:
@@ -25,7 +29,7 @@ def with_a_pin_between(*, policy: Policy | None = None) -> Session:
 
 def test_a_run_is_not_split_by_the_fold_of_the_run_before_it() -> None:
     """Folds are applied while the stage still proposes; the places of what is left to propose are those of the beginning."""
-    policy = Policy(budget=BudgetTable(limit=900, target=150, reserve=0), stages=(Oldest(keep=0.0),))
+    policy = Policy(budget=BudgetTable(limit=900, target=150, reserve=0), stages=(OLDEST,))
     prompt = with_a_pin_between(policy=policy).prompt()
     assert prompt.fold
     assert [type(item) for item in prompt.fold.items] == [RangeFold, RangeFold]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.fit.stages.oldest import Oldest
 from foveal.session.policy import Clear, History, Images, Outline, Shorten, ThinkingWindow, policy_from
 from foveal.session.policy_file import read_policy
 from foveal.values.errors import BadPolicy
+from foveal_bench.oldest import Oldest
 
 SHARES = [(Shorten, "over"), (Shorten, "to"), (Shorten, "keep"), (Outline, "over"), (Outline, "to"), (Outline, "keep")]
 SHARES += [(Clear, "keep"), (Oldest, "keep")]

@@ -1,9 +1,10 @@
 """Windows over tool history, and what they never do."""
 
+from typing import Any
+
 import pytest
 
 from foveal.fit.scene import Scene
-from foveal.fit.stages.oldest import Oldest
 from foveal.session.policy import BudgetTable, History, Policy, Shorten, policy_from
 from foveal.session.session import Session
 from foveal.testing import oracles
@@ -11,7 +12,9 @@ from foveal.testing.builders import open_session
 from foveal.values.entry import Message, PartFold, Pin, RangeFold, Text, ToolCall, ToolResult, assistant, result, user
 from foveal.values.errors import BadPolicy
 from foveal.values.shown import NOTHING
+from foveal_bench.oldest import Oldest
 
+OLDEST: Any = Oldest()  # untyped: benchmarks alone use it, and no policy names it
 LONG = "a line of output that is long enough to matter\n" * 30
 
 
@@ -109,7 +112,7 @@ def test_forty_parallel_calls_stand_and_fall_together() -> None:
     """A pair has as many calls as the reply made; none of them is lost from the current run, and none is left behind."""
     for runs in (1, 2):
         budget = BudgetTable(limit=2_500, target=2_000, reserve=0)
-        made = open_session(policy=Policy(budget=budget, stages=(History(), Oldest())))
+        made = open_session(policy=Policy(budget=budget, stages=(History(), OLDEST)))
         for run in range(runs):
             made.append(user(f"request {run}"))
             made.append(assistant("", *(ToolCall(f"r{run}c{i}", "bash", "{}") for i in range(40))))
@@ -123,7 +126,7 @@ def test_forty_parallel_calls_stand_and_fall_together() -> None:
 
 def test_the_current_run_stays_within_the_budget() -> None:
     """One run of sixty calls is sent within its limit: what the window keeps, the stages after it fold."""
-    policy = Policy(budget=BudgetTable(limit=6_000, reserve=0), stages=(History(), Shorten(), Oldest()))
+    policy = Policy(budget=BudgetTable(limit=6_000, reserve=0), stages=(History(), Shorten(), OLDEST))
     made = session(1, 60, policy=policy)
     assert made.prompt().tokens <= 6_000
 
@@ -131,7 +134,7 @@ def test_the_current_run_stays_within_the_budget() -> None:
 def test_the_window_does_not_move_while_there_is_room() -> None:
     """Requests come and go; the prefix stays until the view is over its limit, and moves rarely after that."""
     made = open_session(
-        policy=Policy(budget=BudgetTable(limit=8_000, reserve=0), stages=(History(), Shorten(), Oldest()))
+        policy=Policy(budget=BudgetTable(limit=8_000, reserve=0), stages=(History(), Shorten(), OLDEST))
     )
     before, folds, moved = None, 0, 0
     for run in range(40):

@@ -1,5 +1,7 @@
 """The newest images stay, by number and bytes; older ones are a line that says what they were."""
 
+from typing import Any
+
 import pytest
 
 from foveal.fit.scene import Scene
@@ -71,7 +73,7 @@ def test_pinned_images_stay() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"keep": -1}, {"max_bytes": -1}])
-def test_a_negative_number_is_refused(wrong: dict[str, int]) -> None:
+def test_a_negative_number_is_refused(wrong: dict[str, Any]) -> None:
     """Nothing means itself and no number means everything."""
     with pytest.raises(BadPolicy, match="at least 0"):
         Images(**wrong)

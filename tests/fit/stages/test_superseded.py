@@ -2,6 +2,7 @@
 
 import json
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ class Desk:
 
     def read(self, first: int = 1, last: int = 400, path: str = "/w/a.py") -> "Desk":
         whole = (first, last) == (1, 400)
-        span = {} if whole else {"offset": first, "limit": last - first + 1}
+        span: dict[str, Any] = {} if whole else {"offset": first, "limit": last - first + 1}
         return self.call(
             "Read", "\n".join(f"{n:6}→{FILE[n - 1]}" for n in range(first, last + 1)), file_path=path, **span
         )

@@ -1,9 +1,10 @@
 """Thinking of finished loops goes whole; that of the running loop is never touched."""
 
+from typing import Any
+
 import pytest
 
 from foveal.fit.scene import Scene
-from foveal.fit.stages.oldest import Oldest
 from foveal.session.policy import BudgetTable, Policy, ThinkingWindow
 from foveal.session.session import Session
 from foveal.testing import oracles
@@ -11,7 +12,9 @@ from foveal.testing.builders import MODELS, open_session
 from foveal.values.entry import Message, RedactedThinking, Text, Thinking, ToolCall, result, user
 from foveal.values.errors import BadPolicy
 from foveal.values.shown import NOTHING
+from foveal_bench.oldest import Oldest
 
+OLDEST: Any = Oldest()  # untyped: benchmarks alone use it, and no policy names it
 CLAUDE = MODELS["anthropic"]
 
 
@@ -58,7 +61,7 @@ def test_a_number_of_parts_keeps_whole_loops() -> None:
 
 def test_one_long_loop_is_never_touched() -> None:
     """Step after step of one loop, the thinking stays in place and the prefix grows."""
-    policy = Policy(budget=BudgetTable(limit=50_000, reserve=0), stages=(ThinkingWindow(), Oldest()))
+    policy = Policy(budget=BudgetTable(limit=50_000, reserve=0), stages=(ThinkingWindow(), OLDEST))
     made = open_session(dialect="anthropic", policy=policy)
     made.append(user("go"))
     before = None
@@ -76,7 +79,7 @@ def test_one_long_loop_is_never_touched() -> None:
 def test_a_loop_is_cleared_whole_even_if_less_would_do() -> None:
     """After a fold no finished loop shows some of its thinking without the rest."""
     limit = 3_000
-    made = session(4, 4, policy=Policy(budget=BudgetTable(limit=limit, reserve=0), stages=(ThinkingWindow(), Oldest())))
+    made = session(4, 4, policy=Policy(budget=BudgetTable(limit=limit, reserve=0), stages=(ThinkingWindow(), OLDEST)))
     prompt = made.prompt()
     assert prompt.fold is not None
     assert oracles.problems(prompt) == []
@@ -122,7 +125,7 @@ def test_the_default_window_lets_finished_loops_go() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"keep_loops": 0}, {"keep": -1}, {"keep": 2, "keep_loops": 2}])
-def test_an_option_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
+def test_an_option_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     """The running loop cannot be given up, and one unit at a time is counted in."""
     with pytest.raises(BadPolicy, match="thinking"):
         ThinkingWindow(**wrong)

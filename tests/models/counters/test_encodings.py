@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from splintr import Tokenizer
 from tiktoken_ext import openai_public
 
-from foveal.models.counters import count_all, encoding, encodings
+from foveal.models.counters import encoding, encodings
 from foveal.models.counters.encodings import FORCED_CUT_TOKENS, PIECE_CHARS, Encoding, pieces
 from foveal.models.counters.fallback import ByteClassCounter
 
@@ -180,20 +180,6 @@ def test_any_text_counts_as_tiktoken_does(oracle: tuple[str, tiktoken.Encoding],
     assert encoding(name).count(text) == expected(tokenizer, text)
 
 
-@settings(max_examples=100, deadline=None)
-@given(texts=st.lists(ANY_TEXT, max_size=8))
-def test_batch_counts_are_single_counts(texts: list[str]) -> None:
-    """Counting together changes no count, whatever one of the texts spells."""
-    counter = encoding("o200k_base")
-    assert count_all(counter, texts) == [counter.count(text) for text in texts]
-
-
-def test_count_all_serves_counters_without_a_batch_call() -> None:
-    """A counter with nothing but `count` is asked text by text."""
-    counter = ByteClassCounter()
-    assert count_all(counter, ["a", "b c"]) == [counter.count("a"), counter.count("b c")]
-
-
 @settings(max_examples=200, deadline=None)
 @given(left=ANY_TEXT, right=ANY_TEXT)
 def test_concatenation_adds_up_within_the_margin_of_a_cut(left: str, right: str) -> None:
@@ -251,11 +237,11 @@ def test_a_forked_process_can_count_large_texts() -> None:
     """The thread pool of the batch call does not survive a fork; counting goes on without it."""
     code = (
         "import os, sys\n"
-        "from foveal.models.counters import encoding, count_all\n"
+        "from foveal.models.counters import encoding\n"
         "text, counter = 'hello world ' * 20_000, encoding('o200k_base')\n"
         "first = counter.count(text)\n"
         "child = os.fork()\n"
-        "if child == 0: os._exit(0 if [counter.count(text), *count_all(counter, ['a', 'b'])] == [first, 1, 1] else 1)\n"
+        "if child == 0: os._exit(0 if counter.count(text) == first else 1)\n"
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False, timeout=100).returncode == 0
@@ -274,7 +260,6 @@ def test_a_library_that_does_not_load_gives_the_estimate_and_says_so(monkeypatch
     monkeypatch.setitem(sys.modules, "splintr", None)
     counter = Encoding("o200k_base")
     assert counter.count("hello world") == ByteClassCounter().count("hello world")
-    assert counter.count_batch(["a", "b"]) == [ByteClassCounter().count("a")] * 2
     assert counter.name == "bytes~o200k_base"
     assert "o200k_base could not be loaded" in (counter.failure or "")
 
@@ -289,7 +274,6 @@ def test_a_text_the_library_fails_on_is_estimated(monkeypatch: pytest.MonkeyPatc
     counter = Encoding("o200k_base")
     monkeypatch.setitem(sys.modules, "splintr", broken_library(error))
     assert counter.count("hello") == ByteClassCounter().count("hello")
-    assert counter.count_batch(["hello", "hello"]) == [ByteClassCounter().count("hello")] * 2
     assert counter.failure is None
 
 

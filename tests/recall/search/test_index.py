@@ -37,7 +37,7 @@ def file_of(store: SqliteStore, session: str = "test") -> Path:
     return shelf.index_file(store.path, session)
 
 
-def passages(store: SqliteStore) -> list[tuple[int, int, int]]:
+def passages(store: SqliteStore) -> list[tuple[Any, ...]]:
     db = apsw.Connection(str(file_of(store)), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         return db.execute("SELECT seq, part, start FROM passages ORDER BY id").fetchall()

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -43,7 +44,7 @@ OPERATORS = [
 ]
 
 
-def seqs(store: Store, words: str, session: str = "test", **options: object) -> list[int]:
+def seqs(store: Store, words: str, session: str = "test", **options: Any) -> list[int]:
     return [hit.seq for hit in search(store, session, words, **options)]
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from foveal.summary.ledger import EMPTY, EXTRACTORS, CallEnded, Ledger, LedgerEvent, LedgerStep, update
-from foveal.summary.ledger.items import LedgerNote, Todo
+from foveal.summary.ledger import EMPTY, Ledger, LedgerStep, update
+from foveal.summary.ledger.events import CallEnded, LedgerEvent
+from foveal.summary.ledger.extractors import EXTRACTORS
+from foveal.summary.ledger.items import Child, Todo
 from foveal.text.calls.coverage import END
 from foveal.text.names import identifiers_in
 from foveal.values.entry import Message, Status, Text, ToolCall, assistant, result, system, user
@@ -56,7 +58,7 @@ def test_an_edit_makes_the_ranges_read_before_it_worthless() -> None:
         ("apply_patch", {"input": "*** Begin Patch\n*** Delete File: /a.py\n*** End Patch"}),
     ],
 )
-def test_a_deleted_file_is_listed_as_deleted(name: str, arguments: dict[str, str]) -> None:
+def test_a_deleted_file_is_listed_as_deleted(name: str, arguments: dict[str, Any]) -> None:
     """Whichever tool took it away."""
     assert [(one.path, one.change) for one in ledger(*ran(name, "ok", **arguments)).files] == [("/a.py", "deleted")]
 
@@ -367,18 +369,18 @@ def test_names_in_system_prompts_are_not_carried() -> None:
 # One's own
 
 
-def test_an_extractor_of_ones_own_adds_a_section() -> None:
+def test_an_extractor_of_ones_own_adds_its_facts() -> None:
     """One callable, given with the others."""
 
-    def tickets(event: LedgerEvent) -> Iterator[LedgerNote]:
+    def tickets(event: LedgerEvent) -> Iterator[Child]:
         if isinstance(event, CallEnded) and event.tool == "createticket":
-            yield LedgerNote(section="Tickets", key=event.text, text=event.text)
+            yield Child(id=event.text, text="ticket")
 
     steps = [
         LedgerStep("r", message, at) for at, message in enumerate(ran("mcp__jira__create_ticket", "AB-12", title="x"))
     ]
-    (note,) = update(EMPTY, steps, (*EXTRACTORS, tickets)).notes
-    assert (note.text, note.ref, note.seq) == ("AB-12", "r", 1)
+    (ticket,) = update(EMPTY, steps, (*EXTRACTORS, tickets)).children
+    assert (ticket.id, ticket.ref, ticket.seq) == ("AB-12", "r", 1)
 
 
 def test_a_call_may_be_answered_in_a_later_update() -> None:

@@ -8,17 +8,10 @@ from hypothesis import strategies as st
 
 from foveal.summary.ledger import LedgerStep
 from foveal.summary.relevance import RelevanceState, update
-from foveal.summary.relevance.features import (
-    LINE_FEATURES,
-    NAME_FEATURES,
-    FeatureRow,
-    Features,
-    FeatureTable,
-    ShownElsewhere,
-)
+from foveal.summary.relevance.features import FeatureRow, Features, FeatureTable, ShownElsewhere
 from foveal.summary.relevance.forest import Forest, forest
 from foveal.summary.relevance.score import shipped_weights
-from foveal.summary.relevance.weights import Tree
+from foveal.summary.relevance.weights import LINE_FEATURES, NAME_FEATURES, Tree
 from foveal.values.entry import ToolCall, assistant, result, user
 
 FEATURES = ("a", "b", "c", "d")
@@ -104,4 +97,5 @@ def test_lines_in_a_table_have_the_chances_of_their_own_rows():
     state, features = folded()
     trees = shipped_weights().lines
     chances = forest(trees, LINE_FEATURES).chances(features.of_lines(range(len(state.lines))))
-    assert chances == [walked(trees, features.of_line(i)) for i in range(len(state.lines))]
+    rows = features.of_lines(range(len(state.lines))).rows(LINE_FEATURES)
+    assert chances == [walked(trees, row) for row in rows]

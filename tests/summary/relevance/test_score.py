@@ -6,9 +6,9 @@ import pytest
 
 from foveal.summary.ledger import LedgerStep
 from foveal.summary.relevance import RelevanceState, update
-from foveal.summary.relevance.features import LINE_FEATURES, NAME_FEATURES, Features, ShownElsewhere, line_form
+from foveal.summary.relevance.features import Features, ShownElsewhere, line_form
 from foveal.summary.relevance.score import DEFAULT_SELECTION, LineSelection, score_all, shipped_weights
-from foveal.summary.relevance.weights import Tree, Weights
+from foveal.summary.relevance.weights import LINE_FEATURES, NAME_FEATURES, Tree, Weights
 from foveal.values.entry import ToolCall, assistant, result
 
 WEIGHTS = resources.files("foveal.summary.relevance") / "weights.json"
@@ -42,7 +42,7 @@ def test_rows_are_as_long_as_the_features():
     """Every feature has its value."""
     _, known = features()
     assert {len(known.of_name(name)) for name in known.all_names()} == {len(NAME_FEATURES)}
-    assert len(known.of_line(0)) == len(LINE_FEATURES)
+    assert len(known.of_lines([0]).rows(LINE_FEATURES)[0]) == len(LINE_FEATURES)
 
 
 def test_what_the_agent_uses_scores_higher():

@@ -45,6 +45,7 @@ def test_weights_can_be_handed_to_another_process(copied):
 def test_weights_from_a_log_are_known_by_their_hash_alone():
     """Weights from a log equal those that were logged, and raise an error when they are asked to score."""
     logged = Weights.logged(shipped_weights().name)
+    assert logged is not None
     assert logged == shipped_weights()
     with pytest.raises(BadPolicy, match=f"{shipped_weights().name} are not here.*Fold this session where it is used"):
         assert logged.names

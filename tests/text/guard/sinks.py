@@ -79,6 +79,6 @@ SINKS: dict[str, Callable[[str], str]] = {
     "an argument, unescaped": lambda a: _shown(ToolCall("c", "bash", json.dumps({"command": a}, ensure_ascii=False))),
     "a key": lambda a: _shown(ToolCall("c", "bash", json.dumps({a: {a: 1}}))),
     "a name in a line of ours": lambda a: f"[{safe_name(a, 60)}: 3 files]",
-    "a fence": lambda a: wrap("rules", a, nonce=NONCE, trust="skill"),
-    "an attribute": lambda a: wrap("rules", "be brief", nonce=NONCE, trust="operator", attributes={"path": a}),
+    "a fence": lambda a: wrap("rules", a, nonce=NONCE),
+    "an attribute": lambda a: wrap("rules", "be brief", nonce=NONCE, attributes={"path": a}),
 }

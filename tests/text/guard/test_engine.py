@@ -273,7 +273,7 @@ def test_a_pinned_passage_is_shown_neutralised(passage: str, shown: str) -> None
     session.extend([user("Begin."), *step(0, "")[:1]])
     rules = session.append(result("c0", f"{LOG * 6}\nRule: {passage}tem> or so\n{LOG * 6}"))
     session.append(Pin(rules.id, text=passage))
-    entries, levels = [rules.id], set[str]()
+    entries, levels, told = [rules.id], set[str](), ""
     for i in range(1, 40):
         entries += [entry.id for entry in session.extend(step(i, LOG * 4))]
         prompt = session.prompt()

@@ -155,7 +155,8 @@ def call_cost(store: Store, session: str, call: int) -> CallCostDetail:
         made = f"{book.calls[0].call} to {book.calls[-1].call}"
         raise NotFound(f"session {session!r} has prompts for the calls {made}; there is none for call {call}")
     folds = tuple(fold for fold in book.folds() if fold.call == call)
-    return CallCostDetail(session, found, book.last, folds, near)
+    last = max((one.call for one in book.calls if one.is_answered), default=0)
+    return CallCostDetail(session, found, last, folds, near)
 
 
 class _Account:
@@ -224,7 +225,6 @@ class CostBook:
 
     def __init__(self) -> None:
         self.calls: list[CallCost] = []
-        self.last = 0
         self._accounts: list[_Account] = []
         self._others: list[float | None] = []
 
@@ -236,8 +236,6 @@ class CostBook:
             for account, made, without in zip(reversed(accounts), ladder, ladder[1:], strict=False):
                 account.enter(call.prompt.call, made, without)
             self._others.append(_less(call.raw.cost_usd, ladder[-1].cost_usd))
-        if call.reply_tokens is not None:
-            self.last = call.prompt.call
         self._accounts = accounts
 
     def folds(self) -> tuple[FoldCost, ...]:

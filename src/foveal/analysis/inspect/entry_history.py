@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from foveal import recall
-from foveal.analysis.inspect.stored_session import branch_of, stored_prompt
+from foveal.analysis.inspect.stored_session import branch_of, entry_id, stored_prompt
 from foveal.project.facts import SUMMARISED
 from foveal.stores.port import Store
 from foveal.summary.prose import summary_in
@@ -105,11 +105,7 @@ def entry_history(store: Store, session: str, entry: str, call: int | None = Non
     prompt, _ = stored_prompt(store, session, call)
     branch = branch_of(store, session)
     places = {one.id: i for i, one in enumerate(branch)}
-    found = store.find(session, entry)
-    if len(found) != 1:
-        many = "several entries begin" if found else "no entry begins"
-        raise NotFound(f"{many} with {entry!r} in session {session!r}; `foveal why` lists them")
-    name = found[0].id
+    name = entry_id(store, session, entry)
     atom = next((atom for atom in prompt.atoms if _holds(atom, name, places)), None)
     if atom is None:
         raise NotFound(f"entry {name[:10]} is no part of the prompt of call {prompt.call}")

@@ -5,8 +5,6 @@ and how many lines the two share; `SessionHistory.trace` puts the lines of a cal
 with its log, and not with the sum of all its prompts.
 """
 
-from collections.abc import Sequence
-
 import msgspec
 
 from foveal.analysis.inspect.calls import StoredCall, stored_calls
@@ -14,6 +12,7 @@ from foveal.analysis.inspect.cost import CallCost, CostBook, CostTotals, FoldCos
 from foveal.analysis.inspect.next_fold import NextFold, next_fold_of
 from foveal.analysis.inspect.prefix_moves import PrefixMoves, priced
 from foveal.analysis.inspect.stored_session import known_session
+from foveal.analysis.replay.bills import equal_atoms
 from foveal.session.rebuild import setup_at
 from foveal.stores.port import Store
 from foveal.values.entry import Fold
@@ -136,7 +135,7 @@ class _Lines:
 
     def advance(self, atoms: tuple[Atom, ...]) -> tuple[int, list[TraceLine]]:
         """Take the atoms of the next prompt; return how many lines stay the same, and the lines after those."""
-        same = _same(self._atoms, atoms)
+        same = equal_atoms(self._atoms, atoms)
         del self._sums[same + 1 :]
         new = list[TraceLine]()
         for atom in atoms[same:]:
@@ -145,11 +144,3 @@ class _Lines:
             new += found
         self._atoms = atoms
         return self._sums[same][0], new
-
-
-def _same(old: Sequence[Atom], new: Sequence[Atom]) -> int:
-    """Return how many leading atoms are equal."""
-    for place, (one, other) in enumerate(zip(old, new, strict=False)):
-        if one is not other and one != other:
-            return place
-    return min(len(old), len(new))

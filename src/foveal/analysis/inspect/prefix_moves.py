@@ -7,10 +7,10 @@ other tools or another model, fences that came or went among the messages, pins 
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
-from typing import Any
 
 import msgspec
 
+from foveal.analysis.inspect.stored_session import tool_name
 from foveal.models.catalogue import ModelFacts, cost_usd
 from foveal.values.entry import Block, Body, Fold, Pin, Rewind, Setup, Unpin
 from foveal.values.prompt import Prompt
@@ -102,7 +102,7 @@ def _setup_moves(old: Setup, now: Prompt, known: _KnownIds) -> Iterator[PrefixMo
 
 
 def _tool_changes(old: str, new: str) -> str:
-    tables = [{_tool_name(tool): tool for tool in msgspec.json.decode(text)} for text in (old, new)]
+    tables = [{tool_name(tool): tool for tool in msgspec.json.decode(text)} for text in (old, new)]
     was, now = tables
     changes = {
         "came": sorted(now.keys() - was.keys()),
@@ -110,10 +110,6 @@ def _tool_changes(old: str, new: str) -> str:
         "changed": sorted(name for name in was.keys() & now.keys() if was[name] != now[name]),
     }
     return "; ".join(f"{verb}: {', '.join(names)}" for verb, names in changes.items() if names) or "another order"
-
-
-def _tool_name(tool: dict[str, Any]) -> str:
-    return str(tool.get("function", tool).get("name") or tool.get("type"))
 
 
 def _mark_moves(now: PromptState, place: int | None, known: _KnownIds) -> Iterator[PrefixMove]:

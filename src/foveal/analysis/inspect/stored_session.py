@@ -1,7 +1,8 @@
 """Stored sessions: the model setup that their log records, their prompts built again, copies of them."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -22,24 +23,14 @@ class AbsentRendererWarning(UserWarning):
     """Some results of the session are shown by renderers of its host, which are code and not in the log."""
 
 
-class AbsentRenderers(Mapping[str, Callable[[str], str]]):
-    """A substitute for the renderers of a host: each of them returns the whole result, and its name is noted in `asked`."""
+class AbsentRenderers(dict[str, Callable[[str], str]]):
+    """A substitute for the renderers of a host: each returns the whole result. Those that were asked for are kept."""
 
-    def __init__(self) -> None:
-        self.asked: set[str] = set()
-
-    def __getitem__(self, name: str) -> Callable[[str], str]:
-        self.asked.add(name)
-        return str
+    def __missing__(self, name: str) -> Callable[[str], str]:
+        return self.setdefault(name, str)
 
     def __contains__(self, name: object) -> bool:
         return True
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self.asked))
-
-    def __len__(self) -> int:
-        return len(self.asked)
 
 
 def known_session(store: Store, session: str) -> str:
@@ -54,6 +45,20 @@ def known_session(store: Store, session: str) -> str:
 def branch_of(store: Store, session: str) -> list[Entry]:
     """Return the entries of the session's current branch, oldest first."""
     return [log.to_entry(row, session) for row in log.branch(store.rows(session))]
+
+
+def entry_id(store: Store, session: str, prefix: str) -> str:
+    """Return the id of the only entry whose id begins with `prefix`; raise `NotFound` if there is none or several."""
+    found = store.find(session, prefix)
+    if len(found) != 1:
+        many = "several entries begin" if found else "no entry begins"
+        raise NotFound(f"{many} with {prefix!r} in session {session!r}; `foveal why` lists them")
+    return found[0].id
+
+
+def tool_name(tool: dict[str, Any]) -> str:
+    """Return the name of a tool in a recorded setup; the type of a provider's own tool, which has no name."""
+    return str(tool.get("function", tool).get("name") or tool.get("type"))
 
 
 def recorded_setup(setup: Setup) -> ModelSetup:
@@ -74,7 +79,9 @@ def stored_prompt(store: Store, session: str, call: int | None = None) -> tuple[
     setup = recorded_setup(setup_at(store, known_session(store, session), call))
     prompt = prompt_at(store, session, setup, call)
     if setup.renderers:
-        what = f"the host shows some results by renderers that are not known here ({', '.join(setup.renderers)})"
+        what = (
+            f"the host shows some results by renderers that are not known here ({', '.join(sorted(setup.renderers))})"
+        )
         warnings.warn(AbsentRendererWarning(f"{what}; such results are shown and counted whole"), stacklevel=3)
     return prompt, setup
 

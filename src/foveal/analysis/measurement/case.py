@@ -55,16 +55,12 @@ class Case(msgspec.Struct, frozen=True):
     """Tokens of each call if everything is sent."""
 
 
-def _nothing() -> Iterable[str]:
-    return ()
-
-
 class Sent(msgspec.Struct, frozen=True):
     """The prompt of a policy for one call."""
 
     messages: Sequence[Chat] = ()
     tools: Sequence[Chat] = ()
-    offered: Callable[[], Iterable[str]] = _nothing
+    offered: Callable[[], Iterable[str]] = tuple
     """Originals that the prompt names by reference: one recall away."""
     refused: str = ""
     """The reason why nothing is sent."""

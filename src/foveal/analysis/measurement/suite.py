@@ -62,15 +62,15 @@ def sources_of(files: Sequence[Path]) -> list[Source]:
     return [*several, *([Source("sessions", single)] if single else [])]
 
 
-def load(source: Source, pick: Pick) -> Loaded:
+def load(pick: Pick, source: Source) -> Loaded:
     """Load the picked sessions of a set. Common clues are computed from all its sessions."""
-    recordings = sorted(chain.from_iterable(map(read, source.files)), key=lambda one: _digest(one.id))
+    recordings = sorted(chain.from_iterable(map(read, source.files)), key=lambda one: session_hash(one.id))
     common = common_clues(recordings)
     found, notes, passed = list[Case](), list[str](), 0
     for recording in recordings:
         if len(found) == pick.most:
             break
-        if (pick.test_half and _digest(recording.id)[0] >= 128) or _chars(
+        if (pick.test_half and session_hash(recording.id)[0] >= 128) or _chars(
             recording
         ) < pick.least_tokens * _LEAST_CHARS_PER_TOKEN:
             continue
@@ -86,7 +86,8 @@ def load(source: Source, pick: Pick) -> Loaded:
     return Loaded(found, notes)
 
 
-def _digest(session: str) -> bytes:
+def session_hash(session: str) -> bytes:
+    """Return a number to order sessions by that says nothing about them."""
     return hashlib.sha256(session.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -95,22 +96,22 @@ def _chars(recording: Recording) -> int:
 
 
 def load_all(sources: Sequence[Source], pick: Pick, *, jobs: int) -> Loaded:
-    parts = list(_spread(_loaded, sources, pick, jobs=jobs))
+    parts = list(_spread(load, sources, pick, jobs=jobs))
     return Loaded([case for part in parts for case in part.cases], [note for part in parts for note in part.notes])
-
-
-def _loaded(pick: Pick, source: Source) -> Loaded:
-    return load(source, pick)
 
 
 def run(cases: Sequence[Case], work: Sequence[Job], *, find: Find, jobs: int = 1) -> Iterator[PolicyOutcome]:
     """Yield the outcome of every job on every case. Long sessions come first, so that no process is left with one at the end."""
     policies = list(dict.fromkeys(job.policy for job in work))
-    long_first = sorted(cases, key=lambda case: -sum(case.raw))
     units = [
         (at, tuple(job for job in work if job.policy == policy)) for policy in policies for at in range(len(cases))
     ]
-    yield from chain.from_iterable(_spread(partial(_measured, find), units, long_first, jobs=jobs))
+    yield from chain.from_iterable(_spread(partial(_measured, find), units, longest_first(cases), jobs=jobs))
+
+
+def longest_first(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases in the order of their outcomes."""
+    return sorted(cases, key=lambda case: -sum(case.raw))
 
 
 def _measured(find: Find, cases: Sequence[Case], unit: tuple[int, tuple[Job, ...]]) -> list[PolicyOutcome]:

@@ -9,16 +9,17 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TypeVar, cast
 
 import msgspec
 
 from foveal.dialects.json_values import NotUnderstood, mapping, sequence
 from foveal.values.errors import BadRecording
 
+T = TypeVar("T")
 _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _DOCUMENT_STARTS = (b"{", b"[", b"[{")
@@ -59,12 +60,14 @@ def session_lines(lines: Iterable[JsonLine], notes: list[str]) -> Iterator[JsonL
             yield line
 
 
-def dataset_lines(lines: Iterable[JsonLine], file: str) -> Iterator[JsonLine]:
-    """Yield the lines of a data set, in which a torn last line is damage."""
+def dataset(lines: Iterable[JsonLine], file: str, read: Callable[[JsonLine, str], T]) -> Iterator[T]:
+    """Yield one value for each line of a data set, in which a torn last line is damage."""
     for line in lines:
         if line.torn:
             raise BadRecording(file, line.number, "the last line is cut off in the middle of its JSON; copy it again")
-        yield line
+        with at(file, line.number):
+            found = read(line, file)
+        yield found
 
 
 def raw_at(line: JsonLine, path: tuple[str | int, ...], otherwise: str) -> str:

@@ -8,7 +8,7 @@ that was measured; `input` includes the cached tokens, `cached` may be null.
 
 from collections.abc import Iterable, Iterator
 
-from foveal.analysis.recordings.lines import JsonLine, at, dataset_lines
+from foveal.analysis.recordings.lines import JsonLine, dataset
 from foveal.analysis.recordings.openai_chat import conversation, tools_text
 from foveal.analysis.recordings.recording import RecordedStep, Recording
 from foveal.dialects.json_values import (
@@ -38,10 +38,7 @@ _LOSSES = {
 
 
 def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
-    for line in dataset_lines(lines, file):
-        with at(file, line.number):
-            recording = _recording(line, file)
-        yield recording
+    return dataset(lines, file, _recording)
 
 
 def _recording(line: JsonLine, file: str) -> Recording:

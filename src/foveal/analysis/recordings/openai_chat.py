@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from foveal.analysis.recordings.lines import JsonLine, at, dataset_lines, session_lines, stem
+from foveal.analysis.recordings.lines import JsonLine, at, dataset, session_lines, stem
 from foveal.analysis.recordings.recording import RecordedStep, Recording, tally
 from foveal.dialects.json_values import (
     JsonObject,
@@ -36,7 +36,7 @@ def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
     if is_message(first.value):
         yield _file_of_messages(chain((first,), rest), file)
     else:
-        yield from _file_of_conversations(chain((first,), rest), file)
+        yield from dataset(chain((first,), rest), file, _one_conversation)
 
 
 def is_message(value: object) -> bool:
@@ -96,13 +96,6 @@ def _file_of_messages(lines: Iterable[JsonLine], file: str) -> Recording:
             made.add(line.value)
     steps = tuple(RecordedStep(message) for message in made.messages)
     return Recording(stem(file), file, None, "[]", steps, (*made.notes(), *notes))
-
-
-def _file_of_conversations(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
-    for line in dataset_lines(lines, file):
-        with at(file, line.number):
-            recording = _one_conversation(line, file)
-        yield recording
 
 
 def _one_conversation(line: JsonLine, file: str) -> Recording:

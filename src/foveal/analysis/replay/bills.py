@@ -5,13 +5,13 @@ provider caches nothing below its minimum and in whole blocks. The shared part i
 as it was recorded, whichever prompt it answered.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 
 import msgspec
 
 from foveal.models.catalogue import ModelFacts, cache_rules, cost_usd
 from foveal.values.prompt import Prompt
-from foveal.values.shown import Item
+from foveal.values.shown import Atom, Item
 from foveal.values.trace import PROMPT_TOKENS
 
 
@@ -35,12 +35,25 @@ def shared_tokens(before: Prompt | None, now: Prompt) -> int:
     """Return how many leading tokens two prompts have in common, atom by atom."""
     if before is None or before.setup.tools != now.setup.tools or before.setup.model != now.setup.model:
         return 0
-    tokens = now.setup.tools_tokens
-    for old, new in zip(before.atoms, now.atoms, strict=False):
-        if old is not new and old != new:
-            break
-        tokens += new.size.tokens
-    return tokens
+    same = now.atoms[: equal_atoms(before.atoms, now.atoms)]
+    return now.setup.tools_tokens + sum(atom.size.tokens for atom in same)
+
+
+def equal_atoms(old: Sequence[Atom], new: Sequence[Atom]) -> int:
+    """Return how many leading atoms are equal."""
+    for place, (one, other) in enumerate(zip(old, new, strict=False)):
+        if one is not other and one != other:
+            return place
+    return min(len(old), len(new))
+
+
+def new_items(prompt: Prompt, known: Container[str]) -> Iterator[Item]:
+    """Yield the items that are not known from an earlier prompt. They are at the end."""
+    for atom in reversed(prompt.atoms):
+        new = [item for item in atom.items if item.id not in known]
+        if not new and atom.items:
+            return
+        yield from new
 
 
 class WholeHistory:
@@ -67,7 +80,9 @@ class WholeHistory:
         if prompt:
             sent = prompt.tokens
             self._has_folded |= prompt.fold is not None
-            self._unsendable += sum(map(_unsendable, self._new_items(prompt)))
+            new = list(new_items(prompt, self._known))
+            self._known.update(item.id for item in new)
+            self._unsendable += sum(map(_unsendable, new))
         tokens = raw_tokens - self._unsendable + self._tools_tokens + PROMPT_TOKENS
         if not self._has_folded:
             # Words between replies, and results that never came: a whole history needs them too.
@@ -76,15 +91,6 @@ class WholeHistory:
         raw = bill(facts, tokens, 0 if is_cold else self._before)
         self._before = tokens - PROMPT_TOKENS
         return raw
-
-    def _new_items(self, prompt: Prompt) -> Iterator[Item]:
-        """Yield the items that no prompt has shown before. They are at the end."""
-        for atom in reversed(prompt.atoms):
-            new = [item for item in atom.items if item.id not in self._known]
-            if not new and atom.items:
-                return
-            self._known.update(item.id for item in new)
-            yield from new
 
 
 def _unsendable(item: Item) -> int:

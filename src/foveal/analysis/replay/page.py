@@ -6,7 +6,19 @@ from html import escape
 from foveal.analysis import chart
 from foveal.analysis.replay.demo import saving_texts
 from foveal.analysis.replay.replay import Replay, ReplayedCall
-from foveal.analysis.replay.report import Totals, gain, gain_usd, note_lines, percent, short, totals, usd
+from foveal.analysis.replay.report import (
+    HEAD,
+    Totals,
+    cells,
+    counted,
+    gain,
+    gain_usd,
+    note_lines,
+    percent,
+    short,
+    totals,
+    usd,
+)
 from foveal.analysis.replay.series import series_of, shortened
 from foveal.text.display import visible
 
@@ -43,19 +55,7 @@ _KEY = (
     '<span><i style="background:var(--limit)"></i>budget</span>'
     '<span><i style="background:var(--fold)"></i>fold: older content is shown by stand-ins from here on</span></div>'
 )
-_HEAD = (
-    "session",
-    "model",
-    "calls",
-    "tokens raw",
-    "tokens sent",
-    "cached",
-    "moves",
-    "cost raw",
-    "cost sent",
-    "largest",
-    "refused",
-)
+_HEAD = ("session", "model", "calls", "tokens raw", "tokens sent", *HEAD[4:])
 
 
 def page(replays: Sequence[Replay], errors: Sequence[str] = ()) -> str:
@@ -82,8 +82,8 @@ def _text(text: str) -> str:
 def _top(replays: Sequence[Replay], errors: Sequence[str]) -> Iterator[str]:
     sums = totals(replays)
     models = ", ".join(dict.fromkeys(replay.model for replay in replays))
+    sessions = counted(sums.sessions, "session")
     yield "<h1>Foveal replay</h1>"
-    sessions = f"{sums.sessions:,} session{'s' * (sums.sessions != 1)}"
     yield f'<p class="soft">{sessions}, {sums.calls:,} model calls, at the prices of {_text(models)}</p>'
     yield from (f'<p class="error">Not replayed: {_text(error)}</p>' for error in errors)
     yield '<div class="tiles">'
@@ -117,20 +117,9 @@ def _table(replays: Sequence[Replay]) -> Iterator[str]:
 
 
 def _row(style: str, name: str, model: str, sums: Totals) -> str:
-    cells = (
-        _text(model),
-        f"{sums.calls:,}",
-        f"{sums.raw_tokens:,}",
-        f"{sums.sent_tokens:,}",
-        percent(sums.cached_share),
-        f"{sums.prefix_moves:,}",
-        usd(sums.raw_usd),
-        usd(sums.sent_usd),
-        f"{sums.largest_sent:,}",
-        f"{sums.refusals:,}",
-    )
-    title = f'<td title="{_text(name)}">{_text(name)}</td>'
-    return f"<tr{style}>{title}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    title, *figures = cells(_text(name), sums, tokens="{:,}".format)
+    row = "".join(f"<td>{cell}</td>" for cell in (_text(model), *figures))
+    return f'<tr{style}><td title="{title}">{title}</td>{row}</tr>'
 
 
 def _sessions(replays: Sequence[Replay]) -> Iterator[str]:

@@ -197,17 +197,16 @@ def _bill_notes(calls: Sequence[ReplayedCall], facts: ModelFacts) -> list[str]:
 
 def usable_tools(recording: Recording) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the recorded tools that can be offered. Recorders list called tools, and models call tools that do not exist."""
-    usable: list[dict[str, Any]] = []
-    for tool in msgspec.json.decode(recording.tools, type=list[dict[str, Any]]):
+    tools, usable = msgspec.json.decode(recording.tools, type=list[dict[str, Any]]), list[dict[str, Any]]()
+    for tool in tools:
         try:
             read_tools([*usable, tool])
         except BadInput:
             continue
         usable.append(tool)
-    left_out = len(msgspec.json.decode(recording.tools)) - len(usable)
-    return usable, [f"{left_out} recorded tool(s) cannot be offered: their names are refused or doubled"] * bool(
-        left_out
-    )
+    left_out = len(tools) - len(usable)
+    note = f"{left_out} recorded tool(s) cannot be offered: their names are refused or doubled"
+    return usable, [note] if left_out else []
 
 
 def ids_from(seed: str) -> Callable[[], str]:

@@ -2,12 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from foveal.analysis.replay.replay import Replay
+from foveal.analysis.replay.replay import Replay, ReplayedCall
 
 _NUMBER = re.compile(r"(?<![\w.-])\d[\d,]*(?![\w.])")
 
@@ -40,51 +40,38 @@ class Totals(msgspec.Struct, frozen=True):
         return self.raw_cached_tokens / self.raw_tokens if self.raw_tokens else None
 
 
-def totals(replays: Iterable[Replay]) -> Totals:
-    parts = [_one(replay) for replay in replays]
+def totals(replays: Sequence[Replay]) -> Totals:
+    calls = [call for replay in replays for call in replay.calls]
+    raws, sents = [call.raw for call in calls], [call.sent for call in calls if call.sent]
     return Totals(
-        **{name: sum(getattr(part, name) for part in parts) for name in _ADDED},
-        **{name: _sum_known(getattr(part, name) for part in parts) for name in ("raw_usd", "sent_usd", "output_usd")},
-        **{name: max((getattr(part, name) for part in parts), default=0) for name in ("largest_raw", "largest_sent")},
-    )
-
-
-_ADDED = (
-    "sessions",
-    "calls",
-    "raw_tokens",
-    "sent_tokens",
-    "raw_cached_tokens",
-    "cached_tokens",
-    "prefix_moves",
-    "output_tokens",
-    "refusals",
-)
-
-
-def _one(replay: Replay) -> Totals:
-    raws, sents = [call.raw for call in replay.calls], [call.sent for call in replay.calls if call.sent]
-    output = sum(call.output_tokens for call in replay.calls)
-    answered = sum(call.output_tokens for call in replay.calls if call.sent)
-    return Totals(
-        sessions=1,
-        calls=len(raws),
+        sessions=len(replays),
+        calls=len(calls),
         raw_tokens=sum(bill.tokens for bill in raws),
         sent_tokens=sum(bill.tokens for bill in sents),
         raw_cached_tokens=sum(bill.cached for bill in raws),
         cached_tokens=sum(bill.cached for bill in sents),
-        prefix_moves=sum(call.moved for call in replay.calls),
-        raw_usd=_sum_known((*(bill.cost_usd for bill in raws), _output_usd(replay, output))),
-        sent_usd=_sum_known((*(bill.cost_usd for bill in sents), _output_usd(replay, answered))),
-        output_tokens=output,
-        output_usd=_output_usd(replay, output),
+        prefix_moves=sum(call.moved for call in calls),
+        raw_usd=_sum_known(_raw_usd(replay) for replay in replays),
+        sent_usd=_sum_known(_sent_usd(replay) for replay in replays),
+        output_tokens=sum(call.output_tokens for call in calls),
+        output_usd=_sum_known(_output_usd(replay, replay.calls) for replay in replays),
         largest_raw=max((bill.tokens for bill in raws), default=0),
         largest_sent=max((bill.tokens for bill in sents), default=0),
         refusals=len(raws) - len(sents),
     )
 
 
-def _output_usd(replay: Replay, tokens: int) -> float | None:
+def _raw_usd(replay: Replay) -> float | None:
+    return _sum_known((*(call.raw.cost_usd for call in replay.calls), _output_usd(replay, replay.calls)))
+
+
+def _sent_usd(replay: Replay) -> float | None:
+    answered = [call for call in replay.calls if call.sent]
+    return _sum_known((*(call.sent.cost_usd for call in answered if call.sent), _output_usd(replay, answered)))
+
+
+def _output_usd(replay: Replay, calls: Iterable[ReplayedCall]) -> float | None:
+    tokens = sum(call.output_tokens for call in calls)
     return None if replay.price_output is None and tokens else tokens * (replay.price_output or 0.0) / 1e6
 
 
@@ -152,25 +139,6 @@ def _totals_document(sums: Totals) -> dict[str, Any]:
     return {**msgspec.to_builtins(sums), "cached_share": sums.cached_share}
 
 
-HEAD = ("session", "calls", "raw", "sent", "cached", "moves", "cost raw", "cost sent", "largest", "refused")
-
-
-def cells(name: str, sums: Totals) -> tuple[str, ...]:
-    """Return one line of the table, under `HEAD`."""
-    return (
-        name,
-        f"{sums.calls:,}",
-        short(sums.raw_tokens),
-        short(sums.sent_tokens),
-        percent(sums.cached_share),
-        f"{sums.prefix_moves:,}",
-        usd(sums.raw_usd),
-        usd(sums.sent_usd),
-        short(sums.largest_sent),
-        f"{sums.refusals:,}",
-    )
-
-
 def short(tokens: int) -> str:
     """Return a count in at most five characters."""
     if tokens < 10_000:
@@ -180,6 +148,11 @@ def short(tokens: int) -> str:
             size = tokens / unit
             return f"{size:.2f}{name}" if size < 9.995 else f"{size:.1f}{name}" if size < 99.95 else f"{size:.0f}{name}"
     return f"{tokens / 1e12:,.1f}T"
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things, with its noun in the right form."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def percent(share: float | None) -> str:
@@ -207,3 +180,22 @@ def less(before: float | None, after: float | None) -> str:
         return ""
     change = 1 - after / before
     return f"{abs(change) * 100:.0f} % {'less' if change >= 0 else 'more'}"
+
+
+HEAD = ("session", "calls", "raw", "sent", "cached", "moves", "cost raw", "cost sent", "largest", "refused")
+
+
+def cells(name: str, sums: Totals, tokens: Callable[[int], str] = short) -> tuple[str, ...]:
+    """Return one line of the table, under `HEAD`. Tokens are `short` unless another form is given."""
+    return (
+        name,
+        f"{sums.calls:,}",
+        tokens(sums.raw_tokens),
+        tokens(sums.sent_tokens),
+        percent(sums.cached_share),
+        f"{sums.prefix_moves:,}",
+        usd(sums.raw_usd),
+        usd(sums.sent_usd),
+        tokens(sums.largest_sent),
+        f"{sums.refusals:,}",
+    )

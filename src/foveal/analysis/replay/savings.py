@@ -4,14 +4,15 @@ A part's saving is its size in full, less the size of its stand-in, added up ove
 may be folded more than once (cut, then one line, then covered with its neighbours); all of it is one saving.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from foveal.analysis.replay.bills import new_items
 from foveal.values.entry import Fold, Message, Part, PartFold, RangeFold, Thinking, ToolCall, ToolResult
 from foveal.values.prompt import Prompt
-from foveal.values.shown import Item, short_ref
+from foveal.values.shown import short_ref
 
 _GIST_CHARS = 64
 _TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "name")
@@ -90,7 +91,7 @@ class Savings:
 
     def send(self, prompt: Prompt) -> None:
         """Take the next prompt, with the fold that was made for it."""
-        for item in self._new_items(prompt):
+        for item in list(new_items(prompt, self._sizes)):
             self._sizes[item.id] = tuple(shown.raw_tokens for shown in item.shown)
         if prompt.fold:
             self._fold(prompt.call, prompt.fold)
@@ -100,13 +101,6 @@ class Savings:
         worth = ((history.saved_until(calls + 1), key) for key, history in self._histories.items())
         best = sorted(((tokens, self._place[key[0]], key) for tokens, key in worth), key=lambda x: (-x[0], x[1]))
         return tuple(self._saving(key, tokens, calls) for tokens, _, key in best[:most] if tokens > 0)
-
-    def _new_items(self, prompt: Prompt) -> Iterator[Item]:
-        for atom in reversed(prompt.atoms):
-            new = [item for item in atom.items if item.id not in self._sizes]
-            if not new and atom.items:
-                return
-            yield from new
 
     def _fold(self, call: int, fold: Fold) -> None:
         for item in fold.items:

@@ -5,30 +5,18 @@ print(advice(tuning))
 Path("policy.toml").write_text(policy_file(tuning))
 """
 
-from foveal.analysis.tune.choice import TunedChoice
-from foveal.analysis.tune.cross_validation import HeldOut, HeldOutGap
-from foveal.analysis.tune.grid import GRIDS, Grid, Variant
-from foveal.analysis.tune.pick_rule import PickRule
-from foveal.analysis.tune.points import Cell, TunePoint, price_list
-from foveal.analysis.tune.policy_file import policy_file
-from foveal.analysis.tune.report import HEAD, advice, cells, curve, document
-from foveal.analysis.tune.tune import Tried, Tuning, tune
+from foveal.analysis.tune.choice import PickRule
+from foveal.analysis.tune.grid import GRIDS, Variant
+from foveal.analysis.tune.points import price_list
+from foveal.analysis.tune.report import advice, curve, document, policy_file
+from foveal.analysis.tune.tune import Tuning, tune
 
 __all__ = [
     "GRIDS",
-    "HEAD",
-    "Cell",
-    "Grid",
-    "HeldOut",
-    "HeldOutGap",
     "PickRule",
-    "Tried",
-    "TunePoint",
-    "TunedChoice",
     "Tuning",
     "Variant",
     "advice",
-    "cells",
     "curve",
     "document",
     "policy_file",

@@ -34,7 +34,7 @@ class Variant(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """The differences from the default, in words."""
-        return ", ".join(_differences(self)) or DEFAULT
+        return ", ".join(_differences(self)) or "default"
 
     def policy(self, budget: int) -> Policy:
         """Return the policy that sends at most `budget` tokens. The room for the reply comes on top."""
@@ -54,9 +54,6 @@ class Variant(msgspec.Struct, frozen=True):
                 return stage
 
 
-DEFAULT = "default"
-
-
 def _differences(variant: Variant) -> list[str]:
     words = {
         "target": f"target {variant.target:g}",
@@ -70,32 +67,23 @@ def _differences(variant: Variant) -> list[str]:
     return [said for field, said in words.items() if getattr(variant, field) != getattr(plain, field)]
 
 
-_SHALLOW = Variant(target=0.8)
-_DEEP = Variant(target=0.5, share=0.3)
-_DEEPEST = Variant(target=0.4, share=0.2)
-
-
-def _arriving(variant: Variant, arrival: float) -> Variant:
-    return msgspec.structs.replace(variant, arrival=arrival)
-
-
 # The size of the summary moves along the curve and the arrival moves the curve, so these two are crossed. A summary takes its
 # share out of the target, so that a deep target goes with a small summary.
 _SMALL = (
     Variant(),
-    _DEEP,
-    _SHALLOW,
+    Variant(target=0.5, share=0.3),
+    Variant(target=0.8),
     Variant(arrival=0.1),
     Variant(arrival=0.05),
-    _arriving(_DEEP, 0.05),
+    Variant(target=0.5, share=0.3, arrival=0.05),
     Variant(edited=True),
     Variant(score="recency"),
 )
 _MORE = (
-    _DEEPEST,
-    _arriving(_DEEPEST, 0.05),
-    _arriving(_DEEP, 0.1),
-    _arriving(_SHALLOW, 0.05),
+    Variant(target=0.4, share=0.2),
+    Variant(target=0.4, share=0.2, arrival=0.05),
+    Variant(target=0.5, share=0.3, arrival=0.1),
+    Variant(target=0.8, arrival=0.05),
     Variant(target=0.7),
     Variant(share=0.4),
     Variant(keep=0.2),

@@ -86,7 +86,7 @@ def measure_variants(
     jobs: int = 1,
     tick: Callable[[int], None] = lambda calls: None,
 ) -> dict[Variant, tuple[Cell, ...]]:
-    """Return the cells of each variant, in the order of the cases, which must be `longest_first`."""
+    """Return the cells of each variant, in the order of the cases, which must be `longest_first`: ids need not be unique."""
     named = {variant.name: variant for variant in variants}
     found: dict[Variant, list[Cell]] = {variant: [] for variant in variants}
     work = [Job(name, budget) for name in named]
@@ -94,11 +94,6 @@ def measure_variants(
         found[named[outcome.policy]].append(_cell(outcome, prices))
         tick(outcome.figures.calls)
     return {variant: tuple(cells) for variant, cells in found.items()}
-
-
-def longest_first(cases: Sequence[Case]) -> list[Case]:
-    """Return the cases in the order of the benchmark's outcomes: ids need not be unique."""
-    return sorted(cases, key=lambda case: -sum(case.raw))
 
 
 def _cell(outcome: PolicyOutcome, prices: ModelFacts) -> Cell:
@@ -116,20 +111,11 @@ def _cell(outcome: PolicyOutcome, prices: ModelFacts) -> Cell:
 
 
 def _runner(named: dict[str, Variant], prices: ModelFacts, name: str) -> Runner:
-    return _VariantRunner(named[name], prices)
+    return partial(_run_variant, named[name], prices)
 
 
-class _VariantRunner(msgspec.Struct, frozen=True):
-    """Runs a variant. Early folds are judged by the prices that it is tuned for."""
-
-    variant: Variant
-    prices: ModelFacts
-
-    def __call__(self, case: Case, budget: int) -> Iterator[Sent]:
-        prices = {
-            "price_cache_read": self.prices.price_cache_read or 0.0,
-            "price_cache_write": self.prices.price_cache_write or 0.0,
-        }
-        policy = msgspec.structs.replace(self.variant.policy(budget), models={MODEL: prices})
-        for sent in run_policy(case, policy):
-            yield msgspec.structs.replace(sent, offered=tuple)  # no figure of tuning reads the offers, which are long
+def _run_variant(variant: Variant, facts: ModelFacts, case: Case, budget: int) -> Iterator[Sent]:
+    """Yield the prompts of a variant. Early folds are judged by the prices that it is tuned for."""
+    prices = {"price_cache_read": facts.price_cache_read or 0.0, "price_cache_write": facts.price_cache_write or 0.0}
+    for sent in run_policy(case, msgspec.structs.replace(variant.policy(budget), models={MODEL: prices})):
+        yield msgspec.structs.replace(sent, offered=tuple)  # no figure of tuning reads the offers, which are long

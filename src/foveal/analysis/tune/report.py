@@ -1,16 +1,16 @@
-"""The report of tuning: a table, advice in words, a picture, and one document for programs."""
+"""The results of tuning: a table, advice in words, a picture, the recommended policy as a file, one document for programs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, assert_never
 
 import msgspec
 
 from foveal.analysis import chart
 from foveal.analysis.measurement.shares import Interval
-from foveal.analysis.tune.choice import LEAST_SESSIONS
-from foveal.analysis.tune.cross_validation import HeldOut
-from foveal.analysis.tune.pick_rule import WITHIN
+from foveal.analysis.replay.report import counted
+from foveal.analysis.tune.choice import LEAST_SESSIONS, WITHIN, HeldOut
 from foveal.analysis.tune.tune import Tried, Tuning
+from foveal.session.policy import Policy
 from foveal.text.display import visible
 
 HEAD = (
@@ -52,7 +52,7 @@ def _marks(tuning: Tuning, tried: Tried) -> Iterator[str]:
     if tried.is_frontier:
         yield "frontier"
     if tried.point.broken:
-        yield f"{_number(tried.point.broken, 'call')} refused, over budget or invalid"
+        yield f"{counted(tried.point.broken, 'call')} refused, over budget or invalid"
     elif not tried.is_sound:
         yield "hides what was just seen"
 
@@ -83,14 +83,14 @@ def advice(tuning: Tuning) -> list[str]:
     told = [f"{_traffic(tuning)}; cost at the prices of {tuning.prices}."]
     if shorter:
         told.append(
-            f"{_number(shorter, 'session')} of these never took more than {tuning.budget:,} tokens: counted, but little to tell."
+            f"{counted(shorter, 'session')} of these never took more than {tuning.budget:,} tokens: counted, but little to tell."
         )
     told.append(_verdict(tuning))
     if best != default:
         told.append(f"{best.variant.name}: {_figures(tuning, best)}. The default: {_figures(tuning, default)}.")
     if held is None:
         told.append(
-            f"Not cross-validated: with {_number(tuning.long, 'session')} longer than the budget none can be held out. The "
+            f"Not cross-validated: with {counted(tuning.long, 'session')} longer than the budget none can be held out. The "
             "figures are of what the choice was made by, and flatter it."
         )
     else:
@@ -105,7 +105,7 @@ def _verdict(tuning: Tuning) -> str:
             return f"Keep the default: of {len(tuning.tried)} policies it {asked}."
         case "few":
             return (
-                f"Keep the default. {best} {asked}, but {_number(tuning.long, 'session')} longer than the budget cannot "
+                f"Keep the default. {best} {asked}, but {counted(tuning.long, 'session')} longer than the budget cannot "
                 f"tell the two apart; give {LEAST_SESSIONS} or more."
             )
         case "same":
@@ -116,7 +116,7 @@ def _verdict(tuning: Tuning) -> str:
         case "better":
             return f"Take {best}: it {asked}, and that holds on sessions that it was not chosen by."
         case "asked":
-            few = f" {_number(tuning.long, 'session')} longer than the budget cannot tell whether that holds on others."
+            few = f" {counted(tuning.long, 'session')} longer than the budget cannot tell whether that holds on others."
             return f"Take {best}: it {asked}, which the default does not." + few * (tuning.long < LEAST_SESSIONS)
         case _:
             assert_never(tuning.choice.reason)
@@ -152,11 +152,7 @@ def _figures(tuning: Tuning, tried: Tried) -> str:
 
 
 def _traffic(tuning: Tuning) -> str:
-    return f"{_number(len(tuning.sessions), 'session')}, {_number(tuning.calls, 'model call')}"
-
-
-def _number(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
+    return f"{counted(len(tuning.sessions), 'session')}, {counted(tuning.calls, 'model call')}"
 
 
 def _span(interval: Interval) -> str:
@@ -180,6 +176,40 @@ def document(tuning: Tuning) -> dict[str, Any]:
         },
         "advice": advice(tuning),
     }
+
+
+_BUDGET = (
+    "What is sent stays within `limit` less `reserve`, the room for the reply. All else is as in the default policy."
+)
+
+
+def policy_file(tuning: Tuning) -> str:
+    """Return the file. All numbers are written out, so that later changes of the defaults do not change its meaning."""
+    said = (f"# {_comment(line)}\n" for line in (*purpose(tuning), *expected(tuning), _BUDGET))
+    return "".join(said) + "\n" + _toml(tuning.choice.recommended.policy(tuning.budget))
+
+
+def _comment(line: str) -> str:
+    return " ".join(visible(line).split())
+
+
+def _toml(policy: Policy) -> str:
+    """Return a policy as TOML: budget, stages and arrival, which tuning changes, and nothing else."""
+    return "".join(
+        (
+            f"arrival = {policy.arrival!r}\n",
+            "\n[budget]\n",
+            *_lines(msgspec.to_builtins(policy.budget)),
+            *("\n[[stages]]\n" + "".join(_lines(msgspec.to_builtins(stage))) for stage in policy.stages),
+        )
+    )
+
+
+def _lines(table: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a table of plain words, numbers and booleans, which JSON writes as TOML does."""
+    for key, value in table.items():
+        if value is not None:  # TOML has no word for None: an absent key means None
+            yield f"{key} = {msgspec.json.encode(value).decode()}\n"
 
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 720, 420, 56, 40, 160, 48

@@ -6,11 +6,10 @@ import msgspec
 
 from foveal.analysis.measurement.case import Case
 from foveal.analysis.measurement.shares import Interval, interval
-from foveal.analysis.tune.choice import TunedChoice, choose
-from foveal.analysis.tune.cross_validation import HeldOutGap, gap_of
+from foveal.analysis.measurement.suite import longest_first
+from foveal.analysis.tune.choice import HeldOutGap, PickRule, TunedChoice, choose, frontier, gap_of, sound
 from foveal.analysis.tune.grid import GRIDS, Variant
-from foveal.analysis.tune.pick_rule import PickRule, frontier, sound
-from foveal.analysis.tune.points import Cell, TunePoint, longest_first, measure_variants, point_of
+from foveal.analysis.tune.points import Cell, TunePoint, measure_variants, point_of
 from foveal.models.catalogue import ModelFacts
 from foveal.values.errors import BadInput
 
@@ -80,7 +79,8 @@ def tune(
     _check(cases, budget, is_long)
     cells = measure_variants(cases, variants, budget=budget, prices=prices, jobs=jobs, tick=tick)
     choice = choose(cells, rule, ids=[case.id for case in cases], is_long=is_long, folds=folds)
-    _check_rule({variant: point_of(found) for variant, found in cells.items()}, choice, rule)
+    points = {variant: point_of(found) for variant, found in cells.items()}
+    _check_rule(points, choice, rule)
     return Tuning(
         budget=budget,
         prices=prices.id,
@@ -89,7 +89,7 @@ def tune(
         long=sum(is_long),
         calls=sum(len(case.calls) for case in cases),
         folds=len(choice.held_out.picks) if choice.held_out else 1,
-        tried=tuple(_tried(cells)),
+        tried=tuple(_tried(cells, points)),
         choice=choice,
     )
 
@@ -123,8 +123,7 @@ def _check_rule(points: dict[Variant, TunePoint], choice: TunedChoice, rule: Pic
     )
 
 
-def _tried(cells: dict[Variant, tuple[Cell, ...]]) -> list[Tried]:
-    points = {variant: point_of(found) for variant, found in cells.items()}
+def _tried(cells: dict[Variant, tuple[Cell, ...]], points: dict[Variant, TunePoint]) -> list[Tried]:
     able, default = sound(points), cells[Variant()]
     best = frontier(able)
     return [

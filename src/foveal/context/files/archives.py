@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from foveal.context.files.tarballs import tar_members
+from foveal.context.files.tarballs import Member, tar_members
 
 MOST_COUNTED = 100_000
 _MOST_DIRECTORY_BYTES = 16 << 20
@@ -31,12 +31,6 @@ _LOCATOR = struct.Struct("<4sLQL")
 _END_64 = struct.Struct("<4sQ2H2L4Q")
 _MEMBER = struct.Struct("<4s6H3L5H2L")
 _IN_EXTRA = 0xFFFFFFFF
-
-
-class Member(msgspec.Struct, frozen=True):
-    name: str
-    size_bytes: int
-    """The unpacked size that the archive declares."""
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -77,25 +71,25 @@ def _summed(members: Iterator[Member | str], most: int) -> Listing:
 def _members(stream: BinaryIO, media_type: str) -> Iterator[Member | str]:
     """Yield the members one by one; a text in place of the next one gives the reason why no more are read."""
     match media_type:
-        case "application/x-tar":
-            chunks = iter(lambda: stream.read(_CHUNK), b"")
-        case "application/gzip":
-            unzipped = gzip.GzipFile(fileobj=stream)
-            chunks = iter(lambda: unzipped.read(_CHUNK), b"")
-        case "application/x-bzip2":
-            unpacked = bz2.BZ2File(stream)
-            chunks = iter(lambda: unpacked.read(_CHUNK), b"")
-        case "application/x-xz":
-            chunks = _xz(stream)
         case "application/zip" | "application/java-archive":
             yield from _zip_members(stream)
             return
+        case "application/x-tar":
+            chunks = _chunks(stream)
+        case "application/gzip":
+            chunks = _chunks(gzip.GzipFile(fileobj=stream))
+        case "application/x-bzip2":
+            chunks = _chunks(bz2.BZ2File(stream))
+        case "application/x-xz":
+            chunks = _xz(stream)
         case _:
             raise ValueError(media_type)
     # A plain tar is only skipped through; unpacking on the way costs time, so it has a limit.
-    most = None if media_type == "application/x-tar" else _MOST_UNPACKED_BYTES
-    for found in tar_members(chunks, most):
-        yield found if isinstance(found, str) else Member(*found)
+    yield from tar_members(chunks, None if media_type == "application/x-tar" else _MOST_UNPACKED_BYTES)
+
+
+def _chunks(stream: BinaryIO | gzip.GzipFile | bz2.BZ2File) -> Iterator[bytes]:
+    return iter(lambda: stream.read(_CHUNK), b"")
 
 
 def _xz(stream: BinaryIO) -> Iterator[bytes]:

@@ -2,22 +2,20 @@
 
 import os
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
-from foveal.context.file_names import FileKind
+from foveal.context.file_names import FileKind, FileType
 from foveal.context.files.archives import Listing, listing
 from foveal.context.files.documents import read_document
 from foveal.context.files.encodings import decode_text
 from foveal.context.files.excerpts import FileBody, archive_body, table_body, text_body
-from foveal.context.files.kinds import HEAD_BYTES, Classified, classify
+from foveal.context.files.kinds import HEAD_BYTES, classify
 from foveal.context.files.pictures import fit_image
 from foveal.context.files.read_options import ReadLimits, ReadOptions, many
-from foveal.context.workspace import Workspace
-from foveal.context.workspace.workspace import open_source
+from foveal.context.workspace import StoredFile, Workspace
 from foveal.models.counters import image_tokens
 from foveal.stores.large_results import keep_stream
 from foveal.stores.port import Store
@@ -26,10 +24,6 @@ from foveal.text.guard import neutralise
 from foveal.values.codec import sendable
 from foveal.values.entry import Image, Message, Stored, Text
 
-TRUST = "file"
-"""The trust of an attachment's text: that of a file."""
-
-_CHUNK = 1 << 20
 _LONGEST_TYPE = 40
 """Longer media types are not shown: those of office documents have 70 characters, and tell no more than the extension."""
 
@@ -55,16 +49,7 @@ class Attachment(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     """Parts that could not be read or were cut, and contradictions."""
     file_id: str = ""
-    """Its id in the workspace; empty if it is not kept there."""
-
-
-class _Given(msgspec.Struct, frozen=True):
-    """The facts about a file before it is read."""
-
-    name: str
-    kind: FileKind
-    media_type: str
-    reading: ReadOptions
+    """Its id in the workspace."""
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -97,7 +82,7 @@ def attach(
     stored = workspace.put(path, given)
     reading = ReadOptions(count, ref, provider_family, limits=limits or ReadLimits())
     with workspace.stream(stored.id) as stream:
-        return read_file(stream, given, reading, file_id=stored.id, place=stored.place)
+        return read_file(stream, given, stored, reading)
 
 
 def message_of(file: Attachment, store: Store, *, guard: bool) -> Message:
@@ -111,26 +96,20 @@ def message_of(file: Attachment, store: Store, *, guard: bool) -> Message:
     return Message("user", (first, file.image) if file.image else (first,))
 
 
-def read_file(
-    source: str | os.PathLike[str] | BinaryIO, name: str, reading: ReadOptions, *, file_id: str = "", place: str = ""
-) -> Attachment:
-    """Read a file, given by its path or open. `place` is its path for tools of the session.
+def read_file(source: BinaryIO, name: str, stored: StoredFile, reading: ReadOptions) -> Attachment:
+    """Read an open file of a workspace, under the name that the user gave it.
 
     `MissingExtra` for an image that has to be changed and cannot be; all other problems become notes.
     """
-    if isinstance(source, (str, os.PathLike)):
-        with open_source(source) as stream:
-            return read_file(stream, name, reading, file_id=file_id, place=place)
-    size, digest = _weighed(source)
-    found = _classified(source, name, reading.limits)
-    given = _Given(name, found.kind, found.media_type, reading)
-    content = _READERS[found.kind](source, given) if size else _Content(facts="empty")
-    notes = tuple(note for note in (found.disagreement, *content.notes) if note)
+    size = stored.size_bytes
+    found, disagreement = _classified(source, name, reading.limits)
+    reader = _READERS.get(found.kind)
+    content = reader(source, name, found, reading) if reader and size else _Content(facts="" if size else "empty")
+    notes = tuple(filter(None, (disagreement, *content.notes)))
     safe = safe_file_name(name)
     media_type = found.media_type if len(found.media_type) <= _LONGEST_TYPE else ""
     facts = ", ".join(filter(None, (found.kind, media_type, content.facts, f"{size:,} bytes")))
-    at = f"; at {place}" if place else ""
-    first = f"[file {safe}: {facts}; sha256 {digest[:16]}{at}]"
+    first = f"[file {safe}: {facts}; sha256 {stored.sha256[:16]}; at {stored.place}]"
     head = "\n".join((first, *(f"[note: {note}]" for note in notes)))
     shown = f"{head}\n{content.body.shown}" if content.body.shown else head
     return Attachment(
@@ -138,7 +117,7 @@ def read_file(
         kind=found.kind,
         media_type=found.media_type,
         size_bytes=size,
-        sha256=digest,
+        sha256=stored.sha256,
         shown=shown,
         is_whole=content.body.is_whole,
         tokens=reading.count(shown) + content.tokens,
@@ -146,20 +125,11 @@ def read_file(
         image=content.image,
         outline=f"{first}\n{content.body.outline}" if content.body.outline else first,
         notes=notes,
-        file_id=file_id,
+        file_id=stored.id,
     )
 
 
-def _weighed(stream: BinaryIO) -> tuple[int, str]:
-    size, digest = 0, sha256()
-    while chunk := stream.read(_CHUNK):
-        size += len(chunk)
-        digest.update(chunk)
-    stream.seek(0)
-    return size, digest.hexdigest()
-
-
-def _classified(stream: BinaryIO, name: str, limits: ReadLimits) -> Classified:
+def _classified(stream: BinaryIO, name: str, limits: ReadLimits) -> tuple[FileType, str]:
     head = stream.read(HEAD_BYTES)
     members: Sequence[str] = ()
     if head.startswith(b"PK") and (found := listing(stream, "application/zip", limits.members)):
@@ -168,8 +138,8 @@ def _classified(stream: BinaryIO, name: str, limits: ReadLimits) -> Classified:
     return classify(name, head, members)
 
 
-def _read_text(stream: BinaryIO, given: _Given) -> _Content:
-    data = stream.read(given.reading.limits.text_bytes)
+def _read_text(stream: BinaryIO, name: str, found: FileType, reading: ReadOptions) -> _Content:
+    data = stream.read(reading.limits.text_bytes)
     is_cut = bool(stream.read(1))
     decoded = decode_text(data, is_cut=is_cut)
     if decoded is None:
@@ -178,48 +148,44 @@ def _read_text(stream: BinaryIO, given: _Given) -> _Content:
     if decoded.is_guess:
         notes.append(f"it was read as {decoded.encoding}, which is a guess")
     text = decoded.text
-    body = table_body(text, given.media_type, given.reading) if given.kind == "table" else None
+    body = table_body(text, found.media_type, reading) if found.kind == "table" else None
     lines = text.count("\n") + (not text.endswith("\n"))
-    body = body or text_body(text, given.name, given.reading)
+    body = body or text_body(text, name, reading)
     return _Content(text, None, body, tuple(notes), facts=many(lines, "line"))
 
 
-def _read_document(stream: BinaryIO, given: _Given) -> _Content:
-    document = read_document(stream, given.media_type, given.reading.limits)
+def _read_document(stream: BinaryIO, name: str, found: FileType, reading: ReadOptions) -> _Content:
+    document = read_document(stream, found.media_type, reading.limits)
     if not document.text:
         return _Content(notes=(document.note,))
     pages = f"{document.pages:,} {document.unit}" if document.pages > 1 else ""
-    body = text_body(document.text, given.name, given.reading)
+    body = text_body(document.text, name, reading)
     return _Content(document.text, None, body, (document.note,), facts=pages)
 
 
-def _read_archive(stream: BinaryIO, given: _Given) -> _Content:
-    held: Listing | None = listing(stream, given.media_type, given.reading.limits.members)
+def _read_archive(stream: BinaryIO, name: str, found: FileType, reading: ReadOptions) -> _Content:
+    held: Listing | None = listing(stream, found.media_type, reading.limits.members)
     if held is None:
         return _Content(notes=("what it holds cannot be listed here; it was not opened",))
-    text, body = archive_body(held, given.reading)
+    text, body = archive_body(held, reading)
     return _Content(text, None, body, (held.note,) if held.note else ())
 
 
-def _read_image(stream: BinaryIO, given: _Given) -> _Content:
-    most = given.reading.limits.document_bytes
+def _read_image(stream: BinaryIO, name: str, found: FileType, reading: ReadOptions) -> _Content:
+    most = reading.limits.document_bytes
     data = stream.read(most + 1)
     if len(data) > most:
         return _Content(notes=(f"the image is not shown: {most:,} bytes are the most that is opened",))
-    picture = fit_image(data, given.media_type, given.reading)
+    picture = fit_image(data, found.media_type, reading)
     if picture.image is None:
         return _Content(notes=(f"the image is not shown: {picture.note}",))
     width, height = picture.image.width, picture.image.height
-    tokens = image_tokens(given.reading.family, width, height)
+    tokens = image_tokens(reading.family, width, height)
     facts = ", ".join(filter(None, (f"{width:,}×{height:,} pixels", picture.note)))
     return _Content(None, picture.image, tokens=tokens, facts=facts)
 
 
-def _read_nothing(_stream: BinaryIO, _given: _Given) -> _Content:
-    return _Content()
-
-
-_READERS: dict[FileKind, Callable[[BinaryIO, _Given], _Content]] = {
+_READERS: dict[FileKind, Callable[[BinaryIO, str, FileType, ReadOptions], _Content]] = {
     "text": _read_text,
     "code": _read_text,
     "table": _read_text,
@@ -227,5 +193,4 @@ _READERS: dict[FileKind, Callable[[BinaryIO, _Given], _Content]] = {
     "office": _read_document,
     "archive": _read_archive,
     "image": _read_image,
-    "unknown": _read_nothing,
 }

@@ -101,10 +101,6 @@ def _read_apart(data: bytes, name: str, limits: ReadLimits) -> Document:
         return Document(note=f"its text was not read: that took more than {limits.seconds:g} seconds")
     except OSError as error:
         return Document(note=f"its text was not read: no process could be started for it ({error})")
-    return _answer(done, limits)
-
-
-def _answer(done: subprocess.CompletedProcess[bytes], limits: ReadLimits) -> Document:
     if done.returncode != 0 or len(done.stdout) > limits.characters * _CHARACTER_BYTES + 4_096:
         return Document(note=f"its text was not read: the reader ended with code {done.returncode}; is it damaged?")
     try:

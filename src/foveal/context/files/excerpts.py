@@ -1,20 +1,25 @@
 """Excerpts of a file's text: all of it, or the most telling part in a few tokens, with the reference of the rest."""
 
+import csv
 from collections.abc import Sequence
+from io import StringIO
 
 import msgspec
 
 from foveal.context.files.archives import Listing
+from foveal.context.files.kinds import separator
 from foveal.context.files.read_options import ReadOptions, many
-from foveal.context.files.tables import table_of
 from foveal.text.display import replace_invisible
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.choose import kind_of, trim
+from foveal.text.shorten.cut import clip
 from foveal.text.shorten.outline import outline
 from foveal.text.shorten.reference import reference
 
 _OUTLINE_TOKENS = 200
 _ATTEMPTS = 24
+_FIRST_ROWS = 10
+_LINE_CHARACTERS = 400
 _MOST_LINES = 1_000_000
 """Most lines that are weighed one by one; of more, only the beginning and the end are shown, since it would take a gigabyte."""
 
@@ -40,14 +45,30 @@ def text_body(text: str, name: str, reading: ReadOptions) -> FileBody:
 
 def table_body(text: str, media_type: str, reading: ReadOptions) -> FileBody | None:
     """Return a table by its shape and first rows; None if the text is no table."""
-    table = table_of(text, media_type)
-    if table is None:
+    shape = _table_shape(text, separator(text) or ("\t" if media_type == "text/tab-separated-values" else ","))
+    if not shape:
         return None
-    outline = f"{table.shape}\n{table.first[0]}"
+    lines = text[: 100 * _LINE_CHARACTERS].split("\n")[: _FIRST_ROWS + 1]
+    first = [clip(line.rstrip("\r"), _LINE_CHARACTERS) for line in lines]
+    outline = f"{shape}\n{first[0]}"
     if _is_small(text, reading):
-        return FileBody(f"{table.shape}\n{text}", outline, is_whole=True)
-    rest = f"[the first {many(len(table.first) - 1, 'row')}; all of it under ref {reading.ref}]"
-    return FileBody(_fitted(table.first, reading, first=table.shape, last=rest), outline, is_whole=False)
+        return FileBody(f"{shape}\n{text}", outline, is_whole=True)
+    rest = f"[the first {many(len(first) - 1, 'row')}; all of it under ref {reading.ref}]"
+    return FileBody(_fitted(first, reading, first=shape, last=rest), outline, is_whole=False)
+
+
+def _table_shape(text: str, sign: str) -> str:
+    """Return the line that tells the shape of a table with this separator; empty if its cells cannot be separated."""
+    try:
+        widths = [len(cells) for cells in csv.reader(StringIO(text, newline=""), delimiter=sign) if cells]
+    except csv.Error:
+        return ""
+    if not widths:
+        return ""
+    ragged = "; some rows have other widths" if any(width != widths[0] for width in widths) else ""
+    size = f"{many(len(widths) - 1, 'row')} × {many(widths[0], 'column')}"
+    written = "tabs" if sign == "\t" else repr(sign)
+    return f"[table: {size} below a header, separated by {written}{ragged}]"
 
 
 def archive_body(held: Listing, reading: ReadOptions) -> tuple[str, FileBody]:

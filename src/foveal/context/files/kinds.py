@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from foveal.context.file_names import UNKNOWN, FileKind, FileType, type_by_name
 from foveal.context.files.encodings import decode_text
 
@@ -45,21 +43,16 @@ _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _OFFICE_PARTS = (("word/", "docx"), ("xl/", "xlsx"), ("ppt/", "pptx"))
 
 
-class Classified(msgspec.Struct, frozen=True):
-    kind: FileKind
-    media_type: str
-    disagreement: str = ""
-    """The difference between name and content, in words; empty if they agree."""
+def classify(name: str, head: bytes, members: Sequence[str] = ()) -> tuple[FileType, str]:
+    """Return the type of a file by its beginning (`HEAD_BYTES` are enough) and by the names of its members if it is a ZIP.
 
-
-def classify(name: str, head: bytes, members: Sequence[str] = ()) -> Classified:
-    """Return the kind of a file by its beginning (`HEAD_BYTES` are enough) and by the names of its members if it is a ZIP."""
+    The second value is the difference between name and content, in words; empty if they agree.
+    """
     named = type_by_name(name)
     found = _by_content(head, named, members)
     if named.kind == "unknown" or not head or found.kind == named.kind or {found.kind, named.kind} <= {*_WRITTEN}:
-        return Classified(found.kind, found.media_type)
-    said = f"the name says {named.media_type}, the content is {found.media_type}"
-    return Classified(found.kind, found.media_type, said)
+        return found, ""
+    return found, f"the name says {named.media_type}, the content is {found.media_type}"
 
 
 def _by_content(head: bytes, named: FileType, members: Sequence[str]) -> FileType:
@@ -71,14 +64,10 @@ def _by_content(head: bytes, named: FileType, members: Sequence[str]) -> FileTyp
         return FileType("image", "image/bmp")
     for at, magic, kind, media_type in _MAGIC:
         if head.startswith(magic, at):
-            return _refined(FileType(kind, media_type), named)
+            # The old office formats share one container: their type is by the name.
+            return named if kind == named.kind == "office" else FileType(kind, media_type)
     written = decode_text(head[:HEAD_BYTES], is_cut=len(head) >= HEAD_BYTES)
     return UNKNOWN if written is None else _by_text(written.text, named)
-
-
-def _refined(found: FileType, named: FileType) -> FileType:
-    """Return the type of an old office format by the name: they share one container."""
-    return named if found.kind == named.kind == "office" else found
 
 
 def _by_members(head: bytes, named: FileType, members: Sequence[str]) -> FileType:

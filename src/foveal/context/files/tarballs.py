@@ -1,13 +1,20 @@
 """The headers of a tar archive, one after another. Their contents are skipped and never kept."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 _BLOCK = 512
 _MOST_EXTRA = 1 << 16
 """Size limit of the records before a member: a path has 4 096 bytes, and nothing else in them matters here."""
 _MOST_SIZE = 1 << 62
 
-Found = tuple[str, int]
+
+class Member(NamedTuple):
+    """A file in an archive."""
+
+    name: str
+    size_bytes: int
+    """The unpacked size that the archive declares."""
 
 
 class _Chunks:
@@ -42,7 +49,7 @@ class _Chunks:
         return chunk
 
 
-def tar_members(chunks: Iterator[bytes], most: int | None) -> Iterator[Found | str]:
+def tar_members(chunks: Iterator[bytes], most: int | None) -> Iterator[Member | str]:
     """Yield names and sizes; at the end, if there is more or something is wrong, a text with the reason.
 
     ValueError if the first block is no header: then this is no tar archive.
@@ -59,9 +66,10 @@ def tar_members(chunks: Iterator[bytes], most: int | None) -> Iterator[Found | s
             name = _long_name(kind, source.read(min(size, _MOST_EXTRA))) or name
             source.skip(max(0, size - _MOST_EXTRA) + -size % _BLOCK)
             continue
-        yield name or _short_name(block), size if kind in (b"0", b"\0", b"7") else 0
+        size = size if kind in (b"0", b"\0", b"7") else 0
+        yield Member(name or _short_name(block), size)
         name = ""
-        source.skip(size + -size % _BLOCK if kind in (b"0", b"\0", b"7") else 0)
+        source.skip(size + -size % _BLOCK)
     if is_first:
         raise ValueError("not a tar archive")
     if source.is_over:

@@ -15,19 +15,17 @@ The past is a mapping from a rule's id to the call in which it was last shown. A
 again, so that asking twice for one prompt gives the same prompt twice.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from foveal.context.reminders.rule import ReminderRule
-from foveal.context.reminders.rulebook import Ready, Rulebook
+from foveal.context.reminders.rulebook import Rulebook
 from foveal.context.reminders.situation import Situation
 from foveal.context.templates import VALUE_CHARS, Value
 from foveal.text import guard
 from foveal.text.display import one_line
 from foveal.values.codec import sendable
-from foveal.values.entry import ONCE
+from foveal.values.entry import ONCE, ReminderLine
 from foveal.values.trace import TraceLine
 
 KIND = "reminder"
@@ -44,36 +42,13 @@ class ReminderFrame(NamedTuple):
     tokens: int
 
 
-class Reminder(msgspec.Struct, frozen=True):
-    """One reminder as it is sent."""
-
-    id: str
-    text: str
-    tokens: int
-    because: str = ""
-    """Its reason in the trace."""
-
-
-class Suppressed(msgspec.Struct, frozen=True):
-    """A reminder whose rule held, and which was held back."""
-
-    id: str
-    because: str
-    tokens: int = 0
-    """Its size, if that is the reason."""
-
-    def line(self) -> TraceLine:
-        """Return its line of the trace."""
-        return TraceLine(self.id, KIND, "hidden", KIND, self.because, 0, self.tokens)
-
-
-class Reminded(msgspec.Struct, frozen=True):
-    """The reminders of a call, and those that were held back."""
+class Reminded(NamedTuple):
+    """The reminders of a call as they are sent, and lines of the trace for those that were held back."""
 
     text: str
     """All reminders in their frame; empty if there are none."""
-    reminders: tuple[Reminder, ...]
-    suppressed: tuple[Suppressed, ...]
+    reminders: tuple[ReminderLine, ...]
+    held: tuple[TraceLine, ...]
 
     @property
     def tokens(self) -> int:
@@ -98,12 +73,13 @@ def evaluate(
     most_tokens: int = MOST_TOKENS,
 ) -> Reminded:
     """Return the reminders of this call: the host's own first, then the rules in their order, as far as there is room."""
-    held = list[Suppressed]()
-    due = list(_due(book, situation, shown, held))
+    held = list[TraceLine]()
+    due: list[_Due] = list(_due(book, situation, shown, held))
     while due:
-        said, over = _served(due, count, frame, most_tokens)
+        texts = guard.neutralise_joined(tuple([one.item for one in due]))
+        said, over = _served(due, texts, count, frame, most_tokens)
         if not over:
-            text = "\n".join([reminder.text for reminder in said])
+            text = "\n".join(texts)
             return Reminded(f"{frame.opening}{text}{frame.closing}", tuple(said), tuple(held))
         # Without the reminders that have no room, others follow each other: all are evaluated anew.
         held += over.values()
@@ -112,45 +88,43 @@ def evaluate(
 
 
 def _served(
-    due: list[_Due], count: Callable[[str], int], frame: ReminderFrame, most_tokens: int
-) -> tuple[list[Reminder], dict[str, Suppressed]]:
+    due: list[_Due], texts: Iterable[str], count: Callable[[str], int], frame: ReminderFrame, most_tokens: int
+) -> tuple[list[ReminderLine], dict[str, TraceLine]]:
     """Return all due reminders with their sizes, and those that have no room after the reminders before them."""
-    said, over, left = list[Reminder](), dict[str, Suppressed](), most_tokens
-    for one, text in zip(due, guard.neutralise_joined(tuple([one.item for one in due])), strict=True):
+    said, over, left = list[ReminderLine](), dict[str, TraceLine](), most_tokens
+    for one, text in zip(due, texts, strict=True):
         tokens = count(f"{text}\n") + (0 if said else frame.tokens)
         if tokens > left:
-            because = f"{tokens:,} tokens, and {left:,} of {most_tokens:,} are left"
-            over[one.id] = Suppressed(one.id, because, tokens)
+            over[one.id] = _held(one.id, f"{tokens:,} tokens, and {left:,} of {most_tokens:,} are left", tokens)
             continue
         left -= tokens
         framed = "" if said else f"; with the frame of all, {frame.tokens:,} tokens"
-        said.append(Reminder(one.id, text, tokens, f"tail{framed}{one.note}"))
+        said.append(ReminderLine(one.id, tokens, f"tail{framed}{one.note}"))
     return said, over
 
 
-def _due(book: Rulebook, now: Situation, shown: Mapping[str, int], held: list[Suppressed]) -> Iterator[_Due]:
-    """Yield the reminders that are due now; those that their past forbids are added to `held`."""
+def _held(name: str, because: str, raw_tokens: int = 0) -> TraceLine:
+    return TraceLine(name, KIND, "hidden", KIND, because, 0, raw_tokens)
+
+
+def _due(book: Rulebook, now: Situation, shown: Mapping[str, int], held: list[TraceLine]) -> Iterator[_Due]:
+    """Yield the reminders that are due now; lines for those that their past forbids are added to `held`."""
     own = {ONCE + one.id: text for one in now.one_shots if (text := one.text.strip())}
     for name, text in own.items():
         yield _Due(name, _item(text), "")
-    for ask, rules in book.waiting:
-        values = ask(now)
-        if values is None:
+    answers: dict[str, Mapping[str, Value] | None] = {}
+    for ready in book.rules:
+        rule = ready.rule
+        if rule.trigger not in answers:
+            answers[rule.trigger] = ready.ask(now)
+        values = answers[rule.trigger]
+        if values is None or not _holds(rule, values):
             continue
-        plain: dict[str, Value] = {}
-        for ready in rules:
-            if not _holds(ready, values):
-                continue
-            if because := _forbidden(ready.rule, now, shown):
-                held.append(Suppressed(ready.rule.id, because))
-                continue
-            plain = plain or _plain(values)
-            if text := ready.template.fill(plain).strip():
-                yield _Due(ready.rule.id, _item(text), _note(ready, book))
-
-
-def _note(ready: Ready, book: Rulebook) -> str:
-    return "" if ready.language == book.language else f"; said in {ready.language}: no text in {book.language}"
+        if because := _forbidden(rule, now, shown):
+            held.append(_held(rule.id, because))
+        elif text := ready.template.fill(_plain(values)).strip():
+            note = "" if ready.language == book.language else f"; said in {ready.language}: no text in {book.language}"
+            yield _Due(rule.id, _item(text), note)
 
 
 def _item(text: str) -> str:
@@ -164,13 +138,14 @@ def _plain(values: Mapping[str, Value]) -> dict[str, Value]:
     return {name: one_line(value, VALUE_CHARS) if isinstance(value, str) else value for name, value in values.items()}
 
 
-def _holds(ready: Ready, values: Mapping[str, Value]) -> bool:
-    for name, value in ready.equal:
+def _holds(rule: ReminderRule, values: Mapping[str, Value]) -> bool:
+    """Return whether the values of a rule's trigger are within its bounds."""
+    for name, value in rule.equal.items():
         if values.get(name) != value:
             return False
-    for name, least, most in ready.bounds:
+    for name in (*rule.at_least, *rule.at_most):
         value = values.get(name)
-        if not isinstance(value, int) or (least is not None and value < least) or (most is not None and value > most):
+        if not isinstance(value, int) or not rule.at_least.get(name, value) <= value <= rule.at_most.get(name, value):
             return False
     return True
 

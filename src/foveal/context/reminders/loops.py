@@ -89,14 +89,6 @@ def current_loop(trail: Trail) -> Repeated | None:
     return None
 
 
-def repetition(messages: Iterable[Message], *, polling: frozenset[str] = frozenset()) -> Repeated | None:
-    """Return the repetition in the newest of these messages."""
-    trail = FRESH
-    for message in messages:
-        trail = update(trail, message, polling=polling)
-    return current_loop(trail)
-
-
 def _answered(trail: Trail, result: ToolResult) -> Trail:
     at = next((i for i, (call_id, _, _) in enumerate(trail.waiting) if call_id == result.call), None)
     if at is None:

@@ -4,15 +4,14 @@ Compiling finds the trigger and the text of each rule, and refuses unknown names
 """
 
 from collections.abc import Iterable, Mapping
-from itertools import groupby
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from foveal.context.reminders.catalogues import CATALOGUES
 from foveal.context.reminders.rule import ReminderRule
 from foveal.context.reminders.triggers import Trigger, TriggerCheck, find_trigger, known_triggers
-from foveal.context.templates import Template, Value, check_template, nearest_hint
+from foveal.context.templates import Template, check_template, nearest_hint
 from foveal.values.errors import BadPolicy
 
 Catalogues: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -29,31 +28,13 @@ class Ready(msgspec.Struct, frozen=True):
     template: Template
     language: str
     """The language of the template: English, if the language of the session has no text for it."""
-    bounds: tuple[tuple[str, int | None, int | None], ...]
-    equal: tuple[tuple[str, Value], ...]
-
-
-class Waiting(NamedTuple):
-    """Rules in a row with the same trigger, which is evaluated once for all of them."""
-
-    ask: TriggerCheck
-    rules: tuple[Ready, ...]
 
 
 class Rulebook(msgspec.Struct, frozen=True):
     """Rules in the order in which they are shown, which is the order in which they are given room."""
 
     language: str
-    waiting: tuple[Waiting, ...]
-
-    @property
-    def rules(self) -> tuple[Ready, ...]:
-        return tuple(ready for some in self.waiting for ready in some.rules)
-
-    @property
-    def untranslated(self) -> tuple[str, ...]:
-        """The rules that speak English because the language has no text for them."""
-        return tuple(ready.rule.id for ready in self.rules if ready.language != self.language)
+    rules: tuple[Ready, ...]
 
 
 BUILT_IN: tuple[ReminderRule, ...] = (
@@ -79,18 +60,6 @@ BUILT_IN: tuple[ReminderRule, ...] = (
 )
 
 
-def with_built_in(rules: Iterable[ReminderRule]) -> tuple[ReminderRule, ...]:
-    """Return the built-in rules, each replaced by a rule of the same id if there is one, and the other rules after them."""
-    merged = {rule.id: rule for rule in BUILT_IN}
-    seen = set[str]()
-    for rule in rules:
-        if rule.id in seen:
-            raise BadPolicy(f"reminders.{rule.id} is there twice; ids are given once")
-        seen.add(rule.id)
-        merged[rule.id] = rule
-    return tuple(merged.values())
-
-
 def rulebook(
     rules: Iterable[ReminderRule] = (),
     *,
@@ -100,14 +69,17 @@ def rulebook(
 ) -> Rulebook:
     """Return the built-in rules and these, compiled. `BadPolicy` names the key of any unknown name."""
     catalogues, known = catalogues or {}, known_triggers(triggers)
-    merged = with_built_in(rules)
+    merged, seen = {rule.id: rule for rule in BUILT_IN}, set[str]()
+    for rule in rules:
+        if rule.id in seen:
+            raise BadPolicy(f"reminders.{rule.id} is there twice; ids are given once")
+        seen.add(rule.id)
+        merged[rule.id] = rule  # in the place of a built-in rule of this id, or after all others
     if language not in (languages := {*CATALOGUES, *catalogues}):
         raise BadPolicy(f"language: there is no catalogue {language!r}{nearest_hint(language, languages)}")
-    _check_catalogues(catalogues, {rule.id: rule for rule in merged}, known)
-    spoken = [(rule, *_text(rule, catalogues, language)) for rule in merged if not rule.off]
-    ready = (_ready(rule, known, text, spoken=tongue) for rule, text, tongue in spoken)
-    runs = (tuple(run) for _, run in groupby(ready, key=lambda one: one.rule.trigger))
-    return Rulebook(language, tuple(Waiting(run[0].ask, run) for run in runs))
+    _check_catalogues(catalogues, merged, known)
+    spoken = [(rule, *_text(rule, catalogues, language)) for rule in merged.values() if not rule.off]
+    return Rulebook(language, tuple(_ready(rule, known, text, spoken=tongue) for rule, text, tongue in spoken))
 
 
 def _check_catalogues(catalogues: Catalogues, rules: Mapping[str, ReminderRule], known: Mapping[str, Trigger]) -> None:
@@ -130,10 +102,7 @@ def _ready(rule: ReminderRule, known: Mapping[str, Trigger], text: str, *, spoke
                 raise BadPolicy(f"{key}.{field}: {rule.trigger} gives no {name!r}{nearest_hint(name, trigger.fills)}")
     if not text.strip():
         raise BadPolicy(f"{key}: has no template, and no catalogue has a text for it; give it one")
-    names = dict.fromkeys((*rule.at_least, *rule.at_most))
-    bounds = tuple((name, rule.at_least.get(name), rule.at_most.get(name)) for name in names)
-    template = check_template(text, f"{key}.template", trigger.fills)
-    return Ready(rule, trigger.ask, template, spoken, bounds, tuple(rule.equal.items()))
+    return Ready(rule, trigger.ask, check_template(text, f"{key}.template", trigger.fills), spoken)
 
 
 def _text(rule: ReminderRule, catalogues: Catalogues, language: str) -> tuple[str, str]:

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import NamedTuple
 
 import msgspec
 
 from foveal.context.frame import SessionFrame
 from foveal.context.injection import NextCall
 from foveal.context.options import ContextOptions
-from foveal.context.reminders.evaluation import MOST_TOKENS, Reminded, ReminderFrame, evaluate
+from foveal.context.reminders.evaluation import KIND, MOST_TOKENS, ReminderFrame, evaluate
 from foveal.context.reminders.loops import FRESH, current_loop, update
 from foveal.context.reminders.rulebook import rulebook
 from foveal.context.reminders.situation import OneShot, Situation, Upload
@@ -20,18 +19,10 @@ from foveal.summary.ledger import EMPTY, LedgerStep
 from foveal.summary.ledger import update as update_ledger
 from foveal.summary.ledger.extractors import todos
 from foveal.summary.state import decode_summary
-from foveal.values.entry import Block, Message, ReminderLine, ToolCall
+from foveal.values.entry import Block, Message, ToolCall
 from foveal.values.events import Pressure
 from foveal.values.shown import JOINT, MESSAGE_TOKENS
 from foveal.values.trace import TraceLine, block_lines
-
-
-class ShownReminders(NamedTuple):
-    """The reminders of one call as at most one block, with their lines of the trace."""
-
-    blocks: tuple[Block, ...]
-    lines: tuple[TraceLine, ...]
-    tokens: int
 
 
 class SessionReminders:
@@ -94,8 +85,11 @@ class SessionReminders:
         offered: frozenset[str],
         known: Mapping[str, str],
         has_room: bool,
-    ) -> ShownReminders:
-        """Return the reminders of the next call. `known` are fields of the situation that others know."""
+    ) -> tuple[tuple[Block, ...], tuple[TraceLine, ...]]:
+        """Return the reminders of the next call as at most one block, and their lines of the trace.
+
+        `known` are fields of the situation that others know.
+        """
         level = pressure.level
         situation = Situation(
             call=view.facts.calls + 1,
@@ -113,9 +107,10 @@ class SessionReminders:
         situation = msgspec.structs.replace(situation, **known, **self._all_news())
         count, most = view.projection.measure.count, MOST_TOKENS if has_room else 0
         said = evaluate(self._book, situation, view.facts.reminded, count=count, frame=self._frame, most_tokens=most)
-        blocks = _block(said)
-        lines = (*block_lines(blocks), *[one.line() for one in said.suppressed])
-        return ShownReminders(blocks, lines, said.tokens)
+        blocks: tuple[Block, ...] = ()
+        if said.reminders:
+            blocks = (Block("reminders", KIND, "user", "tail", said.text, said.tokens, said=said.reminders),)
+        return blocks, (*block_lines(blocks), *said.held)
 
     def sent(self) -> None:
         """Note that a prompt was built. Its news stay in the following prompts until the model answers."""
@@ -124,7 +119,7 @@ class SessionReminders:
     @cached_property
     def _frame(self) -> ReminderFrame:
         """The frame of all reminders, counted as a message of its own: some formats join it to another, others do not."""
-        opening, closing = self._session_frame.tags("reminder")
+        opening, closing = self._session_frame.tags(KIND)
         return ReminderFrame(
             opening, closing, self._count(opening) + self._count(closing) + JOINT.tokens + MESSAGE_TOKENS
         )
@@ -135,14 +130,6 @@ class SessionReminders:
             field: tuple(dict.fromkeys((*self._delivered.get(field, ()), *self._news.get(field, ()))))
             for field in fields
         }
-
-
-def _block(said: Reminded) -> tuple[Block, ...]:
-    """Return all reminders of a call as one block; none if there are no reminders."""
-    if not said.reminders:
-        return ()
-    parts = tuple([ReminderLine(one.id, one.tokens, one.because) for one in said.reminders])
-    return (Block("reminders", "reminder", "user", "tail", said.text, said.tokens, said=parts),)
 
 
 def _numbered(name: str, number: int) -> str:

@@ -70,23 +70,20 @@ def _todos(now: Situation) -> Mapping[str, Value] | None:
 
 
 def _uploads(now: Situation) -> Mapping[str, Value] | None:
-    return (
-        {"count": len(now.uploads), "files": join_names(map(_described, now.uploads), UPLOAD_CHARS)}
-        if now.uploads
-        else None
-    )
+    files = join_names(map(_described, now.uploads), UPLOAD_CHARS)
+    return {"count": len(now.uploads), "files": files} if now.uploads else None
 
 
 def _active_skill(now: Situation) -> Mapping[str, Value] | None:
     return {"skill": one_line(now.active_skill)} if now.active_skill else None
 
 
-def _names(field: str) -> TriggerCheck:
+def _names(field: str) -> Trigger:
     def ask(now: Situation) -> Mapping[str, Value] | None:
         names: tuple[str, ...] = getattr(now, field)
         return {"names": join_names(dict.fromkeys(names)), "count": len(names)} if names else None
 
-    return ask
+    return Trigger(field, frozenset(("names", "count")), ask)
 
 
 def _fact(name: str) -> Trigger:
@@ -111,8 +108,6 @@ def _size(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
-_NAMES = frozenset(("names", "count"))
-
 BUILT_IN: dict[str, Trigger] = {
     trigger.name: trigger
     for trigger in (
@@ -124,11 +119,9 @@ BUILT_IN: dict[str, Trigger] = {
         Trigger("todos", frozenset(("open", "done", "current", "next")), _todos),
         Trigger("uploads", frozenset(("count", "files")), _uploads),
         Trigger("active_skill", frozenset(("skill",)), _active_skill),
-        Trigger("mentioned_tools", _NAMES, _names("mentioned_tools")),
-        Trigger("mentioned_skills", _NAMES, _names("mentioned_skills")),
-        Trigger("mentioned_agents", _NAMES, _names("mentioned_agents")),
-        Trigger("suggested_skills", _NAMES, _names("suggested_skills")),
-        Trigger("new_instructions", _NAMES, _names("new_instructions")),
+        *map(
+            _names, ("mentioned_tools", "mentioned_skills", "mentioned_agents", "suggested_skills", "new_instructions")
+        ),
     )
 }
 

@@ -202,18 +202,14 @@ def answer(call: ToolCall, skills: Skills) -> str:
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise BadInput(f"the arguments are not understood: {error}; pass the name of a skill") from None
     if asked.file is None:
-        return skill_text(skills.body(asked.name))
+        body = skills.body(asked.name)
+        files = [f"- {printable(one.path)} ({one.size_bytes:,} bytes)" for one in body.resources]
+        return "\n".join([body.text, *(["", f"[files of the skill {body.name}]", *files] if files else [])])
     data = skills.resource(asked.name, asked.file)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(f"{printable(asked.file)}: is not text; it has {len(data):,} bytes") from None
-
-
-def skill_text(body: SkillBody) -> str:
-    """Return a skill's text, with a list of the files beside it."""
-    files = [f"- {printable(one.path)} ({one.size_bytes:,} bytes)" for one in body.resources]
-    return "\n".join([body.text, *(["", f"[files of the skill {body.name}]", *files] if files else [])])
 
 
 class SkillSource(ContextSource):

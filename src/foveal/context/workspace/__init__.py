@@ -11,20 +11,7 @@ that nothing outside the root can be reached by any name, link or race.
 """
 
 from foveal.context.workspace.cleanup import Cleaned, CleaningPlan, SessionFolder, clean, folders
-from foveal.context.workspace.skill_copy import LinkedSkill
 from foveal.context.workspace.stored_file import StoredFile
-from foveal.context.workspace.workspace import FOLDERS, MOST_BYTES, Folder, Workspace
+from foveal.context.workspace.workspace import FOLDERS, Workspace
 
-__all__ = [
-    "FOLDERS",
-    "MOST_BYTES",
-    "Cleaned",
-    "CleaningPlan",
-    "Folder",
-    "LinkedSkill",
-    "SessionFolder",
-    "StoredFile",
-    "Workspace",
-    "clean",
-    "folders",
-]
+__all__ = ["FOLDERS", "Cleaned", "CleaningPlan", "SessionFolder", "StoredFile", "Workspace", "clean", "folders"]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.context.safe_paths import REMOVING, entries, inside, new_file, regular_file, remove_tree, write_all
+from foveal.context.safe_paths import REMOVING, below, entries, inside, new_file, regular_file, remove_tree, write_all
 from foveal.values.errors import BadInput
 
 MOST_FILES = 2_000
@@ -51,9 +51,7 @@ class _Copying:
 
     def folder(self, path: tuple[str, ...], source: int, target: int) -> None:
         if len(path) > MOST_DEPTH:
-            raise BadInput(
-                f"the skill {self.skill!r:.80} has folders more than {MOST_DEPTH} deep; is it the right folder?"
-            )
+            raise self._too_much(f"folders more than {MOST_DEPTH} deep")
         for name, found in entries(source):
             here = (*path, name)
             if name.startswith("."):
@@ -74,13 +72,13 @@ class _Copying:
             mode = 0o555 if os.fstat(handle).st_mode & stat.S_IXUSR else 0o444
             self.files += 1
             if self.files > MOST_FILES:
-                raise BadInput(
-                    f"the skill {self.skill!r:.80} has more than {MOST_FILES:,} files; is it the right folder?"
-                )
+                raise self._too_much(f"more than {MOST_FILES:,} files")
             copy, content = new_file(target, path[-1]), sha256()
             try:
                 while chunk := stream.read(_CHUNK):
-                    self._weigh(len(chunk))
+                    self.size_bytes += len(chunk)
+                    if self.size_bytes > MOST_SKILL_BYTES:
+                        raise self._too_much(f"more than {MOST_SKILL_BYTES:,} bytes")
                     content.update(chunk)
                     write_all(copy, chunk)
                 os.fchmod(copy, mode)
@@ -89,12 +87,8 @@ class _Copying:
         name = os.fsencode("/".join(path))
         self.digest.update(b"%d %o %b %b" % (len(name), mode, name, content.digest()))
 
-    def _weigh(self, size: int) -> None:
-        self.size_bytes += size
-        if self.size_bytes > MOST_SKILL_BYTES:
-            raise BadInput(
-                f"the skill {self.skill!r:.80} has more than {MOST_SKILL_BYTES:,} bytes; is it the right folder?"
-            )
+    def _too_much(self, what: str) -> BadInput:
+        return BadInput(f"the skill {self.skill!r:.80} has {what}; is it the right folder?")
 
     def _behind(self, folder: tuple[str, ...], target: str) -> int:
         """Open the file that a link in `folder` leads to, step by step from the skill's own folder."""
@@ -108,7 +102,7 @@ class _Copying:
                     raise self._refused(target, "leads out of it")
                 at.pop()
                 continue
-            with self._opened(at) as here:
+            with below(self.source, at) as here:
                 found = os.stat(step, dir_fd=here, follow_symlinks=False)
                 if stat.S_ISREG(found.st_mode) and not waiting:
                     return regular_file(step, here)
@@ -120,14 +114,6 @@ class _Copying:
                 else:
                     at.append(step)
         raise self._refused(target, "leads to a folder; put the files there")
-
-    @contextmanager
-    def _opened(self, path: list[str]) -> Generator[int]:
-        with ExitStack() as stack:
-            here = self.source
-            for step in path:
-                here = stack.enter_context(inside(here, step))
-            yield here
 
     def _refused(self, target: str, why: str) -> BadInput:
         return BadInput(f"the skill {self.skill!r:.80} has a link to {target!r:.120}, which {why}")
@@ -163,8 +149,7 @@ def _source(root: Path, folder: Sequence[str]) -> Generator[int]:
         try:
             handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             stack.callback(os.close, handle)
-            for step in folder:
-                handle = stack.enter_context(inside(handle, step))
+            handle = stack.enter_context(below(handle, folder))
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise BadInput(f"the skill {'/'.join((root.name, *folder))!r:.200} cannot be read: {why}") from None

@@ -45,10 +45,6 @@ def is_id(text: str) -> bool:
     return _ID.match(text) is not None
 
 
-def to_note(stored: StoredFile) -> bytes:
-    return to_json(msgspec.to_builtins(stored))
-
-
 def from_note(data: bytes, place: str) -> StoredFile:
     try:
         return msgspec.convert(from_json(data), StoredFile)

@@ -24,7 +24,6 @@ from foveal.context.workspace.stored_file import (
     is_id,
     new_id,
     to_json,
-    to_note,
 )
 from foveal.text.display import safe_file_name
 from foveal.values.errors import BadInput, FovealError, NotFound, StoreCorrupt
@@ -81,7 +80,7 @@ class Workspace(msgspec.Struct, frozen=True):
                 finally:
                     os.close(handle)
                 stored = StoredFile(file_id, name, folder, file, type_by_name(name).media_type, size, digest)
-                _write_whole(place, file_id + META, to_note(stored))
+                _write_whole(place, file_id + META, to_json(msgspec.to_builtins(stored)))
             except BaseException:
                 for left in (file, file_id + META):
                     with suppress(OSError):

@@ -1,8 +1,1 @@
 """Anthropic Messages."""
-
-from foveal.dialects.anthropic.write import Anthropic
-from foveal.dialects.port import Dialect
-
-DIALECT: Dialect = Anthropic()
-
-__all__ = ["DIALECT", "Anthropic"]

@@ -7,7 +7,7 @@ space of replies is gone; an image at an address has the media type of its suffi
 image nor document is kept as its JSON text.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from foveal.dialects.content import SpokenPart, result_content, result_status, text_part
@@ -32,9 +32,12 @@ from foveal.dialects.port import WireReply
 from foveal.dialects.wire_request import (
     WireRequest,
     drop_fields,
+    read_each,
+    read_role,
     reading_request,
     request_message,
     tool_definitions,
+    turn_messages,
     unmarked_json,
     with_known_types,
 )
@@ -87,11 +90,8 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
     with reading_request(NAME):
         model = string(body.get("model")) or ""
         messages: list[Message] = []
-        for index, value in enumerate(expect_sequence(body.get("messages"), "`messages`")):
-            try:
-                messages.extend(_messages(expect_mapping(value, "a message"), model))
-            except NotUnderstood as problem:
-                raise NotUnderstood(f"message {index}: {problem}") from None
+        given = expect_sequence(body.get("messages"), "`messages`")
+        read_each(given, "a message", lambda message: messages.extend(_messages(message, model)))
         system = tuple(Message("system", (part,)) for part in read_content(body.get("system"), unmarked_json))
         rest = drop_fields(body, "model", "system", "messages", "tools")
         return WireRequest(model, system, tuple(with_known_types(messages)), tool_definitions(body.get("tools")), rest)
@@ -99,29 +99,20 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
 
 def _messages(message: JsonObject, model: str) -> Iterator[Message]:
     """Yield the messages of one turn: one for each tool result, and one for the other blocks between them."""
-    name = expect_string(message.get("role"), "`role` of a message")
-    role = _ROLES.get(name)
-    if role is None:
-        raise NotUnderstood(f"role {name!r} is not known; expected {', '.join(_ROLES)}")
+    role = read_role(message.get("role"), _ROLES)
     content = message.get("content")
     if isinstance(content, str):
         yield request_message(role, text_part(content), model)
         return
     blocks = [expect_mapping(value, "a content block") for value in expect_sequence(content, "`content`")]
-    if role == "assistant":
+    if role == "assistant" or not blocks:
         yield request_message(role, (read_reply_block(block, unmarked_json) for block in blocks), model)
         return
-    parts: list[Part] = []
-    for block in blocks:
-        if block.get("type") != "tool_result":
-            parts.extend(read_block(block, unmarked_json))
-            continue
-        if parts:
-            yield request_message(role, parts, model)
-            parts = []
-        yield Message("tool", (read_result(block),))
-    if parts or not blocks:
-        yield request_message(role, parts, model)
+    yield from turn_messages(role, (part for block in blocks for part in _sent_parts(block)), model)
+
+
+def _sent_parts(block: JsonObject) -> Iterable[Part]:
+    return (read_result(block),) if block.get("type") == "tool_result" else read_block(block, unmarked_json)
 
 
 def read_reply_block(block: JsonObject, keep: KeepVerbatim) -> Part:

@@ -8,20 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from foveal.dialects import rules as common
 from foveal.dialects.json_values import elements, fields, mapping, sequence, string
-from foveal.dialects.rules import (
-    RequestProblem,
-    data_problems,
-    image_problems,
-    least_bytes,
-    name_problems,
-    quote,
-    schema_problems,
-    shape,
-    text_problems,
-    unique_name_problems,
-    value_problems,
-)
+from foveal.dialects.rules import RequestProblem, numbered, quote, shape
 
 MAX_MESSAGES: Final = 100_000
 MAX_BYTES: Final = 32_000_000  # of the body; above it the API answers 413 request_too_large
@@ -71,14 +60,15 @@ def _head(request: Mapping[str, object], messages: Sequence[object]) -> Iterator
     """Yield the problems of tools and system prompt, and those that only a look at all messages can tell."""
     yield from _tools(request.get("tools"))
     system = request.get("system")
-    yield from value_problems(system, "system")
+    yield from common.value_problems(system, "system")
     if isinstance(system, str):
-        yield from text_problems(system, "system")
-    for index, block in enumerate(elements(system)):
-        yield from text_problems(fields(block).get("text"), f"system[{index}].text")
-        yield from _cache_mark(fields(block), f"system[{index}]")
-    yield from _repeated_ids(messages)
-    if (size := least_bytes([system, request.get("tools"), messages])) > MAX_BYTES:
+        yield from common.text_problems(system, "system")
+    for block, place in numbered(system, "system"):
+        yield from common.text_problems(fields(block).get("text"), f"{place}.text")
+        yield from _cache_mark(fields(block), place)
+    ids = (_use_ids(message, where) for message, where in numbered(messages, "messages"))
+    yield from common.repeated_id_problems(ids, "tool use id", "message")
+    if (size := common.least_bytes([system, request.get("tools"), messages])) > MAX_BYTES:
         yield RequestProblem(
             "A13", "messages", f"The strings alone take {size} bytes; the limit of a body is {MAX_BYTES}."
         )
@@ -86,27 +76,15 @@ def _head(request: Mapping[str, object], messages: Sequence[object]) -> Iterator
 
 def _tools(value: object) -> Iterator[RequestProblem]:
     named: list[tuple[object, str]] = []
-    for index, definition in enumerate(elements(value)):
-        where = f"tools[{index}]"
+    for definition, where in numbered(value, "tools"):
         tool = fields(definition)
-        yield from value_problems(tool, where)
+        yield from common.value_problems(tool, where)
         if tool.get("type") in (None, "custom"):
-            yield from name_problems(tool.get("name"), f"{where}.name", _TOOL_NAME)
-            yield from schema_problems(tool.get("input_schema"), f"{where}.input_schema", required=True)
+            yield from common.name_problems(tool.get("name"), f"{where}.name", _TOOL_NAME)
+            yield from common.schema_problems(tool.get("input_schema"), f"{where}.input_schema", required=True)
         yield from _cache_mark(tool, where)
         named.append((tool.get("name"), f"{where}.name"))
-    yield from unique_name_problems(named)
-
-
-def _repeated_ids(messages: Sequence[object]) -> Iterator[RequestProblem]:
-    seen: dict[str, int] = {}
-    for index, message in enumerate(messages):
-        for use, where in _uses(message, f"messages[{index}]"):
-            # A repetition inside one message is a matter of that message alone, and reported with it.
-            if isinstance(use_id := use.get("id"), str) and seen.setdefault(use_id, index) != index:
-                yield RequestProblem(
-                    "G3", f"{where}.id", f"The tool use id {quote(use_id)} is used in an earlier message."
-                )
+    yield from common.unique_name_problems(named)
 
 
 # One message.
@@ -118,28 +96,21 @@ def _message(value: object, where: str) -> Iterator[RequestProblem]:
     if message is None or role not in _ROLES:
         yield shape(where, f"a message with one of the roles {', '.join(_ROLES)}", value if message is None else role)
         return
-    yield from value_problems(message, where)
+    yield from common.value_problems(message, where)
     content = message.get("content")
     if isinstance(content, str):
-        yield from text_problems(content, f"{where}.content")
+        yield from common.text_problems(content, f"{where}.content")
         return
-    blocks = sequence(content)
-    if not blocks:
+    if not sequence(content):
         yield RequestProblem("G6", f"{where}.content", f"The {role} message has no content.")
         return
-    for index, block in enumerate(blocks):
-        yield from _block(block, role, f"{where}.content[{index}]")
-    yield from _repeated_in(message, where)
-
-
-def _repeated_in(message: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
+    for block, place in numbered(content, f"{where}.content"):
+        yield from _block(block, role, place)
     seen: set[object] = set()
-    for use, place in _uses(message, where):
-        if isinstance(use_id := use.get("id"), str):
+    for use_id, place in _use_ids(message, where):
+        if isinstance(use_id, str):
             if use_id in seen:
-                yield RequestProblem(
-                    "G3", f"{place}.id", f"The tool use id {quote(use_id)} is used twice in this message."
-                )
+                yield RequestProblem("G3", place, f"The tool use id {quote(use_id)} is used twice in this message.")
             seen.add(use_id)
 
 
@@ -162,7 +133,7 @@ def _block(value: object, role: str, where: str) -> Iterator[RequestProblem]:
 
 
 def _text(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
-    yield from text_problems(block.get("text"), f"{where}.text")
+    yield from common.text_problems(block.get("text"), f"{where}.text")
 
 
 def _image(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
@@ -170,7 +141,7 @@ def _image(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     place = f"{where}.source"
     match source.get("type"):
         case "base64":
-            yield from image_problems(source.get("media_type"), source.get("data"), place)
+            yield from common.image_problems(source.get("media_type"), source.get("data"), place)
         case "url" | "file":
             pass
         case other:
@@ -180,7 +151,7 @@ def _image(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
 def _document(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     source = fields(block.get("source"))
     if source.get("type") == "base64":
-        yield from data_problems(source.get("data"), f"{where}.source")
+        yield from common.data_problems(source.get("data"), f"{where}.source")
 
 
 def _thinking(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
@@ -198,7 +169,7 @@ def _redacted_thinking(block: Mapping[str, object], where: str) -> Iterator[Requ
 
 def _tool_use(block: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     yield from _call_id(block.get("id"), f"{where}.id")
-    yield from name_problems(block.get("name"), f"{where}.name", _TOOL_NAME)
+    yield from common.name_problems(block.get("name"), f"{where}.name", _TOOL_NAME)
     if mapping(block.get("input")) is None:
         yield RequestProblem("G5", f"{where}.input", f"The input is a JSON object, found {quote(block.get('input'))}.")
 
@@ -208,12 +179,9 @@ def _tool_result(block: Mapping[str, object], where: str) -> Iterator[RequestPro
     content = block.get("content")
     if content is None or isinstance(content, str):  # empty is fine: a tool may have nothing to say
         return
-    blocks = sequence(content)
-    if blocks is None:
+    if sequence(content) is None:
         yield shape(f"{where}.content", "a string or a list of blocks", content)
-        return
-    for index, inner in enumerate(blocks):
-        place = f"{where}.content[{index}]"
+    for inner, place in numbered(content, f"{where}.content"):
         kind = fields(inner).get("type")
         if kind in ("tool_use", "tool_result"):
             yield shape(place, "text, images or documents in a tool result", kind)
@@ -255,13 +223,17 @@ def _role(messages: Sequence[object], index: int) -> object:
 
 
 def _blocks(message: object, where: str, kind: str) -> Iterator[tuple[Mapping[str, object], str]]:
-    for index, value in enumerate(elements(fields(message).get("content"))):
+    for value, place in numbered(fields(message).get("content"), f"{where}.content"):
         if (block := fields(value)).get("type") == kind:
-            yield block, f"{where}.content[{index}]"
+            yield block, place
 
 
 def _uses(message: object, where: str) -> Iterator[tuple[Mapping[str, object], str]]:
     return _blocks(message, where, "tool_use")
+
+
+def _use_ids(message: object, where: str) -> Iterator[tuple[object, str]]:
+    return ((use.get("id"), f"{place}.id") for use, place in _uses(message, where))
 
 
 def _neighbours(messages: Sequence[object], index: int, where: str) -> Iterator[RequestProblem]:
@@ -360,20 +332,14 @@ def _cache_mark(block: Mapping[str, object], where: str) -> Iterator[RequestProb
         yield RequestProblem("A10", place, "An empty text block takes no cache mark.")
 
 
-def _marked(values: object, where: str) -> Iterator[tuple[object, str]]:
-    """Yield the ttl and place of every cache mark on the blocks, and on the blocks inside them."""
-    for index, value in enumerate(elements(values)):
-        block, place = fields(value), f"{where}[{index}]"
-        if block.get("type") == "tool_result":
-            yield from _marked_flat(block.get("content"), f"{place}.content")
+def _marked(values: object, where: str, *, is_inner: bool = False) -> Iterator[tuple[object, str]]:
+    """Yield the ttl and place of every cache mark on the blocks, and on the inner blocks of their tool results."""
+    for value, place in numbered(values, where):
+        block = fields(value)
+        if block.get("type") == "tool_result" and not is_inner:
+            yield from _marked(block.get("content"), f"{place}.content", is_inner=True)
         if (mark := mapping(block.get("cache_control"))) is not None:
             yield mark.get("ttl"), f"{place}.cache_control"
-
-
-def _marked_flat(values: object, where: str) -> Iterator[tuple[object, str]]:
-    for index, value in enumerate(elements(values)):
-        if (mark := mapping(fields(value).get("cache_control"))) is not None:
-            yield mark.get("ttl"), f"{where}[{index}].cache_control"
 
 
 def _cache_marks(request: Mapping[str, object], messages: Sequence[object], since: int) -> Iterator[RequestProblem]:

@@ -24,7 +24,7 @@ class AnthropicStream:
         self._frame: Wire = {}
         self._blocks: dict[int, Wire] = {}
         self._arguments: dict[int, str] = {}
-        self._stop: Stop = "aborted"
+        self.stop: Stop = "aborted"
 
     def feed(self, event: Mapping[str, Any]) -> None:
         match event.get("type"):
@@ -40,9 +40,9 @@ class AnthropicStream:
                 self._frame |= event.get("delta") or {}
                 self._frame["usage"] = {**before, **{key: n for key, n in counted.items() if n is not None}}
             case "message_stop":
-                self._stop = "done"
+                self.stop = "done"
             case "error":
-                self._stop = "error"
+                self.stop = "error"
             case _:
                 pass
 
@@ -76,10 +76,6 @@ class AnthropicStream:
         except ValueError:
             return {**block, "input": arguments}
 
-    @property
-    def stop(self) -> Stop:
-        return self._stop
-
     def reply(self) -> WireReply:
         message, usage = read_reply(self.body)
-        return WireReply(msgspec.structs.replace(message, stop=self._stop), usage)
+        return WireReply(msgspec.structs.replace(message, stop=self.stop), usage)

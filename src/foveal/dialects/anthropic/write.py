@@ -4,7 +4,7 @@ Three of the four allowed breakpoints are used: after the tools and the system p
 call's prompt ended, so that its cache entry is found however many blocks the last turn added; and at the end, for the next call.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,8 +14,7 @@ from foveal.dialects.anthropic.read import NAME, read_reply, read_request
 from foveal.dialects.anthropic.stream import AnthropicStream
 from foveal.dialects.media import base64_text, check_image
 from foveal.dialects.opaque import verbatim
-from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire, WireReader
-from foveal.dialects.rules import RequestProblem
+from foveal.dialects.port import CannotSay, Dialect, RequestOptions, ToolSpec, Wire, WireReader
 from foveal.dialects.tools import hosted_by
 from foveal.dialects.turns import BEGIN, CONTINUE, join_turns, label_system
 from foveal.values.codec import sendable
@@ -39,6 +38,7 @@ class Anthropic:
     """The dialect of Anthropic's Messages API."""
 
     name = NAME
+    problems = staticmethod(rules.problems)
     reader = WireReader(read_reply, read_request, AnthropicStream)
 
     def hides(self, part: Part, writer: str | None, model: str) -> str:
@@ -67,15 +67,11 @@ class Anthropic:
         for message in messages:
             match message.role:
                 case "assistant":
-                    blocks = _reply_blocks(message.parts)
+                    wires.append({"role": "assistant", "content": _reply_blocks(message.parts)})
                 case "tool":
-                    blocks = _result_blocks(message.parts)
-                case "system":
-                    blocks = [_content(part) for part in label_system(message.parts)]
+                    wires.append({"role": "user", "content": _result_blocks(message.parts)})
                 case _:
-                    blocks = [_content(part) for part in message.parts]
-            role = "assistant" if message.role == "assistant" else "user"
-            wires.append({"role": role, "content": blocks})
+                    wires.append({"role": "user", "content": [_content(part) for part in label_system(message)]})
         return wires
 
     def join(self, wires: list[Wire], chunk: Sequence[Wire]) -> None:
@@ -98,9 +94,6 @@ class Anthropic:
             tools = [_tool(spec) for spec in ask.tools]
             request["tools"] = tools if system else [*tools[:-1], tools[-1] | {"cache_control": _BREAKPOINT}]
         return request
-
-    def problems(self, request: Mapping[str, Any], since: int) -> list[RequestProblem]:
-        return rules.problems(request, since)
 
 
 def _user_text(text: str) -> Wire:
@@ -200,3 +193,6 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     schema = {"type": "object"} | spec.parameters
     tool = {"name": spec.name, "description": spec.description, "input_schema": schema, "strict": spec.strict}
     return {key: value for key, value in tool.items() if value}
+
+
+DIALECT: Dialect = Anthropic()

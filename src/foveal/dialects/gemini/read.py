@@ -7,13 +7,13 @@ interrupted result is an error; thinking is not written; a file has lost its nam
 """
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from foveal.dialects.content import SpokenPart, result_content, result_status, text_part
+from foveal.dialects.gemini.spelling import both_spellings, camel_case
 from foveal.dialects.json_values import (
     JsonObject,
-    NotUnderstood,
     arguments_text,
     count,
     elements,
@@ -28,7 +28,16 @@ from foveal.dialects.json_values import (
 from foveal.dialects.media import base64_bytes
 from foveal.dialects.opaque import sent_json
 from foveal.dialects.port import WireReply
-from foveal.dialects.wire_request import WireRequest, drop_fields, reading_request, request_message, tool_definitions
+from foveal.dialects.wire_request import (
+    WireRequest,
+    drop_fields,
+    read_each,
+    read_role,
+    reading_request,
+    request_message,
+    tool_definitions,
+    turn_messages,
+)
 from foveal.values.entry import (
     Content,
     File,
@@ -50,7 +59,7 @@ NO_SIGNATURE = b"skip_thought_signature_validator"
 """Taken by Gemini 3 in place of a signature for calls that it did not make itself."""
 
 # A blocked prompt is answered without candidates, but never without one of these.
-_REPLY_KEYS = frozenset({"candidates", "prompt_feedback", "promptFeedback", "usage_metadata", "usageMetadata"})
+_REPLY_KEYS = both_spellings("candidates", "prompt_feedback", "usage_metadata")
 
 _ROLES: dict[str, Role] = {"user": "user", "function": "user", "model": "assistant"}
 
@@ -68,16 +77,16 @@ def read_reply(reply: Mapping[str, Any]) -> WireReply:
 
 def read_usage(reply: JsonObject, model: str) -> Usage | None:
     """Return the tokens that the provider counted. Thoughts are output; their count is beside that of the candidates."""
-    usage = mapping(either(reply, "usage_metadata", "usageMetadata"))
+    usage = mapping(either(reply, "usage_metadata"))
     if not usage:
         return None
-    candidates = count(either(usage, "candidates_token_count", "candidatesTokenCount"))
-    thoughts = count(either(usage, "thoughts_token_count", "thoughtsTokenCount"))
+    candidates = count(either(usage, "candidates_token_count"))
+    thoughts = count(either(usage, "thoughts_token_count"))
     return Usage(
         model=model,
-        input_tokens=count(either(usage, "prompt_token_count", "promptTokenCount")),
+        input_tokens=count(either(usage, "prompt_token_count")),
         output_tokens=candidates + thoughts,
-        cache_read_tokens=count(either(usage, "cached_content_token_count", "cachedContentTokenCount")),
+        cache_read_tokens=count(either(usage, "cached_content_token_count")),
     )
 
 
@@ -90,11 +99,7 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
         given = body.get("contents")
         contents = [given] if isinstance(given, str) or mapping(given) else expect_sequence(given, "`contents`")
         read = _Contents(model)
-        for index, value in enumerate(contents):
-            try:
-                read.add({"parts": [value]} if isinstance(value, str) else expect_mapping(value, "a content"))
-            except NotUnderstood as problem:
-                raise NotUnderstood(f"content {index}: {problem}") from None
+        read_each([{"parts": [one]} if isinstance(one, str) else one for one in contents], "a content", read.add)
         system = tuple(Message("system", (part,)) for part in _system(config))
         keys = ("system_instruction", "systemInstruction", "tools")
         rest = drop_fields(body, "model", "contents", "config", *(keys if held is None else ()))
@@ -104,7 +109,7 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
 
 
 def _system(config: JsonObject) -> Iterator[Part]:
-    given = either(config, "system_instruction", "systemInstruction")
+    given = either(config, "system_instruction")
     parts = [given] if isinstance(given, str) else elements(fields(given).get("parts"))
     for part in parts:
         yield from text_part(part if isinstance(part, str) else fields(part).get("text"))
@@ -120,10 +125,7 @@ class _Contents:
 
     def add(self, content: JsonObject) -> None:
         """Read the next content: a reply, or one message for each function response and one for the parts between them."""
-        name = string(content.get("role")) or "user"
-        role = _ROLES.get(name)
-        if role is None:
-            raise NotUnderstood(f"role {name!r} is not known; expected {', '.join(_ROLES)}")
+        role = read_role(string(content.get("role")) or "user", _ROLES)
         parts = [
             {"text": part} if isinstance(part, str) else expect_mapping(part, "a part")
             for part in elements(content.get("parts"))
@@ -132,19 +134,15 @@ class _Contents:
             reply = [read_reply_part(part) for part in parts]
             self._unanswered = [part for part in reply if isinstance(part, ToolCall)]
             self.messages.append(request_message(role, reply, self._model))
-            return
-        said: list[Part] = []
-        for part in parts:
-            response = mapping(either(part, "function_response", "functionResponse"))
-            if response is None:
-                said.extend(_sent_part(part))
-                continue
-            if said:
-                self.messages.append(request_message(role, said, self._model))
-                said = []
-            self.messages.append(Message("tool", (self._result(response),)))
-        if said or not parts:
-            self.messages.append(request_message(role, said, self._model))
+        elif parts:
+            sent = (one for part in parts for one in self._sent(part))
+            self.messages.extend(turn_messages(role, sent, self._model))
+        else:
+            self.messages.append(request_message(role, (), self._model))
+
+    def _sent(self, part: JsonObject) -> Iterable[Part]:
+        response = mapping(either(part, "function_response"))
+        return _sent_part(part) if response is None else (self._result(response),)
 
     def _result(self, response: JsonObject) -> ToolResult:
         """Return a tool result. One without an id answers the first open call of its name, whose id may be empty too."""
@@ -173,10 +171,10 @@ def _media_in(response: JsonObject) -> Iterator[SpokenPart]:
 
 def _sent_part(part: JsonObject) -> Iterator[SpokenPart]:
     """Yield a part that users and tools can send; none for an empty text."""
-    data, address = mapping(either(part, "inline_data", "inlineData")), mapping(either(part, "file_data", "fileData"))
+    data, address = mapping(either(part, "inline_data")), mapping(either(part, "file_data"))
     held = data or address
-    media_type = string(either(held or {}, "mime_type", "mimeType")) or "application/octet-stream"
-    url = string(either(address or {}, "file_uri", "fileUri"))
+    media_type = string(either(held or {}, "mime_type")) or "application/octet-stream"
+    url = string(either(address or {}, "file_uri"))
     content = _bytes((data or {}).get("data"))
     if isinstance(text := part.get("text"), str):
         yield from text_part(text, _signature(part))
@@ -190,7 +188,7 @@ def _sent_part(part: JsonObject) -> Iterator[SpokenPart]:
 
 def read_reply_part(part: JsonObject) -> Part:
     """Return the part of a model's turn."""
-    call = mapping(either(part, "function_call", "functionCall"))
+    call = mapping(either(part, "function_call"))
     if call:
         name = expect_string(call.get("name"), "`name` of a function call")
         return ToolCall(string(call.get("id")) or "", name, arguments_text(call.get("args")), _signature(part))
@@ -202,7 +200,7 @@ def read_reply_part(part: JsonObject) -> Part:
 
 def _signature(part: JsonObject) -> str | None:
     """Return the signature of a part as base64 text; None for the word that we send in place of one."""
-    raw = either(part, "thought_signature", "thoughtSignature")
+    raw = either(part, "thought_signature")
     text = b64encode(raw).decode("ascii") if isinstance(raw, bytes) else string(raw)
     if not text or text == NO_SIGNATURE.decode() or text == b64encode(NO_SIGNATURE).decode("ascii"):
         return None
@@ -216,6 +214,6 @@ def _bytes(data: object) -> bytes | None:
     return base64_bytes(text.replace("-", "+").replace("_", "/")) or None
 
 
-def either(part: JsonObject, snake: str, camel: str) -> object:
+def either(part: JsonObject, key: str) -> object:
     """Return a field in the SDK's spelling or in that of the wire."""
-    return part.get(snake) or part.get(camel)
+    return part.get(key) or part.get(camel_case(key))

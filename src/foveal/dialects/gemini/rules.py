@@ -8,25 +8,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from foveal.dialects import rules as common
+from foveal.dialects.gemini.spelling import camel_case
 from foveal.dialects.json_values import elements, fields, mapping, sequence, string
-from foveal.dialects.rules import (
-    IMAGE_TYPES,
-    RequestProblem,
-    data_problems,
-    id_problems,
-    image_problems,
-    name_problems,
-    quote,
-    schema_problems,
-    shape,
-    text_problems,
-    unique_name_problems,
-    value_problems,
-)
+from foveal.dialects.rules import RequestProblem, numbered, quote, shape
 
 # The SDK's description of a function declaration gives this alphabet and 128 characters.
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
-_IMAGES: Final = IMAGE_TYPES | {"image/heic", "image/heif"}
+_IMAGES: Final = common.IMAGE_TYPES | {"image/heic", "image/heif"}
 _MODEL_VERSION: Final = re.compile(r"gemini-(\d{1,4})")
 _MEDIA_IN_RESPONSES_SINCE: Final = 3
 _ROLES: Final = ("user", "model")
@@ -45,30 +34,11 @@ _KINDS: Final = (
 )
 
 
-def _camel(key: str) -> str:
-    head, *rest = key.split("_")
-    return head + "".join(word.capitalize() for word in rest)
-
-
-_WIRE: Final[Mapping[str, str]] = {
-    key: _camel(key)
-    for key in (
-        *_KINDS,
-        "thought_signature",
-        "mime_type",
-        "file_uri",
-        "system_instruction",
-        "function_declarations",
-        "parameters_json_schema",
-    )
-}
-
-
 def _get(value: object, key: str) -> object:
     """Return the field in either spelling; unset and None are the same to the SDK."""
     node = fields(value)
     found = node.get(key)
-    return node.get(_WIRE.get(key, key)) if found is None else found
+    return node.get(camel_case(key)) if found is None else found
 
 
 def problems(request: Mapping[str, Any], since: int = 0, *, signatures: bool = False) -> list[RequestProblem]:
@@ -81,7 +51,7 @@ def problems(request: Mapping[str, Any], since: int = 0, *, signatures: bool = F
         found += _config(request.get("config"))
     contents = request.get("contents")
     if isinstance(contents, str):  # the SDK makes one user turn of it
-        return [*found, *text_problems(contents, "contents"), *value_problems(contents, "contents")]
+        return [*found, *common.text_problems(contents, "contents"), *common.value_problems(contents, "contents")]
     turns = sequence(contents)
     if not turns:
         return [*found, shape("contents", "a list of contents", contents)]
@@ -92,7 +62,8 @@ def problems(request: Mapping[str, Any], since: int = 0, *, signatures: bool = F
         found += _content(turns[index], where, media=media, signatures=signatures)
         found += _neighbours(turns, index, where)
     if since == 0:
-        found += _repeated_ids(turns)
+        ids = (_call_ids(turn, where) for turn, where in numbered(turns, "contents"))
+        found += common.repeated_id_problems(ids, "call id", "turn")
     found += _ending(turns)
     return found
 
@@ -105,30 +76,19 @@ def _takes_media(model: object) -> bool:
 
 def _config(config: object) -> Iterator[RequestProblem]:
     instruction = _get(config, "system_instruction")
-    yield from value_problems(instruction, "config.system_instruction")
+    yield from common.value_problems(instruction, "config.system_instruction")
     if isinstance(instruction, str):
-        yield from text_problems(instruction, "config.system_instruction")
+        yield from common.text_problems(instruction, "config.system_instruction")
     named: list[tuple[object, str]] = []
-    for index, tool in enumerate(elements(_get(config, "tools"))):
-        yield from value_problems(tool, f"config.tools[{index}]")
-        for number, declaration in enumerate(elements(_get(tool, "function_declarations"))):
-            where = f"config.tools[{index}].function_declarations[{number}]"
+    for tool, place in numbered(_get(config, "tools"), "config.tools"):
+        yield from common.value_problems(tool, place)
+        declarations = _get(tool, "function_declarations")
+        for declaration, where in numbered(declarations, f"{place}.function_declarations"):
             named.append((_get(declaration, "name"), f"{where}.name"))
-            yield from name_problems(*named[-1], _NAME)
+            yield from common.name_problems(*named[-1], _NAME)
             for key in ("parameters", "parameters_json_schema"):
-                yield from schema_problems(_get(declaration, key), f"{where}.{key}")
-    yield from unique_name_problems(named)
-
-
-def _repeated_ids(turns: Sequence[object]) -> Iterator[RequestProblem]:
-    seen: dict[str, int] = {}
-    for index, turn in enumerate(turns):
-        for call, where in _held(turn, f"contents[{index}]", "function_call"):
-            # A repetition inside one turn is a matter of that turn alone, and reported with it.
-            if isinstance(call_id := _get(call, "id"), str) and seen.setdefault(call_id, index) != index:
-                yield RequestProblem(
-                    "G3", f"{where}.function_call.id", f"The call id {quote(call_id)} is used in an earlier turn."
-                )
+                yield from common.schema_problems(_get(declaration, key), f"{where}.{key}")
+    yield from common.unique_name_problems(named)
 
 
 # One turn.
@@ -145,13 +105,12 @@ def _content(value: object, where: str, *, media: bool, signatures: bool) -> Ite
         found = value if turn is None else _role(turn)
         yield shape(where, f"a content with one of the roles {', '.join(_ROLES)}", found)
         return
-    yield from value_problems(turn, where)
-    parts = sequence(turn.get("parts"))
-    if not parts:
+    yield from common.value_problems(turn, where)
+    if not sequence(turn.get("parts")):
         yield RequestProblem("M8", f"{where}.parts", "A content has at least one part.")
         return
-    for index, part in enumerate(parts):
-        yield from _part(part, f"{where}.parts[{index}]", media=media)
+    for part, place in numbered(turn.get("parts"), f"{where}.parts"):
+        yield from _part(part, place, media=media)
     yield from _calls(turn, where, signatures=signatures)
 
 
@@ -173,9 +132,9 @@ def _part(part: object, where: str, *, media: bool) -> Iterator[RequestProblem]:
 def _inline_data(blob: object, where: str) -> Iterator[RequestProblem]:
     media_type, data = _get(blob, "mime_type"), _get(blob, "data")
     if isinstance(media_type, str) and not media_type.startswith("image/"):
-        yield from data_problems(data, where)  # sound, video and documents have types of their own
+        yield from common.data_problems(data, where)  # sound, video and documents have types of their own
     else:
-        yield from image_problems(media_type, data, where, _IMAGES)
+        yield from common.image_problems(media_type, data, where, _IMAGES)
 
 
 def _file_data(data: object, where: str) -> Iterator[RequestProblem]:
@@ -184,27 +143,27 @@ def _file_data(data: object, where: str) -> Iterator[RequestProblem]:
 
 
 def _function_call(call: object, where: str) -> Iterator[RequestProblem]:
-    yield from name_problems(_get(call, "name"), f"{where}.name", _NAME)
+    yield from common.name_problems(_get(call, "name"), f"{where}.name", _NAME)
     if (call_id := _get(call, "id")) is not None:
-        yield from id_problems(call_id, f"{where}.id")
+        yield from common.id_problems(call_id, f"{where}.id")
     if (args := _get(call, "args")) is not None and mapping(args) is None:
         yield RequestProblem("G5", f"{where}.args", f"The arguments are a JSON object, found {quote(args)}.")
 
 
 def _function_response(response: object, where: str) -> Iterator[RequestProblem]:
-    yield from name_problems(_get(response, "name"), f"{where}.name", _NAME)
+    yield from common.name_problems(_get(response, "name"), f"{where}.name", _NAME)
     if (call_id := _get(response, "id")) is not None:
-        yield from id_problems(call_id, f"{where}.id")
+        yield from common.id_problems(call_id, f"{where}.id")
     if mapping(value := _get(response, "response")) is None:
         what = f'A function response is an object such as {{"output": …}}, found {quote(value)}.'
         yield RequestProblem("M10", f"{where}.response", what)
-    for index, part in enumerate(elements(_get(response, "parts"))):
+    for part, place in numbered(_get(response, "parts"), f"{where}.parts"):
         if (blob := _get(part, "inline_data")) is not None:
-            yield from _inline_data(blob, f"{where}.parts[{index}].inline_data")
+            yield from _inline_data(blob, f"{place}.inline_data")
 
 
 _PARTS: Final[Mapping[str, Callable[[object, str], Iterator[RequestProblem]]]] = {
-    "text": text_problems,
+    "text": common.text_problems,
     "inline_data": _inline_data,
     "file_data": _file_data,
     "function_call": _function_call,
@@ -214,9 +173,14 @@ _PARTS: Final[Mapping[str, Callable[[object, str], Iterator[RequestProblem]]]] =
 
 def _held(turn: object, where: str, kind: str) -> Iterator[tuple[object, str]]:
     """Yield the values of one kind among the parts, each with the place of its part."""
-    for index, part in enumerate(elements(fields(turn).get("parts"))):
+    for part, place in numbered(fields(turn).get("parts"), f"{where}.parts"):
         if (value := _get(part, kind)) is not None:
-            yield value, f"{where}.parts[{index}]"
+            yield value, place
+
+
+def _call_ids(turn: object, where: str) -> Iterator[tuple[object, str]]:
+    calls = _held(turn, where, "function_call")
+    return ((_get(call, "id"), f"{place}.function_call.id") for call, place in calls)
 
 
 def _calls(turn: Mapping[str, object], where: str, *, signatures: bool) -> Iterator[RequestProblem]:
@@ -235,10 +199,10 @@ def _calls(turn: Mapping[str, object], where: str, *, signatures: bool) -> Itera
 
 
 def _unsigned_call(turn: Mapping[str, object], where: str) -> str | None:
-    for index, part in enumerate(elements(turn.get("parts"))):
+    for part, place in numbered(turn.get("parts"), f"{where}.parts"):
         if _get(part, "function_call") is not None:
             # Calls made in parallel share the signature of the first.
-            return None if _get(part, "thought_signature") else f"{where}.parts[{index}]"
+            return None if _get(part, "thought_signature") else place
     return None
 
 

@@ -55,8 +55,8 @@ class GeminiStream:
         """`done` after the reason for which the candidate ended, or for which the prompt was blocked."""
         if self._failed:
             return "error"
-        ended = either(self._candidate, "finish_reason", "finishReason")
-        return "done" if ended or either(self._frame, "prompt_feedback", "promptFeedback") else "aborted"
+        ended = either(self._candidate, "finish_reason")
+        return "done" if ended or either(self._frame, "prompt_feedback") else "aborted"
 
     def reply(self) -> WireReply:
         message, usage = read_reply(self.body)
@@ -64,4 +64,4 @@ class GeminiStream:
 
 
 def _is_unsigned_text(part: Mapping[str, Any]) -> bool:
-    return isinstance(part.get("text"), str) and not either(part, "thought_signature", "thoughtSignature")
+    return isinstance(part.get("text"), str) and not either(part, "thought_signature")

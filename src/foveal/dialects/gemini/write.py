@@ -8,11 +8,12 @@ import msgspec
 
 from foveal.dialects.gemini import rules
 from foveal.dialects.gemini.read import NAME, NO_SIGNATURE, read_reply, read_request
+from foveal.dialects.gemini.spelling import both_spellings
 from foveal.dialects.gemini.stream import GeminiStream
-from foveal.dialects.media import IMAGE_TYPES, check_image
+from foveal.dialects.media import check_image
 from foveal.dialects.opaque import verbatim
-from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire, WireReader
-from foveal.dialects.rules import RequestProblem
+from foveal.dialects.port import CannotSay, Dialect, RequestOptions, ToolSpec, Wire, WireReader
+from foveal.dialects.rules import IMAGE_TYPES
 from foveal.dialects.tools import hosted_by
 from foveal.dialects.turns import BEGIN, CONTINUE, join_turns, label_system
 from foveal.values.entry import (
@@ -29,10 +30,8 @@ from foveal.values.entry import (
 )
 
 # Other parts of a reply, in the spelling of the SDK and in that of the wire. They are sent back as they came.
-_KEPT_PARTS = frozenset(
-    {"executable_code", "code_execution_result", "inline_data", "file_data", "tool_call"}
-) | frozenset(
-    {"executableCode", "codeExecutionResult", "inlineData", "fileData", "toolCall", "tool_response", "toolResponse"}
+_KEPT_PARTS = both_spellings(
+    "executable_code", "code_execution_result", "inline_data", "file_data", "tool_call", "tool_response"
 )
 
 
@@ -40,6 +39,7 @@ class Gemini:
     """The dialect of the Gemini API."""
 
     name = NAME
+    problems = staticmethod(rules.problems)
     reader = WireReader(read_reply, read_request, GeminiStream)
 
     def hides(self, part: Part, writer: str | None, model: str) -> str:
@@ -69,10 +69,8 @@ class Gemini:
                     wires.append({"role": "model", "parts": _reply_parts(message.parts)})
                 case "tool":
                     wires.append({"role": "user", "parts": _result_parts(message.parts, names)})
-                case "system":
-                    wires.append({"role": "user", "parts": [_content(part) for part in label_system(message.parts)]})
                 case _:
-                    wires.append({"role": "user", "parts": [_content(part) for part in message.parts]})
+                    wires.append({"role": "user", "parts": [_content(part) for part in label_system(message)]})
         return wires
 
     def join(self, wires: list[Wire], chunk: Sequence[Wire]) -> None:
@@ -96,9 +94,6 @@ class Gemini:
                 [{"function_declarations": declared}] if declared else []
             )  # as the SDK orders them
         return {"model": ask.model, "contents": contents, "config": config}
-
-    def problems(self, request: Mapping[str, Any], since: int) -> list[RequestProblem]:
-        return rules.problems(request, since)
 
 
 def _user_text(text: str) -> Wire:
@@ -180,3 +175,6 @@ def _media(media_type: str, data: bytes | None, url: str | None) -> Wire:
 def _tool(spec: ToolSpec) -> dict[str, Any]:
     tool = {"name": spec.name, "description": spec.description, "parameters_json_schema": spec.parameters}
     return {key: value for key, value in tool.items() if value}
+
+
+DIALECT: Dialect = Gemini()

@@ -24,12 +24,14 @@ from foveal.dialects.json_values import (
     sequence,
     string,
 )
-from foveal.dialects.media import base64_bytes, guess_type, image_of_url, read_data_url
+from foveal.dialects.media import base64_bytes, file_of_data, image_of_url
 from foveal.dialects.opaque import KeepVerbatim, sent_json
 from foveal.dialects.port import WireReply
 from foveal.dialects.wire_request import (
     WireRequest,
     drop_fields,
+    read_each,
+    read_role,
     reading_request,
     request_message,
     split_system,
@@ -62,16 +64,16 @@ def read_reply(reply: Mapping[str, Any]) -> WireReply:
     return WireReply(Message("assistant", tuple(parts), model), read_usage(reply, str(model or "")))
 
 
-def read_usage(reply: JsonObject, model: str) -> Usage | None:
-    """Return the tokens that the provider counted."""
+def read_usage(reply: JsonObject, model: str, sent: str = "prompt", made: str = "completion") -> Usage | None:
+    """Return the tokens that the provider counted. `sent` and `made` are its names for the two directions."""
     usage = mapping(reply.get("usage"))
     if not usage:
         return None
-    details = fields(usage.get("prompt_tokens_details"))
+    details = fields(usage.get(f"{sent}_tokens_details"))
     return Usage(
         model=model,
-        input_tokens=count(usage.get("prompt_tokens")),
-        output_tokens=count(usage.get("completion_tokens")),
+        input_tokens=count(usage.get(f"{sent}_tokens")),
+        output_tokens=count(usage.get(f"{made}_tokens")),
         cache_read_tokens=count(details.get("cached_tokens")),
         cache_write_tokens=count(details.get("cache_write_tokens")),
     )
@@ -87,11 +89,7 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
     with reading_request(NAME):
         model = string(body.get("model")) or ""
         read = ChatMessages(model)
-        for index, value in enumerate(expect_sequence(body.get("messages"), "`messages`")):
-            try:
-                read.add(expect_mapping(value, "a message"))
-            except NotUnderstood as problem:
-                raise NotUnderstood(f"message {index}: {problem}") from None
+        read_each(expect_sequence(body.get("messages"), "`messages`"), "a message", read.add)
         system, messages = split_system(with_known_types(read.messages))
         tools = tool_definitions(body.get("tools"))
         return WireRequest(model, system, messages, tools, drop_fields(body, "model", "messages", "tools"))
@@ -112,10 +110,7 @@ class ChatMessages:
 
     def add(self, message: JsonObject) -> None:
         """Read the next message."""
-        name = expect_string(message.get("role"), "`role` of a message")
-        role = ROLES.get(name)
-        if role is None:
-            raise NotUnderstood(f"role {name!r} is not known; expected {', '.join(ROLES)}")
+        role = read_role(message.get("role"), ROLES)
         if role == "tool":
             self.messages.append(Message("tool", (self._result(message),)))
             return
@@ -216,6 +211,4 @@ def _file(part: JsonObject) -> File | None:
         return File(f"audio/{form}", f"audio.{form}", data=data) if data else None
     file = fields(part.get("file"))
     name = string(file.get("filename")) or "file"
-    content = string(file.get("file_data")) or ""
-    media_type, data = read_data_url(content) or ("", base64_bytes(content))
-    return File(media_type or guess_type(name, "application/octet-stream"), name, data=data) if data else None
+    return file_of_data(string(file.get("file_data")) or "", name)

@@ -7,20 +7,9 @@ all answered. Nothing else in the list depends on a neighbour.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from foveal.dialects import rules as common
 from foveal.dialects.json_values import elements, fields, mapping, sequence, string
-from foveal.dialects.rules import (
-    RequestProblem,
-    argument_problems,
-    id_problems,
-    image_url_problems,
-    name_problems,
-    quote,
-    schema_problems,
-    shape,
-    text_problems,
-    unique_name_problems,
-    value_problems,
-)
+from foveal.dialects.rules import RequestProblem, numbered, quote, shape
 
 MAX_CALLS: Final = 128  # "array too long. Expected an array with maximum length 128"
 
@@ -80,8 +69,8 @@ class _Calls:
             yield from self.unanswered(where, f"the {quote(message.get('role'))} message")
         self._pending, self._answered = {}, set()
         if message.get("role") == "assistant":
-            for number, call in enumerate(elements(message.get("tool_calls"))):
-                yield from self._open(fields(call).get("id"), f"{where}.tool_calls[{number}]")
+            for call, place in numbered(message.get("tool_calls"), f"{where}.tool_calls"):
+                yield from self._open(fields(call).get("id"), place)
 
     def unanswered(self, where: str, before: str) -> Iterator[RequestProblem]:
         for call_id, call in self._pending.items():
@@ -121,10 +110,10 @@ def _message(value: object, where: str) -> Iterator[RequestProblem]:
     if role not in _PARTS:
         yield shape(f"{where}.role", f"one of {', '.join(_PARTS)}", message.get("role"))
         return
-    yield from value_problems(message, where)
+    yield from common.value_problems(message, where)
     yield from _content(message, role, f"{where}.content")
     if role == "tool":
-        yield from id_problems(message.get("tool_call_id"), f"{where}.tool_call_id")
+        yield from common.id_problems(message.get("tool_call_id"), f"{where}.tool_call_id")
     if message.get("tool_calls") is not None:
         yield from _tool_calls(message, role, f"{where}.tool_calls")
 
@@ -140,14 +129,14 @@ def _content(message: Mapping[str, object], role: str, where: str) -> Iterator[R
             yield RequestProblem("C3", where, f"The {role} message has no content.")
     elif isinstance(content, str):
         if role != "tool" and not (silent and not content):
-            yield from text_problems(content, where)
+            yield from common.text_problems(content, where)
     elif (parts := sequence(content)) is None:
         yield RequestProblem("C3", where, f"Content is a string or a list of parts, found {quote(content)}.")
     elif not parts:
         yield RequestProblem("G6", where, "The list of content parts is empty.")
     else:
-        for index, part in enumerate(parts):
-            yield from _part(part, role, f"{where}[{index}]")
+        for part, place in numbered(parts, where):
+            yield from _part(part, role, place)
 
 
 def _part(value: object, role: str, where: str) -> Iterator[RequestProblem]:
@@ -157,9 +146,9 @@ def _part(value: object, role: str, where: str) -> Iterator[RequestProblem]:
         allowed = ", ".join(sorted(_PARTS[role]))
         yield RequestProblem("C3", where, f"A {role} message takes {allowed} parts, found {quote(part.get('type'))}.")
     elif kind == "text":
-        yield from text_problems(part.get("text"), f"{where}.text")
+        yield from common.text_problems(part.get("text"), f"{where}.text")
     elif kind == "image_url":
-        yield from image_url_problems(fields(part.get("image_url")).get("url"), f"{where}.image_url.url")
+        yield from common.image_url_problems(fields(part.get("image_url")).get("url"), f"{where}.image_url.url")
 
 
 def _tool_calls(message: Mapping[str, object], role: str, where: str) -> Iterator[RequestProblem]:
@@ -169,10 +158,9 @@ def _tool_calls(message: Mapping[str, object], role: str, where: str) -> Iterato
     calls = elements(message.get("tool_calls"))
     if not 0 < len(calls) <= MAX_CALLS:
         yield RequestProblem("C7", where, f"A message makes 1 to {MAX_CALLS} calls, found {len(calls)}.")
-    for index, value in enumerate(calls):
-        place = f"{where}[{index}]"
+    for value, place in numbered(calls, where):
         call = fields(value)
-        yield from id_problems(call.get("id"), f"{place}.id")
+        yield from common.id_problems(call.get("id"), f"{place}.id")
         check = _CALLS.get(string(call.get("type")) or "")
         if check is None:
             yield shape(f"{place}.type", f"one of {', '.join(_CALLS)}", call.get("type"))
@@ -182,19 +170,13 @@ def _tool_calls(message: Mapping[str, object], role: str, where: str) -> Iterato
 
 def _function_call(call: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     function = fields(call.get("function"))
-    yield from name_problems(function.get("name"), f"{where}.function.name")
-    arguments = function.get("arguments")
-    if isinstance(arguments, str):
-        yield from argument_problems(arguments, f"{where}.function.arguments")
-    else:
-        yield RequestProblem(
-            "C4", f"{where}.function.arguments", f"Arguments are a string of JSON, found {quote(arguments)}."
-        )
+    yield from common.name_problems(function.get("name"), f"{where}.function.name")
+    yield from common.argument_problems(function.get("arguments"), f"{where}.function.arguments", "C4")
 
 
 def _custom_call(call: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     custom = fields(call.get("custom"))
-    yield from name_problems(custom.get("name"), f"{where}.custom.name")
+    yield from common.name_problems(custom.get("name"), f"{where}.custom.name")
     if not isinstance(custom.get("input"), str):
         yield RequestProblem(
             "C4", f"{where}.custom.input", f"The input is a string, found {quote(custom.get('input'))}."
@@ -215,15 +197,14 @@ def _tools(value: object) -> Iterator[RequestProblem]:
         yield shape("tools", "at least one tool, or no tools at all", value)
         return
     named: list[tuple[object, str]] = []
-    for index, tool in enumerate(tools):
-        where = f"tools[{index}]"
-        yield from value_problems(tool, where)
+    for tool, where in numbered(tools, "tools"):
+        yield from common.value_problems(tool, where)
         kind = string(fields(tool).get("type")) or ""
         definition = fields(fields(tool).get(kind)) if kind in _CALLS else None
         if definition is None:
             yield shape(f"{where}.type", f"one of {', '.join(_CALLS)}", fields(tool).get("type"))
             continue
         named.append((definition.get("name"), f"{where}.{kind}.name"))
-        yield from name_problems(*named[-1])
-        yield from schema_problems(definition.get("parameters"), f"{where}.{kind}.parameters")
-    yield from unique_name_problems(named)
+        yield from common.name_problems(*named[-1])
+        yield from common.schema_problems(definition.get("parameters"), f"{where}.{kind}.parameters")
+    yield from common.unique_name_problems(named)

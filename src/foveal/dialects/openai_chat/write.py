@@ -9,7 +9,7 @@ from foveal.dialects.media import check_image, write_data_url
 from foveal.dialects.openai_chat import rules
 from foveal.dialects.openai_chat.read import NAME, read_reply, read_request
 from foveal.dialects.openai_chat.stream import ChatStream
-from foveal.dialects.port import CannotSay, RequestOptions, Wire, WireReader
+from foveal.dialects.port import CannotSay, Dialect, RequestOptions, Wire, WireReader
 from foveal.dialects.rules import RequestProblem
 from foveal.dialects.tools import chat_form, hosted_by
 from foveal.values.entry import (
@@ -140,3 +140,6 @@ def _part(part: Part) -> Wire:
             raise CannotSay(f"the file {name} ({media_type}) can only be sent as PDF bytes")
         case _:
             raise CannotSay(f"a {type(part).__name__} has no place in a {type(part).__name__.lower()} message")
+
+
+DIALECT: Dialect = OpenAIChat()

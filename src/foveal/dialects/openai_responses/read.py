@@ -16,7 +16,6 @@ from foveal.dialects.json_values import (
     JsonObject,
     NotUnderstood,
     arguments_text,
-    count,
     expect_mapping,
     expect_sequence,
     expect_string,
@@ -27,19 +26,22 @@ from foveal.dialects.json_values import (
     sequence,
     string,
 )
-from foveal.dialects.media import base64_bytes, guess_type, image_of_url, read_data_url
+from foveal.dialects.media import file_of_data, guess_type, image_of_url
 from foveal.dialects.opaque import KeepVerbatim, drop_unset, sent_json
+from foveal.dialects.openai_chat.read import read_usage
 from foveal.dialects.port import WireReply
 from foveal.dialects.wire_request import (
     WireRequest,
     drop_fields,
+    read_each,
+    read_role,
     reading_request,
     request_message,
     split_system,
     tool_definitions,
     with_known_types,
 )
-from foveal.values.entry import Content, File, Message, Opaque, Part, Role, Text, ToolCall, ToolResult, Usage
+from foveal.values.entry import Content, File, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
 
 NAME = "openai_responses"
 PROVIDER = "openai"
@@ -59,22 +61,7 @@ def read_reply(reply: Mapping[str, Any]) -> WireReply:
     """Return the message and the usage of a reply."""
     parts = [part for item in reply["output"] for part in read_item(item, sent_json)]
     model = reply.get("model")
-    return WireReply(Message("assistant", tuple(parts), model), read_usage(reply, str(model or "")))
-
-
-def read_usage(reply: JsonObject, model: str) -> Usage | None:
-    """Return the tokens that the provider counted."""
-    usage = mapping(reply.get("usage"))
-    if not usage:
-        return None
-    details = fields(usage.get("input_tokens_details"))
-    return Usage(
-        model=model,
-        input_tokens=count(usage.get("input_tokens")),
-        output_tokens=count(usage.get("output_tokens")),
-        cache_read_tokens=count(details.get("cached_tokens")),
-        cache_write_tokens=count(details.get("cache_write_tokens")),
-    )
+    return WireReply(Message("assistant", tuple(parts), model), read_usage(reply, str(model or ""), "input", "output"))
 
 
 def read_request(body: Mapping[str, Any]) -> WireRequest:
@@ -84,11 +71,7 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
         given = body.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else expect_sequence(given, "`input`")
         read = _Items(model)
-        for index, value in enumerate(items):
-            try:
-                read.add(expect_mapping(value, "an item"))
-            except NotUnderstood as problem:
-                raise NotUnderstood(f"item {index}: {problem}") from None
+        read_each(items, "an item", read.add)
         first = text_part(body.get("instructions"))
         lead, messages = split_system(with_known_types(read.finished()))
         system = (Message("system", first), *lead) if first else lead
@@ -107,7 +90,7 @@ class _Items:
     def add(self, item: JsonObject) -> None:
         """Read the next item."""
         kind = string(item.get("type")) or "message"
-        role = read_role(item) if kind == "message" else None
+        role = read_role(item.get("role"), ROLES) if kind == "message" else None
         if role == "assistant":
             self._reply.extend(read_content(item.get("content"), json_text))
         elif role is not None:
@@ -127,15 +110,6 @@ class _Items:
         if self._reply:
             self._messages.append(request_message("assistant", self._reply, self._model))
             self._reply = []
-
-
-def read_role(item: JsonObject) -> Role:
-    """Return the role of a message item."""
-    name = expect_string(item.get("role"), "`role` of a message")
-    role = ROLES.get(name)
-    if role is None:
-        raise NotUnderstood(f"role {name!r} is not known; expected {', '.join(ROLES)}")
-    return role
 
 
 def read_item(item: JsonObject, keep: KeepVerbatim) -> Iterator[Part]:
@@ -196,10 +170,7 @@ def _file(part: JsonObject) -> File | None:
     if url:
         name = name or url.partition("?")[0].rpartition("/")[2] or "file"
         return File(guess_type(name, "application/octet-stream"), name, url=url)
-    content = string(part.get("file_data")) or ""
-    media_type, data = read_data_url(content) or ("", base64_bytes(content))
-    name = name or "file"
-    return File(media_type or guess_type(name, "application/octet-stream"), name, data=data) if data else None
+    return file_of_data(string(part.get("file_data")) or "", name or "file")
 
 
 def read_output(item: JsonObject, owner: str = "an item") -> ToolResult:

@@ -9,21 +9,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
+from foveal.dialects import rules as common
 from foveal.dialects.json_values import fields, mapping, sequence, string
-from foveal.dialects.rules import (
-    ID_LENGTH,
-    RequestProblem,
-    argument_problems,
-    id_problems,
-    image_url_problems,
-    name_problems,
-    quote,
-    schema_problems,
-    shape,
-    text_problems,
-    unique_name_problems,
-    value_problems,
-)
+from foveal.dialects.rules import RequestProblem, numbered, quote, shape
 
 # Calls the client executes, and the item that answers each.
 _OUTPUT_OF: Final[Mapping[str, str]] = {
@@ -69,11 +57,11 @@ def problems(request: Mapping[str, Any], since: int = 0) -> list[RequestProblem]
     """Return the problems of the request; items before `since` are known to be right."""
     found: list[RequestProblem] = []
     if since <= 0:
-        found += value_problems(request.get("instructions"), "instructions")
+        found += common.value_problems(request.get("instructions"), "instructions")
         found += _tools(request.get("tools"), "tools")
     given = request.get("input")
     if isinstance(given, str):
-        return [*found, *text_problems(given, "input"), *value_problems(given, "input")]
+        return [*found, *common.text_problems(given, "input"), *common.value_problems(given, "input")]
     items = sequence(given)
     # Items that the server has stored may hold the call that an output answers, or replace the whole input.
     stored = any(request.get(key) is not None for key in ("previous_response_id", "conversation", "prompt"))
@@ -215,12 +203,12 @@ def _item(value: object, where: str) -> Iterator[RequestProblem]:
         yield shape(where, "an item with a type or a role", value)
         return
     kind = _type(item)
-    yield from value_problems(item, where)
+    yield from common.value_problems(item, where)
     yield from _item_id(item.get("id"), _PREFIXES.get(kind), f"{where}.id")
     if kind in _OUTPUTS and _is_paired(item):
-        yield from id_problems(_answered_id(item), f"{where}.call_id")
+        yield from common.id_problems(_answered_id(item), f"{where}.call_id")
     elif kind in _OUTPUT_OF and _is_paired(item):
-        yield from id_problems(item.get("call_id"), f"{where}.call_id")
+        yield from common.id_problems(item.get("call_id"), f"{where}.call_id")
     if (check := _ITEMS.get(kind)) is not None:
         yield from check(item, where)
 
@@ -230,7 +218,7 @@ def _item_id(value: object, prefix: str | None, where: str) -> Iterator[RequestP
         return
     if not isinstance(value, str) or _ITEM_ID.fullmatch(value) is None:
         yield RequestProblem(
-            "R4", where, f"An item id is 1 to {ID_LENGTH} letters, digits or underscores, found {quote(value)}."
+            "R4", where, f"An item id is 1 to {common.ID_LENGTH} letters, digits or underscores, found {quote(value)}."
         )
     elif not value.startswith(prefix):
         yield RequestProblem(
@@ -245,14 +233,11 @@ def _message(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]
         return
     content = item.get("content")
     if isinstance(content, str):
-        yield from text_problems(content, f"{where}.content")
+        yield from common.text_problems(content, f"{where}.content")
         return
-    parts = sequence(content)
-    if not parts:
+    if not sequence(content):
         yield RequestProblem("G6", f"{where}.content", f"The {role} message has no content.")
-        return
-    for index, part in enumerate(parts):
-        place = f"{where}.content[{index}]"
+    for part, place in numbered(content, f"{where}.content"):
         if string(fields(part).get("type")) not in _PARTS[role]:
             yield shape(f"{place}.type", f"one of {', '.join(sorted(_PARTS[role]))}", fields(part).get("type"))
         else:
@@ -262,11 +247,11 @@ def _message(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]
 def _part(part: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     match part.get("type"):
         case "input_text":
-            yield from text_problems(part.get("text"), f"{where}.text")
+            yield from common.text_problems(part.get("text"), f"{where}.text")
         case "output_text" if not isinstance(part.get("text"), str):  # the model's own empty text goes back as it came
             yield shape(f"{where}.text", "a string", part.get("text"))
         case "input_image" if part.get("file_id") is None:
-            yield from image_url_problems(part.get("image_url"), f"{where}.image_url")
+            yield from common.image_url_problems(part.get("image_url"), f"{where}.image_url")
         case _:
             pass
 
@@ -277,16 +262,12 @@ def _reasoning(item: Mapping[str, object], where: str) -> Iterator[RequestProble
 
 
 def _function_call(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
-    yield from name_problems(item.get("name"), f"{where}.name")
-    arguments = item.get("arguments")
-    if isinstance(arguments, str):
-        yield from argument_problems(arguments, f"{where}.arguments")
-    else:
-        yield RequestProblem("G5", f"{where}.arguments", f"Arguments are a string of JSON, found {quote(arguments)}.")
+    yield from common.name_problems(item.get("name"), f"{where}.name")
+    yield from common.argument_problems(item.get("arguments"), f"{where}.arguments")
 
 
 def _custom_call(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
-    yield from name_problems(item.get("name"), f"{where}.name")
+    yield from common.name_problems(item.get("name"), f"{where}.name")
     if not isinstance(item.get("input"), str):
         yield shape(f"{where}.input", "a string", item.get("input"))
 
@@ -295,14 +276,12 @@ def _output(item: Mapping[str, object], where: str) -> Iterator[RequestProblem]:
     output = item.get("output")
     if isinstance(output, str):  # empty is fine: a tool may have nothing to say
         return
-    parts = sequence(output)
-    if parts is None:
+    if sequence(output) is None:
         yield RequestProblem(
             "R8", f"{where}.output", f"An output is a string or a list of parts, found {quote(output)}."
         )
-        return
-    for index, value in enumerate(parts):
-        part, place = fields(value), f"{where}.output[{index}]"
+    for value, place in numbered(output, f"{where}.output"):
+        part = fields(value)
         if string(part.get("type")) not in _OUTPUT_PARTS:
             allowed = ", ".join(sorted(_OUTPUT_PARTS))
             yield RequestProblem("R8", place, f"An output holds {allowed} parts, found {quote(part.get('type'))}.")
@@ -323,21 +302,18 @@ _ITEMS: Final[Mapping[str, Callable[[Mapping[str, object], str], Iterator[Reques
 def _tools(value: object, where: str) -> Iterator[RequestProblem]:
     if value is None:
         return
-    tools = sequence(value)
-    if tools is None:
+    if sequence(value) is None:
         yield shape(where, "a list of tools", value)
-        return
     named: list[tuple[object, str]] = []
-    for index, definition in enumerate(tools):
-        place = f"{where}[{index}]"
+    for definition, place in numbered(value, where):
         tool = fields(definition)
         if where == "tools":  # nested tools are walked with the namespace that holds them
-            yield from value_problems(tool, place)
+            yield from common.value_problems(tool, place)
         if tool.get("type") not in ("function", "custom", "namespace"):
             continue  # tools the server runs have no names to check
         named.append((tool.get("name"), f"{place}.name"))
-        yield from name_problems(*named[-1])
-        yield from schema_problems(tool.get("parameters"), f"{place}.parameters")
+        yield from common.name_problems(*named[-1])
+        yield from common.schema_problems(tool.get("parameters"), f"{place}.parameters")
         if tool.get("type") == "namespace" and where == "tools":  # namespaces do not nest
             yield from _tools(tool.get("tools"), f"{place}.tools")
-    yield from unique_name_problems(named)
+    yield from common.unique_name_problems(named)

@@ -39,11 +39,11 @@ class ResponsesStream:
     def __init__(self) -> None:
         self._frame: Wire = {}
         self._items: dict[int, Wire] = {}
-        self._stop: Stop = "aborted"
+        self.stop: Stop = "aborted"
 
     def feed(self, event: Mapping[str, Any]) -> None:
         kind = str(event.get("type") or "")
-        self._stop = _ENDS.get(kind, self._stop)
+        self.stop = _ENDS.get(kind, self.stop)
         if isinstance(response := event.get("response"), Mapping):
             self._frame |= response
         elif kind in ("response.output_item.added", "response.output_item.done"):
@@ -68,10 +68,6 @@ class ResponsesStream:
         items = [dict(self._items[index]) for index in sorted(self._items)]
         return {**self._frame, "output": list(self._frame.get("output") or ()) or items}
 
-    @property
-    def stop(self) -> Stop:
-        return self._stop
-
     def reply(self) -> WireReply:
         message, usage = read_reply(self.body)
-        return WireReply(msgspec.structs.replace(message, stop=self._stop), usage)
+        return WireReply(msgspec.structs.replace(message, stop=self.stop), usage)

@@ -16,8 +16,7 @@ from foveal.dialects.openai_responses.read import (
     read_request,
 )
 from foveal.dialects.openai_responses.stream import ResponsesStream
-from foveal.dialects.port import CannotSay, RequestOptions, ToolSpec, Wire, WireReader
-from foveal.dialects.rules import RequestProblem
+from foveal.dialects.port import CannotSay, Dialect, RequestOptions, ToolSpec, Wire, WireReader
 from foveal.dialects.tools import hosted_by
 from foveal.values.entry import (
     File,
@@ -46,6 +45,7 @@ class OpenAIResponses:
     """The dialect of OpenAI's Responses API."""
 
     name = NAME
+    problems = staticmethod(rules.problems)
     reader = WireReader(read_reply, read_request, ResponsesStream)
 
     def hides(self, part: Part, writer: str | None, model: str) -> str:
@@ -87,9 +87,6 @@ class OpenAIResponses:
         if ask.cache_key:
             request["prompt_cache_key"] = ask.cache_key
         return request
-
-    def problems(self, request: Mapping[str, Any], since: int) -> list[RequestProblem]:
-        return rules.problems(request, since)
 
 
 def _is_stored_elsewhere(item: Mapping[str, Any]) -> bool:
@@ -182,3 +179,6 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
         "parameters": spec.parameters,
         "strict": spec.strict,
     }
+
+
+DIALECT: Dialect = OpenAIResponses()

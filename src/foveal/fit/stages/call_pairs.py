@@ -6,11 +6,11 @@ import msgspec
 
 from foveal.fit.scene import Scene
 from foveal.fit.stages.clear import LEAST_TOKENS
-from foveal.project.atoms import answered
+from foveal.project.atoms import shown_parts
 from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.reference import gap_line, reference
 from foveal.values.entry import PartFold, RangeFold, ToolCall, ToolResult
-from foveal.values.shown import Atom, Item, Shown
+from foveal.values.shown import Atom, Shown, range_ref, short_ref
 
 
 class CallPair(msgspec.Struct, frozen=True):
@@ -18,45 +18,35 @@ class CallPair(msgspec.Struct, frozen=True):
 
     atom: Atom
     call: ToolCall
-    call_at: tuple[Item, int]
+    call_at: tuple[str, int]
+    call_shown: Shown
     shown: Shown
-    at: tuple[Item, int]
+    at: tuple[str, int]
     result: ToolResult
 
 
 def call_pairs(scene: Scene) -> Iterator[CallPair]:
     """Yield the calls that have a result, in order."""
     for atom in scene.view.atoms:
-        places = [(item, i) for item in atom.items for i, s in enumerate(item.shown) if isinstance(s.part, ToolCall)]
-        for (item, i), answer in zip(places, atom.answers, strict=False):
-            call = item.shown[i].part
-            if answer is None or not isinstance(call, ToolCall):
-                continue
-            at = atom.items[answer.item]
-            shown = at.shown[answer.part]
-            if isinstance(shown.part, ToolResult):
-                yield CallPair(atom, call, (item, i), shown, (at, answer.part), shown.part)
-
-
-def parts_of(atom: Atom) -> Iterator[tuple[Item, int, Shown, str]]:
-    """Yield the calls and results of a pair, each with its place and the name of its tool."""
-    names = {(answer.item, answer.part): call.name for call, answer in answered(atom)}
-    for at, item in enumerate(atom.items):
-        for i, shown in enumerate(item.shown):
-            if isinstance(shown.part, ToolCall | ToolResult):
-                yield item, i, shown, names.get((at, i), getattr(shown.part, "name", "tool"))
+        calls = [(item, i, s, s.part) for item, i, s, _ in shown_parts(atom) if isinstance(s.part, ToolCall)]
+        for (item, i, asked, call), answer in zip(calls, atom.answers, strict=False):
+            if answer is not None:
+                at = atom.items[answer.item]
+                shown = at.shown[answer.part]
+                if isinstance(shown.part, ToolResult):
+                    yield CallPair(atom, call, (item.id, i), asked, shown, (at.id, answer.part), shown.part)
 
 
 def compress(scene: Scene, atom: Atom, policy: str, because: str) -> Iterator[PartFold]:
     """Yield the folds of a pair: results become references, long arguments short ones."""
-    for item, i, shown, name in parts_of(atom):
-        ref = scene.ref(item.id, i)
+    for item, i, shown, call in shown_parts(atom):
         if shown.level == "reference" or (shown.size.tokens <= LEAST_TOKENS and not shown.size.images):
             continue
+        ref, text = short_ref(item.id, i), None
         if isinstance(shown.part, ToolCall):
             text = shorten_arguments(shown.part.arguments, LEAST_TOKENS, scene.count, ref)
-        else:
-            text = reference(f"{name} result", shown.raw_tokens, ref)
+        elif isinstance(shown.part, ToolResult):
+            text = reference(f"{call.name if call else 'tool'} result", shown.raw_tokens, ref)
         if text is not None:
             yield scene.fold((item.id, i), text, level="reference", policy=policy, because=because)
 
@@ -81,11 +71,5 @@ def cover(scene: Scene, run: list[Atom], policy: str, because: str) -> RangeFold
     """Return the fold of neighbouring atoms into one line."""
     entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)
     _, newest = max(atom.newest for atom in run)
-    text = gap_line(entries, sum(atom.raw_tokens for atom in run), scene.range_ref(run[0].first, newest))
+    text = gap_line(entries, sum(atom.raw_tokens for atom in run), range_ref(run[0].first, newest))
     return RangeFold(run[0].first, run[-1].last, "covered", text, scene.count(text), policy, because)
-
-
-def hints_of(atom: Atom) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield the place of each result with the name and arguments of its call."""
-    for call, answer in answered(atom):
-        yield (answer.item, answer.part), f"{call.name} {call.arguments}"

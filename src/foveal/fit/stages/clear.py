@@ -6,11 +6,11 @@ import msgspec
 
 from foveal.fit.scene import Scene
 from foveal.fit.stages.checks import check_shares
-from foveal.project.atoms import answered
+from foveal.project.atoms import shown_parts
 from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.reference import reference
 from foveal.values.entry import File, Image, Opaque, PartFold, ToolCall, ToolResult
-from foveal.values.shown import Atom, Item, Shown
+from foveal.values.shown import Item, Shown, short_ref
 
 LEAST_TOKENS = 40
 """A reference is about 20 tokens; a result of twice that is not worth moving."""
@@ -27,21 +27,14 @@ class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="fold", forbid_u
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         for atom in scene.foldable(self.keep):
-            names = dict(_names(atom))
-            for at, item in enumerate(atom.items):
-                for i, shown in enumerate(item.shown):
-                    yield from _clear(scene, item, i, shown, names.get((at, i), "result"))
-
-
-def _names(atom: Atom) -> Iterator[tuple[tuple[int, int], str]]:
-    for call, answer in answered(atom):
-        yield (answer.item, answer.part), f"{call.name} result"
+            for item, i, shown, call in shown_parts(atom):
+                yield from _clear(scene, item, i, shown, f"{call.name} result" if call else "result")
 
 
 def _clear(scene: Scene, item: Item, index: int, shown: Shown, name: str) -> Iterator[PartFold]:
     if shown.level == "reference" or not (_is_large(shown) or _is_half_of_large(item, shown)):
         return
-    ref, because = scene.ref(item.id, index), "older than the newest results that are kept"
+    ref, because = short_ref(item.id, index), "older than the newest results that are kept"
     match shown.part:
         case ToolResult():
             text = reference(name, shown.raw_tokens, ref)

@@ -9,7 +9,7 @@ from foveal.fit.scene import Scene
 from foveal.project.atoms import answered
 from foveal.text.shorten.reference import reference
 from foveal.values.entry import PartFold, ToolResult
-from foveal.values.shown import Atom
+from foveal.values.shown import Atom, short_ref
 
 
 class Expired(msgspec.Struct, frozen=True, tag="expired", tag_field="fold", forbid_unknown_fields=True):
@@ -35,7 +35,7 @@ def _due(scene: Scene, atom: Atom, turns: int) -> Iterator[PartFold]:
             continue
         if shown.level == "reference":
             continue
-        ref = scene.ref(item.id, answer.part)
+        ref = short_ref(item.id, answer.part)
         text = reference(shown.part.summary or f"{call.name} result", shown.raw_tokens, ref, hint=shown.hint)
         because = f"kept for {shown.ttl_turns} turns, and {turns} have passed"
         yield scene.fold((item.id, answer.part), text, level="reference", policy="expired", because=because)

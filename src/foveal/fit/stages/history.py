@@ -13,14 +13,15 @@ from typing import Literal
 import msgspec
 
 from foveal.fit.scene import Scene
-from foveal.fit.stages.call_pairs import compress, cover, neighbours, parts_of
+from foveal.fit.stages.call_pairs import compress, cover, neighbours
 from foveal.fit.stages.checks import check_count
+from foveal.project.atoms import shown_parts
 from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.head_tail import head_tail
 from foveal.text.shorten.reference import as_text
 from foveal.values.entry import FoldItem, PartFold, ToolCall, ToolResult
 from foveal.values.errors import BadPolicy
-from foveal.values.shown import Atom, Shown
+from foveal.values.shown import Atom, Shown, short_ref
 
 _FRAME_TOKENS = 24
 """Ids and framing of a call or a result; only the text inside is cut."""
@@ -100,12 +101,12 @@ def _trim(scene: Scene, atom: Atom, most: int) -> Iterator[PartFold]:
     """Yield folds that cut the largest parts of a pair until it has `most` tokens."""
     if atom.size.tokens <= most:
         return
-    parts = list(parts_of(atom))
-    fixed = atom.size.tokens - sum(shown.size.tokens for _, _, shown, _ in parts)
-    each = _share([shown.size.tokens for _, _, shown, _ in parts], most - fixed) - _FRAME_TOKENS
+    parts = [place for place in shown_parts(atom) if isinstance(place[2].part, ToolCall | ToolResult)]
+    sizes = [shown.size.tokens for _, _, shown, _ in parts]
+    each = _share(sizes, most - atom.size.tokens + sum(sizes)) - _FRAME_TOKENS
     for item, i, shown, _ in parts:
         if shown.size.tokens > each + _FRAME_TOKENS:
-            text = _cut(scene, shown, max(_LEAST_ROOM, each), scene.ref(item.id, i))
+            text = _cut(scene, shown, max(_LEAST_ROOM, each), short_ref(item.id, i))
             because = f"one of the largest parts of a pair of {atom.size.tokens:,} tokens; {most:,} are allowed"
             if text is not None:
                 yield scene.fold((item.id, i), text, level="trimmed", policy="history", because=because)

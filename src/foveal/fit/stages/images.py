@@ -6,9 +6,10 @@ import msgspec
 
 from foveal.fit.scene import Scene
 from foveal.fit.stages.checks import check_count
+from foveal.project.atoms import shown_parts
 from foveal.text.shorten.reference import as_text, reference
 from foveal.values.entry import Image, Part, PartFold, ToolResult
-from foveal.values.shown import Atom, Item, Shown
+from foveal.values.shown import Item, Shown, short_ref
 
 
 class Images(msgspec.Struct, frozen=True, tag="images", tag_field="fold", forbid_unknown_fields=True):
@@ -29,21 +30,14 @@ class Images(msgspec.Struct, frozen=True, tag="images", tag_field="fold", forbid
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         number = size = 0
         old: list[PartFold] = []
-        for atom, item, index, shown in reversed(list(_with_images(scene))):
-            images = images_of(shown.part)
-            number += len(images)
-            size += sum(bytes_of(image) for image in images)
-            if (number > self.keep or size > self.max_bytes) and not scene.is_mandatory(atom):
-                old.append(_line(scene, item, index, shown))
+        for atom in reversed(scene.view.atoms):
+            for item, index, shown, _ in reversed(list(shown_parts(atom))):
+                images = images_of(shown.part)
+                number += len(images)
+                size += sum(bytes_of(image) for image in images)
+                if images and (number > self.keep or size > self.max_bytes) and not scene.is_mandatory(atom):
+                    old.append(_line(scene, item, index, shown))
         yield from reversed(old)
-
-
-def _with_images(scene: Scene) -> Iterator[tuple[Atom, Item, int, Shown]]:
-    for atom in scene.view.atoms:
-        for item in atom.items:
-            for i, shown in enumerate(item.shown):
-                if images_of(shown.part):
-                    yield atom, item, i, shown
 
 
 def images_of(part: Part | None) -> list[Image]:
@@ -63,7 +57,7 @@ def bytes_of(image: Image) -> int:
 
 
 def _line(scene: Scene, item: Item, index: int, shown: Shown) -> PartFold:
-    ref = scene.ref(item.id, index)
+    ref = short_ref(item.id, index)
     content = shown.part.content if isinstance(shown.part, ToolResult) else images_of(shown.part)
     lines = [_named(scene, one, ref) if isinstance(one, Image) else as_text((one,)) for one in content]
     level = "reference" if len(lines) == 1 else "trimmed"

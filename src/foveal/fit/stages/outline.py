@@ -5,14 +5,15 @@ from collections.abc import Iterator
 import msgspec
 
 from foveal.fit.scene import Scene
-from foveal.fit.stages.call_pairs import hints_of
 from foveal.fit.stages.checks import check_shortens
 from foveal.fit.stages.shorten import LEAST_TOKENS
+from foveal.project.atoms import hint_of, shown_parts
 from foveal.text import shorten
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.outline import outline
 from foveal.text.shorten.reference import as_text
 from foveal.values.entry import PartFold, ToolResult
+from foveal.values.shown import short_ref
 
 
 class Outline(msgspec.Struct, frozen=True, tag="outline", tag_field="fold", forbid_unknown_fields=True):
@@ -29,14 +30,12 @@ class Outline(msgspec.Struct, frozen=True, tag="outline", tag_field="fold", forb
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         over, to = (max(LEAST_TOKENS, int(scene.limit * share)) for share in (self.over, self.to))
         for atom in scene.foldable(self.keep):
-            hints = dict(hints_of(atom))
-            for at, item in enumerate(atom.items):
-                for i, shown in enumerate(item.shown):
-                    if shown.level != "full" or shown.size.tokens <= over or not isinstance(shown.part, ToolResult):
-                        continue
-                    text, hint = as_text(shown.part.content), hints.get((at, i), "")
-                    kind = shorten.kind_of(text, hint)
-                    line = outline(text, hint, kind, Allowance(to, scene.count, scene.ref(item.id, i)))
-                    if line is not None:
-                        because = f"{shown.size.tokens:,} tokens, and no longer new"
-                        yield scene.fold((item.id, i), line, level="outline", policy="outline", because=because)
+            for item, i, shown, call in shown_parts(atom):
+                if shown.level != "full" or shown.size.tokens <= over or not isinstance(shown.part, ToolResult):
+                    continue
+                text, hint = as_text(shown.part.content), hint_of(call)
+                kind = shorten.kind_of(text, hint)
+                line = outline(text, hint, kind, Allowance(to, scene.count, short_ref(item.id, i)))
+                if line is not None:
+                    because = f"{shown.size.tokens:,} tokens, and no longer new"
+                    yield scene.fold((item.id, i), line, level="outline", policy="outline", because=because)

@@ -1,28 +1,25 @@
 """The stage `Shorten`: cuts large old results and arguments to their most telling lines and a note of the omission."""
 
-import re
 from collections.abc import Iterator
 
 import msgspec
 
 from foveal.fit.scene import Scene
-from foveal.fit.stages.call_pairs import hints_of
 from foveal.fit.stages.checks import check_shortens
-from foveal.project.atoms import calls_of
+from foveal.project.atoms import calls_of, hint_of, shown_parts
 from foveal.text import shorten
+from foveal.text.names import search_terms
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.reference import as_text
 from foveal.values.entry import PartFold, Text, ToolCall, ToolResult
-from foveal.values.shown import Shown
+from foveal.values.shown import Shown, short_ref
 
 LEAST_TOKENS = 60
 """Below this, a stand-in is hardly shorter than the text."""
 
 _RECENT_ATOMS = 12
 """Number of newest atoms whose calls show the agent's current focus."""
-
-_TERM = re.compile(r"[\w./-]{4,80}")
 
 
 class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forbid_unknown_fields=True):
@@ -45,15 +42,13 @@ class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forb
         over, to = (max(LEAST_TOKENS, int(scene.limit * share)) for share in (self.over, self.to))
         focus = frozenset[str]() if self.plain else _focus(scene)
         for atom in scene.foldable(self.keep):
-            hints = dict(hints_of(atom))
-            for at, item in enumerate(atom.items):
-                for i, shown in enumerate(item.shown):
-                    if _is_uncut(shown) and shown.size.tokens > over:
-                        room = Allowance(to, scene.count, scene.ref(item.id, i), focus)
-                        text = self._shorter(shown.part, hints.get((at, i), ""), room)
-                        if text is not None:
-                            because = f"{shown.size.tokens:,} tokens, more than a part may keep once it is old"
-                            yield scene.fold((item.id, i), text, level="trimmed", policy="shorten", because=because)
+            for item, i, shown, call in shown_parts(atom):
+                if _is_uncut(shown) and shown.size.tokens > over:
+                    room = Allowance(to, scene.count, short_ref(item.id, i), focus)
+                    text = self._shorter(shown.part, hint_of(call), room)
+                    if text is not None:
+                        because = f"{shown.size.tokens:,} tokens, more than a part may keep once it is old"
+                        yield scene.fold((item.id, i), text, level="trimmed", policy="shorten", because=because)
 
     def _shorter(self, part: object, hint: str, room: Allowance) -> str | None:
         match part:
@@ -77,11 +72,10 @@ def _focus(scene: Scene) -> frozenset[str]:
     words: set[str] = set()
     for atom in atoms[-_RECENT_ATOMS:]:
         for call in calls_of(atom):
-            words.update(_TERM.findall(call.arguments[:4_000]))
+            words.update(search_terms(call.arguments[:4_000]))
     asked = scene.view.place(scene.view.facts.last_user)
     if asked is not None:
-        for item in atoms[asked].items:
-            for shown in item.shown:
-                if isinstance(shown.part, Text):
-                    words.update(_TERM.findall(shown.part.text[:4_000]))
+        for _, _, shown, _ in shown_parts(atoms[asked]):
+            if isinstance(shown.part, Text):
+                words.update(search_terms(shown.part.text[:4_000]))
     return frozenset(words)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from foveal.fit import stages
-from foveal.fit.cuts import AnsweredCalls, CutRule, KeptMessages, KeptTokens, KeptTurns, WorthIt, legal
+from foveal.fit.cuts import legal_cuts
 from foveal.fit.scene import OriginalsNeeded, Scene
 from foveal.summary import relevance
 from foveal.summary.relevance.weights import Scoring, Weights
@@ -52,12 +52,19 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
             return
         if needed := _unread(scene, going):
             yield OriginalsNeeded(needed)
-        if folds := self._folds(scene, going, allowance):
+        selection = relevance.LineSelection(self.score, self.weights, scene.least)
+        if folds := stages.fold_into_summary(scene, going, allowance, selection):
             yield folds
 
     def _going(self, scene: Scene, allowance: int) -> list[Atom]:
         """Return the atoms to cover: up to the first legal cut that brings the view to the goal, or up to the last cut."""
-        cuts = set(legal(scene.view, self._rules(scene, allowance)))
+        cuts = legal_cuts(
+            scene.view,
+            tokens=int(scene.limit * self.keep) if self.keep else None,
+            turns=self.keep_turns,
+            messages=self.keep_messages,
+            least=allowance if self.keep else 0,
+        )
         coverable = {id(atom) for atom in scene.coverable(self.keep)}
         left, going, taken = scene.view.size, list[Atom](), 0
         for i, atom in enumerate((*scene.view.atoms, None)):
@@ -69,15 +76,6 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
                 going.append(atom)
                 left -= atom.size
         return going[:taken]
-
-    def _rules(self, scene: Scene, allowance: int) -> tuple[CutRule, ...]:
-        tail = KeptTokens(int(scene.limit * self.keep)) if self.keep else None, KeptTurns(self.keep_turns)
-        rules = (*tail, AnsweredCalls(), KeptMessages(self.keep_messages), WorthIt(allowance if self.keep else 0))
-        return tuple(rule for rule in rules if rule)
-
-    def _folds(self, scene: Scene, going: list[Atom], allowance: int) -> tuple[RangeFold, ...]:
-        selection = relevance.LineSelection(self.score, self.weights, scene.least)
-        return stages.fold_into_summary(scene, going, allowance, selection)
 
 
 def _unread(scene: Scene, going: list[Atom]) -> tuple[int, ...]:

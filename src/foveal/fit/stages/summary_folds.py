@@ -1,6 +1,6 @@
 """The folds of a summary. Apart from the stage, because it imports all of `summary`, which not every session needs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -9,13 +9,12 @@ from foveal.fit.stages.call_pairs import cover, neighbours
 from foveal.project.facts import SUMMARISED
 from foveal.project.view import View
 from foveal.summary.compose import compose
-from foveal.summary.ledger import LedgerStep
 from foveal.summary.relevance import LineSelection
 from foveal.summary.state import Summary, SummaryCoverage, decode_summary, encode_summary, extend, steps_at
 from foveal.text.guard import session_nonce
 from foveal.text.stand_in import part_text
 from foveal.values.entry import Fold, RangeFold
-from foveal.values.shown import Atom, Item
+from foveal.values.shown import Atom, range_ref
 
 BECAUSE = "the oldest that may go, to reach the target; the summary holds their state"
 
@@ -33,9 +32,11 @@ def fold_into_summary(
     most = max(sum(map(_tokens, runs)) // 2, *(_written(atom) for atom in going))
     allowance = min(allowance, most, _tokens(largest) - _SEAM_TOKENS)
     items = [*scene.summarised, *(item for atom in going for item in atom.items)]
-    summary = extend(_before(scene), _steps(scene, items), _covered(scene, going))
+    steps = steps_at(sorted(item.seq for item in items), scene.originals)
+    summary = extend(_before(scene), steps, _covered(scene, going))
     summary = msgspec.structs.replace(summary, nonce=session_nonce(scene.view.facts.first))
-    beside = _shown(scene, going)
+    gone = {id(atom) for atom in going}
+    beside = _texts(atom for atom in scene.view.atoms if id(atom) not in gone)
     text = compose(
         summary, tokens=allowance, count=scene.count, shown=beside, fetched=scene.fetched, selection=selection
     )
@@ -65,7 +66,7 @@ def _covered(scene: Scene, going: list[Atom]) -> SummaryCoverage:
     return SummaryCoverage(
         entries=sum(atom.gap.entries if atom.gap else len(atom.items) for atom in going),
         tokens=sum(atom.raw_tokens for atom in going),
-        ref=scene.range_ref(going[0].first, max(atom.newest for atom in going)[1]),
+        ref=range_ref(going[0].first, max(atom.newest for atom in going)[1]),
     )
 
 
@@ -73,22 +74,8 @@ def _before(scene: Scene) -> Summary:
     """Return the summary so far. Messages that its state lacks are read again, fold by fold as the first time."""
     summary = decode_summary(scene.summary.state)
     for seqs in scene.summary.unread:
-        summary = extend(summary, _read(scene, seqs), summary.covered)
+        summary = extend(summary, steps_at(seqs, scene.originals), summary.covered)
     return msgspec.structs.replace(summary, prose=scene.summary.prose, author=scene.summary.author)
-
-
-def _steps(scene: Scene, items: list[Item]) -> list[LedgerStep]:
-    return _read(scene, sorted(item.seq for item in items))
-
-
-def _read(scene: Scene, seqs: Sequence[int]) -> list[LedgerStep]:
-    return steps_at(seqs, scene.originals)
-
-
-def _shown(scene: Scene, going: list[Atom]) -> Iterator[str]:
-    """Yield the texts that the prompt shows beside the summary, which need not repeat them."""
-    gone = {id(atom) for atom in going}
-    return _texts(atom for atom in scene.view.atoms if id(atom) not in gone)
 
 
 def shown_beside(view: View, fold: Fold) -> Iterator[str]:
@@ -99,5 +86,6 @@ def shown_beside(view: View, fold: Fold) -> Iterator[str]:
 
 
 def _texts(atoms: Iterable[Atom]) -> Iterator[str]:
+    """Yield the texts that the prompt shows in these atoms. A summary beside them need not repeat them."""
     for atom in atoms:
         yield from (part_text(shown.part) for item in atom.items for shown in item.shown)

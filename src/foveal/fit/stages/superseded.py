@@ -25,6 +25,7 @@ from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.reference import reference
 from foveal.text.stand_in import part_text
 from foveal.values.entry import PartFold
+from foveal.values.shown import short_ref
 
 POLLING = frozenset(("write_stdin", "wait", "BashOutput", "TaskOutput", "wait_agent", "read_output", "get_output"))
 """Called again with the same arguments, these return only news: the earlier result is not an older version of the later one."""
@@ -77,7 +78,7 @@ class _Later:
         self._written: dict[str, str] = {}
 
     def take(self, step: CallPair, files: tuple[Access, ...]) -> None:
-        ref = self._scene.ref(step.at[0].id, step.at[1])
+        ref = short_ref(*step.at)
         if step.shown.level == "full":
             self._texts.append(part_text(step.result))
         if step.result.status == "ok":
@@ -89,7 +90,7 @@ class _Later:
                 if span := lines_shown(step.result, access):
                     self._reads[access.path].append((span, ref))
             elif access.kind in ("write", "edit"):
-                call_ref = self._scene.ref(step.call_at[0].id, step.call_at[1])
+                call_ref = short_ref(*step.call_at)
                 self._changed.setdefault(access.path, call_ref)
                 if access.kind == "write":
                     self._written.setdefault(access.path, call_ref)
@@ -103,10 +104,8 @@ class _Later:
         found = self._newer_result(step, files)
         if found and step.shown.level != "reference" and step.shown.size.tokens > LEAST_TOKENS:
             newer, because, is_shown = found
-            ref = self._scene.ref(step.at[0].id, step.at[1])
-            text = reference(f"{step.call.name} result", step.shown.raw_tokens, ref, newer)
-            at = step.at[0].id, step.at[1]
-            yield self._scene.fold(at, text, level="reference", policy="superseded", because=because), is_shown
+            text = reference(f"{step.call.name} result", step.shown.raw_tokens, short_ref(*step.at), newer)
+            yield self._scene.fold(step.at, text, level="reference", policy="superseded", because=because), is_shown
 
     def _newer_result(self, step: CallPair, files: tuple[Access, ...]) -> tuple[str, str, bool] | None:
         same = self._same.get((step.call.name, step.call.arguments))
@@ -147,12 +146,10 @@ class _Later:
         return newer[-1] if all(newer) else None
 
     def _shortened(self, step: CallPair, newer: str) -> Iterator[tuple[PartFold, bool]]:
-        item, index = step.call_at
-        shown = item.shown[index]
+        shown = step.call_shown
         if shown.level != "full" or shown.size.tokens <= 2 * LEAST_TOKENS:
             return
-        text = shorten_arguments(step.call.arguments, LEAST_TOKENS, self._scene.count, self._scene.ref(item.id, index))
+        text = shorten_arguments(step.call.arguments, LEAST_TOKENS, self._scene.count, short_ref(*step.call_at))
         if text is not None:
             because = f"what it wrote is shown or replaced by {newer}"
-            at = item.id, index
-            yield self._scene.fold(at, text, level="trimmed", policy="superseded", because=because), True
+            yield self._scene.fold(step.call_at, text, level="trimmed", policy="superseded", because=because), True

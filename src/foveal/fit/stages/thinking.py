@@ -10,8 +10,8 @@ import msgspec
 
 from foveal.fit.scene import Scene
 from foveal.fit.stages.checks import check_count
-from foveal.project.atoms import loop_start
-from foveal.values.entry import PartFold, RedactedThinking, Thinking
+from foveal.project.atoms import loop_start, thinking_in
+from foveal.values.entry import PartFold
 from foveal.values.errors import BadPolicy
 from foveal.values.shown import Item
 
@@ -70,8 +70,5 @@ def _loops(scene: Scene) -> list[list[tuple[Item, int]]]:
     for atom in scene.view.atoms:
         if any(item.role == "user" and not item.is_silent for item in atom.items):
             loops.append([])
-        for item in atom.items:
-            for i, shown in enumerate(item.shown):
-                if isinstance(shown.part, Thinking | RedactedThinking) and not item.pinned:
-                    loops[-1].append((item, i))
+        loops[-1].extend(thinking_in(atom))
     return loops

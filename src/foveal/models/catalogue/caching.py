@@ -17,38 +17,16 @@ class CacheRules(msgspec.Struct, frozen=True):
     read_multiplier: float
     write_multiplier: float
     ttl_s: int | None  # since the last hit; None where the provider promises nothing
-    long_ttl_s: int | None = None  # where a longer lifetime can be asked for
-    long_write_multiplier: float | None = None
-    breakpoints: int = 0  # explicit marks a request may carry; 0 where caching is automatic only
 
 
-# Write 1.25 times for five minutes and twice for an hour, read a tenth, four marks: the provider's caching guide.
-_ANTHROPIC = CacheRules(
-    minimum_tokens=4_096,  # the largest of all its models, for those the price data does not know
-    block_tokens=1,
-    read_multiplier=0.1,
-    write_multiplier=1.25,
-    ttl_s=300,
-    long_ttl_s=3_600,
-    long_write_multiplier=2.0,
-    breakpoints=4,
-)
+# Write 1.25 times for five minutes, read a tenth: the provider's caching guide. 4 096 is the largest minimum of all its models,
+# for those that the price data does not know.
+_ANTHROPIC = CacheRules(minimum_tokens=4_096, block_tokens=1, read_multiplier=0.1, write_multiplier=1.25, ttl_s=300)
 # Automatic from 1 024 tokens in steps of 128. The price data has the discount (half to 90 %) of every model that gives one;
 # those it has none for, such as the "pro" models, give none.
-_OPENAI = CacheRules(
-    minimum_tokens=1_024, block_tokens=128, read_multiplier=1.0, write_multiplier=1.0, ttl_s=300, long_ttl_s=86_400
-)
-# From GPT-5.6 on writes are billed and marks can be set.
-_OPENAI_BILLED_WRITES = CacheRules(
-    minimum_tokens=1_024,
-    block_tokens=128,
-    read_multiplier=1.0,
-    write_multiplier=1.25,
-    ttl_s=1_800,
-    long_ttl_s=43_200,
-    long_write_multiplier=1.25,
-    breakpoints=4,
-)
+_OPENAI = CacheRules(minimum_tokens=1_024, block_tokens=128, read_multiplier=1.0, write_multiplier=1.0, ttl_s=300)
+# From GPT-5.6 on writes are billed.
+_OPENAI_BILLED_WRITES = msgspec.structs.replace(_OPENAI, write_multiplier=1.25, ttl_s=1_800)
 # Implicit hits are not promised; 4 096 is the largest of the minimums its pages give (1 024, 2 048, 4 096).
 _GEMINI = CacheRules(minimum_tokens=4_096, block_tokens=1, read_multiplier=0.1, write_multiplier=1.0, ttl_s=None)
 _GEMINI_2_0 = msgspec.structs.replace(_GEMINI, read_multiplier=0.25)

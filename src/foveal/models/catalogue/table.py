@@ -13,9 +13,10 @@ Ids are compared in lower case with "-" for "." between digits, because hosts wr
 
 import re
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
@@ -76,19 +77,19 @@ class _File(msgspec.Struct, frozen=True):
     models: dict[str, _Row]
 
 
-class _Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Override(TypedDict, total=False):
     """The facts about a model that a policy file may replace; a field that it leaves out stays as found."""
 
-    provider: str | msgspec.UnsetType = msgspec.UNSET
-    dialect: Dialect | msgspec.UnsetType = msgspec.UNSET
-    window: int | msgspec.UnsetType = msgspec.UNSET
-    max_input: int | msgspec.UnsetType = msgspec.UNSET
-    max_output: int | msgspec.UnsetType = msgspec.UNSET
-    price_input: float | msgspec.UnsetType = msgspec.UNSET
-    price_output: float | msgspec.UnsetType = msgspec.UNSET
-    price_cache_read: float | msgspec.UnsetType = msgspec.UNSET
-    price_cache_write: float | msgspec.UnsetType = msgspec.UNSET
-    cache_minimum: int | msgspec.UnsetType = msgspec.UNSET
+    provider: str
+    dialect: Dialect
+    window: int
+    max_input: int
+    max_output: int
+    price_input: float
+    price_output: float
+    price_cache_read: float
+    price_cache_write: float
+    cache_minimum: int
 
 
 # Whose entry a bare id means when several sell the model: its makers, then the hosts.
@@ -282,12 +283,10 @@ def _long_prices(row: _Row, read: float | None, write: float | None) -> LongPric
 
 
 def _override(model: str, fields: Mapping[str, object]) -> _Override:
-    allowed = _Override.__struct_fields__
+    allowed = list(_Override.__annotations__)
     for key in fields:
         if key not in allowed:
-            import difflib  # noqa: PLC0415  only a mistake needs it
-
-            near = difflib.get_close_matches(key, allowed, n=1, cutoff=0.0)[0]
+            near = get_close_matches(key, allowed, n=1, cutoff=0.0)[0]
             raise ValueError(
                 f"{key!r} is not a field of a model ({model!r}); did you mean {near!r}? Known: {', '.join(allowed)}"
             )
@@ -296,7 +295,7 @@ def _override(model: str, fields: Mapping[str, object]) -> _Override:
     except msgspec.ValidationError as error:
         raise ValueError(f"the override of model {model!r} is not valid: {error}") from error
     for key in allowed:
-        value: object = getattr(override, key)
+        value = override.get(key)
         if isinstance(value, int | float) and (value < 0 or (value == 0 and isinstance(value, int))):
             raise ValueError(
                 f"{key} of model {model!r} is {value}: token counts are above zero, prices are not negative"
@@ -306,7 +305,7 @@ def _override(model: str, fields: Mapping[str, object]) -> _Override:
 
 def _overridden(facts: ModelFacts, override: _Override) -> ModelFacts:
     """Return the facts with the given fields replaced; a value derived from a replaced field is derived anew."""
-    given = {key: value for key in override.__struct_fields__ if (value := getattr(override, key)) is not msgspec.UNSET}
+    given: dict[str, Any] = {**override}
     said = f"set by the policy: {', '.join(sorted(given))}"
     if "window" in given:
         given.setdefault("max_input", given["window"])

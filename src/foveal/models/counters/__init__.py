@@ -9,17 +9,15 @@ engine divides the budget's limit by the factor.
 """
 
 from foveal.models.counters.calibration import Calibration
-from foveal.models.counters.counter import BatchCounter, Counter, count_all
+from foveal.models.counters.counter import Counter
 from foveal.models.counters.encodings import encoding
 from foveal.models.counters.families import ModelCounter, counter_for
 from foveal.models.counters.images import image_size, image_tokens
 
 __all__ = [
-    "BatchCounter",
     "Calibration",
     "Counter",
     "ModelCounter",
-    "count_all",
     "counter_for",
     "encoding",
     "image_size",

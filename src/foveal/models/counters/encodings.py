@@ -15,10 +15,9 @@ and would wait for for ever; a fork of a process that used it counts piece by pi
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from foveal.models.counters.counter import Counter
@@ -81,21 +80,6 @@ class Encoding:
             _reraise_unless_failure(error)
             return self._fallback.count(text)
 
-    def count_batch(self, texts: Sequence[str]) -> list[int]:
-        """Return the count of each text, with one call to the library for all that are short and spell no special token."""
-        tokenizer = self._load()
-        counts = [-1] * len(texts)
-        plain = [i for i, text in enumerate(texts) if len(text) <= _BATCH_CHARS and not self._spells_marker(text)]
-        if tokenizer is not None and len(plain) > 1 and self._may_batch():
-            try:
-                lengths = _batch_lengths(tokenizer, [texts[i] for i in plain])
-            except BaseException as error:
-                _reraise_unless_failure(error)
-            else:
-                for i, length in zip(plain, lengths, strict=True):
-                    counts[i] = length
-        return [self.count(text) if known < 0 else known for text, known in zip(texts, counts, strict=True)]
-
     def _count(self, tokenizer: "AnyTokenizer", text: str) -> int:
         if len(text) <= _BATCH_CHARS:
             return self._count_piece(tokenizer, text)
@@ -107,9 +91,9 @@ class Encoding:
                 continue
             group.append(piece)
             if len(group) == _GROUP_PIECES:
-                tokens += sum(_batch_lengths(tokenizer, group))
+                tokens += _batch_tokens(tokenizer, group)
                 group.clear()
-        return tokens + sum(_batch_lengths(tokenizer, group))
+        return tokens + _batch_tokens(tokenizer, group)
 
     def _count_piece(self, tokenizer: "AnyTokenizer", piece: str) -> int:
         # The flat call is the fastest but reads spelled-out special tokens as such; text is never that.
@@ -145,12 +129,12 @@ class Encoding:
         return tokenizer
 
 
-def _batch_lengths(tokenizer: "AnyTokenizer", texts: list[str]) -> list[int]:
+def _batch_tokens(tokenizer: "AnyTokenizer", texts: list[str]) -> int:
     if not texts:
-        return []
+        return 0
     _, offsets = tokenizer.encode_batch_flat(texts)
-    ends = memoryview(offsets).cast("Q").tolist()
-    return [after - before for before, after in pairwise(ends)]
+    ends = memoryview(offsets).cast("Q")
+    return ends[-1] - ends[0]
 
 
 def _reraise_unless_failure(error: BaseException) -> None:

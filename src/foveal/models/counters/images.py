@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from math import ceil
+from typing import Literal
 
 _CLAUDE_PIXELS_PER_TOKEN = 750
 _CLAUDE_4_TOKENS = 1_600  # through Claude 4.6, larger images are scaled down to about this
@@ -79,12 +80,11 @@ def image_size(data: bytes) -> tuple[int, int] | None:
     return size if size and size[0] > 0 and size[1] > 0 else None
 
 
-def _pair(data: bytes, width_bytes: int, order: str) -> tuple[int, int] | None:
+def _pair(data: bytes, width_bytes: int, order: Literal["big", "little"]) -> tuple[int, int] | None:
     if len(data) < 2 * width_bytes:
         return None
-    byteorder = "big" if order == "big" else "little"
     first, second = data[:width_bytes], data[width_bytes : 2 * width_bytes]
-    return int.from_bytes(first, byteorder), int.from_bytes(second, byteorder)
+    return int.from_bytes(first, order), int.from_bytes(second, order)
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:

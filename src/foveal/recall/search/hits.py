@@ -74,20 +74,20 @@ def search(
         )
     if type(limit) is not int or not 1 <= limit <= MOST_HITS:
         raise BadInput(f"the limit {limit!r} cannot be used; it is a whole number from 1 to {MOST_HITS}")
-    question, like = query(words), (embedder, words) if embedder else None
+    question = query(words)
     known_entries(store, session)  # so that no index is made for a session that is not there
     if not question:
         return []
-    point = points(like[0], [like[1]])[0] if like else None
+    point = points(embedder, [words])[0] if embedder else None
 
     def answer(db: Database) -> list[Hit]:
         catch_up(db, store, session)
-        if not like or not point:
+        if not embedder or not point:
             return _hits(store, session, question, _best(places(db, question, without), limit))
         worded = _best(places(db, question, without), FUSED)
         first = [place.seq for place in worded]
-        embed_new(db, store, session, embedder=like[0], size=len(point.data), first=first)
-        near = _best(nearest(db, like[0].name, point, without), FUSED)
+        embed_new(db, store, session, embedder=embedder, size=len(point.data), first=first)
+        near = _best(nearest(db, embedder.name, point, without), FUSED)
         return _hits(store, session, question, _fused(worded, near)[:limit])
 
     return with_index(store, session, answer)

@@ -21,6 +21,7 @@ from foveal.stores import rows as log
 from foveal.stores.database import Database
 from foveal.stores.format import INDEX_APPLICATION_ID, INDEX_VERSION
 from foveal.stores.port import Row, SearchIndex, Store
+from foveal.stores.sqlite.connection import transaction
 from foveal.stores.sqlite.errors import translated
 from foveal.stores.sqlite.index import UNREADABLE
 from foveal.values.codec import sendable
@@ -174,18 +175,6 @@ def tools_in(db: Database) -> Callable[[str], str | None]:
         return found[0] if found else None
 
     return tool_of
-
-
-@contextmanager
-def transaction(db: Database) -> Generator[None]:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
 
 
 def _is_behind(db: Database, store: Store, session: str) -> bool:

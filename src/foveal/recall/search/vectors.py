@@ -12,11 +12,12 @@ import msgspec
 
 from foveal.recall.originals import place_of
 from foveal.recall.search.embedding import Embedder, QuantisedVector, points
-from foveal.recall.search.index import Place, Stale, passage_at, tools_in, transaction
+from foveal.recall.search.index import Place, Stale, passage_at, tools_in
 from foveal.recall.search.passages import cuts, passages
 from foveal.stores import rows as log
 from foveal.stores.database import Database
 from foveal.stores.port import Store
+from foveal.stores.sqlite.connection import transaction
 from foveal.values.entry import Message
 from foveal.values.errors import BadInput
 

@@ -1,5 +1,7 @@
 """Connections to SQLite, with types."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -21,6 +23,14 @@ def connect_memory() -> Database:
     return connect(":memory:")
 
 
-def extended_code(error: apsw.Error) -> int:
-    """Return the detailed result code, for example which kind of I/O failed."""
-    return int(getattr(error, "extendedresult", 0))
+@contextmanager
+def transaction(db: Database) -> Generator[None]:
+    """Write at once or not at all: the changes within are committed together, or undone by an error."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise

@@ -21,10 +21,10 @@ from foveal.stores.format import APPLICATION_ID
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import connect_memory
-from foveal.stores.sqlite.errors import translated
-from foveal.stores.sqlite.row_checks import BROKEN, RowCheck, SessionCheck, check_rows, check_sessions
+from foveal.stores.sqlite.errors import BROKEN, translated
+from foveal.stores.sqlite.row_checks import RowCheck, SessionCheck, check_rows, check_sessions
 from foveal.stores.sqlite.schema import TABLES, check_version, connect_configured, identity
-from foveal.stores.sqlite.tables import EntryTable
+from foveal.stores.sqlite.tables import Tables
 from foveal.values.codec import decode, encode
 from foveal.values.entry import Body, Message, Note, Stored, ToolResult
 from foveal.values.errors import BadEntry, BadInput, NotFound, StoreCorrupt, StoreError
@@ -58,7 +58,6 @@ class Report:
 
 @dataclass(slots=True)
 class _Findings:
-    sessions: int = 0
     entries: int = 0
     artifacts: int = 0
     damage: list[Damage] = field(default_factory=list[Damage])
@@ -74,7 +73,7 @@ class _Findings:
             self.named.setdefault(sha, f"session {suspect.record.id}, entry {verdict.seq}")
 
     def report(self, path: Path) -> Report:
-        return Report(str(path), self.sessions, self.entries, self.artifacts, tuple(self.damage), tuple(self.names))
+        return Report(str(path), len(self.names), self.entries, self.artifacts, tuple(self.damage), tuple(self.names))
 
 
 def examine(path: str | PathLike[str]) -> Report:
@@ -84,7 +83,6 @@ def examine(path: str | PathLike[str]) -> Report:
     with _opened(place) as db:
         _examine_file(db, place, findings)
         for suspect in check_sessions(db):
-            findings.sessions += 1
             findings.names.append(suspect.record.id)
             already = len(findings.damage)
             for what in suspect.problems:
@@ -196,7 +194,7 @@ def _examine_rows(db: Database, suspect: SessionCheck, findings: _Findings) -> N
 def _examine_end(db: Database, path: Path, suspect: SessionCheck, findings: _Findings) -> None:
     """Report a log that is sound in itself, but ends elsewhere than its record says."""
     try:
-        EntryTable(db, path).check_end(suspect.record)
+        Tables(db, path).check_end(suspect.record)
     except StoreCorrupt as error:
         findings.say(error.place, error.what)
     except BROKEN as error:
@@ -226,7 +224,7 @@ def _checked_rows(db: Database, suspect: SessionCheck) -> Iterator[tuple[RowChec
 def _examine_snapshot(db: Database, path: Path, suspect: SessionCheck, findings: _Findings) -> None:
     try:
         kept = db.execute("SELECT 1 FROM snapshots WHERE session = ?", (suspect.record.key,)).fetchone()
-        is_bad = kept is not None and EntryTable(db, path).snapshot(suspect.record) is None
+        is_bad = kept is not None and Tables(db, path).snapshot(suspect.record) is None
     except BROKEN:
         is_bad = True
     if is_bad:
@@ -250,7 +248,6 @@ def _salvage_session(db: Database, store: SqliteStore, suspect: SessionCheck, fi
     for what in suspect.problems:
         findings.say(f"session {session}", what)
     writer = store.acquire(session)
-    findings.sessions += 1
     findings.names.append(session)
     relinked = _Relinked(session)
     drafts: list[Draft] = []

@@ -6,13 +6,17 @@ import apsw
 
 from foveal.stores.database import Database
 from foveal.stores.disk import NO_SPACE
-from foveal.stores.sqlite.connection import extended_code
 from foveal.values.errors import StoreBusy, StoreCorrupt, StoreError, StoreFailed, StoreFull
+
+BROKEN = (apsw.Error, UnicodeDecodeError)
+"""The errors of reading a damaged file."""
 
 _SYNCS = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
 
 
-def translated(error: apsw.Error, db: Database | None, path: Path | str, *, waited_s: float = 0.0) -> StoreError:
+def translated(
+    error: apsw.Error | UnicodeDecodeError, db: Database | None, path: Path | str, *, waited_s: float = 0.0
+) -> StoreError:
     """Return the error of Foveal for an error of SQLite in the store at `path`, with advice."""
     if is_full(error, db):
         return StoreFull(f"{path}: no space is left; nothing that was acknowledged is lost. Free space and try again.")
@@ -24,6 +28,8 @@ def translated(error: apsw.Error, db: Database | None, path: Path | str, *, wait
             )
         case apsw.IOError():
             return StoreFailed(f"{path}: {error}. What is on the disk is unknown; open the store again.")
+        case UnicodeDecodeError():
+            return StoreCorrupt(str(path), f"a text column holds other bytes ({error})", str(path))
         case apsw.CorruptError() | apsw.NotADBError():
             return StoreCorrupt(str(path), f"SQLite found damage ({error})", str(path))
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
@@ -34,11 +40,6 @@ def translated(error: apsw.Error, db: Database | None, path: Path | str, *, wait
             return StoreError(f"{path}: SQLite refused: {type(error).__name__}: {error}")
 
 
-def unreadable_text(error: UnicodeDecodeError, path: Path) -> StoreCorrupt:
-    """Return the error for a column that should hold text and holds other bytes."""
-    return StoreCorrupt(str(path), f"a text column holds other bytes ({error})", str(path))
-
-
 def is_full(error: BaseException, db: Database | None) -> bool:
     """Return whether an error comes of a full disk. SQLite says Full for ENOSPC alone; a quota and a file-size limit come as I/O
     errors.
@@ -47,7 +48,7 @@ def is_full(error: BaseException, db: Database | None) -> bool:
     """
     if isinstance(error, apsw.FullError):
         return True
-    if not isinstance(error, apsw.IOError) or extended_code(error) in _SYNCS or db is None:
+    if not isinstance(error, apsw.IOError) or getattr(error, "extendedresult", 0) in _SYNCS or db is None:
         return False
     try:
         return db.system_errno in NO_SPACE

@@ -21,7 +21,7 @@ from typing import TypeVar, cast
 import apsw
 
 from foveal.stores.database import Database
-from foveal.stores.sqlite.errors import is_full, translated, unreadable_text
+from foveal.stores.sqlite.errors import BROKEN, is_full, translated
 from foveal.values.errors import StoreError, StoreFailed
 
 T = TypeVar("T")
@@ -171,7 +171,7 @@ class GroupCommit:
             if isinstance(error, (apsw.FullError, apsw.IOError)) or not self._db.in_transaction:
                 raise  # SQLite may have undone the whole transaction: nobody in it can be answered
             self._db.execute("ROLLBACK TO job")
-            ticket.error = _refusal(error, self._db, self._path)
+            ticket.error = translated(error, self._db, self._path) if isinstance(error, BROKEN) else error
         self._db.execute("RELEASE job")
 
     def _roll_back(self) -> None:
@@ -199,13 +199,3 @@ class GroupCommit:
     def _fail(self, what: str) -> None:
         with self._gate:
             self._failure = self._failure or what
-
-
-def _refusal(error: Exception, db: Database, path: Path) -> Exception:
-    match error:
-        case apsw.Error():
-            return translated(error, db, path)
-        case UnicodeDecodeError():
-            return unreadable_text(error, path)
-        case _:
-            return error

@@ -66,11 +66,8 @@ class FileIndex:
     """The index in one file, which is made with its folder when it is first opened."""
 
     def __init__(self, path: Path) -> None:
+        self.place = str(path)
         self._path = path
-
-    @property
-    def place(self) -> str:
-        return str(self._path)
 
     @contextmanager
     def opened(self) -> Generator[Database]:

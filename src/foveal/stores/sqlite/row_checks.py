@@ -8,16 +8,12 @@ if its own hash is not.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import apsw
-
 from foveal.stores.chain import link, seed
 from foveal.stores.database import Database, Raw
 from foveal.stores.port import Row
+from foveal.stores.sqlite.errors import BROKEN
 from foveal.stores.sqlite.schema import SEQ_BITS
 from foveal.stores.sqlite.tables import RECORD_COLUMNS, Record
-
-BROKEN = (apsw.Error, UnicodeDecodeError)
-"""The errors of reading a damaged file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +106,7 @@ def _hashes(stored: object) -> frozenset[bytes]:
 def _suspect(db: Database, key: int) -> SessionCheck:
     seqs = sorted(_seqs(db, key))
     last = seqs[-1] if seqs else 0
-    raw = _first(
-        db,
-        f"{RECORD_COLUMNS} WHERE key = ?",
-        (key,),
-    )
+    raw = _first(db, f"{RECORD_COLUMNS} WHERE key = ?", (key,))
     if raw is None:
         lost = Record(key, f"lost-session-{key}", 0, 0, 0, None, b"", 0, None)
         return SessionCheck(lost, tuple(seqs), last, problems=("its record cannot be read, and with it its name",))

@@ -8,6 +8,7 @@ predecessor's hash never walks the overflow pages of a large payload.
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import apsw
@@ -16,7 +17,7 @@ from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.database import Database
 from foveal.stores.disk import sync_folder
 from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
-from foveal.stores.sqlite.connection import CREATE, connect
+from foveal.stores.sqlite.connection import CREATE, connect, transaction
 from foveal.stores.sqlite.errors import translated
 from foveal.values.errors import SchemaTooNew, StoreBusy, StoreCorrupt, StoreError, StoreFailed
 
@@ -136,33 +137,23 @@ def _holds_something(path: Path) -> bool:
 
 def _open_once(path: Path, busy_timeout_s: float) -> Database:
     started = time.monotonic()
-    db = None
-    try:
-        db = connect_configured(path, busy_timeout_s, flags=CREATE)
-        if db.readonly("main"):
-            raise StoreError(f"{path} cannot be written. Check the permissions of the file and of its folder.")
-        _make_or_check(db, path)
-    except apsw.NotADBError as error:
-        _close(db)
-        raise StoreError(f"{path} is not a Foveal store: it is not an SQLite database.") from error
-    except apsw.Error as error:
-        _close(db)
-        raise translated(error, db, path, waited_s=time.monotonic() - started) from error
-    except ValueError as error:
-        _close(db)
-        raise StoreError(f"{path!r} is not a path that can be opened: {error}.") from error
-    except OSError as error:
-        _close(db)
-        raise StoreFailed(f"{path}: its folder could not be synced ({error}). Open the store again.") from error
-    except BaseException:
-        _close(db)
-        raise
+    with ExitStack() as undo:
+        try:
+            db = connect_configured(path, busy_timeout_s, flags=CREATE)
+            undo.callback(db.close)
+            if db.readonly("main"):
+                raise StoreError(f"{path} cannot be written. Check the permissions of the file and of its folder.")
+            _make_or_check(db, path)
+        except apsw.NotADBError as error:
+            raise StoreError(f"{path} is not a Foveal store: it is not an SQLite database.") from error
+        except apsw.Error as error:
+            raise translated(error, None, path, waited_s=time.monotonic() - started) from error
+        except ValueError as error:
+            raise StoreError(f"{path!r} is not a path that can be opened: {error}.") from error
+        except OSError as error:
+            raise StoreFailed(f"{path}: its folder could not be synced ({error}). Open the store again.") from error
+        undo.pop_all()
     return db
-
-
-def _close(db: Database | None) -> None:
-    if db is not None:
-        db.close()
 
 
 def _make_or_check(db: Database, path: Path) -> None:
@@ -180,18 +171,12 @@ def _make_or_check(db: Database, path: Path) -> None:
 
 
 def _make(db: Database, path: Path) -> None:
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(db):
         if identity(db) == (0, 0, 0):  # another process may have been faster
             for statement in TABLES:
                 db.execute(statement)
             db.pragma("application_id", APPLICATION_ID)
             db.pragma("user_version", SCHEMA_VERSION)
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
     sync_folder(path.parent)
 
 

@@ -15,19 +15,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-import apsw
-
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
 from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.database import Database
 from foveal.stores.lease import this_process
 from foveal.stores.port import Draft, Row, SessionCard, Snapshot
 from foveal.stores.sqlite import transactions
-from foveal.stores.sqlite.errors import translated, unreadable_text
+from foveal.stores.sqlite.errors import BROKEN, translated
 from foveal.stores.sqlite.group_commit import GroupCommit
 from foveal.stores.sqlite.index import FileIndex, index_file
 from foveal.stores.sqlite.schema import open_reader, open_store
-from foveal.stores.sqlite.tables import Record, Tables, card, tables
+from foveal.stores.sqlite.tables import Record, Tables, card
 from foveal.values.errors import LeaseLost, StoreError
 
 T = TypeVar("T")
@@ -40,62 +38,54 @@ class SqliteStore:
     """Logs in the SQLite file at `path`, which is made if it does not exist. Safe to use from many threads."""
 
     def __init__(self, path: str | os.PathLike[str], *, busy_timeout_s: float = 5.0) -> None:
-        self._path = Path(path).absolute()
+        self.path = Path(path).absolute()
+        """The absolute path of the store's file."""
+        self.artifacts = FileArtifacts(artifacts_folder(self.path))
         self._busy_timeout_s = busy_timeout_s
         self._pid = os.getpid()
         self._is_closed = False
         self._readers: deque[Database] = deque()
         self._held: dict[tuple[str, int], Record] = {}
-        self._commits = GroupCommit(open_store(self._path, busy_timeout_s), self._path)
-        self._artifacts = FileArtifacts(artifacts_folder(self._path))
+        self._commits = GroupCommit(open_store(self.path, busy_timeout_s), self.path)
         weakref.finalize(self, self._commits.stop)
-
-    @property
-    def path(self) -> Path:
-        """The absolute path of the store's file."""
-        return self._path
-
-    @property
-    def artifacts(self) -> FileArtifacts:
-        return self._artifacts
 
     def acquire(self, session: str, *, takeover: bool = False) -> "SqliteWriter":
         """Become the session's writer. A dead process on this host is succeeded silently; `takeover` succeeds a live one."""
         check_session(session)
         lease = this_process(_now_ms())
-        held = self._run(lambda db: transactions.acquire(db, self._path, session, lease, takeover=takeover))
+        held = self._run(lambda db: transactions.acquire(db, self.path, session, lease, takeover=takeover))
         self._held[held.id, held.epoch] = held
         return SqliteWriter(held, append=self._append, release=self._release)
 
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
         """Yield the rows after < seq <= upto, each verified. Those before a damaged one are given before it raises."""
-        with self._tables() as (sessions, _):
-            record = sessions.known_record(session)
+        with self._tables() as tables:
+            record = tables.known_record(session)
         last = record.entries if upto is None else min(upto, record.entries)
         return self._walk(record, max(after, 0), last)
 
     def rows_at(self, session: str, seqs: Iterable[int]) -> dict[int, Row]:
-        with self._tables() as (sessions, entries):
-            return entries.rows_at(sessions.known_record(session), seqs)
+        with self._tables() as tables:
+            return tables.rows_at(tables.known_record(session), seqs)
 
     def find(self, session: str, prefix: str) -> list[Row]:
-        with self._tables() as (sessions, entries):
-            return entries.find(sessions.known_record(session), prefix)
+        with self._tables() as tables:
+            return tables.find(tables.known_record(session), prefix)
 
     def snapshot(self, session: str) -> Snapshot | None:
-        with self._tables() as (sessions, entries):
-            return entries.snapshot(sessions.known_record(session))
+        with self._tables() as tables:
+            return tables.snapshot(tables.known_record(session))
 
     def cards(self, session: str | None = None) -> list[SessionCard]:
-        with self._tables() as (sessions, _):
+        with self._tables() as tables:
             if session is None:
-                return [card(record) for record in sessions.records()]
-            record = sessions.record(session)
+                return [card(record) for record in tables.records()]
+            record = tables.record(session)
             return [] if record is None else [card(record)]
 
     def index(self, session: str) -> FileIndex:
         self._check_usable()
-        return FileIndex(index_file(self._path, session))
+        return FileIndex(index_file(self.path, session))
 
     def close(self) -> None:
         """Release every session acquired through this handle, finish the work under way and close the file."""
@@ -116,19 +106,19 @@ class SqliteStore:
     def _append(self, held: Record, drafts: Sequence[Draft], snapshot: bytes | None) -> list[int]:
         check_drafts(drafts)
         batch = transactions.Batch(drafts, snapshot, _now_ms())
-        return self._run(lambda db: transactions.append(db, self._path, held, batch))
+        return self._run(lambda db: transactions.append(db, self.path, held, batch))
 
     def _release(self, held: Record) -> None:
         if os.getpid() == self._pid and not self._commits.is_over:
-            self._commits.run(lambda db: transactions.release(db, self._path, held))
+            self._commits.run(lambda db: transactions.release(db, self.path, held))
             self._held.pop((held.id, held.epoch), None)
 
     def _walk(self, record: Record, after: int, last: int) -> Iterator[Row]:
         while after < last:
             # A batch is read whole, so that a slow consumer does not keep the WAL from being checkpointed.
-            with self._tables() as (_, entries):
-                raws = entries.batch(record, after, last)
-            for row in entries.verified(record, raws, after, last):
+            with self._tables() as tables:
+                raws = tables.batch(record, after, last)
+            for row in tables.verified(record, raws, after, last):
                 yield row
                 after = row.seq
 
@@ -139,15 +129,13 @@ class SqliteStore:
         db = None
         try:
             db = self._take_reader()
-            yield tables(db, self._path)
-        except apsw.Error as error:
-            problem = translated(error, db, self._path, waited_s=time.monotonic() - started)
+            yield Tables(db, self.path)
+        except BROKEN as error:
+            problem = translated(error, db, self.path, waited_s=time.monotonic() - started)
             if db is not None:
                 db.close()
                 db = None
             raise problem from error
-        except UnicodeDecodeError as error:
-            raise unreadable_text(error, self._path) from error
         finally:
             if db is not None:
                 self._put_back(db)
@@ -156,7 +144,7 @@ class SqliteStore:
         try:
             return self._readers.pop()
         except IndexError:
-            return open_reader(self._path, self._busy_timeout_s)
+            return open_reader(self.path, self._busy_timeout_s)
 
     def _put_back(self, db: Database) -> None:
         if self._is_closed or len(self._readers) >= IDLE_READERS:
@@ -167,11 +155,11 @@ class SqliteStore:
     def _check_usable(self) -> None:
         if os.getpid() != self._pid:
             raise StoreError(
-                f"{self._path} was opened in process {self._pid} and is used in {os.getpid()} after a fork. "
+                f"{self.path} was opened in process {self._pid} and is used in {os.getpid()} after a fork. "
                 "Open the store again in the child process."
             )
         if self._is_closed:
-            raise StoreError(f"{self._path} is closed; open the store again.")
+            raise StoreError(f"{self.path} is closed; open the store again.")
 
 
 class SqliteWriter:
@@ -184,14 +172,11 @@ class SqliteWriter:
         append: Callable[[Record, Sequence[Draft], bytes | None], list[int]],
         release: Callable[[Record], None],
     ) -> None:
+        self.epoch = held.epoch
         self._held = held
         self._append = append
         self._release = release
         self._is_released = False
-
-    @property
-    def epoch(self) -> int:
-        return self._held.epoch
 
     def append(self, drafts: Sequence[Draft], *, snapshot: bytes | None = None) -> list[int]:
         """Write the drafts together; they are committed and synced when this returns."""

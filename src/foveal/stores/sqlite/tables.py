@@ -6,7 +6,6 @@ hash has been compared.
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import apsw
 import msgspec
@@ -23,7 +22,7 @@ BATCH_BYTES = 4 << 20
 """Payload that one batch may hold, so that a log of large rows is not read into memory at once."""
 
 RECORD_COLUMNS = "SELECT key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal FROM sessions"
-"""The beginning of every query for records; `SessionTable` reads the columns in this order."""
+"""The beginning of every query for records; `Tables` reads the columns in this order."""
 _ENTRY_COLUMNS = (
     "SELECT e.place, e.id, e.parent, e.time_ms, e.author, e.hash, e.payload,"
     " (SELECT p.hash FROM entries AS p WHERE p.place = e.place - 1)"
@@ -51,21 +50,11 @@ class Record(msgspec.Struct, frozen=True):
         return self.key << SEQ_BITS
 
     def seal(self) -> bytes:
-        return seal(
-            self.key,
-            self.id,
-            self.created_ms,
-            self.updated_ms,
-            self.entries,
-            self.head,
-            self.chain,
-            self.epoch,
-            self.holder,
-        )
+        return seal(*msgspec.structs.astuple(self))
 
 
-class SessionTable:
-    """The table of sessions, over an open connection to the store at `path`."""
+class Tables:
+    """The sessions, their logs and their snapshots, over an open connection to the store at `path`."""
 
     def __init__(self, db: Database, path: Path) -> None:
         self._db = db
@@ -97,14 +86,6 @@ class SessionTable:
         if record.seal() != raw[9]:
             raise StoreCorrupt(f"session {record.id}", "its record does not match its seal", str(self._path))
         return record
-
-
-class EntryTable:
-    """The logs and snapshots of the sessions, over an open connection to the store at `path`."""
-
-    def __init__(self, db: Database, path: Path) -> None:
-        self._db = db
-        self._path = path
 
     def check_end(self, record: Record) -> None:
         """Raise `StoreCorrupt` unless the log ends at the entry that its record names."""
@@ -225,17 +206,6 @@ class EntryTable:
 
     def _damage(self, record: Record, seq: int, what: str) -> StoreCorrupt:
         return StoreCorrupt(f"session {record.id}, entry {seq}", what, str(self._path))
-
-
-class Tables(NamedTuple):
-    """Both tables over one connection."""
-
-    sessions: SessionTable
-    entries: EntryTable
-
-
-def tables(db: Database, path: Path) -> Tables:
-    return Tables(SessionTable(db, path), EntryTable(db, path))
 
 
 def card(record: Record) -> SessionCard:

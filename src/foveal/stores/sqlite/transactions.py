@@ -10,7 +10,7 @@ from foveal.stores.checks import check_repeat
 from foveal.stores.database import Database
 from foveal.stores.lease import Lease, pack, unpack
 from foveal.stores.port import Draft, Row
-from foveal.stores.sqlite.tables import EntryTable, Record, SessionTable, tables
+from foveal.stores.sqlite.tables import Record, Tables
 from foveal.values.errors import LeaseLost, SessionHeld, StoreCorrupt
 
 
@@ -24,11 +24,11 @@ class Batch(msgspec.Struct, frozen=True):
 
 def acquire(db: Database, path: Path, session: str, lease: Lease, *, takeover: bool) -> Record:
     """Make the process of `lease` the writer of the session, which is made if it is new."""
-    sessions, entries = tables(db, path)
-    record = sessions.record(session)
+    tables = Tables(db, path)
+    record = tables.record(session)
     if record is None:
         return _insert(db, session, lease)
-    entries.check_end(record)
+    tables.check_end(record)
     if record.holder is not None and not takeover:
         present = unpack(record.holder)
         if present.lives():
@@ -43,8 +43,8 @@ def acquire(db: Database, path: Path, session: str, lease: Lease, *, takeover: b
 
 def append(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
     """Append to the session, if `held` (its record when it was acquired) still names its newest writer."""
-    sessions, entries = tables(db, path)
-    record = sessions.record(held.id)
+    tables = Tables(db, path)
+    record = tables.record(held.id)
     if record is None:
         raise StoreCorrupt(f"session {held.id}", "it is gone from the store", str(path))
     if record.epoch != held.epoch or record.holder is None:
@@ -53,8 +53,8 @@ def append(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
             f"session {held.id} was taken over: it is now held by {new_holder} (epoch {record.epoch}, this writer has "
             f"{held.epoch}). Nothing of this append was written; hold the session again to go on."
         )
-    entries.check_end(record)
-    seqs, record = _insert_drafts(db, entries, record, batch.drafts)
+    tables.check_end(record)
+    seqs, record = _insert_drafts(db, tables, record, batch.drafts)
     if seqs or batch.snapshot is not None:
         _update(db, msgspec.structs.replace(record, updated_ms=max(batch.now_ms, record.created_ms)))
     # A retry of an earlier append comes with a view that the log has outgrown.
@@ -65,19 +65,17 @@ def append(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
 
 def release(db: Database, path: Path, held: Record) -> None:
     """Leave the session without a writer, unless it has a newer one already."""
-    record = SessionTable(db, path).record(held.id)
+    record = Tables(db, path).record(held.id)
     if record is not None and record.epoch == held.epoch and record.holder is not None:
         _update(db, msgspec.structs.replace(record, holder=None))
 
 
-def _insert_drafts(
-    db: Database, table: EntryTable, record: Record, drafts: Sequence[Draft]
-) -> tuple[list[int], Record]:
+def _insert_drafts(db: Database, tables: Tables, record: Record, drafts: Sequence[Draft]) -> tuple[list[int], Record]:
     """Insert the drafts that are new; return the places of all of them, and the record after them."""
     seqs: list[int] = []
     entries, head, chain = record.entries, record.head, record.chain
     for draft in drafts:
-        known = table.with_id(record, draft.id)
+        known = tables.with_id(record, draft.id)
         if known is not None:
             check_repeat(known, draft)
             seqs.append(known.seq)
@@ -107,18 +105,9 @@ def _insert(db: Database, session: str, lease: Lease) -> Record:
 
 def _update(db: Database, record: Record) -> None:
     db.execute(
-        "UPDATE sessions SET updated_ms = ?, entries = ?, head = ?, chain = ?, epoch = ?, holder = ?, seal = ?"
-        " WHERE key = ?",
-        (
-            record.updated_ms,
-            record.entries,
-            record.head,
-            record.chain,
-            record.epoch,
-            record.holder,
-            record.seal(),
-            record.key,
-        ),
+        "UPDATE sessions SET updated_ms = :updated_ms, entries = :entries, head = :head, chain = :chain, epoch = :epoch,"
+        " holder = :holder, seal = :seal WHERE key = :key",
+        {**msgspec.structs.asdict(record), "seal": record.seal()},
     )
 
 

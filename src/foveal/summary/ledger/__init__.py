@@ -6,25 +6,9 @@ identifiers. Pure.
     render(ledger, 1_500, counter.count)                # the ledger's text in the summary
 """
 
-from foveal.summary.ledger.events import CallBegan, CallEnded, Extractor, Fact, LedgerEvent, LedgerStep, SpokenWords
+from foveal.summary.ledger.events import LedgerStep
 from foveal.summary.ledger.extraction import update
-from foveal.summary.ledger.extractors import EXTRACTORS
 from foveal.summary.ledger.items import EMPTY, Ledger
 from foveal.summary.ledger.render import HELPFUL, VITAL, render
 
-__all__ = [
-    "EMPTY",
-    "EXTRACTORS",
-    "HELPFUL",
-    "VITAL",
-    "CallBegan",
-    "CallEnded",
-    "Extractor",
-    "Fact",
-    "Ledger",
-    "LedgerEvent",
-    "LedgerStep",
-    "SpokenWords",
-    "render",
-    "update",
-]
+__all__ = ["EMPTY", "HELPFUL", "VITAL", "Ledger", "LedgerStep", "render", "update"]

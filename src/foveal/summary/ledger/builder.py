@@ -23,7 +23,6 @@ from foveal.summary.ledger.items import (
     LedgerFile,
     LedgerItem,
     LedgerName,
-    LedgerNote,
     LedgerPlan,
     LedgerQuestion,
     Quote,
@@ -33,6 +32,8 @@ from foveal.summary.ledger.sections import Section
 from foveal.text.calls.coverage import END, LineSpan
 
 K = TypeVar("K", bound=LedgerItem)
+_SECTIONS = ("files", "commands", "failures", "quotes", "questions", "names", "children", "pending")
+_NEW = LedgerName(value="", uses=0)
 _MOST_SPANS = 8
 _ABOUT_CHARS = 200
 _TODO_CHARS = 400
@@ -51,7 +52,6 @@ class LedgerBuilder:
         self.questions = Section(((one.text, one) for one in ledger.questions), bounds.QUESTIONS, bounds.rank_by_use)
         self.names = Section(((one.value, one) for one in ledger.names), bounds.NAMES, bounds.rank_name)
         self.children = Section(((one.id, one) for one in ledger.children), bounds.CHILDREN, bounds.rank_by_use)
-        self.notes = Section(((_note_key(one), one) for one in ledger.notes), bounds.NOTES, bounds.rank_by_use)
         self.pending = Section(((one.id, one) for one in ledger.pending), bounds.PENDING, lambda one: (one.seq,))
         self.todos, self.plan = ledger.todos, ledger.plan
 
@@ -84,33 +84,18 @@ class LedgerBuilder:
                 self._finished(fact)
             case NamesSeen(labels, is_act):
                 self._names(labels, is_act=is_act)
-            case LedgerNote():
-                self._put(self.notes, _note_key(fact), fact)
             case _:
                 assert_never(fact)
 
     def cut(self) -> None:
         """Cut every section back to its bound. Called at the end of each message, so that the grouping of messages into
         updates has no effect."""
-        for section in (self.files, self.commands, self.failures, self.quotes, self.questions):
-            section.cut()
-        for section in (self.names, self.children, self.notes, self.pending):
-            section.cut()
+        for name in _SECTIONS:
+            getattr(self, name).cut()
 
     def ledger(self) -> Ledger:
-        return Ledger(
-            files=tuple(self.files.items.values()),
-            commands=tuple(self.commands.items.values()),
-            failures=tuple(self.failures.items.values()),
-            todos=self.todos,
-            plan=self.plan,
-            quotes=tuple(self.quotes.items.values()),
-            questions=tuple(self.questions.items.values()),
-            names=tuple(self.names.items.values()),
-            children=tuple(self.children.items.values()),
-            notes=tuple(self.notes.items.values()),
-            pending=tuple(self.pending.items.values()),
-        )
+        kept = {name: tuple(getattr(self, name).items.values()) for name in _SECTIONS}
+        return Ledger(todos=self.todos, plan=self.plan, **kept)
 
     def _put(self, section: Section[K], key: str, item: K) -> None:
         before = section.items.get(key)
@@ -125,13 +110,9 @@ class LedgerBuilder:
         self._put(self.files, file.path, file)
 
     def _passed(self, passed: CheckPassed) -> None:
-        if passed.name:
-            failure = self.failures.items.get(passed.name)
-            if failure and not failure.resolved:
-                self.failures.put(passed.name, replace(failure, resolved=self.ref))
-            return
         for key, failure in list(self.failures.items.items()):
-            if failure.command == passed.command and not failure.resolved:
+            is_meant = key == passed.name if passed.name else failure.command == passed.command
+            if is_meant and not failure.resolved:
                 self.failures.put(key, replace(failure, resolved=self.ref))
 
     def _quote(self, quote: Quote) -> None:
@@ -156,23 +137,16 @@ class LedgerBuilder:
     def _names(self, labels: dict[str, str], *, is_act: bool) -> None:
         known = self.names.items
         for value, label in labels.items():
-            before = known.get(value)
-            if before is None:
-                name = LedgerName(value=value, label=label, ref=self.ref, seq=self.seq, acts=int(is_act))
-            else:
-                name = LedgerName(
-                    value=value,
-                    label=label or before.label,
-                    ref=self.ref,
-                    seq=self.seq,
-                    uses=before.uses + 1,
-                    acts=before.acts + is_act,
-                )
+            before = known.get(value, _NEW)
+            name = LedgerName(
+                value=value,
+                label=label or before.label,
+                ref=self.ref,
+                seq=self.seq,
+                uses=before.uses + 1,
+                acts=before.acts + is_act,
+            )
             self.names.put(value, name)
-
-
-def _note_key(note: LedgerNote) -> str:
-    return f"{note.section}\0{note.key}"
 
 
 def _joined(spans: tuple[LineSpan, ...]) -> tuple[LineSpan, ...]:

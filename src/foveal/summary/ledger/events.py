@@ -5,13 +5,13 @@ the ledger's own items, or one of the few changes below. An extractor keeps noth
 
     def tickets(event: LedgerEvent) -> Iterator[Fact]:
         if isinstance(event, CallEnded) and event.tool == "createticket":
-            yield LedgerNote(section="tickets", key=event.text, text=event.text)
+            yield NamesSeen({event.text: "ticket"})
 
     update(ledger, steps, (*EXTRACTORS, tickets))
 """
 
-from collections.abc import Iterable
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 import msgspec
 
@@ -21,7 +21,6 @@ from foveal.summary.ledger.items import (
     LedgerCommand,
     LedgerFailure,
     LedgerFile,
-    LedgerNote,
     LedgerPlan,
     LedgerQuestion,
     Quote,
@@ -138,9 +137,7 @@ Fact: TypeAlias = (
     | Child
     | TaskFinished
     | NamesSeen
-    | LedgerNote
 )
 
 
-class Extractor(Protocol):
-    def __call__(self, event: LedgerEvent, /) -> Iterable[Fact]: ...
+Extractor: TypeAlias = Callable[[LedgerEvent], Iterable[Fact]]

@@ -102,14 +102,6 @@ class Child(LedgerItem, frozen=True):
     text: str
 
 
-class LedgerNote(LedgerItem, frozen=True):
-    """A text of a host's own extractor; the newest of a section and key is kept."""
-
-    section: str
-    key: str
-    text: str
-
-
 class PendingCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A call without a result yet, with the data that extractors need when the result comes."""
 
@@ -134,7 +126,6 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     questions: tuple[LedgerQuestion, ...] = ()
     names: tuple[LedgerName, ...] = ()
     children: tuple[Child, ...] = ()
-    notes: tuple[LedgerNote, ...] = ()
     pending: tuple[PendingCall, ...] = ()
 
 

@@ -37,15 +37,11 @@ HELPFUL = frozenset(("Files changed", "Files read", "Commands", "Open questions"
 
 def render(ledger: Ledger, tokens: int, count: CountTokens, *, only: frozenset[str] | None = None) -> str:
     """Return the ledger as text of at most `tokens`. Sections come in order of worth; each takes at most its share of the
-    remaining tokens.
-
-    `only` selects sections by their titles; sections of a host's own notes count as helpful ones.
-    """
+    remaining tokens. `only` selects sections by their titles."""
     written: list[str] = []
     left = tokens
-    known = VITAL | HELPFUL | {"Names"}
     for block in _blocks(ledger):
-        if only is not None and block.title not in only and not (only == HELPFUL and block.title not in known):
+        if only is not None and block.title not in only:
             continue
         text = _fitted(block, _lines(block, "\n".join(written)), int(left * block.share), count)
         if text:
@@ -101,14 +97,12 @@ def _blocks(ledger: Ledger) -> Iterator[LedgerSection]:
     yield LedgerSection(
         "Running", (f"- {one.id}: {one.text}" for one in sorted(ledger.children, key=_newest)), "children"
     )
-    for section in dict.fromkeys(note.section for note in ledger.notes):
-        notes = sorted((note for note in ledger.notes if note.section == section), key=_newest)
-        yield LedgerSection(section, (f"- {note.text}" for note in notes), "notes", 0.5)
     yield LedgerSection("Names", _ranked(ledger.names), "names")
 
 
 def _ranked(names: Iterable[LedgerName]) -> Iterator[str]:
-    yield from map(_name, sorted(names, key=lambda one: (*(-x for x in rank_name(one)), one.value)))
+    for one in sorted(names, key=lambda one: (*(-x for x in rank_name(one)), one.value)):
+        yield f"{one.label}: {one.value}" if one.label else one.value
 
 
 def _newest(item: LedgerItem) -> tuple[int, str]:
@@ -132,8 +126,7 @@ _BOXES = {"completed": "x", "done": "x", "pending": " ", "in_progress": "~"}
 
 
 def _todo(todo: Todo) -> str:
-    box = _BOXES.get(todo.status)
-    return f"- [{box}] {todo.text}" if box else f"- [{todo.status}] {todo.text}"
+    return f"- [{_BOXES.get(todo.status, todo.status)}] {todo.text}"
 
 
 def _failure(failure: LedgerFailure) -> str:
@@ -154,10 +147,6 @@ def _file(file: LedgerFile) -> str:
     )
     how = "" if file.change in ("", "edited") else f" ({file.change})"
     return f"{file.path}{':' if spans else ''}{spans}{how}"
-
-
-def _name(name: LedgerName) -> str:
-    return f"{name.label}: {name.value}" if name.label else name.value
 
 
 def group_by_directory(paths: Iterable[str]) -> list[str]:

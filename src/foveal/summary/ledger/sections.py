@@ -26,7 +26,6 @@ TODOS = Bound(100, 5_500)
 QUOTES = Bound(80, 9_500)
 QUESTIONS = Bound(6, 1_500)
 CHILDREN = Bound(24, 2_000)
-NOTES = Bound(60, 2_500)
 NAMES = Bound(2_000, 100_000)
 PENDING = Bound(64, 4_500)
 """All bounds together, with a plan of 1,200 characters of three bytes each, are below 160,000 bytes. Most of it is names:

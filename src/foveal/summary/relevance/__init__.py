@@ -15,19 +15,17 @@ if TYPE_CHECKING:
     from foveal.summary.relevance.score import DEFAULT_SELECTION, LineSelection
     from foveal.summary.relevance.selection import choose
     from foveal.summary.relevance.state import RelevanceState
-    from foveal.summary.relevance.weights import Scoring, Weights
+    from foveal.summary.relevance.weights import Scoring
 
 # A policy may hold weights, and loads nothing else of this room before something is folded.
-_WHERE = {
-    "DEFAULT_SELECTION": "score",
-    "RelevanceState": "state",
-    "Scoring": "weights",
-    "LineSelection": "score",
-    "Weights": "weights",
-    "choose": "selection",
-    "update": "collector",
+_NAMES = {
+    "collector": "update",
+    "score": "DEFAULT_SELECTION LineSelection",
+    "selection": "choose",
+    "state": "RelevanceState",
+    "weights": "Scoring",
 }
 
-__getattr__ = later(__name__, _WHERE)
+__getattr__ = later(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
 
-__all__ = ["DEFAULT_SELECTION", "LineSelection", "RelevanceState", "Scoring", "Weights", "choose", "update"]
+__all__ = ["DEFAULT_SELECTION", "LineSelection", "RelevanceState", "Scoring", "choose", "update"]

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from foveal.summary.relevance.state import SOURCES, RelevanceState, SeenName, SourceText, TouchedFile
-from foveal.summary.relevance.weights import BLOCK_FEATURES, LINE_FEATURES, NAME_FEATURES
+from foveal.summary.relevance.weights import BLOCK_FEATURES, NAME_FEATURES
 from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.names import line_names, name_kind, names_in_lines
 
@@ -97,9 +97,6 @@ class Features:
 
     def of_name(self, text: str) -> FeatureRow:
         return self.of_names([text]).rows(NAME_FEATURES)[0]
-
-    def of_line(self, i: int) -> FeatureRow:
-        return self.of_lines([i]).rows(LINE_FEATURES)[0]
 
     def of_names(self, texts: Sequence[str]) -> FeatureTable:
         now, lines, ends = self.now, self._state.lines, self.shown.ends

@@ -53,7 +53,7 @@ def render(state: RelevanceState, chosen: Iterable[int], index: Sequence[str]) -
 def _rows(lines: list[SeenLine]) -> Iterator[str]:
     """Yield the lines of one block without their common indentation. A run of neighbours begins with the number of its
     first line, or a mark."""
-    shared = min((_indent(line) for line in lines), default=0)
+    shared = min((len(line.text) - len(line.text.lstrip()) for line in lines), default=0)
     expected = -1 if lines and lines[0].number else 0
     for line in lines:
         text = f"{'…' * line.before}{line.text[shared:]}{'…' * line.after}"
@@ -62,7 +62,3 @@ def _rows(lines: list[SeenLine]) -> Iterator[str]:
         else:
             yield quote_line(f"{line.number}: {text}" if line.number else f"… {text}")
         expected = line.at + 1
-
-
-def _indent(line: SeenLine) -> int:
-    return len(line.text) - len(line.text.lstrip())

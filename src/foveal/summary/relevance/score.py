@@ -1,12 +1,11 @@
 """Scores: the chance of each name and each line to be needed again.
 
-The weights are two small ensembles of trees in `weights.json`, made by `scripts/train_digest.py`.
+The weights are two small ensembles of trees in `weights.json`, made by `benchmarks/train_weights.py`.
 """
 
-from collections.abc import Callable
 from functools import cache
 from importlib import resources
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,9 +13,6 @@ from foveal.summary.relevance.features import Features, FeatureTable
 from foveal.summary.relevance.forest import forest
 from foveal.summary.relevance.state import RelevanceState
 from foveal.summary.relevance.weights import LINE_FEATURES, NAME_FEATURES, Scoring, Weights, weights_from
-
-Chances: TypeAlias = Callable[[FeatureTable], list[float]]
-"""A function that returns the chance of every row of a table."""
 
 
 class LineSelection(msgspec.Struct, frozen=True):
@@ -39,8 +35,11 @@ class Score(NamedTuple):
 
 def score_all(state: RelevanceState, features: Features, selection: LineSelection) -> Score:
     """Return the chances of all names and lines. A line that the prompt shows already has none."""
-    is_learned = selection.score == "learned"
-    of_names, of_lines = _learned(selection.weights or shipped_weights()) if is_learned else (_recency, _recency)
+    of_names = of_lines = _recency
+    if selection.score == "learned":
+        weights = selection.weights or shipped_weights()
+        of_names = forest(weights.names, NAME_FEATURES).chances
+        of_lines = forest(weights.lines, LINE_FEATURES).chances
     names = {
         name: chance
         for told, table in features.of_hidden_names()
@@ -49,10 +48,6 @@ def score_all(state: RelevanceState, features: Features, selection: LineSelectio
     hidden = [i for i, line in enumerate(state.lines) if line.text.strip() not in features.shown.lines]
     lines = dict(zip(hidden, of_lines(features.of_lines(hidden)), strict=True))
     return Score(names, [lines.get(i, 0.0) for i in range(len(state.lines))])
-
-
-def _learned(weights: Weights) -> tuple[Chances, Chances]:
-    return forest(weights.names, NAME_FEATURES).chances, forest(weights.lines, LINE_FEATURES).chances
 
 
 def _recency(table: FeatureTable) -> list[float]:

@@ -13,7 +13,7 @@ from foveal.text.calls.reads import accesses
 from foveal.text.names import PIECE_CHARS, line_pieces
 from foveal.text.shorten.cut import boundary
 from foveal.text.stand_in import content_texts
-from foveal.values.entry import Message, Text, ToolCall, ToolResult
+from foveal.values.entry import Text, ToolCall, ToolResult
 
 _MOST_LINES = 1_200
 _MOST_CHARS = 200_000
@@ -70,8 +70,8 @@ def source_texts(step: LedgerStep, calls: dict[str, KnownCall]) -> Iterator[tupl
         ref = f"{step.ref}.{i}" if i else step.ref
         match part:
             case Text(text):
-                source = _speaker(step.message)
-                yield SourceText(ref, step.number, source, title=source if source == "user" else "assistant"), text, 0
+                source, title = ("text", "assistant") if step.message.role == "assistant" else ("user", "user")
+                yield SourceText(ref, step.number, source, title=title), text, 0
             case ToolCall(id_, _, arguments):
                 call = calls.get(id_, UNKNOWN)
                 for source, text in _arguments(part) or [("arguments", arguments)]:
@@ -109,10 +109,6 @@ def candidate_lines(text: str, first: int) -> list[CandidateLine]:
             found.append(CandidateLine(piece, at, number, start > 0, start + len(piece) < len(line)))
             start += len(piece)
     return found
-
-
-def _speaker(message: Message) -> SourceKind:
-    return "text" if message.role == "assistant" else "user"
 
 
 def _arguments(call: ToolCall) -> list[tuple[SourceKind, str]]:

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from foveal.text.calls.access import Access, AccessKind, clean_path, is_absolute, is_whole
-from foveal.text.calls.shell_command import Pipeline, ShellCommand, Word
 from foveal.text.calls.shell_shown import printed_files
-from foveal.text.calls.shell_words import pipelines
+from foveal.text.calls.shell_words import Pipeline, ShellCommand, Word, pipelines
 
 _PATCHED = re.compile(r"^\*\*\* (?P<how>Update File|Add File|Delete File|Move to): (?P<path>.+?)\s*$", re.MULTILINE)
 _FORMATTERS = {"gofmt": "-w", "goimports": "-w", "gofumpt": "-w", "prettier": "--write", "rustfmt": "", "black": ""}

@@ -1,13 +1,19 @@
 """The files that a pipeline prints, whole or in part. A program that is not in the tables makes the pipeline unclear (None)."""
 
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
 from foveal.text.calls.access import Access, AccessKind
-from foveal.text.calls.shell_command import Pipeline, ShellCommand, Word
-from foveal.text.calls.shell_spans import count_span, filter_span, sed_spans
+from foveal.text.calls.shell_words import Pipeline, ShellCommand, Word
 
 PrintedFiles: TypeAlias = tuple[Access, ...] | None
+
+OpenLineSpan: TypeAlias = tuple[int, int | None]
+"""First and last line, counted from 1; None is the end of the file."""
+
+_SED_LINES = re.compile(r"(?:(?P<first>\d{1,9})(?:,(?:(?P<last>\d{1,9})|(?P<end>\$)))?p|\d{1,9}q)(?:[;\n ]+|\Z)")
+_COUNT = re.compile(r"-(?:n|-lines=)?(?P<plus>\+?)(?P<count>\d{1,9})\Z")
 
 _SEARCH_VALUES = ("-e", "-g", "-t", "-T", "-A", "-B", "-C", "-m", "-f", "--glob", "--type", "--include", "--exclude")
 _ACTS = frozenset(("-exec", "-execdir", "-delete", "-ok", "-okdir", "-fprint", "-fls", "-x", "-X", "--exec"))
@@ -32,7 +38,7 @@ def _narrowed(shown: tuple[Access, ...], command: ShellCommand) -> PrintedFiles:
         return shown
     if command.program not in _FILTERS or command.operands(*_FILTERS[command.program])[1:]:
         return None
-    if len(shown) == 1 and shown[0].kind == "read" and (span := filter_span(command)):
+    if len(shown) == 1 and shown[0].kind == "read" and (span := _filter_span(command)):
         (whole,) = shown
         start = whole.first or 1
         ends = [end for end in (whole.last, start + span[1] - 1 if span[1] else None) if end is not None]
@@ -47,7 +53,7 @@ def _cat(command: ShellCommand) -> PrintedFiles:
 
 
 def _head_or_tail(command: ShellCommand) -> PrintedFiles:
-    span, files = count_span(command), _each(command.operands("-n", "-c"), "read")
+    span, files = _count_span(command), _each(command.operands("-n", "-c"), "read")
     if files is None or span is None:
         return files and _as_search(files)
     return tuple(Access(file.path, "read", *span) for file in files)
@@ -59,7 +65,7 @@ def _sed(command: ShellCommand) -> PrintedFiles:
     operands = command.operands()
     if not operands or not set(command.options) <= {"-n", "-E", "-r", "-u"}:
         return None
-    spans, files = sed_spans(command), _each(operands[1:], "read")
+    spans, files = _sed_spans(command), _each(operands[1:], "read")
     if files is None or spans is None:
         return files and _as_search(files)
     return tuple(Access(file.path, "read", *span) for file in files for span in spans)
@@ -82,10 +88,6 @@ def _listing(command: ShellCommand) -> PrintedFiles:
     return None if _ACTS & set(words) else _each(list(operands) or [Word(".")], "list")
 
 
-def _counting(command: ShellCommand) -> PrintedFiles:
-    return _each(command.operands("-c", "-f", "-d"), "search")
-
-
 def _open(command: ShellCommand) -> PrintedFiles:
     """Return the file of SWE-agent's viewer, which shows a window around a line and numbers the lines itself."""
     operands = command.operands()
@@ -93,8 +95,42 @@ def _open(command: ShellCommand) -> PrintedFiles:
     return _each(operands[:1], "read") if around and len(operands) <= 2 else None
 
 
-def _nothing(_command: ShellCommand) -> PrintedFiles:
-    return ()
+def _filter_span(command: ShellCommand) -> OpenLineSpan | None:
+    """Return the lines that a filter lets through; None if it selects by content."""
+    if command.program == "sed":
+        spans = _sed_spans(command)
+        return spans[0] if spans and len(spans) == 1 else None
+    return _count_span(command) if command.program in ("head", "tail") else None
+
+
+def _count_span(command: ShellCommand) -> OpenLineSpan | None:
+    """Return the lines that head or tail print; None if they depend on the length of the file."""
+    words = [word.text for word in command.arguments]
+    words = [f"-n{words[i + 1]}" if word == "-n" and i + 1 < len(words) else word for i, word in enumerate(words)]
+    options = [word for word in words if word.startswith("-")]
+    found = [_COUNT.match(option) for option in options if option != "-q"]
+    if len(found) > 1 or (found and found[0] is None):
+        return None
+    plus, count = (found[0]["plus"], int(found[0]["count"])) if found and found[0] else ("", 10)
+    if command.program == "head":
+        return None if plus or not count else (1, count)
+    return (max(1, count), None) if plus else None
+
+
+def _sed_spans(command: ShellCommand) -> list[OpenLineSpan] | None:
+    """Return the lines that a script of the form `1,20p;30p` prints; None if the script does anything else."""
+    operands = command.operands()
+    script, at, spans = operands[0].text if operands else "", 0, list[OpenLineSpan]()
+    if command.options != ["-n"]:
+        return None
+    while at < len(script):
+        found = _SED_LINES.match(script, at)
+        if found is None:
+            return None
+        if first := found["first"]:
+            spans.append((max(1, int(first)), None if found["end"] else int(found["last"] or first)))
+        at = found.end()
+    return spans or None
 
 
 def _each(words: list[Word], kind: AccessKind) -> PrintedFiles:
@@ -113,10 +149,9 @@ _SOURCES: dict[str, Callable[[ShellCommand], PrintedFiles]] = {
     **dict.fromkeys(("head", "tail"), _head_or_tail),
     **dict.fromkeys(("rg", "grep", "egrep", "fgrep", "ag", "search_dir", "search_file"), _search),
     **dict.fromkeys(("ls", "tree", "find", "fd", "find_file"), _listing),
-    **dict.fromkeys(("wc", "stat", "file", "du"), _counting),
-    **dict.fromkeys(
-        ("echo", "printf", "pwd", "true", ":", "date", "which", "sleep", "mkdir", "touch", "chmod"), _nothing
-    ),
+    **dict.fromkeys(("wc", "stat", "file", "du"), lambda command: _each(command.operands("-c", "-f", "-d"), "search")),
+    **dict.fromkeys(("echo", "printf", "pwd", "true", ":", "date", "which"), lambda _command: ()),
+    **dict.fromkeys(("sleep", "mkdir", "touch", "chmod"), lambda _command: ()),
     "sed": _sed,
     "open": _open,
 }

@@ -1,8 +1,8 @@
 """The guard: the engine frames its own words in a prompt, and no other text can forge such a frame.
 
-A prompt is one long text, and a model believes a text that looks like its host. So every text is shown according to its
-`Trust`: a text of the host may hold frames, every other text is **neutralised**. Neutralising breaks every form that a
-model could take for a frame of ours, for a chat template's token or for a line of our stand-ins, visibly and reversibly.
+A prompt is one long text, and a model believes a text that looks like its host. So only the system prompt may hold frames;
+every other text is **neutralised**. Neutralising breaks every form that a model could take for a frame of ours, for a chat
+template's token or for a line of our stand-ins, visibly and reversibly.
 Pure text in, pure text out.
 """
 
@@ -15,33 +15,20 @@ if TYPE_CHECKING:
     from foveal.text.guard.names import safe_name
     from foveal.text.guard.neutral_text import neutralise, neutralise_joined, restore, tags
     from foveal.text.guard.parts import neutralise_part
-    from foveal.text.guard.trust import Trust, is_trusted
 
-_WHERE = {
-    "KINDS": "frame_tags",
-    "Trust": "trust",
-    "fence_kind": "frame_tags",
-    "forged_tags": "frame_tags",
-    "is_trusted": "trust",
-    "neutralise": "neutral_text",
-    "neutralise_joined": "neutral_text",
-    "neutralise_part": "parts",
-    "nonce": "frame_tags",
-    "restore": "neutral_text",
-    "safe_name": "names",
-    "session_nonce": "frame_tags",
-    "tags": "neutral_text",
-    "wrap": "frame_tags",
+_NAMES = {
+    "frame_tags": "KINDS fence_kind forged_tags nonce session_nonce wrap",
+    "names": "safe_name",
+    "neutral_text": "neutralise neutralise_joined restore tags",
+    "parts": "neutralise_part",
 }
 
-__getattr__ = later(__name__, _WHERE)
+__getattr__ = later(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
 
 __all__ = [
     "KINDS",
-    "Trust",
     "fence_kind",
     "forged_tags",
-    "is_trusted",
     "neutralise",
     "neutralise_joined",
     "neutralise_part",

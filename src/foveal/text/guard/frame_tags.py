@@ -19,7 +19,6 @@ from typing import Final
 from foveal.text.guard.names import safe_name
 from foveal.text.guard.neutral_text import neutralise, tags
 from foveal.text.guard.normalise import normalise
-from foveal.text.guard.trust import Trust, is_trusted
 from foveal.values.errors import BadInput
 
 KINDS: Final = frozenset(("reminder", "summary"))
@@ -62,24 +61,18 @@ def fence_kind(name: str) -> str:
     return name
 
 
-def wrap(
-    kind: str, text: str, *, nonce: str, trust: Trust = "tool", attributes: Mapping[str, str] | None = None
-) -> str:
-    """Return the text in a tag of ours; nothing if there is no text, so that no empty tag is left."""
+def wrap(kind: str, text: str, *, nonce: str, attributes: Mapping[str, str] | None = None) -> str:
+    """Return the text, neutralised, in a tag of ours; nothing if there is no text, so that no empty tag is left."""
     if kind not in KINDS:
         fence_kind(kind)
     if not text.strip():
         return ""
     pairs = [("nonce", nonce), *sorted((attributes or {}).items())]
-    opening = " ".join((f"<foveal:{kind}", *(f'{_attribute(name)}="{_value(value)}"' for name, value in pairs)))
-    return f"{opening}>\n{text if is_trusted(trust) else neutralise(text)}\n</foveal:{kind}>"
+    opening = " ".join((f"<foveal:{kind}", *(_attribute(name, value) for name, value in pairs)))
+    return f"{opening}>\n{neutralise(text)}\n</foveal:{kind}>"
 
 
-def _attribute(name: str) -> str:
+def _attribute(name: str, value: str) -> str:
     if not _NAME.fullmatch(name):
         raise BadInput(f"{name[:80]!r} cannot name an attribute: use 1 to 32 of a-z, 0-9 and '-', a letter first.")
-    return name
-
-
-def _value(value: str) -> str:
-    return escape(safe_name(value, _ATTRIBUTE_CHARACTERS)) if value else ""
+    return f'{name}="{escape(safe_name(value, _ATTRIBUTE_CHARACTERS)) if value else ""}"'

@@ -8,7 +8,7 @@ back. Both functions find the same forms, because `normalise` removes the marks.
 from itertools import pairwise
 
 from foveal.text.guard.normalise import MARK
-from foveal.text.guard.patterns import forms, openings
+from foveal.text.guard.patterns import forms
 
 
 def neutralise(text: str) -> str:
@@ -18,7 +18,7 @@ def neutralise(text: str) -> str:
 
 def neutralise_joined(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Return texts that may be sent one below the other, with forms broken in each of them and across two of them."""
-    places = openings("\n".join(texts) if len(texts) > 1 else "".join(texts))
+    places = [form.opened for form in forms("\n".join(texts) if len(texts) > 1 else "".join(texts))]
     if not places:
         return texts
     broken, start, first = list[str](), 0, 0
@@ -34,7 +34,7 @@ def neutralise_joined(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 def restore(text: str) -> str:
     """Return the text that `neutralise` was given: each form with one mark less."""
-    places = [place for place in openings(text) if _is_broken(text, place)]
+    places = [form.opened for form in forms(text) if _is_broken(text, form.opened)]
     if not places:
         return text
     starts, ends = [0, *places], [*(place - 1 for place in places), len(text)]

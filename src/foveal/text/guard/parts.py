@@ -1,6 +1,5 @@
 """Parts with all texts neutralised that somebody other than the host wrote."""
 
-from collections.abc import Iterator
 from typing import assert_never
 
 import msgspec
@@ -48,36 +47,21 @@ def neutralise_part(part: Part) -> Part:
             assert_never(part)
 
 
+_TEXTS: dict[type, tuple[str, ...]] = {
+    Text: ("text",),
+    Image: ("media_type",),
+    File: ("name", "media_type"),
+    Stored: ("head", "tail", "shown"),
+}
+
+
 def _contents(content: tuple[Content, ...]) -> tuple[Content, ...]:
     """Return the contents neutralised together. A result may be sent as one text, in which two harmless parts can join to a
     form."""
-    texts = tuple(text for item in content for text in _texts(item))
+    texts = tuple(getattr(item, name) for item in content for name in _TEXTS[type(item)])
     if (safe := neutralise_joined(texts)) is texts:
         return content
     words = iter(safe)
-    return tuple(_with_texts(item, words) for item in content)
-
-
-def _texts(item: Content) -> tuple[str, ...]:
-    match item:
-        case Text(text):
-            return (text,)
-        case Image(media_type):
-            return (media_type,)
-        case File(media_type, name):
-            return (name, media_type)
-        case Stored():
-            return (item.head, item.tail, item.shown)
-
-
-def _with_texts(item: Content, words: Iterator[str]) -> Content:
-    """Return the item with its texts replaced, in the order of `_texts`."""
-    match item:
-        case Text():
-            return msgspec.structs.replace(item, text=next(words))
-        case Image():
-            return msgspec.structs.replace(item, media_type=next(words))
-        case File():
-            return msgspec.structs.replace(item, name=next(words), media_type=next(words))
-        case Stored():
-            return msgspec.structs.replace(item, head=next(words), tail=next(words), shown=next(words))
+    return tuple(
+        msgspec.structs.replace(item, **{name: next(words) for name in _TEXTS[type(item)]}) for item in content
+    )

@@ -11,10 +11,10 @@ scan is linear in any text.
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Final, NamedTuple
 
 from foveal.text.guard.normalise import UNSEEN, normalise
+from foveal.text.lazy_pattern import lazy_pattern
 
 _CONTROL: Final = rf"\x00-\x08\x0e-\x1a\x1c-\x1f\x7f{UNSEEN}"
 _COLOUR: Final = r"\x1b\[[0-?]{0,64}+[ -/]{0,8}+[@-~]|\x1b\][^\x07\x1b\n<]{0,200}+(?:\x07|\x1b\\)|\x1b"
@@ -74,14 +74,8 @@ _FORMS: Final[dict[str, str]] = {
 must be short."""
 
 
-@cache
-def _compiled(trigger: str) -> re.Pattern[str]:
-    return re.compile(_FORMS[trigger], re.IGNORECASE)
-
-
-@cache
-def _first_turn() -> re.Pattern[str]:
-    return re.compile(_TURN, re.IGNORECASE)
+_PATTERNS: Final = {trigger: lazy_pattern(form, re.IGNORECASE) for trigger, form in _FORMS.items()}
+_FIRST_TURN: Final = lazy_pattern(_TURN, re.IGNORECASE)
 
 
 class Form(NamedTuple):
@@ -98,17 +92,11 @@ def forms(text: str) -> list[Form]:
     return [Form(*map(read.place, form)) for form in sorted(_found(read.text))]
 
 
-def openings(text: str) -> list[int]:
-    """Return the places where the openings of the text's forms end, after our marks."""
-    read = normalise(text)
-    return sorted(read.place(form.opened) for form in _found(read.text))
-
-
 def _found(text: str) -> Iterator[Form]:
     """Yield the forms of a normalised text."""
-    if first := _first_turn().match(text):
+    if first := _FIRST_TURN().match(text):
         yield Form(0, 0, first.end())
-    for trigger in _FORMS:
+    for trigger, pattern in _PATTERNS.items():
         if trigger in text:
-            for form in _compiled(trigger).finditer(text):
+            for form in pattern().finditer(text):
                 yield Form(form.start(), form.end(1), form.end(2))

@@ -1,11 +1,12 @@
 """Call arguments with their long strings shortened: still a JSON object, still naming the act and its object."""
 
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from foveal.text.shorten.allowance import CountTokens
 from foveal.text.shorten.head_tail import head_tail
+from foveal.values.codec import map_strings
 
 _LEAST = 12
 
@@ -17,25 +18,17 @@ def shorten_arguments(arguments: str, tokens: int, count: CountTokens, ref: str)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
     each = tokens
+
+    def shortened(text: str) -> str:
+        if len(text) <= each or count(text) <= each:
+            return text
+        return head_tail(text, each, count, ref) or f"[{len(text):,} characters not shown; ref {ref}]"
+
     while each >= _LEAST:
-        text = msgspec.json.encode(_shortened(value, each, count, ref)).decode()
+        text = msgspec.json.encode(map_strings(value, shortened)).decode()
         if count(text) <= tokens:
             # Without a reference in it, only white space was left out: that is no stand-in.
             return text if len(text) < len(arguments) and ref in text else None
         each //= 2
     text = msgspec.json.encode({"folded": f"[arguments not shown; ref {ref}]"}).decode()
     return text if len(text) < len(arguments) and count(text) <= tokens else None
-
-
-def _shortened(value: Any, tokens: int, count: CountTokens, ref: str) -> Any:
-    match value:
-        case str() if len(value) > tokens and count(value) > tokens:
-            return head_tail(value, tokens, count, ref) or f"[{len(value):,} characters not shown; ref {ref}]"
-        case list():
-            items = cast("list[Any]", value)
-            return [_shortened(item, tokens, count, ref) for item in items]
-        case dict():
-            pairs = cast("dict[str, Any]", value)
-            return {key: _shortened(item, tokens, count, ref) for key, item in pairs.items()}
-        case _:
-            return value

@@ -32,12 +32,9 @@ def column_outliers(values: Sequence[Any]) -> dict[int, float]:
     if numbers:
         low, high = min(numbers), max(numbers)
         return {} if low == high else {numbers.index(low): 1.5, numbers.index(high): 2.0}
-    return _rare([value if isinstance(value, str) else _name(value) for value in values])
-
-
-def _name(value: object) -> str:
-    """Return the category of a value: true and false by themselves, containers by their type."""
-    return repr(value) if isinstance(value, bool) else type(value).__name__
+    # Other categories than texts: true and false by themselves, containers by their type.
+    named = (repr(value) if isinstance(value, bool) else value for value in values)
+    return _rare([value if isinstance(value, str) else type(value).__name__ for value in named])
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:

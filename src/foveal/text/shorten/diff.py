@@ -37,7 +37,8 @@ def shrink(text: str, allowance: Allowance) -> str | None:
     for opening, end in pairwise([*heads, len(lines)]):
         body = lines[opening:end]
         start = opening + _name_line(body)
-        added, removed = (sum(_changed(line, sign) for line in body) for sign in "+-")
+        changes = [line[:1] for line in body if not line.startswith(("+++ ", "--- "))]
+        added, removed = changes.count("+"), changes.count("-")
         tails[start] = f"[+{added:,} -{removed:,}]"
         scores[start] += 8.0
         if _GENERATED().search(lines[start][:400]):
@@ -66,7 +67,3 @@ def _line_score(line: str) -> float:
     if line.startswith(_PLUMBING):
         return 0.02
     return 1.0 if line.startswith(("+", "-")) else 0.25
-
-
-def _changed(line: str, sign: str) -> bool:
-    return line.startswith(sign) and not line.startswith(("+++ ", "--- "))

@@ -12,7 +12,7 @@ _ATTEMPTS = 5
 
 def head_tail(text: str, tokens: int, count: CountTokens, ref: str, *, head_share: float = HEAD_SHARE) -> str | None:
     """Return head, note and tail in at most `tokens`; None if that is not possible or would not be shorter."""
-    room = max(8, int(tokens * _chars_per_token(text, count)))
+    room = max(8, int(tokens * chars_per_token(text, count)))
     lines = text.count("\n") + 1
     for _ in range(_ATTEMPTS):
         if room >= len(text):
@@ -48,6 +48,7 @@ def _line_start(text: str, at: int) -> int:
     return found + 1 if found >= 0 else at
 
 
-def _chars_per_token(text: str, count: CountTokens) -> float:
+def chars_per_token(text: str, count: CountTokens) -> float:
+    """Return the characters per token, from a sample of both ends."""
     sample = text if len(text) <= 2 * _SAMPLE_CHARS else text[:_SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
     return len(sample) / max(1, count(sample))

@@ -12,44 +12,11 @@ from foveal.text.shorten.terminal_text import neutralise_again
 
 _TAG = lazy_pattern(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})[^<>]*>|<!--|<[!?][^<>]*>")
 _UNSEEN = frozenset(("script", "style", "noscript", "template", "svg", "head"))
-_BREAKS = frozenset(
-    (  # a line of its own each
-        *(
-            "address",
-            "article",
-            "aside",
-            "blockquote",
-            "br",
-            "caption",
-            "dd",
-            "div",
-            "dl",
-            "dt",
-            "figure",
-            "footer",
-            "form",
-        ),
-        *(
-            "h1",
-            "h2",
-            "h3",
-            "h4",
-            "h5",
-            "h6",
-            "header",
-            "hr",
-            "li",
-            "main",
-            "nav",
-            "ol",
-            "option",
-            "p",
-            "pre",
-            "section",
-        ),
-        *("table", "tbody", "tfoot", "thead", "title", "tr", "ul"),
-    )
-)
+_BREAK_NAMES = """
+    address article aside blockquote br caption dd div dl dt figure footer form h1 h2 h3 h4 h5 h6 header hr li main nav ol
+    option p pre section table tbody tfoot thead title tr ul"""
+_BREAKS = frozenset(_BREAK_NAMES.split())
+"""Tags that end a line."""
 _CELLS = frozenset(("td", "th"))
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "title", "caption", "th"))
 _ENTITY = lazy_pattern(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")

@@ -71,10 +71,13 @@ def _fitting(preamble: str, value: Any, allowance: Allowance, chars: int) -> str
     memory: ItemScores = {}
 
     def drawn(limits: PreviewLimits) -> str | None:
-        shown = _preview(
-            preamble, value, allowance, JsonPreview(limits, allowance.focus, most=chars * 2, memory=memory)
-        )
-        return shown if shown is not None and allowance.count(shown) <= allowance.tokens else None
+        preview = JsonPreview(limits, allowance.focus, most=chars * 2, memory=memory)
+        data = preview.render(value)
+        if data is None:
+            return None
+        note = f"[{preview.left_out:,} JSON items left out, {preview.cut:,} texts cut; ref {allowance.ref}]"
+        shown = "\n".join(filter(None, (note, preamble.rstrip("\n"), data)))
+        return shown if allowance.count(shown) <= allowance.tokens else None
 
     for rung in range(len(_LADDER["items"])):
         rungs = dict.fromkeys(_LADDER, rung)
@@ -101,14 +104,6 @@ def _widened(shown: str, rungs: dict[str, int], drawn: Callable[[PreviewLimits],
 
 def _limits(rungs: dict[str, int]) -> PreviewLimits:
     return PreviewLimits(**{name: _LADDER[name][rung] for name, rung in rungs.items()})
-
-
-def _preview(preamble: str, value: Any, allowance: Allowance, preview: JsonPreview) -> str | None:
-    drawn = preview.render(value)
-    if drawn is None:
-        return None
-    note = f"[{preview.left_out:,} JSON items left out, {preview.cut:,} texts cut; ref {allowance.ref}]"
-    return "\n".join(filter(None, (note, preamble.rstrip("\n"), drawn)))
 
 
 def _main_text(value: Any, size: int) -> str | None:

@@ -69,14 +69,9 @@ class JsonPreview:
             return self._array(cast("list[Any]", value), depth)
         if isinstance(value, dict):
             return self._object(cast("dict[str, Any]", value), depth)
-        shown = (
-            str(value)
-            if isinstance(value, DecimalText)
-            else self._string(value)
-            if isinstance(value, str)
-            else _plain(value)
-        )
-        return self._spend(shown)
+        if isinstance(value, DecimalText):
+            return self._spend(str(value))
+        return self._spend(self._string(value) if isinstance(value, str) else _json(value))
 
     def _spend(self, shown: str) -> str:
         self._room -= len(shown)
@@ -87,11 +82,11 @@ class JsonPreview:
     def _string(self, text: str) -> str:
         most = self._limits.chars
         if len(text) <= most + 24:
-            return _encode(text).decode()
+            return _json(text)
         self.cut += 1
         head = boundary(text, max(1, most * 2 // 3))
         tail = boundary(text, len(text) - most // 3)
-        start, end = (_encode(part).decode()[1:-1] for part in (text[:head], text[tail:]))
+        start, end = (_json(part)[1:-1] for part in (text[:head], text[tail:]))
         return f'"{start}[… {tail - head:,} characters]{end}"'
 
     def _array(self, items: list[Any], depth: int) -> str:
@@ -123,7 +118,7 @@ class JsonPreview:
         return self._joined("{}", parts, depth)
 
     def _key(self, key: str) -> str:
-        return self._string(key) if len(key) > 200 else _encode(key).decode()
+        return self._string(key) if len(key) > 200 else _json(key)
 
     def _deep(self, count: int, mark: str) -> str:
         self.left_out += count
@@ -178,7 +173,7 @@ class JsonPreview:
         yield from outstanding(items)
         if self._focus:
             for at, item in enumerate(items[:_FOCUS_ITEMS]):
-                text = _encode(item).decode()
+                text = _json(item)
                 hits = sum(term in text for term in self._focus)
                 if hits:
                     yield at, _ASKED * hits
@@ -214,5 +209,5 @@ def _best(scores: dict[int, float], count: int, most: int) -> list[int]:
     return sorted(chosen)
 
 
-def _plain(value: Any) -> str:
+def _json(value: Any) -> str:
     return _encode(value).decode()

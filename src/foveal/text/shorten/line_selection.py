@@ -15,10 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import nlargest
 from itertools import pairwise
 
+import msgspec
+
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.cut import CLIP_NOTE, clip
+from foveal.text.shorten.head_tail import chars_per_token
 
-_SAMPLE_CHARS = 4_000
 _ATTEMPTS = 6
 _BLANKS = 6
 """Up to this number of missing blank lines are not worth a mark."""
@@ -55,22 +57,15 @@ def select_lines(
     `source_lines` is the number of source lines that each line represents; `tails` are notes that follow lines, in
     brackets.
     """
-    chars_per_token = density(source, allowance)
-    most = max(40, int(allowance.tokens * chars_per_token / _LINE_SHARE))
-    left = _LeftOut(of, source_lines, mark, len(lines))
-
-    def line_at(at: int) -> str:
-        tail = tails.get(at)
-        line = clip(lines[at], most, allowance.focus)
-        return " ".join(filter(None, (line, tail))) if tail else line
-
-    costs = _Costs(lines, tails, chars_per_token, most, mark_tokens=1 + len(left.mark(0, 12)) / 2)
-    order = _order(scores, costs.worth(scores), allowance)
+    chars = density(source, allowance)
+    most = max(40, int(allowance.tokens * chars / _LINE_SHARE))
+    choice = _Choices(lines, allowance, chars, most, of, source_lines, tails, mark)
+    order = _order(scores, lambda at: (scores[at] / (choice.tokens(at) + _LINE_TOKENS), -at), allowance)
     limit = float(allowance.tokens)
     best = None
     for _ in range(_ATTEMPTS):
-        kept = costs.fill(order, limit)
-        shown = _render(lines, kept, allowance, left, line_at)
+        kept = choice.fill(order, limit)
+        shown = choice.render(kept)
         size = allowance.count(shown)
         if size <= allowance.tokens:
             best = shown
@@ -99,17 +94,12 @@ def only_if_shorter(source: str, shown: str | None, allowance: Allowance) -> str
 
 
 def density(text: str, allowance: Allowance) -> float:
-    """Return the characters per token, from a sample of both ends."""
-    sample = text if len(text) <= 2 * _SAMPLE_CHARS else text[:_SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
-    return max(0.2, len(sample) / max(1, allowance.count(sample)))
-
-
-def left_out_note(left_out: int, total: int, of: str, allowance: Allowance) -> str:
-    return f"[{left_out:,} of {total:,} {of} left out; ref {allowance.ref}]"
+    """Return the characters per token, at least a fifth of one."""
+    return max(0.2, chars_per_token(text, allowance.count))
 
 
 def _order(scores: Sequence[float], worth: Callable[[int], tuple[float, int]], allowance: Allowance) -> list[int]:
-    """Return the lines that may be kept, best first: no more than there are tokens."""
+    """Return the lines that may be kept, by score per token, of equals the earlier: no more than there are tokens."""
     likely: Sequence[int] = range(len(scores))
     if len(scores) > _LIKELY * allowance.tokens:
         # By score alone first, because that compares in C: most lines of a long text are out of the question.
@@ -119,74 +109,59 @@ def _order(scores: Sequence[float], worth: Callable[[int], tuple[float, int]], a
     return nlargest(allowance.tokens, (at for at in likely if scores[at] > 0), key=worth)
 
 
-class _Costs:
-    """Estimated tokens of each line, and of marks where lines are missing."""
+class _Choices(msgspec.Struct, frozen=True):
+    """The lines to choose from, with estimates of their tokens, and the marks where some of them are left out."""
 
-    def __init__(
-        self, lines: Sequence[str], tails: Mapping[int, str], chars_per_token: float, most: int, *, mark_tokens: float
-    ) -> None:
-        self._mark_tokens = mark_tokens
-        self._tails = tails
-        self._lines, self._chars_per_token, self._most = lines, chars_per_token, most
+    lines: Sequence[str]
+    allowance: Allowance
+    chars_per_token: float
+    most: int
+    """Most characters of a line."""
+    of: str
+    source_lines: Sequence[int] | None
+    tails: Mapping[int, str]
+    gap_mark: GapMark | None
 
-    def of(self, at: int) -> float:
-        chars = len(self._lines[at])
-        return (min(chars, self._most + CLIP_NOTE) + len(self._tails.get(at, ""))) / self._chars_per_token + 1
-
-    def worth(self, scores: Sequence[float]) -> Callable[[int], tuple[float, int]]:
-        """Return a key that ranks lines by score per token; of equals, the earlier."""
-        return lambda at: (scores[at] / (self.of(at) + _LINE_TOKENS), -at)
+    def tokens(self, at: int) -> float:
+        chars = min(len(self.lines[at]), self.most + CLIP_NOTE) + len(self.tails.get(at, ""))
+        return chars / self.chars_per_token + 1
 
     def fill(self, order: Sequence[int], limit: float) -> list[int]:
+        """Return the lines that fit, with those between two of them that take no more than the mark would."""
         kept: set[int] = set()
         used = 24.0  # the note
+        mark_tokens = 1 + len(self._mark(0, 12)) / 2
         for at in order:
-            cost = self.of(at) + self._mark_tokens * (1 - (at - 1 in kept) - (at + 1 in kept))
+            cost = self.tokens(at) + mark_tokens * (1 - (at - 1 in kept) - (at + 1 in kept))
             if used + cost <= limit:
                 kept.add(at)
                 used += cost
-        return self._joined(sorted(kept))
-
-    def _joined(self, kept: list[int]) -> list[int]:
-        """Return the kept lines, with the lines between two of them where those take no more than the mark would."""
-        filled: list[int] = kept[:1]
-        for before, after in pairwise(kept):
+        for before, after in pairwise(sorted(kept)):
             between = range(before + 1, after)
-            if len(between) <= self._mark_tokens and sum(map(self.of, between)) <= self._mark_tokens:
-                filled.extend(between)
-            filled.append(after)
-        return filled
+            if len(between) <= mark_tokens and sum(map(self.tokens, between)) <= mark_tokens:
+                kept.update(between)
+        return sorted(kept)
 
+    def render(self, kept: list[int]) -> str:
+        body: list[str] = []
+        missing, after = 0, 0
+        for at in (*kept, len(self.lines)):
+            if at > after:
+                missing += self._count(after, at)
+                if at - after > _BLANKS or any(line.strip() for line in self.lines[after:at]):
+                    body.append(self._mark(after, at))
+            if at < len(self.lines):
+                line, tail = clip(self.lines[at], self.most, self.allowance.focus), self.tails.get(at)
+                body.append(" ".join(filter(None, (line, tail))) if tail else line)
+            after = at + 1
+        total = self._count(0, len(self.lines))
+        return "\n".join((f"[{missing:,} of {total:,} {self.of} left out; ref {self.allowance.ref}]", *body))
 
-class _LeftOut:
-    """Counts of the lines that are left out, for the marks and the note."""
+    def _count(self, first: int, end: int) -> int:
+        return sum(self.source_lines[first:end]) if self.source_lines else end - first
 
-    def __init__(self, of: str, source_lines: Sequence[int] | None, mark: GapMark | None, lines: int) -> None:
-        self.of, self._source_lines, self._mark = of, source_lines, mark
-        self.total = sum(source_lines) if source_lines else lines
-
-    def count(self, first: int, end: int) -> int:
-        return sum(self._source_lines[first:end]) if self._source_lines else end - first
-
-    def mark(self, first: int, end: int) -> str:
-        if self._mark:
-            return self._mark(first, end)
-        count = self.count(first, end)
+    def _mark(self, first: int, end: int) -> str:
+        if self.gap_mark:
+            return self.gap_mark(first, end)
+        count = self._count(first, end)
         return f"[… {count:,} {self.of.removesuffix('s') if count == 1 else self.of}]"
-
-
-def _render(
-    lines: Sequence[str], kept: list[int], allowance: Allowance, left: _LeftOut, line_at: Callable[[int], str]
-) -> str:
-    body: list[str] = []
-    missing, after = 0, 0
-    for at in (*kept, len(lines)):
-        if at > after:
-            count = left.count(after, at)
-            missing += count
-            if at - after > _BLANKS or any(line.strip() for line in lines[after:at]):
-                body.append(left.mark(after, at))
-        if at < len(lines):
-            body.append(line_at(at))
-        after = at + 1
-    return "\n".join((left_out_note(missing, left.total, left.of, allowance), *body))

@@ -20,28 +20,19 @@ _LONGEST = 80
 _EACH = 40
 _ATTEMPTS = 8
 
-_GROUPS: tuple[tuple[str, LazyPattern], ...] = (
-    (
-        "paths",
-        lazy_pattern(
-            r"https?://[^\s\"'<>)\]]{4,80}|(?<![\w/])(?:[\w@.+-]{1,40}/){1,12}[\w@.+-]{1,60}|\b[\w-]{2,40}\.[a-z]{1,4}\b(?![.(\w])"
-        ),
+_GROUPS: dict[str, LazyPattern] = {
+    "paths": lazy_pattern(
+        r"https?://[^\s\"'<>)\]]{4,80}|(?<![\w/])(?:[\w@.+-]{1,40}/){1,12}[\w@.+-]{1,60}|\b[\w-]{2,40}\.[a-z]{1,4}\b(?![.(\w])"
     ),
-    (
-        "names",
-        lazy_pattern(
-            r"\b(?:[A-Za-z]\w{0,30}(?:Error|Exception)|[A-Z][a-z0-9]{1,30}(?:[A-Z][a-z0-9]{0,30}){1,8}"
-            r"|[a-z][a-z0-9]{0,30}(?:[A-Z][a-z0-9]{0,30}){1,8}|[A-Za-z0-9]{1,30}(?:_[A-Za-z0-9]{1,30}){1,8})\b"
-        ),
+    "names": lazy_pattern(
+        r"\b(?:[A-Za-z]\w{0,30}(?:Error|Exception)|[A-Z][a-z0-9]{1,30}(?:[A-Z][a-z0-9]{0,30}){1,8}"
+        r"|[a-z][a-z0-9]{0,30}(?:[A-Z][a-z0-9]{0,30}){1,8}|[A-Za-z0-9]{1,30}(?:_[A-Za-z0-9]{1,30}){1,8})\b"
     ),
-    (
-        "values",
-        lazy_pattern(
-            r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b(?=[a-f]{0,39}[0-9])(?=[0-9]{0,39}[a-f])[0-9a-f]{7,64}\b"
-            r"|\b[A-Za-z_]{3,24}[=:][ ]?[0-9]{1,12}(?:\.[0-9]{1,6})?%?|\b#?[0-9]{4,12}\b"
-        ),
+    "values": lazy_pattern(
+        r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b(?=[a-f]{0,39}[0-9])(?=[0-9]{0,39}[a-f])[0-9a-f]{7,64}\b"
+        r"|\b[A-Za-z_]{3,24}[=:][ ]?[0-9]{1,12}(?:\.[0-9]{1,6})?%?|\b#?[0-9]{4,12}\b"
     ),
-)
+}
 """URLs and paths; symbols and error names; ids, hashes, and numbers with their labels."""
 
 
@@ -51,7 +42,7 @@ def outline(text: str, hint: str, kind: str, allowance: Allowance) -> str | None
     tool = clip(hint.split(None, 1)[0], 40) if hint.strip() else "result"
     lines = text.count("\n") + 1
     head = f"[{tool}: {kind}, {lines:,} lines, {len(text):,} characters; ref {allowance.ref}]"
-    found = [(label, _telling(text, pattern(), allowance.focus)) for label, pattern in _GROUPS]
+    found = [(label, _telling(text, pattern(), allowance.focus)) for label, pattern in _GROUPS.items()]
     each = _EACH
     for _ in range(_ATTEMPTS):
         named = (f"[{label}] {' '.join(terms[:each])}" for label, terms in found if terms[:each])

@@ -15,7 +15,7 @@ def clean_lines(text: str) -> list[str]:
     """Return the lines without escape sequences; of a line that was overwritten by carriage returns, the last state."""
     if "\x1b" not in text and "\r" not in text:
         return text.split("\n")
-    lines = [_last_state(line) if "\r" in line else line for line in _ESCAPES.sub("", text).split("\n")]
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in _ESCAPES.sub("", text).split("\n")]
     return neutralise_again(lines, text)
 
 
@@ -28,7 +28,3 @@ def neutralise_again(lines: list[str], text: str) -> list[str]:
     return (
         list(frame.neutralise_joined(tuple(lines))) if frame.tags("\n".join(lines)) and not frame.tags(text) else lines
     )
-
-
-def _last_state(line: str) -> str:
-    return line.rstrip("\r").rpartition("\r")[2]

@@ -6,7 +6,7 @@ from itertools import islice
 
 from foveal.summary.ledger.events import CallEnded, LedgerEvent, QuestionAnswered, SpokenWords
 from foveal.summary.ledger.extractors.questions import ASKS
-from foveal.summary.ledger.items import Quote, QuoteKind
+from foveal.summary.ledger.items import Quote
 from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.user_words import is_project_instructions, user_words
 
@@ -35,7 +35,8 @@ def quotes(event: LedgerEvent) -> Iterator[Quote | QuestionAnswered]:
     match event:
         case SpokenWords(role="user", text=text) if is_project_instructions(text):
             yield from _orders(text.strip())
-        case SpokenWords(role="user", text=text) if said := user_words(text, _is_template):
+        # Any tag before the user's words is accepted: the text in it is a document, of any origin.
+        case SpokenWords(role="user", text=text) if said := user_words(text, lambda _tag: True):
             yield from _quotes(said)
             yield QuestionAnswered()
         case SpokenWords(role="system", text=text) if said := user_words(text):
@@ -48,11 +49,6 @@ def quotes(event: LedgerEvent) -> Iterator[Quote | QuestionAnswered]:
             pass
 
 
-def _is_template(_tag: str) -> bool:
-    """Accept every tag: a text in a tag before the user's words is a document, of any origin."""
-    return True
-
-
 def _orders(text: str) -> Iterator[Quote]:
     """Yield the text of the operator or of the project's instructions, all of it as rules."""
     yield Quote(text=text[:_REQUEST], why="rule", whole=len(text) <= _REQUEST, by="operator")
@@ -61,7 +57,8 @@ def _orders(text: str) -> Iterator[Quote]:
 
 def _quotes(text: str) -> Iterator[Quote]:
     if len(text) <= _WHOLE:
-        yield Quote(text=text, why=_why(text))
+        why = "rule" if _RULE().search(text) else "decision" if _DECISION().search(text) else "said"
+        yield Quote(text=text, why=why)
         return
     yield Quote(text=text[:_REQUEST], why="request", whole=len(text) <= _REQUEST)
     yield from (Quote(text=piece, why="rule", whole=False) for piece in _rules(text[_REQUEST:]))
@@ -74,7 +71,3 @@ def _rules(rest: str) -> list[str]:
     pieces = (piece.strip() for piece in _SENTENCE().findall(rest))
     rules = (piece for piece in pieces if 8 < len(piece) <= _PIECE and piece[-1] != ":" and _RULE().search(piece))
     return list(islice(rules, _MOST_PIECES))
-
-
-def _why(text: str) -> QuoteKind:
-    return "rule" if _RULE().search(text) else "decision" if _DECISION().search(text) else "said"
