@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
-Spoken = Iterator[tuple[str, dict[str, Any] | str]]
+AskedModel = Iterator[tuple[str, dict[str, Any] | str]]
 
 
-def chat(reply: dict[str, Any]) -> Spoken:
+def chat(reply: dict[str, Any]) -> AskedModel:
     message = reply["choices"][0]["message"]
     head = {key: reply[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
 
@@ -32,7 +32,7 @@ def chat(reply: dict[str, Any]) -> Spoken:
     yield "", "[DONE]"
 
 
-def responses(reply: dict[str, Any]) -> Spoken:
+def responses(reply: dict[str, Any]) -> AskedModel:
     numbers = count()
 
     def event(kind: str, **fields: Any) -> tuple[str, dict[str, Any]]:
@@ -72,7 +72,7 @@ def _item_pieces(item: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, 
             return item, []
 
 
-def anthropic(reply: dict[str, Any]) -> Spoken:
+def anthropic(reply: dict[str, Any]) -> AskedModel:
     yield "message_start", {"type": "message_start", "message": reply | {"content": [], "stop_reason": None}}
     for i, block in enumerate(reply["content"]):
         begun, deltas = _pieces(block)
@@ -105,7 +105,7 @@ def _pieces(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]
             return block, []
 
 
-def gemini(reply: dict[str, Any]) -> Spoken:
+def gemini(reply: dict[str, Any]) -> AskedModel:
     """One event a letter of text that is not signed, one event for any other part; the reason is in the last."""
     candidate = reply["candidates"][0]
     pieces: list[dict[str, Any]] = []
@@ -119,7 +119,7 @@ def gemini(reply: dict[str, Any]) -> Spoken:
     yield "", frame | {"candidates": [last], "usageMetadata": reply["usageMetadata"]}
 
 
-SPOKEN: dict[str, Callable[[dict[str, Any]], Spoken]] = {
+SPOKEN: dict[str, Callable[[dict[str, Any]], AskedModel]] = {
     "openai_chat": chat,
     "openai_responses": responses,
     "anthropic": anthropic,

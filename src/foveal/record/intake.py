@@ -15,7 +15,7 @@ from foveal.values.entry import Body, Message, Pin
 from foveal.values.errors import BadEntry, BadInput
 
 
-class Spoken(NamedTuple):
+class AskedModel(NamedTuple):
     """The model that replies come from, with its dialect and its window."""
 
     dialect: Dialect
@@ -25,7 +25,9 @@ class Spoken(NamedTuple):
     """(Our count, the provider's count) of its newest calls."""
 
 
-def bodies(item: object, store: Store, session: str, spoken: Spoken, *, estimated: int | None) -> list[log.EncodedBody]:
+def bodies(
+    item: object, store: Store, session: str, asked: AskedModel, *, estimated: int | None
+) -> list[log.EncodedBody]:
     """Return the bodies of an item. `estimated` is our own count of the prompt that the item may be the reply to."""
     if isinstance(item, Message):
         return [log.checked_message(offload(store, item))]
@@ -33,7 +35,7 @@ def bodies(item: object, store: Store, session: str, spoken: Spoken, *, estimate
         _check_pin(item, store, session)
     if isinstance(item, Body.__args__):
         return [log.checked_body(cast("Body", item))]
-    return _read_reply(item, spoken, estimated)
+    return _read_reply(item, asked, estimated)
 
 
 def _check_pin(pin: Pin, store: Store, session: str) -> None:
@@ -44,23 +46,23 @@ def _check_pin(pin: Pin, store: Store, session: str) -> None:
         raise BadEntry(f"the passage to pin, {pin.text[:40]!r}, does not stand in entry {pin.entry}")
 
 
-def _read_reply(reply: object, spoken: Spoken, estimated: int | None) -> list[log.EncodedBody]:
+def _read_reply(reply: object, asked: AskedModel, estimated: int | None) -> list[log.EncodedBody]:
     """Return the bodies of a provider's reply: the message, its usage, and the overflow that the usage shows."""
     plain = _plain(reply)
     if plain is None:
         raise BadInput(f"a {type(reply).__name__} is neither an entry nor a reply of a provider's SDK")
     try:
-        message, usage = spoken.dialect.reader.reply(plain)
+        message, usage = asked.dialect.reader.reply(plain)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        what = f"this is not a reply of the {spoken.dialect.name} dialect ({type(error).__name__}: {error})"
+        what = f"this is not a reply of the {asked.dialect.name} dialect ({type(error).__name__}: {error})"
         raise BadInput(f"{what}; was it made with another model's SDK?") from error
     # Providers answer with a dated name; signatures are compared by the model that was asked.
-    message = msgspec.structs.replace(message, model=spoken.model)
+    message = msgspec.structs.replace(message, model=asked.model)
     kept = log.checked_message(message)
     if usage is None:
         return [kept]
-    usage = msgspec.structs.replace(usage, model=spoken.model, estimated=estimated)
-    cut = silent_overflow(usage, spoken.window, spoken.reports)
+    usage = msgspec.structs.replace(usage, model=asked.model, estimated=estimated)
+    cut = silent_overflow(usage, asked.window, asked.reports)
     return [kept, log.encoded(usage), *((log.encoded(cut),) if cut else ())]
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from foveal.dialects.renderer import Renderer
 from foveal.project.snapshot import ViewSnapshot
 from foveal.project.view import View
-from foveal.record.intake import Spoken, bodies
+from foveal.record.intake import AskedModel, bodies
 from foveal.session.model_setup import ModelSetup
 from foveal.session.options import Clock
 from foveal.session.rebuild import open_view, view_of
@@ -67,8 +67,8 @@ class Journal:
     def bodies_of(self, item: object) -> list[log.EncodedBody]:
         """Return the bodies that an item of the host's becomes in the log: itself, or a provider's reply read."""
         setup, reports = self.setup, self._view.facts.usage
-        spoken = Spoken(setup.dialect, setup.model, setup.facts.window, reports)
-        return bodies(item, self.store, self.name, spoken, estimated=self.estimated)
+        asked = AskedModel(setup.dialect, setup.model, setup.facts.window, reports)
+        return bodies(item, self.store, self.name, asked, estimated=self.estimated)
 
     def append(self, new: Sequence[log.EncodedBody], entry_id: str | None = None) -> Entry:
         """Write the bodies of one item and return its first entry. Writing the same again under the same id changes nothing."""
