@@ -251,3 +251,32 @@ def test_asyncio_programs_have_the_same(store: MemoryStore, tmp_path: Path) -> N
 
     said = asyncio.run(work())
     assert all(word in said for word in ("RULES", "Look here.", "hello", "Steps left: 2.", "TASK"))
+
+
+def test_another_task_under_the_same_name_is_a_new_request(store: MemoryStore) -> None:
+    """A child that is opened again with something else to do hears of it, once."""
+    parent = parent_of(store)
+    with parent.children.open("scout", "Find the slow targets."):
+        pass
+    for _ in range(2):
+        with parent.children.open("scout", "Now list the fast ones.") as child:
+            said = [message["content"] for message in child.prompt().request["messages"] if message["role"] == "user"]
+            assert said == ["Find the slow targets.", "Now list the fast ones."]
+    with parent.children.open("scout", "Find the slow targets.") as child:
+        assert len([entry for entry in child.view.atoms if entry.kind == "user"]) == 2
+
+
+def test_a_child_has_a_system_prompt_of_its_own(store: MemoryStore) -> None:
+    """It is the first message; the parent's is not among them."""
+    messages = parent_of(store).children.open("scout", "TASK", system="You are terse.").prompt().request["messages"]
+    assert [(message["role"], message["content"]) for message in messages] == [
+        ("system", "You are terse."),
+        ("user", "TASK"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "scout/deep", "/", "../boss"])
+def test_a_name_that_reaches_into_another_session_is_refused(store: MemoryStore, name: str) -> None:
+    """A child's name is one step below its parent's."""
+    with pytest.raises(BadInput, match="cannot name a child"):
+        parent_of(store).children.open(name, "TASK")

@@ -16,8 +16,9 @@ from foveal.stores import rows as log
 from foveal.stores.large_results import keep_stream
 from foveal.stores.port import Store
 from foveal.text import guard
+from foveal.text.stand_in import part_text
 from foveal.values.codec import sendable
-from foveal.values.entry import Fence, Message, Pin, user
+from foveal.values.entry import Fence, Message, Pin, system, user
 from foveal.values.errors import BadInput
 
 MOST_GIVEN = 200
@@ -69,17 +70,34 @@ def _shown(store: Store, session: str, ref: str, *, what: str, count: Callable[[
     return Message("user", (msgspec.structs.replace(stored, shown=line),))
 
 
-def begin_child(child: Journal, *, fences: list[Fence], given: list[Handover], task: str) -> None:
-    """Write everything that a parent gives, all of it or none. A child that was begun before gets only references new to it."""
+def begin_child(
+    child: Journal, *, fences: list[Fence], given: list[Handover], task: str, system_prompt: str = ""
+) -> None:
+    """Write everything that a parent gives, all of it or none.
+
+    A child that was begun before gets the references that are new to it, and the task if it is another one.
+    """
     is_new = child.view.facts.head is None
     given = [one for one in given if is_new or not child.has(one.id)]
     new_id = child.clock.new_id
     new: list[tuple[str, NewBody]] = [(one.id, log.checked_message(one.message)) for one in given]
     if is_new:
+        opening = [(new_id(), body) for body in child.bodies_of(system(system_prompt))] if system_prompt else []
         copied = [(new_id(), fence) for fence in fences]
-        new = [*copied, *new, *((new_id(), body) for body in child.bodies_of(user(task)))]
+        new = [*opening, *copied, *new]
+    if is_new or task not in _requests(child):
+        new += ((new_id(), body) for body in child.bodies_of(user(task)))
     # The line that names a reference stays over every fold.
     new += ((new_id(), Pin(one.id, "given by the parent")) for one in given)
     if new:
         ids = [entry_id for entry_id, _ in new]
         child.keep([body for _, body in new], ids, attached={one.id for one in given})
+
+
+def _requests(child: Journal) -> list[str]:
+    """Return the texts of the child's first and latest request."""
+    facts = child.view.facts
+    ids = [entry_id for entry_id in (facts.first_user, facts.last_user) if entry_id]
+    rows = [row for entry_id in ids for row in child.store.find(child.name, entry_id)]
+    bodies = [log.to_entry(row, child.name).body for row in rows]
+    return ["".join(map(part_text, body.parts)) for body in bodies if isinstance(body, Message)]

@@ -32,7 +32,7 @@ from foveal.session.rebuild import build, prompt_at, read_declared_retention, st
 from foveal.stores.port import Store
 from foveal.text import guard
 from foveal.values.entry import ATTACHED, Body, Entry, Fold, Overflow, ToolCall
-from foveal.values.errors import OverBudget
+from foveal.values.errors import BadInput, OverBudget
 from foveal.values.events import LimitLearned, tell
 from foveal.values.prompt import Prompt
 from foveal.values.retention import RetentionRule
@@ -257,6 +257,7 @@ class Children:
         name: str,
         task: str,
         *,
+        system: str = "",
         tools: Iterable[str] = (),
         fences: Iterable[str] = (),
         refs: Iterable[str] = (),
@@ -269,7 +270,13 @@ class Children:
 
         It may be offered the tools of these names only, has its own window, and by default its parent's model and policy.
         The originals of the parent's references `refs` are copied into it: its prompt names them, and it can recall them.
+        `system` is its system prompt. A child that was opened before goes on: a task that it does not know yet is appended
+        as a new request, the task that it began with or has now is not repeated.
         """
+        if not name or "/" in name:
+            raise BadInput(
+                f"{name!r} cannot name a child: a name is not empty and has no '/', which begins a child's own child"
+            )
         wanted = frozenset(fences)
         for kind in wanted:
             self._context.fence_kind(kind)  # an unknown one is an error
@@ -280,7 +287,7 @@ class Children:
         return self._open_begun(
             journal.store,
             f"{journal.name}/{name}",
-            begin=partial(begin_child, fences=copied, given=given, task=task),
+            begin=partial(begin_child, fences=copied, given=given, task=task, system_prompt=system),
             model=model or Model(setup.model, setup.dialect.name, setup.counter),
             policy=policy or setup.policy,
             host=msgspec.structs.replace(host, allowed_tools=frozenset(tools)),
