@@ -178,7 +178,7 @@ def needs_usage() -> AbstractContextManager[Any]:
 
 def excludes_nothing() -> AbstractContextManager[Any]:
     """Whatever speaks of length is an overflow."""
-    return patch.object(overflow, "_NOT_OVERFLOW", re.compile(r"(?!)"))
+    return patch.object(overflow, "_RATE_LIMIT", re.compile(r"(?!)"))
 
 
 def has_the_last_word() -> AbstractContextManager[Any]:

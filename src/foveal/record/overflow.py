@@ -28,14 +28,19 @@ _CUT_SLACK = 8
 _CUT_GROWTH = 1.05
 """Growth of the prompt between two reports of the same ceiling that rules out a coincidence."""
 
-_NOT_OVERFLOW = re.compile(
-    r"rate.?limit|too many requests|tokens per (?:min|day|hour)|\bTPM\b|\bRPM\b|throttl|quota|overloaded|capacity|billing|credit"
-    r"|(?:number of|too many|at most \d+|maximum of \d+) (?:images?|tools?|functions?|files?|documents?|pages?|messages?|items?"
+_RATE_LIMIT = re.compile(
+    r"rate.?limit|too many requests|tokens per (?:min|day|hour)|\bTPM\b|\bRPM\b|throttl|quota|overloaded|capacity|billing|credit",
+    re.IGNORECASE,
+)
+_OTHER_UNIT = re.compile(
+    r"(?:number of|too many|at most \d+|maximum of \d+) (?:images?|tools?|functions?|files?|documents?|pages?|messages?|items?"
     r"|stop sequences)|images? (?:exceeds?|is too|are too|dimensions?)|array too long|maximum length \d+|characters?\b"
     r"|max(?:_completion|_output)?_tokens (?:is|must|cannot|should)|max(?:_completion|_output)?_tokens: \d+ >"
     r"|(?:completion|output) tokens",
     re.IGNORECASE,
 )
+_TOKENS_OF_PROMPT = re.compile(r"in the (?:messages|completion)|maximum (?:context|prompt|model) length", re.IGNORECASE)
+"""Words by which an error that names some other unit as well is about the tokens of the prompt after all."""
 _NUMBER = r"(\d[\d,_.]{0,14})"
 _TOO_LONG = (
     rf"maximum (?:context|prompt|model) length (?:is|of) {_NUMBER}",
@@ -78,8 +83,7 @@ def refusal_in(error: object) -> OverflowRefusal | None:
     """Return the refusal of the prompt's length in this error; None for an error about something else."""
     status = _status(error)
     said = " ".join(_words(error))[:4_000]
-    named = any(re.search(pattern, said, re.IGNORECASE) for pattern in _TOO_LONG[:10])
-    if status == 429 or (_NOT_OVERFLOW.search(said) and not (named and _is_of_tokens(said))):
+    if status == 429 or _RATE_LIMIT.search(said) or (_OTHER_UNIT.search(said) and not _TOKENS_OF_PROMPT.search(said)):
         return None
     for pattern in _TOO_LONG:
         if found := re.search(pattern, said, re.IGNORECASE):
@@ -137,13 +141,6 @@ def silent_overflow(usage: Usage, window: int, reports: Sequence[tuple[int, int]
             because = f"{sent_before:,} and {sent:,} tokens were sent and {counted:,} counted of both: the server cuts prompts"
             return Overflow(usage.model, counted, because, is_cut=True)
     return None
-
-
-def _is_of_tokens(said: str) -> bool:
-    """Tell whether an error that names a limit and some other unit is about the tokens of the prompt after all."""
-    return bool(
-        re.search(r"(?:in the (?:messages|completion)|maximum (?:context|prompt|model) length)", said, re.IGNORECASE)
-    )
 
 
 def _counted(said: str) -> int | None:
