@@ -5,8 +5,8 @@
     anthropic          Anthropic Messages
     gemini             Gemini, as the google-genai SDK takes it
 
-Each has a folder: `write.py` (messages → wire), `read.py` (wire → messages), `stream.py` (events → a reply), `rules.py` (the
-reasons for which the provider refuses a request).
+Each has a folder: `write.py` (messages → wire, and `DIALECT`), `read.py` (wire → messages), `stream.py` (events → a reply),
+`rules.py` (the reasons for which the provider refuses a request).
 """
 
 from difflib import get_close_matches
