@@ -3,19 +3,17 @@
 With --remove it is unpinned, and may be folded again.
 """
 
-import time
 from argparse import ArgumentParser, Namespace
-from base64 import b32encode
-from secrets import token_bytes
 
-from foveal import recall
 from foveal.analysis.inspect.stored_session import branch_of, entry_id, known_session
 from foveal.cli.arguments import add_store, existing_store
 from foveal.cli.output import Output
+from foveal.record.intake import check_pin
+from foveal.session.options import Clock
 from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.values.entry import Entry, Message, Pin, Unpin
-from foveal.values.errors import BadEntry, BadInput, NotFound, SessionHeld
+from foveal.values.errors import BadInput, NotFound, SessionHeld
 from foveal.values.pins import collect_pins
 
 
@@ -67,8 +65,8 @@ def _message(store: Store, name: str, prefix: str, branch: list[Entry]) -> str:
 
 def _append(store: Store, name: str, mark: Pin | Unpin) -> None:
     """Write the mark at the end of the log, without opening the session: a pin needs no model."""
-    if isinstance(mark, Pin) and mark.text and mark.text not in recall.read(store, name, f"{mark.entry}..{mark.entry}"):
-        raise BadEntry(f"the passage to pin, {mark.text[:40]!r}, does not stand in entry {mark.entry}")
+    if isinstance(mark, Pin):
+        check_pin(mark, store, name)
     try:
         writer = store.acquire(name)
     except SessionHeld as error:
@@ -76,9 +74,9 @@ def _append(store: Store, name: str, mark: Pin | Unpin) -> None:
         raise SessionHeld(f"{what}; nothing was written. Close it there, or pin from there") from None
     try:
         head = store.cards(name)[0].head  # read while nobody else can write
-        entry_id = b32encode(token_bytes(16))[:26].decode().lower()
         body, payload = log.checked_body(mark)
-        entry = Entry(entry_id, head, time.time_ns() // 1_000_000, "cli", body)
+        clock = Clock()
+        entry = Entry(clock.new_id(), head, clock.now_ms(), "cli", body)
         writer.append([log.to_draft(entry, payload)])
     finally:
         writer.release()

@@ -32,13 +32,13 @@ def bodies(
     if isinstance(item, Message):
         return [log.checked_message(offload(store, item))]
     if isinstance(item, Pin):
-        _check_pin(item, store, session)
+        check_pin(item, store, session)
     if isinstance(item, Body.__args__):
         return [log.checked_body(cast("Body", item))]
     return _read_reply(item, asked, estimated)
 
 
-def _check_pin(pin: Pin, store: Store, session: str) -> None:
+def check_pin(pin: Pin, store: Store, session: str) -> None:
     """Raise `BadEntry` for a pin without a target, or of a passage that its entry does not hold."""
     if bool(pin.entry) == bool(pin.tool):
         raise BadEntry("a pin names an entry or a tool, one of the two")

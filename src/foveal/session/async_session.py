@@ -71,7 +71,7 @@ class AsyncSession:
         self.context = AsyncContext(turns)
         """Content beside the conversation: `inject`, `remind`, `attach`, `mentioned`."""
         self.compaction = AsyncCompaction(turns)
-        """Folds on demand: `fold`, `recover`, `pressure`."""
+        """Folds on demand: `fold`, `recover`, `pressure`, `forget_limit`."""
         self.branches = AsyncBranches(turns)
         """Branches of the log: `rewind`."""
         self.children = AsyncChildren(turns, self._of)

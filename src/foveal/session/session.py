@@ -66,7 +66,8 @@ class Session:
         self._journal = Journal(
             store, name, setup, snapshot=snapshot, author=host.author, clock=clock, takeover=takeover
         )
-        self._allowed_tools = host.allowed_tools
+        self._journal.on_entry = self._observe
+        self._allowed_tools, self._listener = host.allowed_tools, host.on_event
         try:
             self._planner = Planner(store, name, setup)
             self._folds = FoldWriter(self._journal, self._planner, host)
@@ -77,11 +78,9 @@ class Session:
         self.context = context.SideContext(self._injector, _access_to(self._journal, host))
         """Content beside the conversation: `inject`, `remind`, `attach`, `mentioned`."""
         self.compaction = Compaction(self._journal, self._planner, self._folds, self.prompt)
-        """Folds on demand: `fold`, `recover`, `pressure`."""
+        """Folds on demand: `fold`, `recover`, `pressure`, `forget_limit`."""
         self.branches = Branches(self._journal)
         """Branches of the log: `rewind`."""
-        self._listener = host.on_event
-        self._journal.on_entry = self._observe
         self.children = Children(self._journal, self.context, self._begun)
         """Sessions for sub-agents: `open`."""
         built_for = self.view.facts.setup
