@@ -48,29 +48,48 @@ class Offer(NamedTuple):
     setup: Setup
 
 
+class ToolOffers:
+    """The host's tools, read once, and the offers that are made of them with tools of Foveal's own."""
+
+    def __init__(self, tools: Sequence[Mapping[str, Any]], model_setup: ModelSetup) -> None:
+        self._specs, self._model_setup = read_tools(tools), model_setup
+        self.names = frozenset(spec.name for spec in self._specs)
+        self._made: dict[frozenset[str], Offer] = {}
+
+    def with_own(self, own: Sequence[dict[str, Any]] = ()) -> Offer:
+        """Return the offer of the host's tools and these of Foveal's own. A host that has a tool of the same name keeps it."""
+        named = frozenset(tool["function"]["name"] for tool in own)
+        if named not in self._made:
+            ours = read_tools(tool for tool in own if tool["function"]["name"] not in self.names)
+            specs = tuple(sorted((*self._specs, *ours), key=lambda spec: spec.name)) if ours else self._specs
+            self._made[named] = Offer(specs, self._model_setup.setup(specs))
+        return self._made[named]
+
+
 class Planner:
     """Plans the prompts of one session. Reads the log; writes nothing."""
 
     def __init__(self, store: Store, session: str, model_setup: ModelSetup) -> None:
         self.model_setup = model_setup
         self._store, self._session = store, session
-        self._offers: tuple[bytes | None, dict[frozenset[str], Offer]] = None, {}
+        self._no_tools = ToolOffers((), model_setup)
+        self._offers: tuple[bytes | None, ToolOffers] = None, self._no_tools
 
     def plan(
-        self, view: View, tools: Sequence[Mapping[str, Any]], *, taken: int = 0, is_cold: bool = False
+        self, view: View, tools: ToolOffers, *, taken: int = 0, is_cold: bool = False
     ) -> tuple[Offer, Fold | None]:
         """Return the tools, with Foveal's own where they are of use, and the fold that a prompt with them needs, if any.
 
         `taken` are the tokens of the side context. When the provider's cache `is_cold`, stale results are folded for free.
         """
-        offer = self._offer(tools, self._checkpoint(view))
+        offer = tools.with_own(self._checkpoint(view))
         limits = self._limits(view, offer.setup, taken)
         is_due = view.facts.is_reduced or not view.size.within(limits.due)
         fold = None if is_due else self._fold(view, offer.setup, limits, is_cold)
         if not (is_due or fold):
             return offer, None
         own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.model_setup.policy.recall else ()))
-        wider = self._offer(tools, own)
+        wider = tools.with_own(own)
         left = self._limits(view, wider.setup, taken)
         if fold:
             # Its originals can be recalled at once: offering the tools with the next prompt would move the prefix again.
@@ -108,7 +127,7 @@ class Planner:
 
     def by_hand(self, view: View) -> Fold | None:
         """Return a fold of a view that fits, down to half of its tokens; the shares that stages keep are shares of that half."""
-        setup = view.facts.setup or self._offer((), ()).setup
+        setup = view.facts.setup or self._no_tools.with_own().setup
         limits = self._limits(view, setup, 0)
         half = msgspec.structs.replace(view.size, tokens=min(view.size.tokens // 2, max(1, limits.aim.tokens)))
         most = msgspec.structs.replace(limits.most, tokens=min(view.size.tokens, limits.most.tokens))
@@ -118,7 +137,7 @@ class Planner:
 
     def pressure(self, view: View, taken: int = 0) -> Pressure:
         """Return how full a prompt of this view is, with `taken` tokens of side context."""
-        setup = view.facts.setup or self._offer((), ()).setup
+        setup = view.facts.setup or self._no_tools.with_own().setup
         fixed = setup.tools_tokens + PROMPT_TOKENS + taken
         due = self._limits(view, setup, taken).due.tokens + fixed
         return Pressure(view.size.tokens + fixed, due, self.model_setup.policy.pressure)
@@ -129,13 +148,17 @@ class Planner:
         places = sorted({place for item in items for place in view.transcript.covered_by(item)})
         return summary.steps_at(places, self._originals(places))
 
-    def specs(self, tools: Sequence[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
-        """Return the host's own tools, read."""
-        return self._offer(tools, ()).specs
+    def offers(self, tools: Sequence[Mapping[str, Any]]) -> ToolOffers:
+        """Return the offers of the host's tools; the same ones as long as the tools are the same."""
+        key = _key_of(tools)
+        if key is None or self._offers[0] != key:
+            self._offers = key, ToolOffers(tools, self.model_setup)
+        return self._offers[1]
 
-    def forget(self) -> None:
-        """Read and count the tools anew with the next prompt."""
-        self._offers = None, {}
+    def use(self, model_setup: ModelSetup) -> None:
+        """Plan for this setup from now on: tools are read and counted anew."""
+        self.model_setup, self._no_tools = model_setup, ToolOffers((), model_setup)
+        self._offers = None, self._no_tools
 
     def _limits(self, view: View, setup: Setup, taken: int) -> MessageLimits:
         return self.model_setup.limits(view, setup).beside(taken)
@@ -185,21 +208,6 @@ class Planner:
             return ()
         offered = view.facts.setup is not None and f'"{CHECKPOINT_TOOL}"' in view.facts.setup.tools
         return (CHECKPOINT,) if offered or self.pressure(view).level in ("warning", "critical") else ()
-
-    def _offer(self, tools: Sequence[Mapping[str, Any]], own: Sequence[dict[str, Any]]) -> Offer:
-        """Return the host's tools and Foveal's own, with their setup. Read and counted anew only when the host's tools change."""
-        key = _key_of(tools)
-        if key is None or self._offers[0] != key:
-            self._offers = key, {}
-        offers = self._offers[1]
-        named = frozenset(tool["function"]["name"] for tool in own)
-        if named not in offers:
-            specs = read_tools(tools)
-            theirs = {spec.name for spec in specs}  # a host that has a tool of the same name keeps it
-            ours = read_tools(tool for tool in own if tool["function"]["name"] not in theirs)
-            specs = tuple(sorted((*specs, *ours), key=lambda spec: spec.name)) if ours else specs
-            offers[named] = Offer(specs, self.model_setup.setup(specs))
-        return offers[named]
 
 
 def stake_of(kind: FoldKind, view: View, limits: MessageLimits, *, model_setup: ModelSetup) -> FoldEconomics:

@@ -188,14 +188,14 @@ class Session:
         for fence in self._injector.due_fences(journal.view):
             journal.keep([fence])
         view = journal.view
-        names = frozenset(spec.name for spec in self._planner.specs(tools))
+        offers = self._planner.offers(tools)
         is_cold = journal.setup.is_cold(view, journal.clock.now_ms())
         pressure = self._planner.pressure(view)
         for share in OPTIONAL_SHARES:
-            injection = self._injector.injection(view, pressure, next_call, offered=names, share=share)
+            injection = self._injector.injection(view, pressure, next_call, offered=offers.names, share=share)
             journal.drop_fences(injection.expired)
             try:
-                offer, fold = self._planner.plan(view, tools, taken=injection.tokens, is_cold=is_cold)
+                offer, fold = self._planner.plan(view, offers, taken=injection.tokens, is_cold=is_cold)
             except OverBudget as error:
                 if injection.tokens > injection.mandatory:
                     continue
@@ -228,8 +228,7 @@ class Session:
         """Build the view anew with the retention that tools were defined with."""
         self._declared = dict(declared)
         self._journal.rebuild(with_retention(self._journal.setup, self._declared))
-        self._planner.model_setup = self._journal.setup
-        self._planner.forget()
+        self._planner.use(self._journal.setup)
 
 
 class Branches:
