@@ -36,7 +36,7 @@ class _Line(msgspec.Struct, frozen=True, eq=False):
 def oracle(case: Case, budget: int) -> Iterator[Sent]:
     """Yield prompts that are folded down to the target of the default policy, in one batch, with a digest of covered lines."""
     seer, sizes, head = _Seer(case), Sizes(case), head_of(case.messages)
-    goal = sent_limit(budget).target - int(budget * _STAGE.share)
+    goal = sent_limit(budget).for_messages(1.0, 0, 0).aim.tokens - int(budget * _STAGE.share)
     history, start, digest = list(case.messages), head, tuple[Chat, ...]()
     for number, place in enumerate(case.calls):
         if sizes.all((*history[:head], *digest, *history[start:place])) > budget:
@@ -83,7 +83,7 @@ class _Seer:
     def _worth(self, number: int, shown: str, budget: int) -> dict[str, float]:
         """Return the worth of all clues that will be used and are not shown; those before the next fold count most."""
         case, worth = self._case, defaultdict[str, float](float)
-        grown = budget - sent_limit(budget).target
+        grown = budget - sent_limit(budget).for_messages(1.0, 0, 0).aim.tokens
         for later in range(number, len(case.calls)):
             is_soon = case.raw[later] - case.raw[number] <= grown
             for clue in _used(case.needs[later]):

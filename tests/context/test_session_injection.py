@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foveal import Policy, ToolCall, assistant, result, system, user
+from foveal import Pin, Policy, ToolCall, assistant, result, system, user
 from foveal.context.fences import PLACEMENTS, FenceKind, Turns
 from foveal.context.injection import NextCall
 from foveal.context.reminders import ReminderRule as Reminder
@@ -229,8 +229,8 @@ def test_what_must_be_kept_is_whole_or_the_prompt_is_refused(dialect: str) -> No
     with pytest.raises(OverBudget, match=r"mandatory \(fences rules [\d,]+\); the limit is [\d,]+\. Raise"):
         session.prompt([READ_TOOL])
     session.context.inject("rules", rules, key="")
-    session.append(user("A long request. " * 200))
-    with pytest.raises(OverBudget, match=r"\(fences [\d,]+, .*latest request"):
+    session.append(Pin(session.append(user("A long request. " * 200)).id))
+    with pytest.raises(OverBudget, match=r"\(fences [\d,]+, .*pinned entries"):
         session.prompt([READ_TOOL])
 
 

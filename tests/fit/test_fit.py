@@ -147,7 +147,7 @@ def test_what_is_mandatory_is_named_when_it_does_not_fit() -> None:
     pinned = Projection("test", PLAIN.measure, PLAIN.omit, Pins(frozenset({"e3"})))
     view = view_of(system(WORDS), user(WORDS), assistant(WORDS), user("Now?"), assistant("ok"), projection=pinned)
     with pytest.raises(OverBudget) as error:
-        fold_of(view, 250, 100, Refer(keep=0.0), tools_tokens=50)
+        fold_of(view, 200, 100, Refer(keep=0.0), tools_tokens=50)
     assert error.value.parts == {
         "tools": 50,
         "system prompt": 104,

@@ -21,7 +21,7 @@ from foveal.record import overflow
 from foveal.session import journal
 from foveal.session import planner as planning
 from foveal.session.compaction import FoldWriter
-from foveal.session.model_setup import MessageLimits, ModelSetup
+from foveal.session.model_setup import ModelSetup
 from foveal.session.policy import Policy
 from foveal.session.rebuild import view_of
 from foveal.stores.rows import branch
@@ -33,7 +33,7 @@ from foveal.summary.ledger.extraction import update
 from foveal.summary.ledger.extractors import EXTRACTORS
 from foveal.summary.ledger.extractors.quotes import quotes
 from foveal.text.stand_in import replace_part
-from foveal.values.budget import Budget
+from foveal.values.budget import Budget, MessageLimits
 from foveal.values.entry import Fold, RangeFold, ToolResult
 from foveal.values.errors import OverBudget
 from foveal.values.pins import Pins
@@ -68,8 +68,8 @@ def believes_old_usage() -> AbstractContextManager[Any]:
     """The size that the provider last reported is taken for the size of the next prompt."""
     real = ModelSetup.limits
 
-    def limits(self: ModelSetup, view: Any, setup: Any) -> MessageLimits:
-        found = real(self, view, setup)
+    def limits(self: ModelSetup, view: Any, setup: Any, taken: int = 0) -> MessageLimits:
+        found = real(self, view, setup, taken)
         believed = max(view.size.tokens, view.facts.usage[-1][1] if view.facts.usage else 0)
         share = view.size.tokens / max(1, believed)
         return MessageLimits(*(msgspec.structs.replace(size, tokens=int(size.tokens * share)) for size in found))
@@ -133,8 +133,8 @@ def prunes_at_every_call() -> AbstractContextManager[Any]:
     """A window that slides: each call drops what the one before could still see."""
     real = ModelSetup.limits
 
-    def limits(self: ModelSetup, view: Any, setup: Any) -> MessageLimits:
-        found = real(self, view, setup)
+    def limits(self: ModelSetup, view: Any, setup: Any, taken: int = 0) -> MessageLimits:
+        found = real(self, view, setup, taken)
         return MessageLimits(found.most, Size(), msgspec.structs.replace(found.aim, tokens=int(view.size.tokens * 0.9)))
 
     stack = ExitStack()
@@ -170,8 +170,8 @@ def needs_usage() -> AbstractContextManager[Any]:
     real = ModelSetup.limits
     endless = Size(10**9, 10**12, 10**6)
 
-    def limits(self: ModelSetup, view: Any, setup: Any) -> MessageLimits:
-        return real(self, view, setup) if view.facts.usage else MessageLimits(endless, endless, endless)
+    def limits(self: ModelSetup, view: Any, setup: Any, taken: int = 0) -> MessageLimits:
+        return real(self, view, setup, taken) if view.facts.usage else MessageLimits(endless, endless, endless)
 
     return patch.object(ModelSetup, "limits", limits)
 
@@ -266,12 +266,12 @@ def forgets_what_it_knew() -> AbstractContextManager[Any]:
 
 
 def counts_no_images() -> AbstractContextManager[Any]:
-    real = Budget.message_limit
+    real = Budget.for_messages
 
-    def most(self: Budget, factor: float, fixed: int) -> Size:
-        return msgspec.structs.replace(real(self, factor, fixed), images=10**6)
+    def limits(self: Budget, *counts: Any) -> MessageLimits:
+        return MessageLimits(*(msgspec.structs.replace(size, images=10**6) for size in real(self, *counts)))
 
-    return patch.object(Budget, "message_limit", most)
+    return patch.object(Budget, "for_messages", limits)
 
 
 def goes_back_after_summarising() -> AbstractContextManager[Any]:

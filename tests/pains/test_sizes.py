@@ -25,7 +25,7 @@ def test_pain_01_compaction_loop() -> None:
     """Overhead that can never fit is refused with its parts at every call, and nothing is folded for it; where little is
     left beside it, a fold makes room for many calls."""
     session = opened(1_000)
-    session.extend([system("rule " * 400), user("word " * 700)])
+    session.extend([system("rule " * 1_000), user("word " * 700)])
     for _ in range(3):
         refusal = refused(session, [READ_TOOL])
         assert refusal is not None, "a prompt that cannot fit was built"

@@ -145,7 +145,7 @@ def test_a_child_has_a_window_of_its_own(store: MemoryStore) -> None:
     assert child.view.facts.folds
     assert (parent.view.size, parent.view.facts.folds) == (before, 0)
     with pytest.raises(OverBudget, match="limit is 1,500"):
-        parent.children.open("other", "TASK " * 3_000, policy=policy(1_500)).prompt()
+        parent.children.open("other", "TASK", system="RULE " * 3_000, policy=policy(1_500)).prompt()
 
 
 def test_references_are_good_in_one_session_only(store: MemoryStore) -> None:

@@ -173,7 +173,7 @@ def test_a7_k3_one_stand_in_and_the_old_order() -> None:
 def test_pain_1_what_can_never_fit_is_said_at_once_and_not_in_a_loop() -> None:
     """Overhead above the limit is refused with its parts and sizes, each time, and nothing is recorded for it."""
     session = open_session(limit=1_000)
-    session.append(system("rule " * 400))
+    session.append(system("rule " * 1_000))
     session.append(user("word " * 700))
     sizes = []
     for _ in range(3):

@@ -174,11 +174,11 @@ def test_a_budget_table_is_read(written):
 @pytest.mark.parametrize(
     ("text", "trigger", "target", "said"),
     [
-        ("compact_threshold = 8_000", 8_000, 4_800, "above 1, a number of tokens"),
-        ("auto_compact = true\ncompact_threshold = 120_000.0", 120_000, 72_000, "above 1, a number of tokens"),
-        ("max_context_tokens = 100_000\ncompact_threshold = 0.8", 80_000, 48_000, "share of the window of 100,000"),
-        ("compact_threshold = 0.5\n[budget]\nlimit = 40_000", 20_000, 12_000, "share of the window of 40,000"),
-        ("max_context_tokens = 100_000\ncompact_threshold = 1", 91_808, 55_084, "at most 1, a share"),
+        ("compact_threshold = 8_000", 8_000, None, "above 1, a number of tokens"),
+        ("auto_compact = true\ncompact_threshold = 120_000.0", 120_000, None, "above 1, a number of tokens"),
+        ("max_context_tokens = 100_000\ncompact_threshold = 0.8", 80_000, None, "share of the window of 100,000"),
+        ("compact_threshold = 0.5\n[budget]\nlimit = 40_000", 20_000, None, "share of the window of 40,000"),
+        ("max_context_tokens = 100_000\ncompact_threshold = 1", 91_808, None, "at most 1, a share"),
         ("compact_threshold = 9_000\n[budget]\ntarget = 5_000", 9_000, 5_000, "above 1, a number of tokens"),
     ],
 )
@@ -188,7 +188,7 @@ def test_an_old_threshold_is_read_with_the_new_value(written, text, trigger, tar
         policy = read_policy(written(text))
     assert (policy.budget.trigger, policy.budget.target) == (trigger, target)
     message = str(heard[0].message)
-    assert f"budget.trigger = {trigger} and budget.target = {target}" in message
+    assert f"budget.trigger = {trigger} in its place" in message
     assert said in message
     assert "max_context_tokens" in message
     assert policy.budget_for(400_000).trigger == trigger

@@ -96,7 +96,7 @@ def _order(args: Namespace) -> Order:
 
 def _with_budget(policy: Policy, tokens: int) -> Policy:
     """Return the policy with this budget. Its own target is kept if it is below the budget."""
-    target = policy.budget.target if policy.budget.target and policy.budget.target <= tokens else None
+    target = given if (given := policy.budget.target) and given <= tokens else None
     budget = msgspec.structs.replace(policy.budget, limit=tokens, reserve=0, target=target)
     return msgspec.structs.replace(policy, budget=budget, max_context_tokens=None)
 

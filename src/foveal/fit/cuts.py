@@ -9,6 +9,7 @@ every fold.
 
 from itertools import accumulate
 
+from foveal.project.atoms import unseen_from
 from foveal.project.view import View
 
 
@@ -30,9 +31,11 @@ def before_open_calls(view: View) -> int:
 
 
 def before_tokens(view: View, tokens: int) -> int:
-    """Return the last cut that keeps the newest atoms that fit in `tokens` together, and the very newest however large it is."""
+    """Return the last cut that keeps the newest atoms that fit in `tokens` together, and however large they are, the very
+    newest and those that the model has not seen yet."""
     end, left = len(view.atoms), tokens
-    while end and (left >= view.atoms[end - 1].size.tokens or end == len(view.atoms)):
+    unseen = min(unseen_from(view.atoms), len(view.atoms) - 1)
+    while end and (left >= view.atoms[end - 1].size.tokens or end > unseen):
         end -= 1
         left -= view.atoms[end].size.tokens
     return end

@@ -15,8 +15,9 @@ from typing import TypeAlias
 
 from msgspec.structs import astuple
 
+from foveal.fit.newest import least_size, shorten_newest
 from foveal.fit.scene import KeepsThinking, OriginalsNeeded, Scene, Stage
-from foveal.project.atoms import loop_start, thinking_in
+from foveal.project.atoms import loop_start, open_calls, thinking_in
 from foveal.project.view import View
 from foveal.values.entry import Entry, Fold, FoldItem, PartFold
 from foveal.values.errors import OverBudget
@@ -68,13 +69,13 @@ def fit(
         return None
     work = view.copy()
     held = frozenset(entry for entry, _ in wanted)
-    # Shares are of the size that the view is kept under: a trigger far below the limit makes them smaller with it.
+    # Shares are of the size that the view is kept under, without the system prompt, which no fold makes smaller.
     tokens = min(limit.tokens, trigger.tokens) if trigger.tokens > target.tokens else limit.tokens
     least = _least(view, prices, tokens, target.tokens) if prices else 0.0
-    scene = Scene(work, max(1, tokens), target, wanted=held, fetched=fetched, least=least)
+    scene = Scene(work, max(1, tokens - view.system_tokens), target, wanted=held, fetched=fetched, least=least)
     # Raised at once where no fold can help: a session that is refused is asked again and again.
     mandatory = [atom for atom in work.atoms if scene.is_mandatory(atom)]
-    if not total(atom.size for atom in mandatory).within(limit):
+    if not least_size(scene, mandatory).within(limit):
         raise _over_budget(scene, mandatory, limit, tools_tokens)
     middle = Size(*((t + m) // 2 for t, m in zip(astuple(target), astuple(limit), strict=True)))
     folds: list[FoldItem] = []
@@ -82,6 +83,8 @@ def fit(
         scene.goal = middle if stage.last_resort else target
         if not work.size.within(scene.goal):
             folds.extend((yield from _until(scene, stage)))
+    if not work.size.within(limit):
+        folds.extend(shorten_newest(scene, view, limit))
     if not work.size.within(limit):
         raise _over_budget(scene, work.atoms, limit, tools_tokens)
     if not folds or _is_idle(view, work, limit, target, trigger):
@@ -173,6 +176,8 @@ def _part_name(scene: Scene, atom: Atom) -> str:
         return "pinned entries"
     if atom.is_held:
         return "results that retention keeps"
+    if atom is open_calls(scene.view.atoms):
+        return "newest calls and results"
     ids = {item.id for item in atom.items}
     if scene.view.facts.last_user in ids:
         return "latest request"

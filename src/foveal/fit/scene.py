@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from foveal.fit.cuts import before_tokens
-from foveal.project.atoms import loop_opener
+from foveal.project.atoms import loop_opener, open_calls
 from foveal.project.facts import LatestSummary
 from foveal.project.view import View
 from foveal.values.entry import Entry, FoldItem, PartFold
@@ -75,14 +75,24 @@ class Scene(msgspec.Struct):
         return self.view.projection.measure.count
 
     def is_mandatory(self, atom: Atom) -> bool:
-        """Return whether an atom is never folded: system prompt, first and latest request, pins."""
+        """Return whether an atom is never folded: system prompt, first and latest request, the newest calls, pins."""
         held = (self.view.facts.first_user, self.view.facts.last_user)
-        return atom.kind == "system" or atom.pinned or any(item.id in held for item in atom.items)
+        is_held = atom.kind == "system" or atom.pinned or any(item.id in held for item in atom.items)
+        return is_held or atom is open_calls(self.view.atoms)
+
+    @property
+    def newest(self) -> list[Atom]:
+        """The mandatory atoms that may be cut where they are too large: requests, and the newest calls with their results."""
+        facts, atoms = self.view.facts, self.view.atoms
+        places = (self.view.place(entry) for entry in (facts.first_user, facts.last_user))
+        found = [atoms[place] for place in dict.fromkeys(places) if place is not None]
+        waiting = open_calls(atoms)
+        return [atom for atom in (*found, *((waiting,) if waiting else ())) if atom.kind in ("user", "tools")]
 
     def foldable(self, keep: float) -> Iterator[Atom]:
         """Yield the atoms that may be folded, oldest first, without the newest that make up `keep` of the limit.
 
-        The very newest is kept however large it is, because the model has not seen it yet. Only `keep=0.0` gives it up.
+        Atoms that the model has not seen yet are kept however large. Only `keep=0.0` gives up those that are not mandatory.
         """
         atoms = self.view.atoms
         end = before_tokens(self.view, int(self.limit * keep)) if keep > 0 else len(atoms)

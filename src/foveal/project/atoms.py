@@ -54,6 +54,29 @@ def loop_start(atoms: Sequence[Atom]) -> int:
     return next((i for i in range(last, len(atoms)) if atoms[i].kind == "tools"), last)
 
 
+def unseen_from(atoms: Sequence[Atom]) -> int:
+    """Return the place from which on the model has seen nothing yet: its newest calls with their results, and all after them.
+
+    A gap may be the notices that a harness sent after the calls; only where no calls are before it, it is the past.
+    """
+    place = len(atoms)
+    for i in range(len(atoms) - 1, -1, -1):
+        atom = atoms[i]
+        if atom.kind == "tools":
+            return i
+        if atom.kind == "system" or (atom.kind == "assistant" and not atom.items[0].is_silent):
+            break
+        if atom.gap is None and place == i + 1:
+            place = i
+    return place
+
+
+def open_calls(atoms: Sequence[Atom]) -> Atom | None:
+    """Return the calls whose results the model has not seen yet, whatever a harness has said after them."""
+    place = unseen_from(atoms)
+    return atoms[place] if place < len(atoms) and atoms[place].kind == "tools" else None
+
+
 def loop_opener(atoms: Sequence[Atom]) -> int | None:
     """Return the place of the reply that opened the running tool loop, if it holds thinking.
 

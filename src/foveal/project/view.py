@@ -10,6 +10,7 @@ is stale, and its caller builds a new one from the log. They are rare, and one w
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -42,6 +43,11 @@ class View:
     def size(self) -> Size:
         """The size of the transcript."""
         return self.transcript.size
+
+    @property
+    def system_tokens(self) -> int:
+        """Tokens of the system prompt."""
+        return sum(atom.size.tokens for atom in takewhile(lambda atom: atom.kind == "system", self.atoms))
 
     @property
     def growth(self) -> float:

@@ -4,7 +4,6 @@ import os
 import warnings
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import NamedTuple
 
 import msgspec
 
@@ -22,13 +21,12 @@ from foveal.session.options import Model
 from foveal.session.policy import Policy
 from foveal.text import guard as frame
 from foveal.text.repair import sendable_part
-from foveal.values.budget import Budget
+from foveal.values.budget import Budget, MessageLimits
 from foveal.values.entry import Image, Overflow, Part, Setup
 from foveal.values.errors import BadPolicy
 from foveal.values.fold_cost import Prices
 from foveal.values.pins import NO_PINS, Pins
 from foveal.values.retention import RetentionRule
-from foveal.values.shown import Size
 from foveal.values.trace import PROMPT_TOKENS
 
 REPLY_TOKENS = 4_096
@@ -51,18 +49,6 @@ SCENARIO = "FOVEAL_SCENARIO"
 
 class UnknownModelWarning(UserWarning):
     """The model is not in the price table; its window is an assumption."""
-
-
-class MessageLimits(NamedTuple):
-    """Sizes of the messages, tools and framing taken off."""
-
-    most: Size
-    due: Size
-    aim: Size
-
-    def beside(self, tokens: int) -> "MessageLimits":
-        """Return the limits less so many tokens."""
-        return MessageLimits(*(msgspec.structs.replace(size, tokens=size.tokens - tokens) for size in self))
 
 
 class ModelSetup(msgspec.Struct, frozen=True):
@@ -92,13 +78,12 @@ class ModelSetup(msgspec.Struct, frozen=True):
         retention = self.layers.canonical()
         return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit, retention)
 
-    def limits(self, view: View, setup: Setup) -> "MessageLimits":
-        """Return the limit of the messages, the size at which a fold is due, and its target, in tokens of our own counter."""
-        factor, fixed = self.factor(view), setup.tools_tokens + PROMPT_TOKENS
+    def limits(self, view: View, setup: Setup, taken: int = 0) -> MessageLimits:
+        """Return the limits of the messages in tokens of our own counter, with `taken` tokens of side context."""
         learned = self.learned_limit(view)
         budget = self.budget.below(learned.limit) if learned else self.budget
-        sizes = budget.message_limit, budget.message_trigger, budget.message_target
-        return MessageLimits(*(size(factor, fixed) for size in sizes))
+        fixed = setup.tools_tokens + PROMPT_TOKENS + taken
+        return budget.for_messages(self.factor(view), fixed, view.system_tokens)
 
     def factor(self, view: View) -> float:
         """Return the ratio of the provider's count to ours, as its usage reports tell."""

@@ -13,10 +13,11 @@ from foveal.fit.fit import Originals, fit, run_fit
 from foveal.project.facts import SUMMARISED
 from foveal.project.view import View
 from foveal.recall import tools as recall_tools
-from foveal.session.model_setup import MessageLimits, ModelSetup
+from foveal.session.model_setup import ModelSetup
 from foveal.session.rebuild import entries_at
 from foveal.stores.port import Store
 from foveal.text import guard
+from foveal.values.budget import MessageLimits
 from foveal.values.codec import sendable
 from foveal.values.entry import Entry, Fold, RangeFold, Setup, ToolResult
 from foveal.values.errors import NotFound, OverBudget
@@ -161,7 +162,7 @@ class Planner:
         self._offers = None, self._no_tools
 
     def _limits(self, view: View, setup: Setup, taken: int) -> MessageLimits:
-        return self.model_setup.limits(view, setup).beside(taken)
+        return self.model_setup.limits(view, setup, taken)
 
     def _fit(self, view: View, setup: Setup, limits: MessageLimits) -> Fold | None:
         if view.facts.checkpoint:  # the agent has finished a part of its work: the best moment to fold

@@ -58,9 +58,9 @@ class BudgetTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """The `[budget]` table: whatever is left out is derived from the model's window."""
 
     limit: int | None = None
-    target: int | None = None
+    target: int | float | None = None
     reserve: int | None = None
-    trigger: int | None = None
+    trigger: int | float | None = None
     max_bytes: int | None = None
     max_images: int | None = None
 

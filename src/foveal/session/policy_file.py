@@ -15,7 +15,6 @@ import msgspec
 from foveal.session.policy import Policy, Summarise, policy_from
 from foveal.summary.relevance.weights import Weights, weights_from
 from foveal.text.plain_yaml import plain_yaml
-from foveal.values.budget import TARGET_SHARE
 from foveal.values.errors import BadPolicy
 
 MOST_BYTES = 1 << 20
@@ -105,17 +104,16 @@ def _with_threshold(policy: Policy, threshold: object, path: str | Path) -> Poli
         raise BadPolicy(f"{said}, but the limit is {limit:,} tokens; a fold is due below the limit")
     sendable = policy.budget_for(limit).sendable if limit is not None else tokens
     trigger = min(tokens, sendable)
-    target = policy.budget.target or max(1, int(trigger * TARGET_SHARE))
-    if target >= trigger:
+    target = policy.budget.target
+    if isinstance(target, int) and target >= trigger:
         raise BadPolicy(
             f"{said}, but budget.target is {target:,}; a fold goes down to the target and must be due above it"
         )
     _warn(
         f"{path}: compact_threshold = {threshold} is an old form, read as {read_as}. "
-        f"Write budget.trigger = {trigger} and budget.target = {target} in its place; "
-        f"or max_context_tokens alone, from which both follow."
+        f"Write budget.trigger = {trigger} in its place; or max_context_tokens alone, from which it follows."
     )
-    budget = msgspec.structs.replace(policy.budget, trigger=trigger, target=target)
+    budget = msgspec.structs.replace(policy.budget, trigger=trigger)
     return msgspec.structs.replace(policy, budget=budget)
 
 

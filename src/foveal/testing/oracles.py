@@ -1,6 +1,6 @@
 """Judges of a prompt that know nothing of how it was built: is it valid, how large is it, does it continue another?"""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, cast
 
@@ -12,12 +12,17 @@ from foveal.dialects.openai_chat import rules as openai_chat_rules
 from foveal.dialects.openai_responses import rules as openai_responses_rules
 from foveal.dialects.rules import RequestProblem
 from foveal.models.counters import encoding
+from foveal.text.stand_in import result_text
+from foveal.values.entry import Message, Text, ToolResult
 from foveal.values.prompt import Prompt
 
 _SEALED = frozenset(
     {"signature", "thought_signature", "encrypted_content", "data", "inline_data", "image_url", "source"}
 )
 """Keys of values that are not text: signatures, encrypted thought, bytes and addresses of media."""
+
+_PIECE = 24
+"""Characters of a line that are looked for: shorter ones are met by chance, longer ones are cut."""
 
 _RULES: dict[str, Callable[[Mapping[str, Any]], list[RequestProblem]]] = {
     "openai_chat": openai_chat_rules.problems,
@@ -182,3 +187,31 @@ def _unsealed(value: object) -> object:
             return [_unsealed(item) for item in cast("list[Any]", value)]
         case _:
             return value
+
+
+def unseen_hidden(prompt: Prompt, *, unseen: Sequence[Message]) -> list[str]:
+    """Return the results and requests that the model has not seen yet and of which this prompt shows nothing but a reference.
+
+    `unseen` are the messages since the model's last reply, as they were recorded. A text is shown if a piece of a line is.
+    """
+    sent = _without_blanks("\n".join(strings(prompt.request)))
+    texts = [
+        (message.role, text)
+        for message in unseen
+        for part in message.parts
+        for text in (
+            [part.text] if isinstance(part, Text) else [result_text(part)] if isinstance(part, ToolResult) else []
+        )
+    ]
+    return [f"{role}: {text[:80]!r}" for role, text in texts if text.strip() and not _is_seen(text, sent)]
+
+
+def _is_seen(text: str, sent: str) -> bool:
+    lines = [line for raw in text.splitlines() if (line := _without_blanks(raw))]
+    steps = ((line, at) for line in lines for at in range(0, max(1, len(line) - _PIECE // 2), _PIECE // 2))
+    return any(line[at : at + _PIECE] in sent for line, at in steps)
+
+
+def _without_blanks(text: str) -> str:
+    """Return the text as levels that set JSON and code anew leave it."""
+    return "".join(text.split())

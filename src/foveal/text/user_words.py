@@ -13,18 +13,18 @@ _OPENS = re.compile(r"\s{0,20}<([a-zA-Z][\w-]{0,40})[ >\n]")
 _CLOSES = re.compile(r"</([a-zA-Z][\w-]{0,40})>\Z")
 _TAG_CHARS = 48
 _HARNESS = lazy_pattern(
-    r"(?:system-reminder|system-notification|environment_(?:context|details)|user_instructions|turn_aborted"
+    r"(?:system-reminder|system-notification|environment_(?:context|details)|(?:user|skills)_instructions|turn_aborted"
     r"|(?:task-|subagent_)notification|(?:local-)?command-[\w-]{1,20}|bash-[\w-]{1,20}|ide_[\w-]{1,20}|user_shell_command"
-    r"|user_action|recommended_plugins|skill|[\w-]{1,24}-hook)\Z",
+    r"|user_action|recommended_plugins|skill|[\w-]{1,24}-hook|(?:session|untrusted)_context|total_tokens|new-diagnostics)\Z",
     re.IGNORECASE,
 )
-"""Tags of Claude Code, Codex and Cline. Other tags are the user's own: many users wrap a whole request in one."""
+"""Tags of Claude Code, Codex, Cline and Gemini CLI. Other tags are the user's own: many users wrap a whole request in one."""
 _NOTE = re.compile(r"\s{0,20}\[(?:Request interrupted by user|Image: |Pasted |Old tool )[^\]\n]{0,300}\]")
 _NOT_SPOKEN = lazy_pattern(
     r"\s{0,20}(?:Caveat: The messages below|This session is being continued from|Base directory for this skill"
-    r"|--- Observation|# AGENTS\.md instructions|\[CONTEXT)"
+    r"|--- Observation|# AGENTS\.md instructions|\[CONTEXT|Tools? loaded\.\s{0,20}\Z)"
 )
-"""Beginnings of messages that come from the harness from end to end."""
+"""Beginnings of messages that come from the harness from end to end, and notices that are nothing else."""
 _STANDING = lazy_pattern(
     r"\s{0,20}(?:# AGENTS\.md instructions|<user_instructions[ >\n]|<system-reminder>[^#]{0,200}# claudeMd)"
 )

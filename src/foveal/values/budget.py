@@ -1,4 +1,10 @@
-"""The budget of a session: limit, target, reserve, trigger. All are counts, never shares whose meaning depends on their size."""
+"""The budget of a session: limit, target, reserve, trigger.
+
+Target and trigger are tokens of the whole prompt (whole numbers), or shares (fractions below 1) of the room that tools, side
+context and the system prompt leave to the conversation: a share of the whole would ask a fold to go below what nothing can fold.
+"""
+
+from typing import NamedTuple
 
 import msgspec
 
@@ -6,7 +12,7 @@ from foveal.values.errors import BadPolicy
 from foveal.values.shown import Size
 
 TARGET_SHARE = 0.6
-"""A fold goes down to this share of the limit: in replays of long coding sessions, cost rises slowly up to it and fast above."""
+"""A fold goes down to this share of the room: in replays of long coding sessions, cost rises slowly up to it and fast above."""
 
 RESERVE_SHARE = 0.1
 RESERVE_MOST = 8_192
@@ -26,13 +32,21 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     limit: int
-    target: int
+    target: int | float = TARGET_SHARE
+    """A share is of the room below the trigger."""
     reserve: int = 0
-    trigger: int | None = None
+    trigger: int | float | None = None
     max_bytes: int = MAX_BYTES
     max_images: int = MAX_IMAGES
 
     def __post_init__(self) -> None:
+        for name in ("target", "trigger"):
+            value = getattr(self, name)
+            if isinstance(value, float) and not 0 < value < 1:
+                raise BadPolicy(
+                    f"budget.{name} is {value}; it is a share between 0 and 1 of the room for the conversation, or a whole "
+                    "number of tokens"
+                )
         for name in ("limit", "target", "max_bytes"):
             if getattr(self, name) <= 0:
                 raise BadPolicy(f"budget.{name} is {getattr(self, name)}; it must be a positive number")
@@ -41,11 +55,14 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise BadPolicy(f"budget.{name} is {getattr(self, name)}; it cannot be negative")
         if self.reserve >= self.limit:
             raise BadPolicy(f"budget.reserve is {self.reserve:,}, which leaves nothing of the limit {self.limit:,}")
-        if self.target > self.sendable:
+        if isinstance(self.target, int) and self.target > self.sendable:
             raise BadPolicy(
                 f"budget.target is {self.target:,}; it must not be above limit - reserve = {self.sendable:,}"
             )
-        if self.trigger is not None and not self.target < self.trigger <= self.sendable:
+        if (
+            self.trigger is not None
+            and not self._in_tokens(self.target) < self._in_tokens(self.trigger) <= self.sendable
+        ):
             raise BadPolicy(
                 f"budget.trigger is {self.trigger:,}; it must be above the target {self.target:,} "
                 f"and not above limit - reserve = {self.sendable:,}"
@@ -61,24 +78,47 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         room = max(1, ceiling - self.reserve if ceiling > 2 * self.reserve else ceiling // 2)
         if room >= self.sendable:
             return self
-        trigger = None if self.trigger is None else max(2, min(self.trigger, room))
-        target = max(1, min(self.target, int((trigger or room) * TARGET_SHARE)))
+        trigger = max(2, min(self.trigger, room)) if isinstance(self.trigger, int) else self.trigger
+        target = self.target
+        if isinstance(target, int):
+            most = trigger if isinstance(trigger, int) else room
+            target = max(1, min(target, int(most * TARGET_SHARE)))
         return msgspec.structs.replace(self, limit=room + self.reserve, target=target, trigger=trigger)
 
-    def message_trigger(self, factor: float, fixed_tokens: int) -> Size:
-        """Return the size of the messages above which a fold is due."""
-        if self.trigger is None:
-            return self.message_limit(factor, fixed_tokens)
-        return Size(int(self.trigger / factor) - fixed_tokens, self.max_bytes, self.max_images)
+    def for_messages(self, factor: float, fixed_tokens: int, system_tokens: int) -> "MessageLimits":
+        """Return the limits of the messages in our own count, if the provider counts `factor` times as much.
 
-    def message_limit(self, factor: float, fixed_tokens: int) -> Size:
-        """Return the largest size of the messages, in our own count, if the provider counts `factor` times as much."""
-        return Size(int(self.sendable / factor) - fixed_tokens, self.max_bytes, self.max_images)
+        `fixed_tokens` are beside the messages: tools, framing, side context. `system_tokens` are of messages that no fold covers.
+        """
 
-    def message_target(self, factor: float, fixed_tokens: int) -> Size:
-        """Return the size that the messages are folded down to."""
-        share = self.target / self.sendable
-        return Size(int(self.target / factor) - fixed_tokens, int(self.max_bytes * share), int(self.max_images * share))
+        def tokens(value: int | float, most: int) -> int:
+            if isinstance(value, int):
+                return int(value / factor) - fixed_tokens
+            return system_tokens + int((most - system_tokens) * value)
+
+        most = int(self.sendable / factor) - fixed_tokens
+        due = most if self.trigger is None else tokens(self.trigger, most)
+        share = self._in_tokens(self.target) / self.sendable
+        return MessageLimits(
+            Size(most, self.max_bytes, self.max_images),
+            Size(due, self.max_bytes, self.max_images),
+            Size(tokens(self.target, due), int(self.max_bytes * share), int(self.max_images * share)),
+        )
+
+    def _in_tokens(self, value: int | float) -> int:
+        """Return a target or trigger in tokens, where nothing is beside the conversation."""
+        if isinstance(value, int):
+            return value
+        below = self.sendable if value is self.trigger or self.trigger is None else self._in_tokens(self.trigger)
+        return int(below * value)
+
+
+class MessageLimits(NamedTuple):
+    """Sizes of the messages: the largest, the size above which a fold is due, and the size that it aims at."""
+
+    most: Size
+    due: Size
+    aim: Size
 
 
 def one_knob(max_context_tokens: int) -> Budget:
@@ -93,4 +133,4 @@ def sent_limit(tokens: int, reserve: int = 0) -> Budget:
     """Return the budget that sends at most this many tokens."""
     if tokens <= 0:
         raise BadPolicy(f"the budget is {tokens} tokens; it must be a positive number")
-    return Budget(tokens + reserve, max(1, int(tokens * TARGET_SHARE)), reserve)
+    return Budget(tokens + reserve, reserve=reserve)

@@ -10,7 +10,7 @@ from foveal.values.budget import sent_limit
 def test_the_variant_that_changes_nothing_is_the_default_policy():
     """Sending as much, with its target and the room for the reply written out."""
     policy = Variant().policy(10_000)
-    assert policy == Policy(budget=BudgetTable(limit=11_000, target=6_000, reserve=1_000))
+    assert policy == Policy(budget=BudgetTable(limit=11_000, target=0.6, reserve=1_000))
     assert policy.budget_for(400_000) == sent_limit(10_000, 1_000)
 
 

@@ -18,13 +18,13 @@ def picture(size_bytes: int = 900) -> Image:
 
 
 def session(pictures: int) -> Session:
-    """A screenshot after each of as many calls, and a request at the end."""
+    """A screenshot after each of as many calls, all of them seen, and a request at the end."""
     made = open_session()
     made.append(user("look around"))
     for i in range(pictures):
         made.append(assistant("", ToolCall(f"c{i}", "screenshot", "{}")))
         made.append(Message("tool", (ToolResult(f"c{i}", (Text(f"page {i}"), picture())),)))
-    made.append(user("and now?"))
+    made.extend([assistant("Seen."), user("and now?")])
     return made
 
 

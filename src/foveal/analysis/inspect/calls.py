@@ -15,10 +15,11 @@ from foveal.analysis.inspect.stored_session import AbsentRendererWarning, known_
 from foveal.analysis.replay.bills import Bill, WholeHistory, bill, shared_tokens
 from foveal.project.view import View
 from foveal.recall.tools import NAMES
-from foveal.session.model_setup import MessageLimits, ModelSetup
+from foveal.session.model_setup import ModelSetup
 from foveal.session.rebuild import view_of
 from foveal.stores import rows as log
 from foveal.stores.port import Row, Store
+from foveal.values.budget import MessageLimits
 from foveal.values.entry import ATTACHED, Body, Entry, Fold, Message, Setup, Usage
 from foveal.values.errors import NotFound
 from foveal.values.prompt import Prompt
@@ -62,7 +63,7 @@ class StoredCall(msgspec.Struct, frozen=True):
     @property
     def limits(self) -> MessageLimits:
         """The limits of the messages, less the tokens of the side context."""
-        return self.model_setup.limits(self.view, self.prompt.setup).beside(_context_tokens(self.view))
+        return self.model_setup.limits(self.view, self.prompt.setup, _context_tokens(self.view))
 
 
 def stored_calls(store: Store, session: str) -> Iterator[StoredCall]:
@@ -173,8 +174,8 @@ class _Walk:
         )
 
     def _fits(self) -> bool:
-        limits = self.model_setup.limits(self.view, self.view.facts.setup or self.model_setup.setup(()))
-        return self.view.size.within(limits.beside(_context_tokens(self.view)).most)
+        setup = self.view.facts.setup or self.model_setup.setup(())
+        return self.view.size.within(self.model_setup.limits(self.view, setup, _context_tokens(self.view)).most)
 
 
 def _unfolded(before: Prompt | None, prompt: Prompt, folds: Sequence[tuple[Fold, Prompt]]) -> Iterator[Unfolded]:

@@ -39,7 +39,7 @@ class Variant(msgspec.Struct, frozen=True):
     def policy(self, budget: int) -> Policy:
         """Return the policy that sends at most `budget` tokens. The room for the reply comes on top."""
         reserve = min(RESERVE_MOST, int(budget * RESERVE_SHARE))
-        table = BudgetTable(limit=budget + reserve, target=max(1, int(budget * self.target)), reserve=reserve)
+        table = BudgetTable(limit=budget + reserve, target=self.target, reserve=reserve)
         return Policy(budget=table, stages=tuple(map(self._stage, DEFAULT_STAGES)), arrival=self.arrival)
 
     def _stage(self, stage: BuiltIn) -> BuiltIn:

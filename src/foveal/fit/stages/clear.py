@@ -28,16 +28,17 @@ class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="fold", forbid_u
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         for atom in scene.foldable(self.keep):
             for item, i, shown, call in shown_parts(atom):
-                yield from _clear(scene, item, i, shown, f"{call.name} result" if call else "result")
+                yield from clear_part(scene, item, i, shown, call)
 
 
-def _clear(scene: Scene, item: Item, index: int, shown: Shown, name: str) -> Iterator[PartFold]:
+def clear_part(scene: Scene, item: Item, index: int, shown: Shown, call: ToolCall | None) -> Iterator[PartFold]:
+    """Yield the fold of a result, an image, a file or long arguments into a reference; nothing for other parts."""
     if shown.level == "reference" or not (_is_large(shown) or _is_half_of_large(item, shown)):
         return
     ref, because = short_ref(item.id, index), "older than the newest results that are kept"
     match shown.part:
         case ToolResult():
-            text = reference(name, shown.raw_tokens, ref)
+            text = reference(f"{call.name} result" if call else "result", shown.raw_tokens, ref)
         case Image(media_type):
             text = reference(f"image {media_type}", shown.raw_tokens, ref)
         case File(_, file_name):

@@ -22,7 +22,8 @@ class Expired(msgspec.Struct, frozen=True, tag="expired", tag_field="fold", forb
         turns = 0
         found: list[PartFold] = []
         for atom in reversed(scene.view.atoms):
-            found.extend(_due(scene, atom, turns))
+            if not scene.is_mandatory(atom):
+                found.extend(_due(scene, atom, turns))
             turns += atom.kind == "user" and atom.items[0].role == "user"
         yield from reversed(found)
 

@@ -16,6 +16,7 @@ from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import compress, cover, neighbours
 from foveal.fit.stages.checks import check_count
 from foveal.project.atoms import shown_parts
+from foveal.text.shorten.allowance import share_out
 from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.head_tail import head_tail
 from foveal.text.shorten.reference import as_text
@@ -103,7 +104,7 @@ def _trim(scene: Scene, atom: Atom, most: int) -> Iterator[PartFold]:
         return
     parts = [place for place in shown_parts(atom) if isinstance(place[2].part, ToolCall | ToolResult)]
     sizes = [shown.size.tokens for _, _, shown, _ in parts]
-    each = _share(sizes, most - atom.size.tokens + sum(sizes)) - _FRAME_TOKENS
+    each = share_out(sizes, most - atom.size.tokens + sum(sizes)) - _FRAME_TOKENS
     for item, i, shown, _ in parts:
         if shown.size.tokens > each + _FRAME_TOKENS:
             text = _cut(scene, shown, max(_LEAST_ROOM, each), short_ref(item.id, i))
@@ -120,11 +121,3 @@ def _cut(scene: Scene, shown: Shown, tokens: int, ref: str) -> str | None:
             return head_tail(as_text(content), tokens, scene.count, ref)
         case _:
             return None
-
-
-def _share(sizes: list[int], room: int) -> int:
-    """Return the largest limit per part whose sum fits `room`: smaller parts leave their rest to larger ones."""
-    left = sorted(sizes)
-    while left and left[0] * len(left) <= room:
-        room -= left.pop(0)
-    return room // len(left) if left else max(sizes, default=0)

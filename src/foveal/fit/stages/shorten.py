@@ -1,6 +1,6 @@
 """The stage `Shorten`: cuts large old results and arguments to their most telling lines and a note of the omission."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -12,11 +12,18 @@ from foveal.text.names import search_terms
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.reference import as_text
-from foveal.values.entry import PartFold, Text, ToolCall, ToolResult
-from foveal.values.shown import Shown, short_ref
+from foveal.values.entry import Part, PartFold, Text, ToolCall, ToolResult
+from foveal.values.shown import Atom, Item, Shown, short_ref
 
 LEAST_TOKENS = 60
 """Below this, a stand-in is hardly shorter than the text."""
+
+NEWEST_OVER, NEWEST_TO = 0.25, 0.2
+"""Shares of the limit that one part of the newest content may take, and is cut to: one huge result or paste does not take the
+place of everything else, and nothing smaller is cut before the model has seen it."""
+
+NEWEST_TOKENS = 1_000
+"""A part of the newest content is not huge below this, however little room there is."""
 
 _RECENT_ATOMS = 12
 """Number of newest atoms whose calls show the agent's current focus."""
@@ -24,6 +31,8 @@ _RECENT_ATOMS = 12
 
 class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forbid_unknown_fields=True):
     """Cuts parts above `over` of the limit to `to` of it, except in the newest `keep` of it.
+
+    With `keep` 0 that includes the calls that wait for the model and the user's requests; these keep `NEWEST_TO` of the limit.
 
     `without` names levels that are not to be used (`json`, `logs`, `source`, …); `plain` uses none but head and tail.
     """
@@ -39,26 +48,48 @@ class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forb
         check_shortens(self)
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
+        because = "more than a part may keep once it is old"
         over, to = (max(LEAST_TOKENS, int(scene.limit * share)) for share in (self.over, self.to))
-        focus = frozenset[str]() if self.plain else _focus(scene)
         for atom in scene.foldable(self.keep):
-            for item, i, shown, call in shown_parts(atom):
-                if _is_uncut(shown) and shown.size.tokens > over:
-                    room = Allowance(to, scene.count, short_ref(item.id, i), focus)
-                    text = self._shorter(shown.part, hint_of(call), room)
-                    if text is not None:
-                        because = f"{shown.size.tokens:,} tokens, more than a part may keep once it is old"
-                        yield scene.fold((item.id, i), text, level="trimmed", policy="shorten", because=because)
+            yield from self._cut(scene, atom, over, to, because)
+        if self.keep:
+            return
+        because = "more than one part of the newest content may take of the limit"
+        over = max(over, NEWEST_TOKENS, int(scene.limit * NEWEST_OVER))
+        to = max(to, NEWEST_TOKENS, int(scene.limit * NEWEST_TO))
+        for atom in scene.newest:
+            yield from self._cut(scene, atom, over, to, because)
 
-    def _shorter(self, part: object, hint: str, room: Allowance) -> str | None:
-        match part:
-            case ToolResult(_, content):
-                found = shorten.trim(as_text(content), hint, room, plain=self.plain, without=self.without)
-                return found[1] if found else None
-            case ToolCall(_, _, arguments):
-                return shorten_arguments(arguments, room.tokens, room.count, room.ref)
-            case _:
-                return None
+    def _cut(self, scene: Scene, atom: Atom, over: int, to: int, because: str) -> Iterator[PartFold]:
+        for item, i, shown, call in shown_parts(atom):
+            if shown.size.tokens > over and _is_uncut(shown) and is_cuttable(item, shown.part):
+                focus = frozenset[str]() if self.plain else _focus(scene)
+                room = Allowance(to, scene.count, short_ref(item.id, i), focus)
+                text = cut_part(shown.part, hint_of(call), room, plain=self.plain, without=self.without)
+                if text is not None:
+                    why = f"{shown.size.tokens:,} tokens, {because}"
+                    yield scene.fold((item.id, i), text, level="trimmed", policy="shorten", because=why)
+
+
+def is_cuttable(item: Item, part: Part | None) -> bool:
+    """Return whether a part may be shown by a part of its text: a result, the arguments of a call, a user's words."""
+    return isinstance(part, ToolCall | ToolResult) or (isinstance(part, Text) and item.role == "user")
+
+
+def cut_part(
+    part: Part | None, hint: str, room: Allowance, *, plain: bool = False, without: Collection[str] = ()
+) -> str | None:
+    """Return a shorter text for a part that can be cut; None if there is none."""
+    match part:
+        case ToolResult(_, content):
+            found = shorten.trim(as_text(content), hint, room, plain=plain, without=without)
+            return found[1] if found else None
+        case ToolCall(_, _, arguments):
+            return shorten_arguments(arguments, room.tokens, room.count, room.ref)
+        case Text(text):
+            return shorten.shorten_message(text, room)
+        case _:
+            return None
 
 
 def _is_uncut(shown: Shown) -> bool:

@@ -75,15 +75,15 @@ class _Collector:
         for part in step.message.parts:
             if isinstance(part, ToolCall):
                 self._touch(part, step.number)
-        met, used = dict[str, None](), set[str]()
+        met, used, asked = dict[str, None](), set[str](), set[str]()
         for block, text, first in source_texts(step, self._calls):
             is_use = block.source in ("arguments", "replaced")
             found = self._read(block, candidate_lines(text, first), is_use=is_use)
             met.update(found)
             used.update(found if is_use else ())
-        asked = step.message.role == "user"
+            asked.update(found if block.source == "user" else ())
         for name in met:
-            self._meet(name, is_use=name in used, asked=asked)
+            self._meet(name, is_use=name in used, asked=name in asked)
 
     def _touch(self, part: ToolCall, number: int) -> None:
         """Record the files that a call touches. The latest come last."""

@@ -13,7 +13,8 @@ from foveal.text.calls.reads import accesses
 from foveal.text.names import PIECE_CHARS, line_pieces
 from foveal.text.shorten.cut import boundary
 from foveal.text.stand_in import content_texts
-from foveal.values.entry import Text, ToolCall, ToolResult
+from foveal.text.user_words import user_words
+from foveal.values.entry import Role, Text, ToolCall, ToolResult
 
 _MOST_LINES = 1_200
 _MOST_CHARS = 200_000
@@ -70,7 +71,7 @@ def source_texts(step: LedgerStep, calls: dict[str, KnownCall]) -> Iterator[tupl
         ref = f"{step.ref}.{i}" if i else step.ref
         match part:
             case Text(text):
-                source, title = ("text", "assistant") if step.message.role == "assistant" else ("user", "user")
+                source, title = _spoken_by(step.message.role, text)
                 yield SourceText(ref, step.number, source, title=title), text, 0
             case ToolCall(id_, _, arguments):
                 call = calls.get(id_, UNKNOWN)
@@ -83,6 +84,13 @@ def source_texts(step: LedgerStep, calls: dict[str, KnownCall]) -> Iterator[tupl
                 yield SourceText(ref, step.number, "result", call.kind, call.title or "result", call.path), text, first
             case _:
                 pass
+
+
+def _spoken_by(role: Role, text: str) -> tuple[SourceKind, str]:
+    """Return the source and the title of a text: the model, the user, or a harness that speaks in the user's place."""
+    if role == "assistant":
+        return "text", "assistant"
+    return ("user", "user") if role == "user" and user_words(text) else ("result", "note")
 
 
 def candidate_lines(text: str, first: int) -> list[CandidateLine]:

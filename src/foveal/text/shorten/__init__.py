@@ -9,7 +9,8 @@ from foveal.values.lazy import later
 
 if TYPE_CHECKING:
     from foveal.text.shorten.choose import kind_of, trim
+    from foveal.text.shorten.message import shorten_message
 
-__getattr__ = later(__name__, {"kind_of": "choose", "trim": "choose"})
+__getattr__ = later(__name__, {"kind_of": "choose", "trim": "choose", "shorten_message": "message"})
 
-__all__ = ["kind_of", "trim"]
+__all__ = ["kind_of", "shorten_message", "trim"]

@@ -18,3 +18,11 @@ class Allowance(msgspec.Struct, frozen=True):
     """Reference for the note about the parts that were left out."""
     focus: frozenset[str] = frozenset()
     """Identifiers, paths or words that were asked for or used since: lines that hold them are kept first."""
+
+
+def share_out(sizes: list[int], room: int) -> int:
+    """Return the largest limit per part whose sum fits `room`: smaller parts leave their rest to larger ones."""
+    left = sorted(sizes)
+    while left and left[0] * len(left) <= room:
+        room -= left.pop(0)
+    return room // len(left) if left else max(sizes, default=0)
