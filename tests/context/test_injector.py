@@ -29,7 +29,7 @@ def test_without_options_and_environment_there_is_nothing():
     """The tools are the host's very list, no fence is due, and the injection is empty."""
     plain, view, tools = injector(), session().view, [PLOT]
     assert plain.tools(tools, 1_000) is tools
-    assert list(plain.due_fences(view)) == []
+    assert list(plain.due_marks(view)) == []
     assert plain.injection(view, session().compaction.pressure(), NextCall(), offered=frozenset()) is NOTHING
 
 
@@ -45,9 +45,9 @@ def test_texts_of_sources_become_fences_once(tmp_path):
     opened.prompt()
     assert [fence.kind for fence in opened.view.facts.fences] == ["instructions"]
     given = Environment(instructions=Instructions.load(tmp_path))
-    assert list(injector(environment=given).due_fences(opened.view)) == []
+    assert list(injector(environment=given).due_marks(opened.view)) == []
     (tmp_path / "AGENTS.md").write_text("Be brief. Be kind.")
-    assert [fence.text for fence in injector(environment=given).due_fences(opened.view)] == [
+    assert [fence.text for fence in injector(environment=given).due_marks(opened.view)] == [
         "Instructions from AGENTS.md:\n\nBe brief. Be kind."
     ]
 

@@ -288,7 +288,7 @@ def test_an_attachment_can_be_folded_and_recalled(opened, file) -> None:
     session = opened(limit=3_000)
     session.append(user("Go."))
     session.context.attach(file("worker.log", LOG))
-    ref = session.view.facts.head[:10]
+    ref = session.view.atoms[-1].items[0].id[:10]
     for n in range(8):
         session.extend([assistant("", ToolCall(f"c{n}", "read", "{}")), result(f"c{n}", f"line {n}\n" * 200)])
         assert session.prompt([READ_TOOL]).tokens <= 3_000

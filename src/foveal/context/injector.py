@@ -13,14 +13,17 @@ from foveal.context.frame import SessionFrame
 from foveal.context.injection import NOTHING, Injection, NextCall
 from foveal.context.mentions import KnownNames, Mentioned, mentions_in
 from foveal.context.options import ContextOptions
+from foveal.context.reminders.situation import news_mark
 from foveal.context.start_time import start_line, zone_of
 from foveal.project.view import View
 from foveal.text import guard
 from foveal.text.user_words import user_words
 from foveal.values.blocks import context_mark
-from foveal.values.entry import ATTACHED, Entry, Fence, Message, Text, ToolCall, result
+from foveal.values.entry import ATTACHED, Entry, Fence, Message, News, Text, ToolCall, result
 from foveal.values.errors import FovealError
 from foveal.values.events import Pressure
+
+_REPLIES = frozenset(("assistant", "tools"))
 
 
 class Injector:
@@ -44,6 +47,8 @@ class Injector:
         if self._clock is not None:
             zone_of(self._clock)  # an unknown time zone is an error now, not in the first prompt
         self._mentioned = Mentioned()
+        self._is_heard = True
+        """Whether the model has answered the request that the mentions are of."""
         self._follows = bool(self.sources or self._agents or self.reminders)
         """Whether anything here depends on the messages of the session."""
 
@@ -56,8 +61,8 @@ class Injector:
         self._mentioned = self._mentions_in(_newest_request(view)) or Mentioned()
         for source in self.sources:
             source.follow(view, self._mentioned)
-        if view.facts.last_user and view.place(view.facts.last_user) == len(view.atoms) - 1:  # it is not answered yet
-            self._add_mentions()
+        asked = view.place(view.facts.last_user)
+        self._is_heard = asked is None or any(atom.kind in _REPLIES for atom in view.atoms[asked:])
 
     def observe(self, place: int, entry: Entry) -> None:
         """Take an appended entry into account."""
@@ -69,11 +74,11 @@ class Injector:
         if entry.author == ATTACHED:  # the text of a file mentions nobody
             return
         if message.role != "user":
+            self._is_heard = self._is_heard or message.role == "assistant"
             for source in self.sources:
                 source.observe(message)
         elif (found := self._mentions_in(message)) is not None:
-            self._mentioned = found
-            self._add_mentions()
+            self._mentioned, self._is_heard = found, False
 
     def mentioned(self, view: View) -> Mentioned:
         """Return the mentions of the newest request."""
@@ -85,13 +90,13 @@ class Injector:
             return given
         return [*given, *(tool for source in self.sources for tool in source.tools(limit, self._mentioned))]
 
-    def due_fences(self, view: View) -> Iterator[Fence]:
-        """Yield the fences to append before the next prompt: texts of sources that are new or have changed."""
+    def due_marks(self, view: View) -> Iterator[News | Fence]:
+        """Yield the marks to append before the next prompt: texts of sources that are new or have changed, and news of them."""
         shown = {fence.kind: fence.text for fence in view.facts.fences}
         for source in self.sources:
             news = source.news(view)
             if self.reminders:
-                self.reminders.add_news(news)
+                yield from (news_mark(field, values) for field, values in news.items())
             for kind, text in source.fences(view):
                 if text != shown.get(kind, ""):
                     yield self.fences.fence(view, kind, text, key="", attributes={})
@@ -123,7 +128,7 @@ class Injector:
                 next_call=next_call,
                 turn=next_turn(view),
                 offered=offered,
-                known={field: value for source in self.sources for field, value in source.situation.items()},
+                known=self._known(),
                 has_room=share > 0,
             )
             blocks, lines = (*blocks, *reminded), (*lines, *told)
@@ -155,11 +160,19 @@ class Injector:
             known |= source.names
         return mentions_in(text, known)
 
-    def _add_mentions(self) -> None:
-        found = self._mentioned
-        if self.reminders:
-            news = {"mentioned_tools": found.tools, "mentioned_skills": found.skills, "mentioned_agents": found.agents}
-            self.reminders.add_news(news)
+    def _known(self) -> dict[str, str | tuple[str, ...]]:
+        """Return the fields of a situation that the sources and the newest request tell."""
+        known: dict[str, str | tuple[str, ...]] = {}
+        for source in self.sources:
+            known |= source.situation
+        if not self._is_heard:
+            found = self._mentioned
+            known |= {
+                "mentioned_tools": found.tools,
+                "mentioned_skills": found.skills,
+                "mentioned_agents": found.agents,
+            }
+        return known
 
 
 def _newest_request(view: View) -> Message | None:

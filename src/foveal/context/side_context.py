@@ -1,6 +1,6 @@
 """The side context of one session: content that is in its prompts and not in its conversation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,8 @@ from foveal.context import files
 from foveal.context.fences import FenceKind
 from foveal.context.injector import Injector
 from foveal.context.mentions import Mentioned
+from foveal.context.reminders import one_shot
+from foveal.context.reminders.situation import OneShot, Upload, news_mark
 from foveal.models.counters import ModelCounter
 from foveal.project.view import View
 from foveal.stores.port import Store
@@ -52,7 +54,8 @@ class SideContext:
         """Show this text in the next call only. Needs `remind` in the policy."""
         if self._injector.reminders is None:
             raise BadInput("reminders are off, so that nobody would read this; set remind = true in the policy")
-        self._injector.reminders.remind(name, text)
+        if once := one_shot(name, text, self._session.view().facts.news):
+            self._tell("one_shots", (once,))
 
     def attach(self, path: str | PathLike[str], *, name: str | None = None) -> "Attachment":
         """Give a file to the model: small text whole, larger ones by an outline that can be recalled, images scaled."""
@@ -64,13 +67,11 @@ class SideContext:
         file = files.attach(session.workspace, path, provider_family=family, count=count, ref=ref, name=name)
         message = files.message_of(file, session.store, guard=session.guard)
         session.append(checked_message(message), entry_id, ATTACHED)
-        reminders = self._injector.reminders
-        if reminders:
-            reminders.add_upload(file.name, file.kind, file.size_bytes, ref)
-        for source in self._injector.sources:
-            news = source.attached(file.name, file.media_type)
-            if reminders:
-                reminders.add_news(news)
+        found = [source.attached(file.name, file.media_type) for source in self._injector.sources]
+        if self._injector.reminders:
+            self._tell("uploads", (Upload(file.name, file.kind, file.size_bytes, ref),))
+            for field, names in (one for news in found for one in news.items() if one[1]):
+                self._tell(field, names)
         return file
 
     def mentioned(self) -> Mentioned:
@@ -80,3 +81,7 @@ class SideContext:
     def fence_kind(self, name: str) -> FenceKind:
         """Return the kind of fence of this name; `BadInput` if there is none."""
         return self._injector.fences.registry.kind(name)
+
+    def _tell(self, field: str, values: Iterable[Upload | OneShot | str]) -> None:
+        """Keep facts for the reminders of the next call."""
+        self._session.append(news_mark(field, values), self._session.new_id(), None)

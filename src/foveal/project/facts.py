@@ -19,6 +19,7 @@ from foveal.values.entry import (
     FoldItem,
     LimitForgotten,
     Message,
+    News,
     Overflow,
     PromptContext,
     RangeFold,
@@ -33,6 +34,9 @@ SUMMARISED = "summarise"
 """The policy whose range folds share one summary."""
 
 _USAGE_KEPT = 16
+
+_NEWS_KEPT = 64
+"""More than any call had; without reminder rules that read them they would gather."""
 
 
 class LatestSummary(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -91,6 +95,10 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Prompts that the provider refused for their length since its last reply."""
     fences: tuple[Fence, ...] = ()
     """Content that the host put beside the conversation, without fences that were replaced or reported as expired."""
+    news: tuple[News, ...] = ()
+    """Facts for reminders that the model has not answered yet, the newest `_NEWS_KEPT`."""
+    told: int = 0
+    """How many of them were in the newest prompt."""
     context: PromptContext | None = None
     """All blocks beside the conversation in the newest prompt."""
     reminded: dict[str, int] = {}
@@ -133,8 +141,10 @@ def after(facts: Facts, seq: int, entry: Entry, effect: Effect = NO_EFFECT) -> F
             changes = _of_usage(facts, usage)
         case Fence() as fence:
             changes = {"fences": (*(old for old in facts.fences if old.identity != fence.identity), fence)}
+        case News() as news:
+            changes = {"news": (*facts.news, news)[-_NEWS_KEPT:]}
         case PromptContext() as mark:
-            changes = {"context": context_after(facts.context, mark, entry.id)}
+            changes = {"context": context_after(facts.context, mark, entry.id), "told": len(facts.news)}
         case Overflow() as learned:
             lowest = min(learned, facts.ceilings.get(learned.model, learned), key=lambda one: one.limit)
             changes = {"ceilings": {**facts.ceilings, learned.model: lowest}, "overflows": facts.overflows + 1}
@@ -159,6 +169,8 @@ def _of_message(facts: Facts, entry: Entry, message: Message, effect: Effect) ->
     match message.role:
         case "assistant":
             changes |= {"calls": facts.calls + 1, "called_ms": entry.time_ms, "overflows": 0, "decided": None}
+            if facts.told:
+                changes |= {"news": facts.news[facts.told :], "told": 0}
             if delivered := _delivered(facts):
                 changes["reminded"] = {**facts.reminded, **delivered}
             if message.stop == "done" and (recalled := _recalled(facts, message)):

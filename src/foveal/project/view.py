@@ -20,7 +20,7 @@ from foveal.project.transcript import Transcript
 from foveal.values.entry import Entry, Fence, Fold, Message, Pin, Rewind, Unpin
 from foveal.values.shown import Atom, Size
 
-PROJECTION = 6
+PROJECTION = 7
 """Raised whenever the same log gives another view, or snapshots another encoding: older snapshots are not read."""
 
 
@@ -86,6 +86,12 @@ class View:
     def copy(self) -> "View":
         """Return a view that can be folded further without changing this one."""
         return View(self.projection, self.facts, self.transcript.copy())
+
+    def folded(self, fold: Fold) -> "View":
+        """Return the view as it will be with this fold."""
+        twin = self.copy()
+        twin.transcript.apply(fold.items)
+        return twin
 
     def _fold(self, fold: Fold) -> Effect:
         transcript = self.transcript

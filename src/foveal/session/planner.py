@@ -83,6 +83,8 @@ class Planner:
 
         `taken` are the tokens of the side context. When the provider's cache `is_cold`, stale results are folded for free.
         """
+        if again := self._planned(view, tools, taken):
+            return again, None
         offer = tools.with_own(self._checkpoint(view))
         limits = self._limits(view, offer.setup, taken)
         is_due = view.facts.is_reduced or not view.size.within(limits.due)
@@ -98,6 +100,22 @@ class Planner:
         with suppress(OverBudget):  # a prompt without recall tools is better than none
             return wider, self._fold(view, wider.setup, left, is_cold)
         return offer, self._fold(view, offer.setup, limits, is_cold)
+
+    def _planned(self, view: View, tools: ToolOffers, taken: int) -> Offer | None:
+        """Return the offer of a prompt that has been folded for and is asked for again, with the same tools; else None.
+
+        To plan it anew could fold once more, or offer other tools: the same log gives the same prompt.
+        """
+        facts = view.facts
+        if facts.decided is None or facts.setup is None or facts.fold_tokens != view.size.tokens:
+            return None
+        own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.model_setup.policy.recall else ()))
+        offers = (tools.with_own(some) for some in (own, self._checkpoint(view), ()))
+        return next((one for one in offers if one.setup == facts.setup and self.has_room(view, one, taken)), None)
+
+    def has_room(self, view: View, offer: Offer, taken: int) -> bool:
+        """Return whether a prompt of this view fits, with these tools and `taken` tokens of side context."""
+        return view.size.within(self._limits(view, offer.setup, taken).most)
 
     def _fold(self, view: View, setup: Setup, limits: MessageLimits, is_cold: bool) -> Fold | None:
         fold = self._fit(view, setup, limits)
@@ -136,9 +154,9 @@ class Planner:
         stake = stake_of("hand", view, limits, model_setup=self.model_setup)
         return fold and msgspec.structs.replace(fold, reason=BY_HAND, stake=stake)
 
-    def pressure(self, view: View, taken: int = 0) -> Pressure:
-        """Return how full a prompt of this view is, with `taken` tokens of side context."""
-        setup = view.facts.setup or self._no_tools.with_own().setup
+    def pressure(self, view: View, taken: int = 0, *, setup: Setup | None = None) -> Pressure:
+        """Return how full a prompt of this view is, with `taken` tokens of side context and by default the tools of the last."""
+        setup = setup or view.facts.setup or self._no_tools.with_own().setup
         fixed = setup.tools_tokens + PROMPT_TOKENS + taken
         due = self._limits(view, setup, taken).due.tokens + fixed
         return Pressure(view.size.tokens + fixed, due, self.model_setup.policy.pressure)

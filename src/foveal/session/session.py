@@ -31,7 +31,7 @@ from foveal.session.policy import Policy
 from foveal.session.rebuild import build, prompt_at, read_declared_retention, stored_snapshot
 from foveal.stores.port import Store
 from foveal.text import guard
-from foveal.values.entry import ATTACHED, Body, Entry, Fold, Overflow, ToolCall
+from foveal.values.entry import ATTACHED, Body, Entry, Fold, Overflow, Setup, ToolCall
 from foveal.values.errors import BadInput, OverBudget
 from foveal.values.events import LimitLearned, tell
 from foveal.values.prompt import Prompt
@@ -127,8 +127,6 @@ class Session:
         prompt = build(self.name, journal.view, journal.setup, offer.specs, journal.renderer)
         journal.estimated = prompt.tokens
         self._folds.note_sent(prompt)
-        if self._injector.reminders:
-            self._injector.reminders.sent()
         return msgspec.structs.replace(prompt, fold=fold, beside=injection.lines)
 
     def serve(self) -> list[ToolCall]:
@@ -184,24 +182,33 @@ class Session:
 
     def _plan(self, tools: Sequence[Mapping[str, Any]], next_call: NextCall) -> tuple[Injection, Offer, Fold | None]:
         """Choose the side context and plan a fold for it. Optional context is reduced until the mandatory part fits."""
-        journal = self._journal
-        for fence in self._injector.due_fences(journal.view):
-            journal.keep([fence])
-        view = journal.view
-        offers = self._planner.offers(tools)
+        journal, planner = self._journal, self._planner
+        if marks := list(self._injector.due_marks(journal.view)):
+            journal.keep(marks)
+        view, offers = journal.view, self._planner.offers(tools)
         is_cold = journal.setup.is_cold(view, journal.clock.now_ms())
-        pressure = self._planner.pressure(view)
-        for share in OPTIONAL_SHARES:
-            injection = self._injector.injection(view, pressure, next_call, offered=offers.names, share=share)
+
+        def beside(shown: View, setup: Setup, share: float) -> Injection:
+            pressure = planner.pressure(shown, setup=setup)
+            injection = self._injector.injection(shown, pressure, next_call, offered=offers.names, share=share)
             journal.drop_fences(injection.expired)
+            return injection
+
+        setup = view.facts.setup or offers.with_own().setup
+        for share in OPTIONAL_SHARES:
+            injection = beside(view, setup, share)
             try:
-                offer, fold = self._planner.plan(view, offers, taken=injection.tokens, is_cold=is_cold)
+                offer, fold = planner.plan(view, offers, taken=injection.tokens, is_cold=is_cold)
             except OverBudget as error:
                 if injection.tokens > injection.mandatory:
                     continue
                 learned = journal.setup.learned_limit(view)
                 raise _explained(with_fences(error, injection.mandatory), learned) from None
-            return injection, offer, fold
+            # Reminders tell the size of the prompt that they are in: after the fold, and with these tools.
+            folded = view.folded(fold) if fold else view
+            told = beside(folded, offer.setup, share) if fold or offer.setup != setup else injection
+            if planner.has_room(folded, offer, told.tokens):
+                return told, offer, fold
         raise AssertionError  # with no room for optional context, nothing but the mandatory part is left
 
     def _record(self, offer: Offer, fold: Fold | None, injection: Injection) -> None:

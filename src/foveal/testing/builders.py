@@ -124,9 +124,11 @@ class Player:
         limit: int = 200_000,
         tools: Sequence[dict[str, Any]] = (),
         name: str = "test",
+        policy: Policy | None = None,
     ) -> None:
+        self.policy = policy or sends_at_most(limit)
         self.store: Store = MemoryStore() if store is None else store
-        self.limit, self.tools, self.name = limit, tuple(tools), name
+        self.tools, self.name = tuple(tools), name
         self.dialect = dialect
         self.entries: list[str] = []
         self.prompts: list[Prompt] = []
@@ -178,7 +180,7 @@ class Player:
         self.session.close()
 
     def _open(self) -> Session:
-        return open_session(self.store, self.name, dialect=self.dialect, limit=self.limit, new_id=self._ids)
+        return open_session(self.store, self.name, dialect=self.dialect, policy=self.policy, new_id=self._ids)
 
     def _mark(self, kind: type[Pin] | type[Unpin], at: int) -> None:
         if self.entries:

@@ -216,6 +216,15 @@ class Fence(_Value, frozen=True, tag="fence"):
         return (self.kind, self.key) if self.key is not None else (self.kind, None, self.text, self.attributes)
 
 
+class News(_Value, frozen=True, tag="news"):
+    """Facts for the reminders of the next call, until the model answers: a host's own text, an upload, changed instructions."""
+
+    field: str
+    """The field of a situation that they belong to."""
+    rows: tuple[tuple[str | int | None, ...], ...]
+    """One for each fact: a name alone, or the values of the field's own type."""
+
+
 ATTACHED = "file"
 """The author of an entry that holds an attached file and no words of the user."""
 
@@ -309,7 +318,19 @@ class Setup(_Value, frozen=True, tag="setup"):
 
 
 Body: TypeAlias = (
-    Message | Fold | Pin | Unpin | Note | Fence | PromptContext | Usage | Overflow | LimitForgotten | Rewind | Setup
+    Message
+    | Fold
+    | Pin
+    | Unpin
+    | Note
+    | Fence
+    | News
+    | PromptContext
+    | Usage
+    | Overflow
+    | LimitForgotten
+    | Rewind
+    | Setup
 )
 
 

@@ -12,10 +12,12 @@ from foveal.context.reminders.rule import ReminderRule
 from foveal.values.lazy import later
 
 if TYPE_CHECKING:
-    from foveal.context.reminders.session_reminders import SessionReminders
+    from foveal.context.reminders.session_reminders import SessionReminders, one_shot
     from foveal.context.reminders.triggers import Trigger
 
 # A session without reminders needs the rules of its policy and nothing else of this package.
-__getattr__ = later(__name__, {"SessionReminders": "session_reminders", "Trigger": "triggers"})
+__getattr__ = later(
+    __name__, {"SessionReminders": "session_reminders", "one_shot": "session_reminders", "Trigger": "triggers"}
+)
 
-__all__ = ["ReminderRule", "SessionReminders", "Trigger"]
+__all__ = ["ReminderRule", "SessionReminders", "Trigger", "one_shot"]

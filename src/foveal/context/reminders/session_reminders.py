@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from itertools import count
 
 import msgspec
 
@@ -11,7 +12,7 @@ from foveal.context.options import ContextOptions
 from foveal.context.reminders.evaluation import KIND, MOST_TOKENS, ReminderFrame, evaluate
 from foveal.context.reminders.loops import FRESH, current_loop, update
 from foveal.context.reminders.rulebook import rulebook
-from foveal.context.reminders.situation import OneShot, Situation, Upload
+from foveal.context.reminders.situation import OneShot, Situation, news_in
 from foveal.context.reminders.triggers import Trigger
 from foveal.fit.stages.superseded import POLLING
 from foveal.project.view import View
@@ -19,7 +20,7 @@ from foveal.summary.ledger import EMPTY, LedgerStep
 from foveal.summary.ledger import update as update_ledger
 from foveal.summary.ledger.extractors import todos
 from foveal.summary.state import decode_summary
-from foveal.values.entry import Block, Message, ToolCall
+from foveal.values.entry import Block, Message, News, ToolCall
 from foveal.values.events import Pressure
 from foveal.values.shown import JOINT, MESSAGE_TOKENS
 from foveal.values.trace import TraceLine, block_lines
@@ -36,10 +37,6 @@ class SessionReminders:
         )
         self._session_frame, self._count = frame, count
         self._trail, self._streak, self._ledger = FRESH, 0, EMPTY
-        self._news: dict[str, tuple[object, ...]] = {}
-        """News since the last prompt, by the field of a situation."""
-        self._delivered: dict[str, tuple[object, ...]] = {}
-        """News in the prompt that is not answered yet: a prompt that is asked for again repeats them."""
 
     def follow(self, view: View) -> None:
         """Begin anew with the state of a session that exists already."""
@@ -52,28 +49,10 @@ class SessionReminders:
 
     def observe(self, place: int, message: Message) -> None:
         """Take a message into account."""
-        if message.role == "assistant":
-            self._delivered = {}
         self._trail = update(self._trail, message, polling=POLLING)
         calls = sum(isinstance(part, ToolCall) for part in message.parts)
         self._streak = 0 if message.role == "user" else self._streak + calls
         self._ledger = update_ledger(self._ledger, (LedgerStep("", message, place),), (todos,))
-
-    def remind(self, name: str, text: str) -> None:
-        """Show a text of the host in the next call only."""
-        one = OneShot(name, text)
-        taken = {once.id for once in self._all_news().get("one_shots", ()) if isinstance(once, OneShot) and once != one}
-        number = next(n for n in range(1, len(taken) + 2) if _numbered(name, n) not in taken)
-        self.add_news({"one_shots": (OneShot(_numbered(name, number), text),)})
-
-    def add_news(self, news: Mapping[str, tuple[object, ...]]) -> None:
-        """Add values to fields of the next call's situation: `uploads`, `mentioned_tools`, `new_instructions`, …"""
-        for field, values in news.items():
-            self._news[field] = (*self._news.get(field, ()), *values)
-
-    def add_upload(self, name: str, kind: str, size_bytes: int, ref: str) -> None:
-        """Add an attached file to the next call's situation."""
-        self.add_news({"uploads": (Upload(name, kind, size_bytes, ref),)})
 
     def shown(
         self,
@@ -83,7 +62,7 @@ class SessionReminders:
         next_call: NextCall,
         turn: int,
         offered: frozenset[str],
-        known: Mapping[str, str],
+        known: Mapping[str, str | tuple[str, ...]],
         has_room: bool,
     ) -> tuple[tuple[Block, ...], tuple[TraceLine, ...]]:
         """Return the reminders of the next call as at most one block, and their lines of the trace.
@@ -104,17 +83,13 @@ class SessionReminders:
             offered_tools=offered,
             facts=next_call.facts,
         )
-        situation = msgspec.structs.replace(situation, **known, **self._all_news())
+        situation = msgspec.structs.replace(situation, **known, **news_in(view.facts.news))
         count, most = view.projection.measure.count, MOST_TOKENS if has_room else 0
         said = evaluate(self._book, situation, view.facts.reminded, count=count, frame=self._frame, most_tokens=most)
         blocks: tuple[Block, ...] = ()
         if said.reminders:
             blocks = (Block("reminders", KIND, "user", "tail", said.text, said.tokens, said=said.reminders),)
         return blocks, (*block_lines(blocks), *said.held)
-
-    def sent(self) -> None:
-        """Note that a prompt was built. Its news stay in the following prompts until the model answers."""
-        self._delivered, self._news = self._all_news(), {}
 
     @cached_property
     def _frame(self) -> ReminderFrame:
@@ -124,12 +99,17 @@ class SessionReminders:
             opening, closing, self._count(opening) + self._count(closing) + JOINT.tokens + MESSAGE_TOKENS
         )
 
-    def _all_news(self) -> dict[str, tuple[object, ...]]:
-        fields = (*self._delivered, *self._news)
-        return {
-            field: tuple(dict.fromkeys((*self._delivered.get(field, ()), *self._news.get(field, ()))))
-            for field in fields
-        }
+
+def one_shot(name: str, text: str, marks: Iterable[News]) -> OneShot | None:
+    """Return a host's text for the next call under a name of its own; None if it is there already."""
+    known = {once.id: once for once in news_in(marks).get("one_shots", ()) if isinstance(once, OneShot)}
+    for number in count(1):
+        once = OneShot(_numbered(name, number), text)
+        if known.get(once.id) == once:
+            return None
+        if once.id not in known:
+            return once
+    raise AssertionError  # the numbers do not end
 
 
 def _numbered(name: str, number: int) -> str:

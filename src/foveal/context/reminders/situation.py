@@ -1,11 +1,13 @@
 """The situation that reminders are evaluated for: one frozen value per call. Fields that are not known keep their defaults."""
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from foveal.context.reminders.loops import Repeated
 from foveal.context.templates import Value
+from foveal.values.entry import News
 
 if TYPE_CHECKING:
     from foveal.summary.ledger.items import Todo
@@ -30,6 +32,30 @@ class OneShot(msgspec.Struct, frozen=True):
 
     id: str
     text: str
+
+
+_NEWS: Mapping[str, Callable[..., Any]] = {
+    "one_shots": OneShot,
+    "uploads": Upload,
+    "suggested_skills": str,
+    "new_instructions": str,
+}
+"""The fields of a situation whose facts are news, with the type of their values."""
+
+
+def news_mark(field: str, values: Iterable[Upload | OneShot | str]) -> News:
+    """Return the entry that keeps these facts for the next call."""
+    return News(field, tuple((one,) if isinstance(one, str) else msgspec.structs.astuple(one) for one in values))
+
+
+def news_in(marks: Iterable[News]) -> dict[str, tuple[object, ...]]:
+    """Return the facts of these entries by field, each once. Fields that no situation has are left out."""
+    found: dict[str, dict[object, None]] = {}
+    for mark in marks:
+        make = _NEWS.get(mark.field)
+        if make is not None:
+            found.setdefault(mark.field, {}).update((make(*row), None) for row in mark.rows)
+    return {field: tuple(values) for field, values in found.items()}
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):

@@ -80,9 +80,7 @@ def _before(scene: Scene) -> Summary:
 
 def shown_beside(view: View, fold: Fold) -> Iterator[str]:
     """Yield the texts that the prompt will show beside the summary of this fold, which is not applied yet."""
-    folded = view.copy()
-    folded.transcript.apply(fold.items)
-    return _texts(folded.atoms)
+    return _texts(view.folded(fold).atoms)
 
 
 def _texts(atoms: Iterable[Atom]) -> Iterator[str]:
