@@ -1,11 +1,17 @@
 """`foveal compact`, and what `foveal why` and `foveal policy show` tell of compaction."""
 
+from collections.abc import Iterator
+from contextlib import closing
+
+import msgspec
 import pytest
 
 from foveal import Host, RetentionRule, ToolCall, assistant, open_store, result, user
+from foveal.fit.scene import Scene
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
 from foveal.testing import oracles
+from foveal.values.entry import PartFold
 
 from ..writers.endpoint import Endpoint
 
@@ -307,3 +313,43 @@ def test_a_session_with_a_renderer_of_the_hosts_is_compacted_without_it(run, tmp
     done = run("compact", "s", "--store", tmp_path / "agent.db")
     assert done.code == 0
     assert "renderers that are not known here (count)" in done.err
+
+
+class HideOld(msgspec.Struct, frozen=True, tag="hide_old", tag_field="fold"):
+    """A stage of a host's own, as the documentation invites."""
+
+    last_resort: bool = False
+
+    def __call__(self, scene: Scene) -> Iterator[PartFold]:
+        for atom in scene.foldable(0.1):
+            for item in (item for item in atom.items if item.role == "tool"):
+                yield scene.fold((item.id, 0), "[old]", level="reference", policy="hide_old", because="it is old")
+
+
+class NoStruct:
+    """A stage that is no data at all."""
+
+    last_resort = False
+    __call__ = HideOld.__call__
+
+
+@pytest.mark.parametrize(("stage", "name"), [(HideOld(), "hide_old"), (NoStruct(), f"{__name__}.NoStruct")])
+def test_a_session_with_a_stage_of_its_host_is_explained_anywhere(run, tmp_path, stage, name):
+    """Its prompts are explained and shown without the stage's code; to fold by it, the error says which program can."""
+    path = tmp_path / "own.db"
+    policy = Policy(budget=BudgetTable(limit=3_000, reserve=0), stages=(stage,))
+    with closing(open_store(path)) as store, Session(store, "own", model="gpt-5", policy=policy) as session:
+        session.append(user("Go."))
+        for n in range(12):
+            session.extend([assistant("", ToolCall(f"c{n}", "read", "{}")), result(f"c{n}", "word " * 400)])
+            session.prompt()
+        assert session.view.facts.folds
+        assert session.why(8).lines
+    for command in ("why", "show"):
+        done = run(command, "own", "--call", 9, "--store", path)
+        assert (done.code, done.err) == (0, "")
+        assert "old" in done.out
+    refused = run("compact", "own", "--store", path)
+    assert refused.code != 0
+    assert f"folds by stages of its host ({name})" in refused.err
+    assert "nothing was written" in refused.err

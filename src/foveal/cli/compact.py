@@ -16,12 +16,13 @@ from foveal.cli.arguments import add_store, existing_store
 from foveal.cli.output import Output, complain
 from foveal.session.model_setup import SCENARIO, ModelSetup, UnknownModelWarning
 from foveal.session.options import Host, Model
+from foveal.session.policy import logged_policy
 from foveal.session.rebuild import setup_at
 from foveal.session.session import Session
 from foveal.stores import open_store
 from foveal.stores.port import Store
 from foveal.summary.prose import summary_in
-from foveal.values.entry import Fold, PartFold
+from foveal.values.entry import Fold, PartFold, Setup
 from foveal.values.errors import BadInput, BadPolicy, SessionHeld
 from foveal.values.events import CompactionEnded, Event, Pressure, SummaryRefused
 from foveal.values.shown import range_ref
@@ -71,7 +72,7 @@ def run(args: Namespace, out: Output) -> None:
         raise BadInput("--instructions are for a summariser, and none is asked; leave them out")
     with existing_store(args.store) as store:
         name = known_session(store, args.session)
-        setup = recorded_setup(setup_at(store, name))
+        setup = _known_setup(name, setup_at(store, name))
         if args.dry_run:
             trial = open_store()
             copy_session(store, trial, name)
@@ -82,6 +83,17 @@ def run(args: Namespace, out: Output) -> None:
         out.document(_document(done, is_dry=args.dry_run))
     else:
         _print(done, out, is_dry=args.dry_run)
+
+
+def _known_setup(name: str, recorded: Setup) -> ModelSetup:
+    """Return the model setup of a stored session; `BadInput` if its folds are proposed by code that is not known here."""
+    _, absent = logged_policy(recorded.policy)
+    if absent:
+        raise BadInput(
+            f"session {name!r} folds by stages of its host ({', '.join(absent)}), which are code and not in the log; "
+            "nothing was written. Call session.compaction.fold() in the program that has them"
+        )
+    return recorded_setup(recorded)
 
 
 def _compact(

@@ -144,7 +144,12 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     def canonical(self) -> str:
         """Return the policy as JSON, the same for equal policies. Weights are named by their hash."""
-        return msgspec.json.encode(self, enc_hook=repr, order="deterministic").decode()
+        return msgspec.json.encode(self, enc_hook=_in_log, order="deterministic").decode()
+
+
+def _in_log(value: object) -> str:
+    """Return the name of a value that is no data: weights by their hash, a host's own stage by its type."""
+    return repr(value) if isinstance(value, Weights) else f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def logged_weights(name: str) -> Weights:
@@ -172,6 +177,23 @@ def policy_from(
     except (msgspec.ValidationError, BadPolicy) as error:
         said = next(_wrong_rules(table), str(error))
         raise BadPolicy(f"{source}: {said}{_hint(said)}") from None
+
+
+def logged_policy(text: str) -> tuple[Policy, tuple[str, ...]]:
+    """Return the policy that a log records, and the names of its stages that are code of the host and not known here.
+
+    Those are left out: past folds are in the log, whoever proposed them.
+    """
+    table = msgspec.json.decode(text)
+    known = {str(kind.__struct_config__.tag) for kind in get_args(BuiltIn)} | RETIRED_STAGES.keys()
+    absent = [stage for stage in table.get("stages", ()) if _tag_of(stage) not in known]
+    if absent:
+        table = {**table, "stages": [stage for stage in table["stages"] if stage not in absent]}
+    return policy_from(table, "the stored policy"), tuple(_tag_of(stage) or str(stage)[:80] for stage in absent)
+
+
+def _tag_of(stage: object) -> str:
+    return str(cast("Mapping[str, Any]", stage).get("fold", "")) if isinstance(stage, Mapping) else ""
 
 
 def _without_retired(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from foveal.models.counters import counter_for, encoding
 from foveal.project.retention_layers import layers_from
 from foveal.session.model_setup import ModelSetup, UnknownModelWarning, setup_for
 from foveal.session.options import Model
-from foveal.session.policy import policy_from
+from foveal.session.policy import logged_policy
 from foveal.session.rebuild import prompt_at, setup_at
 from foveal.stores import rows as log
 from foveal.stores.port import Draft, Store
@@ -63,7 +63,7 @@ def tool_name(tool: dict[str, Any]) -> str:
 
 def recorded_setup(setup: Setup) -> ModelSetup:
     """Return the model setup of a stored session, as far as a setup mark of its log records it."""
-    policy = policy_from(msgspec.json.decode(setup.policy), "the stored policy")
+    policy, _ = logged_policy(setup.policy)
     counter = counter_for(setup.model)
     if counter.counter.name != setup.counter:
         counter = msgspec.structs.replace(counter, counter=encoding(setup.counter))
