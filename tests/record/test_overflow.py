@@ -16,7 +16,7 @@ from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, counted_ids, open_session
-from foveal.values.entry import ToolCall, Usage, assistant, result, user
+from foveal.values.entry import ToolCall, Usage, assistant, result, system, user
 from foveal.values.errors import BadInput, ContextOverflow, OverBudget
 from foveal.values.events import Event, LimitLearned
 
@@ -424,9 +424,9 @@ def test_recovery_asks_no_model() -> None:
 def test_a_limit_below_what_must_stay_is_told_with_its_parts() -> None:
     """Folding further cannot help: the error names what is mandatory."""
     session = open_session(limit=20_000)
-    session.append(user("word " * 3_000))
+    session.extend([system("word " * 3_000), user("Go.")])
     session.prompt()
-    with pytest.raises(OverBudget, match="latest request 3,0"):
+    with pytest.raises(OverBudget, match="system prompt 3,0"):
         session.compaction.recover("prompt is too long: 3010 tokens > 1000 maximum")
 
 
@@ -478,7 +478,10 @@ def test_usage_that_contradicts_a_learned_limit_ends_it() -> None:
     session.prompt()
     session.compaction.recover("prompt is too long: 9000 tokens > 6000 maximum")
     assert session.compaction.pressure().limit <= 6_000
+    (note,) = session.why().notes
+    assert "6,000 tokens may be sent instead of 20,000: refused: prompt is too long" in note
     session.append(reply(7_500))
+    assert not any("may be sent instead" in note for note in session.why().notes)
     assert session.compaction.pressure().limit > 19_000
 
 
@@ -498,7 +501,7 @@ def test_a_learned_limit_can_be_forgotten() -> None:
 def test_an_error_names_the_source_of_a_learned_limit() -> None:
     """Nobody wrote this number: the error says where it comes from and how to be rid of it."""
     session = open_session(limit=20_000)
-    session.append(user("word " * 3_000))
+    session.extend([system("word " * 3_000), user("Go.")])
     session.prompt()
     with pytest.raises(OverBudget, match=r"The limit was learned \(refused: .*forget_limit\(\)"):
         session.compaction.recover("prompt is too long: 3010 tokens > 1500 maximum")

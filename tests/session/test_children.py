@@ -280,3 +280,22 @@ def test_a_name_that_reaches_into_another_session_is_refused(store: MemoryStore,
     """A child's name is one step below its parent's."""
     with pytest.raises(BadInput, match="cannot name a child"):
         parent_of(store).children.open(name, "TASK")
+
+
+def test_a_child_inherits_the_newest_turns(store: MemoryStore) -> None:
+    """From the user's request on, without the call that the child is opened for; also past a rewind, and only when it is new."""
+    parent = parent_of(store)
+    parent.extend([user("First."), assistant("One.")])
+    kept = parent.append(user("Second."))
+    parent.append(assistant("lost"))
+    parent.branches.rewind(kept.id)
+    parent.extend([assistant("", ToolCall("c1", "read", "{}")), result("c1", "READ"), assistant("Two.")])
+    parent.extend([user("Third."), assistant("", ToolCall("c2", "spawn", "{}"))])
+    child = parent.children.open("fork", "TASK", inherit_turns=2)
+    sent = [str(message.get("content") or "call") for message in child.prompt().request["messages"]]
+    assert sent == ["Second.", "call", "READ", "Two.", "Third.", "TASK"]
+    child.close()
+    again = parent.children.open("fork", "TASK", inherit_turns=3)
+    assert len(again.view.atoms) == 5
+    with pytest.raises(BadInput, match="inherit_turns is -1"):
+        parent.children.open("other", "TASK", inherit_turns=-1)

@@ -119,6 +119,8 @@ def _print_totals(found: PromptExplanation, out: Output) -> None:
     ]
     out.table(("", "tokens", "raw"), rows, "lrr")
     out.line(f"{trace.tokens / trace.limit:.1%} of the limit of {trace.limit:,} tokens")
+    for note in trace.notes:
+        out.line(f"Smaller than the policy allows: {note}.")
     if trace.tokens > trace.limit:
         out.line("More than the limit: asking for this prompt folds it first.", "bad")
     if fold := trace.fold:

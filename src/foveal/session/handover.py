@@ -5,7 +5,7 @@ by one line, under an id that names the parent's reference. From then on they ar
 finds them, they are there when the child is opened again, and no other reference of the parent means anything to the child.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +18,7 @@ from foveal.stores.port import Store
 from foveal.text import guard
 from foveal.text.stand_in import part_text
 from foveal.values.codec import sendable
-from foveal.values.entry import Fence, Message, Pin, system, user
+from foveal.values.entry import Fence, Message, Pin, ToolCall, ToolResult, system, user
 from foveal.values.errors import BadInput
 
 MOST_GIVEN = 200
@@ -70,8 +70,40 @@ def _shown(store: Store, session: str, ref: str, *, what: str, count: Callable[[
     return Message("user", (msgspec.structs.replace(stored, shown=line),))
 
 
+def newest_turns(parent: Journal, turns: int) -> list[Message]:
+    """Return the messages of the parent's newest turns as they were recorded, from the user's request on.
+
+    Calls that have no result yet are left out with all after them: the child is often opened to answer one of them.
+    """
+    if turns < 0:
+        raise BadInput(f"inherit_turns is {turns}; it is the number of the parent's newest turns, at least 0")
+    places = [atom.items[0].seq for atom in parent.view.atoms if atom.kind == "user" and atom.items[0].role == "user"]
+    if not turns or not places:
+        return []
+    rows = {row.id: row for row in parent.store.rows(parent.name, after=places[-turns:][0] - 1)}
+    found, at = list[Message](), rows.get(parent.view.facts.head or "")
+    while at is not None:
+        body = log.to_entry(at, parent.name).body
+        if isinstance(body, Message) and body.role != "system":
+            found.insert(0, body)
+        at = rows.get(at.parent or "")
+    answered = {part.call for message in found for part in message.parts if isinstance(part, ToolResult)}
+    waiting = (
+        i
+        for i, message in enumerate(found)
+        if any(isinstance(part, ToolCall) and part.id not in answered for part in message.parts)
+    )
+    return found[: next(waiting, len(found))]
+
+
 def begin_child(
-    child: Journal, *, fences: list[Fence], given: list[Handover], task: str, system_prompt: str = ""
+    child: Journal,
+    *,
+    fences: list[Fence],
+    given: list[Handover],
+    task: str,
+    system_prompt: str = "",
+    inherited: Sequence[Message] = (),
 ) -> None:
     """Write everything that a parent gives, all of it or none.
 
@@ -84,7 +116,8 @@ def begin_child(
     if is_new:
         opening = [(new_id(), body) for body in child.bodies_of(system(system_prompt))] if system_prompt else []
         copied = [(new_id(), fence) for fence in fences]
-        new = [*opening, *copied, *new]
+        earlier = [(new_id(), log.checked_message(message)) for message in inherited]
+        new = [*opening, *copied, *earlier, *new]
     if is_new or task not in _requests(child):
         new += ((new_id(), body) for body in child.bodies_of(user(task)))
     # The line that names a reference stays over every fold.

@@ -99,6 +99,21 @@ class ModelSetup(msgspec.Struct, frozen=True):
         has_own = self.policy.max_context_tokens is not None or self.policy.budget.limit is not None
         return None if learned is None or (learned.is_cut and has_own) else learned
 
+    def notes(self, view: View) -> tuple[str, ...]:
+        """Return the reasons why a prompt may be smaller than the policy allows."""
+        learned, factor = self.learned_limit(view), self.factor(view)
+        most = self.budget.below(learned.limit).sendable if learned else self.budget.sendable
+        found: list[str] = []
+        if most < self.budget.sendable:
+            found.append(
+                f"{most:,} tokens may be sent instead of {self.budget.sendable:,}: {learned.because if learned else ''}"
+            )
+        if factor > self.counter.factor and view.facts.usage:
+            found.append(
+                f"the provider counted {factor:.2f} times as many tokens as we do, so that {int(most / factor):,} of ours fit"
+            )
+        return tuple(found)
+
     @property
     def prices(self) -> Prices:
         """Prices of the provider for cached tokens and for others."""

@@ -70,7 +70,16 @@ def build(name: str, view: View, model_setup: ModelSetup, specs: tuple[ToolSpec,
         raise InvalidPrompt(model_setup.dialect.name, problems)
     tokens = view.size.tokens + setup.tools_tokens + PROMPT_TOKENS + sum(block.tokens for block in blocks)
     return Prompt(
-        name, view.facts.calls + 1, request, wires, tokens, None, setup, tuple(view.atoms), decided=view.facts.decided
+        name,
+        view.facts.calls + 1,
+        request,
+        wires,
+        tokens,
+        None,
+        setup,
+        tuple(view.atoms),
+        decided=view.facts.decided,
+        notes=model_setup.notes(view),
     )
 
 

@@ -22,7 +22,7 @@ from foveal.project.transcript import calls_of
 from foveal.project.view import View
 from foveal.session import own_tools
 from foveal.session.compaction import Compaction, FoldWriter
-from foveal.session.handover import begin_child, hand_over
+from foveal.session.handover import begin_child, hand_over, newest_turns
 from foveal.session.journal import Journal, NewBody
 from foveal.session.model_setup import setup_for, with_retention
 from foveal.session.options import Clock, Host, Model
@@ -263,6 +263,7 @@ class Children:
         task: str,
         *,
         system: str = "",
+        inherit_turns: int = 0,
         tools: Iterable[str] = (),
         fences: Iterable[str] = (),
         refs: Iterable[str] = (),
@@ -275,8 +276,9 @@ class Children:
 
         It may be offered the tools of these names only, has its own window, and by default its parent's model and policy.
         The originals of the parent's references `refs` are copied into it: its prompt names them, and it can recall them.
-        `system` is its system prompt. A child that was opened before goes on: a task that it does not know yet is appended
-        as a new request, the task that it began with or has now is not repeated.
+        `system` is its system prompt; `inherit_turns` of the parent's newest turns stand before its task. A child that was
+        opened before goes on: a task that it does not know yet is appended as a new request, the task that it began with or
+        has now is not repeated.
         """
         if not name or "/" in name:
             raise BadInput(
@@ -288,11 +290,14 @@ class Children:
         journal = self._journal
         setup, view = journal.setup, journal.view
         given = hand_over(journal.store, journal.name, refs, count=view.projection.measure.count) if refs else []
+        inherited = newest_turns(journal, inherit_turns)
         copied = [msgspec.structs.replace(fence, call=1, turn=1) for fence in view.facts.fences if fence.kind in wanted]
         return self._open_begun(
             journal.store,
             f"{journal.name}/{name}",
-            begin=partial(begin_child, fences=copied, given=given, task=task, system_prompt=system),
+            begin=partial(
+                begin_child, fences=copied, given=given, task=task, system_prompt=system, inherited=inherited
+            ),
             model=model or Model(setup.model, setup.dialect.name, setup.counter),
             policy=policy or setup.policy,
             host=msgspec.structs.replace(host, allowed_tools=frozenset(tools)),

@@ -28,6 +28,8 @@ class Prompt(msgspec.Struct, frozen=True):
     """Trace lines of the blocks beside the conversation, and of the content that was held back."""
     decided: Fold | None = None
     """The newest fold that was made for this call, now or when its prompt was asked for before, without its items."""
+    notes: tuple[str, ...] = ()
+    """Reasons why it may be no larger, beyond the policy."""
 
     @property
     def trace(self) -> Trace:
@@ -41,4 +43,5 @@ class Prompt(msgspec.Struct, frozen=True):
             tools_tokens=self.setup.tools_tokens,
             framing_tokens=framing_of(self.atoms),
             fold=self.decided,
+            notes=self.notes,
         )

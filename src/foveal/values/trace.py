@@ -37,6 +37,8 @@ class Trace(msgspec.Struct, frozen=True):
     framing_tokens: int
     fold: Fold | None = None
     """The fold that was made for this prompt, with its reason and its stake. The lines show its effect on each entry."""
+    notes: tuple[str, ...] = ()
+    """Reasons why the prompt may be no larger, beyond the policy: a limit that was learned, a provider that counts more."""
 
     @property
     def tokens(self) -> int:
