@@ -75,7 +75,7 @@ def test_the_budget_is_the_models(run, policy):
         "limit": 80_000,
         "reserve": 8_000,
         "sendable": 72_000,
-        "target": 43_200,
+        "target": 0.6,
         "trigger": None,
         "max_bytes": 20_000_000,
         "max_images": 100,

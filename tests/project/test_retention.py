@@ -85,7 +85,9 @@ LAYERED = Policy(
         ("read", None, {}, 3, "policy, read"),
         ("write", "ci", {}, 5, "scenario ci, *"),
         ("read", "ci", {}, 6, "scenario ci, read"),
-        ("read", "ci", {"read": RetentionRule(limit_tokens=7)}, 7, "definition"),
+        ("read", "ci", {"read": RetentionRule(limit_tokens=7)}, 6, "scenario ci, read"),
+        ("read", None, {"read": RetentionRule(limit_tokens=7)}, 3, "policy, read"),
+        ("grep", None, {"grep": RetentionRule(limit_tokens=7)}, 7, "definition"),
         ("read", "ci", {"write": RetentionRule(limit_tokens=7)}, 6, "scenario ci, read"),
         ("read", None, {"*": RetentionRule(limit_tokens=7)}, 3, "policy, read"),
     ],
@@ -93,7 +95,7 @@ LAYERED = Policy(
 def test_a_higher_layer_overrides_what_it_names(
     tool: str, scenario: str | None, declared: dict[str, RetentionRule], limit: int | None, source: str
 ) -> None:
-    """Built in, toolkit, pattern, exact name, scenario, definition: each wins over those before it, and is named."""
+    """Built in, definition, toolkit, pattern, exact name, scenario: each wins over those before it, and is named."""
     layers = LAYERED.layers(scenario, declared)
     assert layers.of(tool).limit_tokens == limit
     assert layers.sources(tool)["limit_tokens"] == source
@@ -293,8 +295,9 @@ def test_functions_declare_their_own() -> None:
 
     assert read("a") == "a"
     assert rules_of([read, write]) == {"read": SMALL}
-    session = opened(retention=rules_of([read, write]), tools={"read": RetentionRule("full")})
-    assert TEXT not in asked(session, user("Go."), *exchange(0))
+    assert TEXT not in asked(opened(retention=rules_of([read, write])), user("Go."), *exchange(0))
+    operated = opened(retention=rules_of([read, write]), tools={"read": RetentionRule("full")})
+    assert TEXT in asked(operated, user("Go."), *exchange(0)), "the operator's file has the last word"
 
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}

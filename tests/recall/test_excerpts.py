@@ -160,7 +160,9 @@ def test_absent_malformed_and_foreign_references_look_the_same(store: Store) -> 
         for wanted in (Fetch(ref), Fetch(ref, pattern="x")):
             with pytest.raises(NotFound) as refusal:
                 fetch(store, "mine", wanted)
-            assert str(refusal.value) == f"session 'mine' has nothing under the reference {ref[:120]!r}"
+            said, _, near = str(refusal.value).partition("; near it: ")
+            assert said == f"session 'mine' has nothing under the reference {ref[:120]!r}"
+            assert set(near.split(", ")) <= {"", *(entry[:10] for entry in own)}
 
 
 def test_a_range_is_the_branch_that_leads_to_its_end(store: Store) -> None:
@@ -188,3 +190,12 @@ def test_a_lost_or_damaged_artifact_is_damage_and_not_absence(tmp_path: Path) ->
     with pytest.raises(StoreCorrupt, match="entry 2"):
         fetch(store, "test", Fetch(entry.id))
     store.close()
+
+
+def test_a_mistyped_reference_is_answered_with_near_ones() -> None:
+    """The beginning is right and the end is not: the error names what begins alike, in this session only."""
+    session = open_session()
+    entry = session.append(foveal.user("hello"))
+    wrong = entry.id[:8] + "zz"
+    with pytest.raises(NotFound, match=rf"nothing under the reference '{wrong}'; near it: {entry.id[:10]}$"):
+        session.recall(wrong)

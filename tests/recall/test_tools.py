@@ -12,7 +12,7 @@ from foveal.session.policy import BudgetTable, Policy
 from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, READ_TOOL, counted_ids
-from foveal.values.entry import Text, ToolCall, ToolResult, assistant, result, user
+from foveal.values.entry import Text, ToolCall, ToolResult, assistant, result, system, user
 
 DIALECTS = sorted(MODELS)
 TEXT = "\n".join(f"line {n}: the value of item_{n} is {n * n}" for n in range(300))
@@ -103,7 +103,7 @@ def test_they_are_not_offered_where_the_policy_says_so() -> None:
 def test_they_give_way_where_there_is_no_room() -> None:
     """A prompt that fits only without them is sent without them."""
     session = opened(limit=420)
-    session.append(user("word " * 350))
+    session.extend((system("word " * 340), user("Go.")))
     assert names(session.prompt([READ_TOOL])) == {"read"}
     session.extend((assistant("", ToolCall("c0", "read", "{}")), result("c0", TEXT), assistant("Done.")))
     prompt = session.prompt()

@@ -248,3 +248,33 @@ def test_yaml_of_something_else_is_named_so():
     assert plain_yaml("a: 1", "x", "a skill") == {"a": 1}
     with pytest.raises(BadPolicy, match="x: holds a list where the keys of a skill belong"):
         plain_yaml("[1]", "x", "a skill")
+
+
+def test_a_policy_extends_another(written, tmp_path):
+    """Tables are joined key by key, lists and numbers replaced; the nearest file has the last word."""
+    written('max_context_tokens = 9_000\n[tools.bash]\nmode = "summary"\nlimit_tokens = 10\n', "ground.toml")
+    written('extends = "ground.toml"\nremind = true\n[tools.bash]\nlimit_tokens = 20\n', "middle.toml")
+    policy = read_policy(written('extends = "middle.toml"\nmax_context_tokens = 7_000\n', "top.toml"))
+    assert (policy.max_context_tokens, policy.remind) == (7_000, True)
+    assert (policy.tools["bash"].mode, policy.tools["bash"].limit_tokens) == ("summary", 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('extends = "missing.toml"', "missing.toml: cannot be read"),
+        ("extends = 3", "extends is 3; it is the name of a file"),
+        ('extends = "own.toml"', "extends 'own.toml', which extends this file in turn"),
+    ],
+)
+def test_a_policy_that_extends_nothing_is_an_error(written, text, said):
+    """With the file and the key named."""
+    with pytest.raises(BadPolicy, match=said):
+        read_policy(written(text, "own.toml"))
+
+
+def test_a_wrong_model_value_is_an_error_of_the_policy(written, tmp_path):
+    """It names the key and the number, whoever opens the session."""
+    policy = read_policy(written('[models."m"]\nwindow = -1\n'))
+    with pytest.raises(BadPolicy, match="window of model 'm' is -1"):
+        Session(open_store(), "s", model="m", policy=policy)

@@ -2,7 +2,9 @@
 
 Layers are applied from the lowest to the highest; each overrides the fields it sets:
 
-    built in  <  policy file: toolkit < pattern < exact name  <  scenario: likewise  <  the tool's definition  <  the call
+    built in  <  the tool's definition  <  policy file: toolkit < pattern < exact name  <  scenario: likewise  <  the call
+
+The author of a tool knows what it returns; the operator of the agent, who writes the file, knows what it is used for.
 """
 
 from collections.abc import Iterator, Mapping
@@ -71,14 +73,14 @@ class Layers(msgspec.Struct, frozen=True):
 def layers_of(
     base: Scenario, scenarios: Mapping[str, Scenario], chosen: str | None, declared: Mapping[str, RetentionRule]
 ) -> Layers:
-    """Return the layers of a policy, of the chosen scenario, and of the tools' own definitions."""
+    """Return the layers of the tools' own definitions, of a policy, and of the chosen scenario."""
     if chosen and chosen not in scenarios:
         known = ", ".join(sorted(scenarios)) or "none"
         raise BadPolicy(f"there is no scenario {chosen!r} in the policy; known: {known}")
-    layers = [*_table("policy", base)]
+    layers = [Layer("definition", _literal(name), rule) for name, rule in sorted(declared.items())]
+    layers.extend(_table("policy", base))
     if chosen:
         layers.extend(_table(f"scenario {chosen}", scenarios[chosen]))
-    layers.extend(Layer("definition", _literal(name), rule) for name, rule in sorted(declared.items()))
     return Layers(tuple(layers))
 
 

@@ -70,7 +70,15 @@ def locate(store: Store, session: str, ref: str) -> Located:
         body = log.to_entry(row, session).body
         if isinstance(body, Message) and index < len(body.parts):
             return Located(body.parts[index], place_of(session, row), row.seq, body.role)
-    raise NotFound(f"session {session!r} has nothing under the reference {ref[:120]!r}")
+    raise NotFound(f"session {session!r} has nothing under the reference {ref[:120]!r}{_near(store, session, ref)}")
+
+
+def _near(store: Store, session: str, ref: str) -> str:
+    """Return a hint with references that begin like this one; empty if there are none."""
+    for length in range(len(entry_ref(ref)) - 1, 2, -1):
+        if found := store.find(session, ref[:length]):
+            return f"; near it: {', '.join(dict.fromkeys(entry_ref(row.id) for row in found[:3]))}"
+    return ""
 
 
 def given_id(ref: str) -> str:

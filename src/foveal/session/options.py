@@ -38,8 +38,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     environment: "Environment | None" = None
     """Workspace, skills, instructions and tools on demand, shown beside the conversation."""
     retention: Mapping[str, RetentionRule] | None = None
-    """Rules that tools were declared with, by tool name; `foveal.rules_of` collects them. Without any, those that the log
-    has of earlier prompts hold."""
+    """Rules that tools were declared with, by tool name; `foveal.rules_of` collects them. None leaves
+    those in force that the log has of earlier prompts; an empty mapping ends them."""
     renderers: Renderers = NO_RENDERERS
     """Functions that shorten the results of a tool in the host's own way, by tool name."""
     allowed_tools: frozenset[str] | None = None

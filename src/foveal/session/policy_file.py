@@ -8,7 +8,7 @@ Older files have two knobs, `auto_compact` and `compact_threshold`. They are rea
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -22,20 +22,59 @@ MOST_BYTES = 1 << 20
 
 
 _OLD_KEYS = ("auto_compact", "compact_threshold")
+_EXTENDS = "extends"
 _WEIGHTS = "weights"
 """Said once for all stages of a file, so that one line is enough."""
 
 
 def read_policy(path: str | Path) -> Policy:
     """Read a policy from a file: YAML if its name ends in .yaml or .yml, else TOML."""
-    text = _text(Path(path))
-    is_yaml = Path(path).suffix.lower() in (".yaml", ".yml")
-    table = plain_yaml(text, path) if is_yaml else _toml(text, path)
+    table = _table(Path(path))
     old = {key: table[key] for key in _OLD_KEYS if key in table}
     own = {key: value for key, value in table.items() if key not in (*old, _WEIGHTS)}
     policy = policy_from(own, str(path), weights=lambda name: read_weights(Path(path).parent / name))
     policy = _with_weights(policy, table[_WEIGHTS], path) if _WEIGHTS in table else policy
     return _with_old_keys(policy, old, path) if old else policy
+
+
+def _table(path: Path, below: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Read the table of a file, laid over the table of the file that it extends."""
+    text = _text(path)
+    table = plain_yaml(text, path) if path.suffix.lower() in (".yaml", ".yml") else _toml(text, path)
+    if _EXTENDS not in table:
+        return table
+    name = table.pop(_EXTENDS)
+    if not isinstance(name, str):
+        raise BadPolicy(f"{path}: extends is {name!r}; it is the name of a file, as seen from this one")
+    base, chain = path.parent / name, (*below, path.resolve())
+    if base.resolve() in chain:
+        raise BadPolicy(f"{path}: extends {name!r}, which extends this file in turn")
+    return _laid_over(_with_whole_paths(_table(base, chain), base.parent), table)
+
+
+def _laid_over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the base with the keys of the own table: tables are joined, everything else is replaced."""
+    joined = dict(base)
+    for key, value in own.items():
+        old = joined.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        joined[key] = _laid_over(cast("Mapping[str, Any]", old), cast("Mapping[str, Any]", value)) if both else value
+    return joined
+
+
+def _with_whole_paths(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the table with names of weight files that hold from any folder."""
+
+    def whole(one: Mapping[str, Any]) -> dict[str, Any]:
+        named = one.get(_WEIGHTS)
+        return {**one, _WEIGHTS: str((folder / named).resolve())} if isinstance(named, str) else dict(one)
+
+    stages = table.get("stages")
+    listed = cast("list[Any]", stages) if isinstance(stages, list) else []
+    found = whole(table)
+    if listed:
+        found["stages"] = [whole(cast("Mapping[str, Any]", one)) if isinstance(one, Mapping) else one for one in listed]
+    return found
 
 
 def read_weights(path: str | Path) -> Weights:

@@ -56,7 +56,8 @@ class Session:
         self.name = name
         snapshot = stored_snapshot(store, name)
         # Retention that tools declared before the session was closed still holds.
-        self._declared = dict(host.retention or read_declared_retention(store, name, snapshot))
+        given = host.retention
+        self._declared = dict(read_declared_retention(store, name, snapshot) if given is None else given)
         declared_renderers: Renderers = getattr(host.retention, "renderers", NO_RENDERERS)  # of `rules_of`
         renderers: Renderers = ChainMap(
             cast("dict[str, Any]", host.renderers), cast("dict[str, Any]", declared_renderers)
@@ -84,7 +85,7 @@ class Session:
         self.children = Children(self._journal, self.context, self._begun)
         """Sessions for sub-agents: `open`."""
         built_for = self.view.facts.setup
-        if not host.retention and built_for and (declared := declared_in(built_for.retention)) != self._declared:
+        if given is None and built_for and (declared := declared_in(built_for.retention)) != self._declared:
             self._declare(declared)  # by a tool list since the last snapshot
 
     @property

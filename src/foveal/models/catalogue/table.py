@@ -21,6 +21,7 @@ from typing import Any, Literal, TypedDict
 import msgspec
 
 from foveal.models.catalogue.caching import cache_rules
+from foveal.values.errors import BadPolicy
 
 Dialect = Literal["openai_chat", "openai_responses", "anthropic", "gemini"]
 
@@ -287,17 +288,17 @@ def _override(model: str, fields: Mapping[str, object]) -> _Override:
     for key in fields:
         if key not in allowed:
             near = get_close_matches(key, allowed, n=1, cutoff=0.0)[0]
-            raise ValueError(
+            raise BadPolicy(
                 f"{key!r} is not a field of a model ({model!r}); did you mean {near!r}? Known: {', '.join(allowed)}"
             )
     try:
         override = msgspec.convert(fields, _Override)
     except msgspec.ValidationError as error:
-        raise ValueError(f"the override of model {model!r} is not valid: {error}") from error
+        raise BadPolicy(f"the override of model {model!r} is not valid: {error}") from error
     for key in allowed:
         value = override.get(key)
         if isinstance(value, int | float) and (value < 0 or (value == 0 and isinstance(value, int))):
-            raise ValueError(
+            raise BadPolicy(
                 f"{key} of model {model!r} is {value}: token counts are above zero, prices are not negative"
             )
     return override
