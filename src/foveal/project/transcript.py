@@ -20,7 +20,20 @@ from foveal.project.projection import Projection
 from foveal.text.repair import json_object
 from foveal.text.stand_in import holds_artifact, part_text, replace_part, stored_preview
 from foveal.text.user_words import user_words
-from foveal.values.entry import FoldItem, Message, Opaque, Part, PartFold, RangeFold, Stored, Text, ToolCall, ToolResult
+from foveal.values.entry import (
+    File,
+    FoldItem,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    PartFold,
+    RangeFold,
+    Stored,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from foveal.values.own_tools import RECALL_TOOL, SEARCH_TOOL
 from foveal.values.pins import with_quotes
 from foveal.values.retention import is_below
@@ -98,7 +111,8 @@ class Transcript:
         """Add a message: as a new atom, or to the open reply that it answers or continues."""
         item = self._item(seq, entry_id, message)
         raw_tokens = sum(s.raw_tokens for s in item.shown) + MESSAGE_TOKENS * (message.role != "tool")
-        is_reduced = any(s.level not in ("full", "hidden") for s in item.shown)
+        # A part that the provider does not take is not reduced: recall cannot show more of it.
+        is_reduced = any(s.level not in ("full", "hidden") and s.policy != "dialect" for s in item.shown)
         match message.role:
             case "assistant":
                 self._reply(item, message)
@@ -133,10 +147,10 @@ class Transcript:
         if isinstance(part, Text) and not part.text.strip() and not part.signature:
             return Shown(None, NOTHING, 0, "hidden", "repair", "empty text")
         if isinstance(part, Opaque):
-            if part.json in self._opaque:
-                because = "the very same part is shown already; providers refuse it twice"
+            if (identity := _identity(part)) in self._opaque:
+                because = "the same part is shown already; providers refuse it twice"
                 return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "repair", because)
-            self._opaque.add(part.json)
+            self._opaque.add(identity)
         raw = measure.part(part)
         safe, wrong, policy = self.projection.prepared(part, message.role)
         if holds_artifact(safe):
@@ -145,7 +159,8 @@ class Transcript:
             because = "a line of its own" if has_line else "too large for the log; head and tail of the artifact"
             return Shown(small, measure.part(small), raw.tokens, "trimmed", "arrival", because)
         if wrong:
-            return Shown(safe, measure.part(safe), raw.tokens, "full", policy, wrong)
+            level = "reference" if isinstance(part, Image | File) and isinstance(safe, Text) else "full"
+            return Shown(safe, measure.part(safe), raw.tokens, level, policy, wrong)
         return Shown(safe, raw, raw.tokens)
 
     def _retained(self, shown: Shown, ref: str) -> Shown:
@@ -171,7 +186,7 @@ class Transcript:
     def _reply(self, item: Item, message: Message) -> None:
         calls = [(i, part) for i, part in enumerate(message.parts) if isinstance(part, ToolCall)]
         if message.stop != "done":
-            self._opaque -= {s.part.json for s in item.shown if isinstance(s.part, Opaque)}
+            self._opaque -= {_identity(s.part) for s in item.shown if isinstance(s.part, Opaque)}
             hidden = _hide(item, f"the reply ended with {message.stop}")
             self._push(Atom("hidden", (hidden,), NOTHING, tuple(c.id for _, c in calls), (None,) * len(calls)))
             self.open_reply = len(self.atoms) - 1 if calls else None
@@ -344,7 +359,7 @@ class Transcript:
         item = atom.items[at]
         shown = list(item.shown)
         if isinstance(part := shown[fold.part].part, Opaque):
-            self._opaque.discard(part.json)
+            self._opaque.discard(_identity(part))
         shown[fold.part] = self._stand_in(index, at, fold)
         folded = msgspec.structs.replace(item, shown=tuple(shown))
         items = (*atom.items[:at], folded, *atom.items[at + 1 :])
@@ -428,7 +443,7 @@ class Transcript:
         self._place = {entry: i for i, atom in enumerate(self.atoms) for entry in ids_of(atom)}
         self._wire_ids = {wire_id for atom in self.atoms if atom.kind == "tools" for wire_id in atom.wire_ids}
         shown = (s.part for atom in self.atoms for item in atom.items for s in item.shown)
-        self._opaque = {part.json for part in shown if isinstance(part, Opaque)}
+        self._opaque = {_identity(part) for part in shown if isinstance(part, Opaque)}
         self.size = total(atom.size for atom in self.atoms)
         if self.open_reply is not None:
             replies = [i for i, atom in enumerate(self.atoms) if atom.kind in ("tools", "hidden", "assistant")]
@@ -438,6 +453,12 @@ class Transcript:
 def _asks(shown: Shown, part: Part) -> bool:
     """Return whether a part of a user message may be the request: it is shown, and is not a harness's text."""
     return shown.part is not None and not (isinstance(part, Text) and not user_words(part.text))
+
+
+def _identity(part: Opaque) -> str:
+    """Return the id that the provider gave a part of its own; the whole part if it has none."""
+    named = (json_object(part.json) or {}).get("id")
+    return f"{part.provider} {named}" if isinstance(named, str) and named else part.json
 
 
 def _hide(item: Item, because: str) -> Item:

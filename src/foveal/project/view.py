@@ -19,7 +19,7 @@ from foveal.project.transcript import Transcript
 from foveal.values.entry import Entry, Fence, Fold, Message, Pin, Rewind, Unpin
 from foveal.values.shown import Atom, Size
 
-PROJECTION = 6
+PROJECTION = 7
 """Raised whenever the same log gives another view, or snapshots another encoding: older snapshots are not read."""
 
 

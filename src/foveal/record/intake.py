@@ -71,5 +71,12 @@ def _plain(reply: object) -> Mapping[str, Any] | None:
     if isinstance(reply, Mapping):
         return cast("Mapping[str, Any]", reply)
     dump: Callable[..., Mapping[str, Any]] | None = getattr(reply, "model_dump", None)
-    # Fields that the provider did not send stay unset, and fields that its SDK does not know yet raise no warning.
-    return dump(exclude_unset=True, warnings=False) if dump else None
+    if dump is None:
+        return None
+    try:
+        # Fields that the provider did not send stay unset, and fields that its SDK does not know yet raise no warning.
+        return dump(exclude_unset=True, warnings=False)
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:  # a field holds what JSON cannot
+        raise BadInput(
+            f"this {type(reply).__name__} cannot be read ({type(error).__name__}: {error}); append its JSON as a dict"
+        ) from error

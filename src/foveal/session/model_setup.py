@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from foveal.dialects import Dialect, find_dialect
+from foveal.dialects.admission import Admission
 from foveal.dialects.port import RequestOptions, ToolSpec
 from foveal.dialects.tools import tools_json
 from foveal.models import catalogue as prices
@@ -82,7 +83,8 @@ class ModelSetup(msgspec.Struct, frozen=True):
         frame = FRAME if self.policy.guard else 0
         key = f"{PROJECTION}|{model}|{dialect.name}|{self.counter.counter.name}|{rules}|{frame}"
         on_arrival = arrival_rule(self.layers, measure.count, self.renderers)
-        projection = Projection(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins, on_arrival)
+        admission = Admission(dialect, model)
+        projection = Projection(key, measure, admission.omits, pins, on_arrival, fit_media=admission.fits)
         return msgspec.structs.replace(projection, neutralise=_guarded) if self.policy.guard else projection
 
     def setup(self, tools: tuple[ToolSpec, ...]) -> Setup:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from foveal.dialects.media import check_image, write_data_url
+from foveal.dialects.media import MediaLimits, write_data_url
 from foveal.dialects.openai_chat import rules
 from foveal.dialects.openai_chat.read import NAME, read_reply, read_request
 from foveal.dialects.openai_chat.stream import ChatStream
@@ -34,6 +34,7 @@ class OpenAIChat:
 
     name = NAME
     reader = WireReader(read_reply, read_request, ChatStream)
+    media = MediaLimits()
 
     def hides(self, part: Part, writer: str | None, model: str) -> str:
         match part:
@@ -132,7 +133,6 @@ def _part(part: Part) -> Wire:
         case Text(text):
             return {"type": "text", "text": text}
         case Image():
-            check_image(part)
             return {"type": "image_url", "image_url": {"url": write_data_url(part)}}
         case File(media_type, name, data) if data and media_type == "application/pdf":
             return {"type": "file", "file": {"filename": name, "file_data": write_data_url(part)}}
