@@ -187,8 +187,9 @@ class Transcript:
         calls = [(i, part) for i, part in enumerate(message.parts) if isinstance(part, ToolCall)]
         if message.stop != "done":
             self._opaque -= {_identity(s.part) for s in item.shown if isinstance(s.part, Opaque)}
-            hidden = _hide(item, f"the reply ended with {message.stop}")
-            self._push(Atom("hidden", (hidden,), NOTHING, tuple(c.id for _, c in calls), (None,) * len(calls)))
+            cut = _cut_off(item, message.stop)
+            kind, size = ("hidden", NOTHING) if cut.is_silent else ("assistant", cut.size + self._seam())
+            self._push(Atom(kind, (cut,), size, tuple(c.id for _, c in calls), (None,) * len(calls)))
             self.open_reply = len(self.atoms) - 1 if calls else None
             return
         wire_ids = tuple(self._wire_id(call.id, item.id, i) for i, call in calls)
@@ -269,7 +270,8 @@ class Transcript:
         answers, shown, size, known = list(atom.answers), list(item.shown), atom.size, False
         calls, answered = list(calls_of(atom)), _Answered()
         # A reply that ended early shows no calls any more; it keeps the recorded ids in place of wire ids.
-        ids = atom.wire_ids if atom.kind == "hidden" else [call.id for call in calls]
+        is_cut = atom.kind != "tools"
+        ids = atom.wire_ids if is_cut else [call.id for call in calls]
         for i, part in enumerate(message.parts):
             same = [k for k, call_id in enumerate(ids) if isinstance(part, ToolResult) and call_id == part.call]
             known |= bool(same)
@@ -283,13 +285,14 @@ class Transcript:
             answers[free] = ResultPlace(len(atom.items), i)
             if free < len(calls) and isinstance(part, ToolResult):
                 answered.append((calls[free], part))
-            shown[i] = self._with_wire_id(shown[i], atom.wire_ids[free])
-            size -= self._placeholder(atom.wire_ids[free])
+            if not is_cut:
+                shown[i] = self._with_wire_id(shown[i], atom.wire_ids[free])
+                size -= self._placeholder(atom.wire_ids[free])
         if not known:
             return None
         item = msgspec.structs.replace(item, shown=tuple(shown))
-        if atom.kind == "hidden":
-            item, size = _hide(item, "the reply that asked for it ended early"), NOTHING
+        if is_cut:
+            item = _hide(item, "the reply that asked for it ended early")
         size += item.size
         self._replace(index, Atom(atom.kind, (*atom.items, item), size, atom.wire_ids, tuple(answers)))
         self._place[item.id] = index
@@ -455,6 +458,18 @@ def _asks(shown: Shown, part: Part) -> bool:
     return shown.part is not None and not (isinstance(part, Text) and not user_words(part.text))
 
 
+def _cut_off(item: Item, stop: str) -> Item:
+    """Return a reply that ended early: of an aborted one the texts, which the user has seen; of a failed one nothing."""
+    because = f"the reply ended with {stop}"
+    if stop != "aborted":
+        return _hide(item, because)
+    shown = tuple(
+        one if one.part is None or isinstance(one.part, Text) else _hidden(one, f"{because}; only its text is kept")
+        for one in item.shown
+    )
+    return msgspec.structs.replace(item, shown=shown, repair=because)
+
+
 def _identity(part: Opaque) -> str:
     """Return the id that the provider gave a part of its own; the whole part if it has none."""
     named = (json_object(part.json) or {}).get("id")
@@ -462,5 +477,8 @@ def _identity(part: Opaque) -> str:
 
 
 def _hide(item: Item, because: str) -> Item:
-    shown = tuple(Shown(None, NOTHING, s.raw_tokens, "hidden", "repair", because) for s in item.shown)
-    return msgspec.structs.replace(item, shown=shown)
+    return msgspec.structs.replace(item, shown=tuple(_hidden(one, because) for one in item.shown))
+
+
+def _hidden(shown: Shown, because: str) -> Shown:
+    return Shown(None, NOTHING, shown.raw_tokens, "hidden", "repair", because)

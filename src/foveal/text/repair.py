@@ -56,7 +56,7 @@ def settle(atom: Atom) -> tuple[Message, ...]:
         return (Message("user", (_safe(Text(atom.gap.text)),)),) if atom.gap.text.strip() else ()
     if atom.kind == "tools":
         return _settle_tools(atom)
-    (item,) = atom.items
+    item = atom.items[0]  # results after it are hidden: they answer calls of a reply that was cut off
     parts = _late_note(item) if item.role == "tool" else _visible(item)
     role = "user" if item.role == "tool" else item.role
     return (Message(role, parts, item.model),) if parts else ()
@@ -144,7 +144,11 @@ def _repair_call(call: ToolCall) -> tuple[ToolCall, str]:
     if json_object(arguments) is None:
         arguments = _wrapped(arguments)
         wrong.append("the arguments were not a JSON object" if call.arguments.strip() else "the arguments were empty")
-    return (ToolCall(call.id, name, arguments, call.signature), "; ".join(wrong)) if wrong else (call, "")
+    signature = call.signature
+    if signature and sendable(signature) != signature:
+        signature = None
+        wrong.append("its signature held what cannot be sent")
+    return (ToolCall(call.id, name, arguments, signature), "; ".join(wrong)) if wrong else (call, "")
 
 
 def _wrapped(arguments: str) -> str:
