@@ -99,6 +99,10 @@ class Dialect(Protocol):
         """Return why this part, written by `writer`, is not sent to `model`; empty if it is."""
         ...
 
+    def tool_name(self, name: str) -> str:
+        """Return the name under which a tool of the host is offered: the host's own where the provider takes it."""
+        ...
+
     def chunk(self, messages: Sequence[Message]) -> list[Wire]:
         """Return one atom on the wire. Raise `CannotSay` if the format has no words for it."""
         ...

@@ -13,6 +13,7 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
+from foveal.text.tool_names import sent_name
 from foveal.values.codec import sendable
 from foveal.values.entry import (
     File,
@@ -76,7 +77,7 @@ class Measure:
                 return _blob(data)
             case ToolCall(_, name):
                 # The name once more, because one provider wants it with the result as well, and a comma.
-                again = Size(self.count(sendable(name)) + 1, len(name))
+                again = Size(self.count(sent_name(name)) + 1, len(name))
                 signature = _SIGNED + _blob(part.signature) if part.signature else Size()
                 return self.text(call_json(part, part.id)) + again + signature
             case ToolResult(call, content):
@@ -106,7 +107,7 @@ class Measure:
 
 def call_json(call: ToolCall, wire_id: str) -> str:
     """Return the call in OpenAI's chat format."""
-    name, arguments = sendable(call.name), sendable(call.arguments)
+    name, arguments = sent_name(call.name), sendable(call.arguments)
     wire = {"id": sendable(wire_id), "type": "function", "function": {"name": name, "arguments": arguments}}
     return msgspec.json.encode(wire).decode()
 

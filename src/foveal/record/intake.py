@@ -1,6 +1,7 @@
 """Items that a host appends, as bodies of entries: messages and marks as they are, replies of a provider's SDK read."""
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -11,7 +12,7 @@ from foveal.record.overflow import silent_overflow
 from foveal.stores import rows as log
 from foveal.stores.large_results import offload
 from foveal.stores.port import Store
-from foveal.values.entry import Body, Message, Pin
+from foveal.values.entry import Body, Message, Pin, ToolCall
 from foveal.values.errors import BadEntry, BadInput
 
 
@@ -23,6 +24,8 @@ class AskedModel(NamedTuple):
     window: int
     reports: tuple[tuple[int, int], ...] = ()
     """(Our count, the provider's count) of its newest calls."""
+    renamed: Mapping[str, str] = MappingProxyType({})
+    """The host's names of tools that were offered under another one, by the names that the model knows."""
 
 
 def bodies(
@@ -30,7 +33,7 @@ def bodies(
 ) -> list[log.EncodedBody]:
     """Return the bodies of an item. `estimated` is our own count of the prompt that the item may be the reply to."""
     if isinstance(item, Message):
-        return [log.checked_message(offload(store, item))]
+        return [log.checked_message(_with_host_names(offload(store, item), asked.renamed))]
     if isinstance(item, Pin):
         check_pin(item, store, session)
     if isinstance(item, Body.__args__):
@@ -58,12 +61,25 @@ def _read_reply(reply: object, asked: AskedModel, estimated: int | None) -> list
         raise BadInput(f"{what}; was it made with another model's SDK?") from error
     # Providers answer with a dated name; signatures are compared by the model that was asked.
     message = msgspec.structs.replace(message, model=asked.model)
-    kept = log.checked_message(message)
+    kept = log.checked_message(_with_host_names(message, asked.renamed))
     if usage is None:
         return [kept]
     usage = msgspec.structs.replace(usage, model=asked.model, estimated=estimated)
     cut = silent_overflow(usage, asked.window, asked.reports)
     return [kept, log.encoded(usage), *((log.encoded(cut),) if cut else ())]
+
+
+def _with_host_names(message: Message, renamed: Mapping[str, str]) -> Message:
+    """Return the message with its calls under the host's names: a model calls a tool by the name that it was offered under."""
+    if not renamed or message.role != "assistant":
+        return message
+    parts = tuple(
+        msgspec.structs.replace(part, name=renamed[part.name])
+        if isinstance(part, ToolCall) and part.name in renamed
+        else part
+        for part in message.parts
+    )
+    return msgspec.structs.replace(message, parts=parts)
 
 
 def _plain(reply: object) -> Mapping[str, Any] | None:

@@ -11,7 +11,7 @@ import msgspec
 from foveal.dialects import Dialect, find_dialect
 from foveal.dialects.admission import Admission
 from foveal.dialects.port import RequestOptions, ToolSpec
-from foveal.dialects.tools import tools_json
+from foveal.dialects.tools import sent_tools, tools_json
 from foveal.models import catalogue as prices
 from foveal.models import counters
 from foveal.project.arrival import NO_RENDERERS, Renderers, arrival_rule
@@ -88,8 +88,8 @@ class ModelSetup(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(projection, neutralise=_guarded) if self.policy.guard else projection
 
     def setup(self, tools: tuple[ToolSpec, ...]) -> Setup:
-        text = tools_json(tools)
-        tokens = self.counter.counter.count(text) + TOOL_TOKENS * len(tools) if tools else 0
+        text, sent = tools_json(tools), tools_json(sent_tools(tools, self.dialect))
+        tokens = self.counter.counter.count(sent) + TOOL_TOKENS * len(tools) if tools else 0
         name, policy, limit = self.counter.counter.name, self.policy.canonical(), self.budget.sendable
         retention = self.layers.canonical()
         return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit, retention)
@@ -132,7 +132,8 @@ class ModelSetup(msgspec.Struct, frozen=True):
 
     def ask(self, tools: tuple[ToolSpec, ...], cache_key: str) -> RequestOptions:
         reply = self.budget.reserve or min(REPLY_TOKENS, self.facts.max_output or REPLY_TOKENS)
-        return RequestOptions(self.model, tools, reply, cache_key if self.facts.provider == "openai" else None)
+        key = cache_key if self.facts.provider == "openai" else None
+        return RequestOptions(self.model, sent_tools(tools, self.dialect), reply, key)
 
     def _image_tokens(self, image: Image) -> int:
         size = (image.width, image.height) if image.width and image.height else counters.image_size(image.data or b"")

@@ -7,7 +7,7 @@ import msgspec
 
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.renderer import Renderer
-from foveal.dialects.tools import read_tools
+from foveal.dialects.tools import read_tools, renamed_tools
 from foveal.project.retention_layers import declared_in
 from foveal.project.snapshot import ViewSnapshot
 from foveal.project.view import View
@@ -70,7 +70,16 @@ def build(name: str, view: View, model_setup: ModelSetup, specs: tuple[ToolSpec,
         raise InvalidPrompt(model_setup.dialect.name, problems)
     tokens = view.size.tokens + setup.tools_tokens + PROMPT_TOKENS + sum(block.tokens for block in blocks)
     return Prompt(
-        name, view.facts.calls + 1, request, wires, tokens, None, setup, tuple(view.atoms), decided=view.facts.decided
+        name,
+        view.facts.calls + 1,
+        request,
+        wires,
+        tokens,
+        None,
+        setup,
+        tuple(view.atoms),
+        renamed_tools=renamed_tools(setup.tools, model_setup.dialect),
+        decided=view.facts.decided,
     )
 
 

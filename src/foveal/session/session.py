@@ -338,4 +338,4 @@ def _explained(error: OverBudget, learned: Overflow | None) -> OverBudget:
 
 def _as_written(call: ToolCall) -> ToolCall:
     """Return the call as the model wrote it, without the marks of the guard."""
-    return msgspec.structs.replace(call, arguments=guard.restore(call.arguments))
+    return msgspec.structs.replace(call, name=guard.restore(call.name), arguments=guard.restore(call.arguments))

@@ -17,6 +17,7 @@ from foveal.dialects.opaque import verbatim
 from foveal.dialects.port import CannotSay, Dialect, RequestOptions, ToolSpec, Wire, WireReader
 from foveal.dialects.tools import hosted_by
 from foveal.dialects.turns import BEGIN, CONTINUE, join_turns, label_system
+from foveal.text.tool_names import sent_name
 from foveal.values.codec import sendable
 from foveal.values.entry import (
     File,
@@ -39,6 +40,7 @@ class Anthropic:
 
     name = NAME
     problems = staticmethod(rules.problems)
+    tool_name = staticmethod(sent_name)
     reader = WireReader(read_reply, read_request, AnthropicStream)
     # 5 MB of base64 and 8 000 pixels a side for an image; documents are PDF or plain text.
     media = MediaLimits(

@@ -15,6 +15,7 @@ from foveal.dialects.opaque import verbatim
 from foveal.dialects.port import CannotSay, Dialect, RequestOptions, ToolSpec, Wire, WireReader
 from foveal.dialects.tools import hosted_by
 from foveal.dialects.turns import BEGIN, CONTINUE, join_turns, label_system
+from foveal.text.tool_names import sent_name
 from foveal.values.entry import (
     File,
     Image,
@@ -65,6 +66,9 @@ class Gemini:
                 return f"a signature of {writer or 'an unknown model'}, without text"
             case _:
                 return ""
+
+    def tool_name(self, name: str) -> str:
+        return _name(sent_name(name))
 
     def chunk(self, messages: Sequence[Message]) -> list[Wire]:
         wires: list[Wire] = []
@@ -137,7 +141,7 @@ def _signature(signature: str | None) -> Wire:
 
 
 def _name(name: str) -> str:
-    """Return a name that this provider takes for a call that another model made."""
+    """Return a name that this provider takes: it begins with a letter or an underscore."""
     return name if name[:1].isalpha() or name.startswith("_") else f"_{name}"
 
 

@@ -18,6 +18,7 @@ from foveal.dialects.openai_chat.stream import ChatStream
 from foveal.dialects.port import CannotSay, Dialect, RequestOptions, Wire, WireReader
 from foveal.dialects.rules import RequestProblem
 from foveal.dialects.tools import chat_form, hosted_by
+from foveal.text.tool_names import sent_name
 from foveal.values.entry import (
     File,
     Image,
@@ -43,6 +44,7 @@ class OpenAIChat:
     name = NAME
     reader = WireReader(read_reply, read_request, ChatStream)
     media = MediaLimits()
+    tool_name = staticmethod(sent_name)
 
     def hides(self, part: Part, writer: str | None, model: str) -> str:
         match part:

@@ -18,6 +18,7 @@ from foveal.dialects.openai_responses.read import (
 from foveal.dialects.openai_responses.stream import ResponsesStream
 from foveal.dialects.port import CannotSay, Dialect, RequestOptions, ToolSpec, Wire, WireReader
 from foveal.dialects.tools import hosted_by
+from foveal.text.tool_names import sent_name
 from foveal.values.entry import (
     File,
     Image,
@@ -46,6 +47,7 @@ class OpenAIResponses:
 
     name = NAME
     problems = staticmethod(rules.problems)
+    tool_name = staticmethod(sent_name)
     reader = WireReader(read_reply, read_request, ResponsesStream)
     # Documents, tables and source by bytes or address; archives and sounds are refused by name.
     media = MediaLimits(
