@@ -129,6 +129,10 @@ class Journal:
         """Let the view forget fences whose time has passed."""
         self._view.drop_fences(expired)
 
+    def use(self, setup: ModelSetup) -> None:
+        """Go on with a setup that shows the log in the same way."""
+        self.setup = setup
+
     def rebuild(self, setup: ModelSetup) -> None:
         """Build the view anew from the log, with this setup."""
         self.setup = setup

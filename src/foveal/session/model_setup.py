@@ -25,7 +25,7 @@ from foveal.text import guard as frame
 from foveal.text.repair import sendable_part
 from foveal.values.budget import Budget
 from foveal.values.entry import Image, Overflow, Part, Setup
-from foveal.values.errors import BadPolicy
+from foveal.values.errors import BadInput, BadPolicy
 from foveal.values.fold_cost import Prices
 from foveal.values.pins import NO_PINS, Pins
 from foveal.values.retention import RetentionRule
@@ -75,6 +75,26 @@ class ModelSetup(msgspec.Struct, frozen=True):
     facts: prices.ModelFacts
     layers: Layers = Layers()
     renderers: Renderers = NO_RENDERERS
+    reply_tokens: int | None = None
+    """The most tokens of the next reply, as the host said."""
+
+    def replying(self, tokens: int | None) -> "ModelSetup":
+        """Return the setup for a reply of at most so many tokens. Raise `BadInput` if that leaves nothing for the prompt."""
+        if tokens is not None and tokens <= 0:
+            raise BadInput(f"reply_tokens is {tokens}; it must be a positive number")
+        if tokens is not None and self.facts.known and tokens >= self.facts.window:
+            raise BadInput(
+                f"reply_tokens is {tokens:,}, which leaves nothing of the window of {self.model}, {self.facts.window:,} "
+                "tokens, for the prompt; ask for a shorter reply"
+            )
+        return msgspec.structs.replace(self, reply_tokens=tokens)
+
+    @property
+    def call_budget(self) -> Budget:
+        """The budget of the next call: the policy's, lowered where prompt and reply would not fit into the window together."""
+        if self.reply_tokens is None or not self.facts.known:  # the window of an unknown model is an assumption
+            return self.budget
+        return self.budget.sending_at_most(self.facts.window - self.reply_tokens)
 
     def projection(self, pins: Pins = NO_PINS) -> Projection:
         dialect, model = self.dialect, self.model
@@ -90,15 +110,15 @@ class ModelSetup(msgspec.Struct, frozen=True):
     def setup(self, tools: tuple[ToolSpec, ...]) -> Setup:
         text, sent = tools_json(tools), tools_json(sent_tools(tools, self.dialect))
         tokens = self.counter.counter.count(sent) + TOOL_TOKENS * len(tools) if tools else 0
-        name, policy, limit = self.counter.counter.name, self.policy.canonical(), self.budget.sendable
+        name, policy, limit = self.counter.counter.name, self.policy.canonical(), self.call_budget.sendable
         retention = self.layers.canonical()
-        return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit, retention)
+        return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit, retention, self.reply_tokens)
 
     def limits(self, view: View, setup: Setup) -> "MessageLimits":
         """Return the limit of the messages, the size at which a fold is due, and its target, in tokens of our own counter."""
         factor, fixed = self.factor(view), setup.tools_tokens + PROMPT_TOKENS
         learned = self.learned_limit(view)
-        budget = self.budget.below(learned.limit) if learned else self.budget
+        budget = self.call_budget.below(learned.limit) if learned else self.call_budget
         sizes = budget.message_limit, budget.message_trigger, budget.message_target
         return MessageLimits(*(size(factor, fixed) for size in sizes))
 
@@ -130,8 +150,8 @@ class ModelSetup(msgspec.Struct, frozen=True):
         ttl_s = prices.cache_rules(self.facts.provider, self.facts.id).ttl_s or FORGOTTEN_S
         return view.facts.calls > 0 and now_ms - view.facts.called_ms > ttl_s * 1_000
 
-    def ask(self, tools: tuple[ToolSpec, ...], cache_key: str) -> RequestOptions:
-        reply = self.budget.reserve or min(REPLY_TOKENS, self.facts.max_output or REPLY_TOKENS)
+    def ask(self, tools: tuple[ToolSpec, ...], cache_key: str, reply_tokens: int | None = None) -> RequestOptions:
+        reply = reply_tokens or self.budget.reserve or min(REPLY_TOKENS, self.facts.max_output or REPLY_TOKENS)
         key = cache_key if self.facts.provider == "openai" else None
         return RequestOptions(self.model, sent_tools(tools, self.dialect), reply, key)
 

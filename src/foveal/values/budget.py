@@ -58,7 +58,10 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def below(self, ceiling: int) -> "Budget":
         """Return this budget for a provider that was found to accept at most `ceiling` tokens, the reply included."""
-        room = max(1, ceiling - self.reserve if ceiling > 2 * self.reserve else ceiling // 2)
+        return self.sending_at_most(max(1, ceiling - self.reserve if ceiling > 2 * self.reserve else ceiling // 2))
+
+    def sending_at_most(self, room: int) -> "Budget":
+        """Return this budget for requests of at most so many tokens."""
         if room >= self.sendable:
             return self
         trigger = None if self.trigger is None else max(2, min(self.trigger, room))
