@@ -8,10 +8,9 @@ import pytest
 
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, Asks, Player, open_session
+from foveal.testing.replies import REPLIES, SEAL
 from foveal.values.entry import Message, Opaque, Text, user
 from foveal.values.errors import BadInput
-
-from .replies import REPLIES, SEAL
 
 GONE = object()
 CHANGES: tuple[Any, ...] = (GONE, None, "", 0, [], {"x": 1}, "\ud800", b"\xff", {"type": "x"})

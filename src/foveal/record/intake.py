@@ -12,7 +12,7 @@ from foveal.record.overflow import silent_overflow
 from foveal.stores import rows as log
 from foveal.stores.large_results import offload
 from foveal.stores.port import Store
-from foveal.values.entry import Body, Message, Pin, ToolCall
+from foveal.values.entry import Body, Message, Pin, PromptContext, Setup, ToolCall
 from foveal.values.errors import BadEntry, BadInput
 
 
@@ -34,6 +34,8 @@ def bodies(
     """Return the bodies of an item. `estimated` is our own count of the prompt that the item may be the reply to."""
     if isinstance(item, Message):
         return [log.checked_message(_with_host_names(offload(store, item), asked.renamed))]
+    if isinstance(item, Setup | PromptContext):
+        raise BadEntry(f"a {type(item).__name__} is recorded by the session itself, with the prompt that it describes")
     if isinstance(item, Pin):
         check_pin(item, store, session)
     if isinstance(item, Body.__args__):

@@ -102,7 +102,7 @@ def _late_note(item: Item) -> tuple[Part, ...]:
 
 _TEXTS_OF: dict[type, tuple[str, ...]] = {
     Text: ("text",),
-    ToolCall: ("arguments",),
+    ToolCall: ("name", "arguments"),
     Image: ("media_type", "url"),
     File: ("media_type", "name", "url"),
     Stored: ("head", "tail", "shown"),
