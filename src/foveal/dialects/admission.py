@@ -5,25 +5,25 @@ into a small request, and one to which the writer or the provider's rules object
 later prompt.
 """
 
+from functools import cache
+
 import msgspec
 
 from foveal.dialects.media import fit_media
 from foveal.dialects.port import CannotSay, Dialect, RequestOptions, Wire
-from foveal.values.entry import (
-    File,
-    Image,
-    Message,
-    Opaque,
-    Part,
-    RedactedThinking,
-    Role,
-    Text,
-    Thinking,
-    assistant,
-    user,
-)
+from foveal.values.entry import File, Image, Message, Opaque, Part, Role, Text, user
 
 _REASON_CHARS = 160
+
+
+_WORDS = Text(".")
+"""Follows the part that is tried: some parts must not end a reply."""
+
+
+@cache
+def _asked(dialect: Dialect) -> list[Wire]:
+    """Return a message of the user on the wire."""
+    return dialect.chunk((user("."),))
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -36,21 +36,20 @@ class Admission(msgspec.Struct, frozen=True):
         """Return why this part, written by `writer`, is not sent; empty if it is."""
         if reason := self.dialect.hides(part, writer, self.model):
             return reason
-        return self._refusal(part) if isinstance(part, Opaque | Thinking | RedactedThinking) else ""
+        return self._refusal(part) if isinstance(part, Opaque) else ""
 
     def fits(self, item: Image | File, role: Role) -> tuple[Image | File | Text, str]:
         """Return an image or a file as the provider takes it, or the line in its place, and the reason for a change."""
         return fit_media(item, self.dialect.media, role)
 
-    def _refusal(self, part: Part) -> str:
+    def _refusal(self, part: Opaque) -> str:
         """Return the reason for which a request with this part alone in a reply would be refused."""
-        dialect, wires = self.dialect, list[Wire]()
-        reply = Message("assistant", (part, *assistant(".").parts), self.model)
+        dialect, asked = self.dialect, _asked(self.dialect)
+        wires = list(asked)
         try:
-            for message in (user("."), reply, user(".")):
-                dialect.join(wires, dialect.chunk((message,)))
+            dialect.join(wires, dialect.chunk((Message("assistant", (part, _WORDS), self.model),)))
         except CannotSay as error:
             return str(error)
-        request = dialect.request(RequestOptions(self.model, (), 1), (), wires)
-        found = dialect.problems(request, 0)
+        dialect.join(wires, asked)
+        found = dialect.problems(dialect.request(RequestOptions(self.model, (), 1), (), wires), len(asked))
         return f"the provider would refuse it: {found[0].what}"[:_REASON_CHARS] if found else ""

@@ -19,6 +19,7 @@ from foveal.dialects.port import CannotSay, Dialect, RequestOptions, Wire, WireR
 from foveal.dialects.rules import RequestProblem
 from foveal.dialects.tools import chat_form, hosted_by
 from foveal.text.tool_names import sent_name
+from foveal.values.codec import sendable
 from foveal.values.entry import (
     File,
     Image,
@@ -50,6 +51,8 @@ class OpenAIChat:
         match part:
             case RedactedThinking() | Thinking(_, str()):
                 return "the chat format has no place for signed thinking"
+            case Thinking(text) if sendable(text) != text:
+                return "thinking that holds what cannot be sent"
             case Thinking() if writer != model:
                 return f"thinking of {writer or 'an unknown model'}, which only that model gets back"
             case Opaque(provider) if provider != NAME:
