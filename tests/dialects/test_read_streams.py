@@ -135,6 +135,24 @@ def test_chat_fields_of_a_server_are_kept() -> None:
     )
 
 
+def test_chat_reasoning_details_grow_by_their_index() -> None:
+    """Pieces of one detail are one detail, so that the server gets back what it would have sent whole."""
+    first = {"type": "reasoning.text", "index": 0, "format": "f"}
+    events = [
+        delta(reasoning_details=[first | {"text": "Fir"}]),
+        delta(reasoning_details=[first | {"text": "st."}]),
+        delta(reasoning_details=[first | {"text": "", "signature": "c2ln"}]),
+        delta(reasoning_details=[{"type": "reasoning.encrypted", "index": 1, "data": "x"}]),
+        delta("stop", content="Hi."),
+    ]
+    details = (
+        '[{"type":"reasoning.text","index":0,"format":"f","text":"First.","signature":"c2ln"},'
+        '{"type":"reasoning.encrypted","index":1,"data":"x"}]'
+    )
+    message, _ = streamed("openai_chat", events)
+    assert message.parts == (Text("Hi."), Opaque("openai_chat", f'{{"reasoning_details":{details}}}'))
+
+
 # OpenAI Responses
 
 

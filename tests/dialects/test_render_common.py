@@ -20,7 +20,6 @@ from foveal.values.entry import (
     system,
     user,
 )
-from foveal.values.errors import Unrepresentable
 
 DIALECTS = sorted(MODELS)
 
@@ -127,26 +126,6 @@ def test_a_system_message_among_the_others_is_labelled_once(dialect: str) -> Non
     text = "\n".join(oracles.strings(found))
     assert text.count("[system]") == (dialect in ("anthropic", "gemini"))
     assert "Be kind." in text
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize(
-    "bad", [Image("image/bmp", b"BM"), Image("image/png", url="file:///a.png"), Image("image/png"), File("", "x")]
-)
-def test_media_that_nobody_takes_are_refused_by_entry(dialect: str, bad: Image | File) -> None:
-    """The error names the entry and says what to do about it."""
-    player = Player(dialect=dialect).play([user("Go."), user(bad), Asks()])
-    (refusal,) = player.refusals
-    assert isinstance(refusal, Unrepresentable)
-    assert refusal.entry == player.entries[1]
-
-
-@pytest.mark.parametrize("dialect", sorted(set(DIALECTS) - {"gemini"}))
-def test_a_reply_with_an_image_is_refused_where_replies_are_text(dialect: str) -> None:
-    """An image that a model made is not dropped in silence."""
-    said = Message("assistant", (Text("Here."), Image("image/png", tiny_png())), MODELS[dialect])
-    player = Player(dialect=dialect).play([user("Draw."), said, Asks()])
-    assert isinstance(player.refusals[0], Unrepresentable)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -7,6 +7,7 @@ from foveal.project.measure import Measure
 from foveal.project.projection import Arrival, Projection
 from foveal.project.snapshot import ViewSnapshot
 from foveal.project.view import View
+from foveal.text.repair import settle
 from foveal.values.entry import (
     Body,
     Entry,
@@ -90,11 +91,30 @@ def test_a_late_result_becomes_a_note() -> None:
     assert view.atoms[4].items[0].repair == "no open call has this id; shown as a note"
 
 
-def test_a_reply_that_was_cut_off_is_hidden() -> None:
+def test_a_reply_that_failed_is_hidden() -> None:
     """The log keeps a broken reply; the prompt shows nothing of it."""
-    view = view_of(user("Go."), Message("assistant", (Text("I was about to"),), stop="aborted"))
+    view = view_of(user("Go."), Message("assistant", (Text("I was about to"),), stop="error"))
     assert shown(view) == ["Go.", "-"]
-    assert view.atoms[1].items[0].shown[0].because == "the reply ended with aborted"
+    assert view.atoms[1].items[0].shown[0].because == "the reply ended with error"
+
+
+def test_an_aborted_reply_keeps_its_text_and_loses_its_calls() -> None:
+    """The user has seen the text; a call that was cut off was not made, and a result of it is hidden with it."""
+    cut = (Text("I was about to"), ToolCall("c1", "read", '{"pa'))
+    view = view_of(user("Go."), Message("assistant", cut, stop="aborted"), result("c1", "x"), user("Go on."))
+    assert [atom.kind for atom in view.atoms] == ["user", "assistant", "user"]
+    reply, late = view.atoms[1].items
+    assert [one.part for one in reply.shown] == [Text("I was about to"), None]
+    assert reply.repair == "the reply ended with aborted"
+    assert late.shown[0].because == "the reply that asked for it ended early"
+    assert settle(view.atoms[1]) == (assistant("I was about to"),)
+
+
+def test_an_aborted_reply_without_text_is_hidden() -> None:
+    """Nothing of it was seen."""
+    view = view_of(user("Go."), Message("assistant", (ToolCall("c1", "read", "{"),), stop="aborted"), result("c1", "x"))
+    assert [atom.kind for atom in view.atoms] == ["user", "hidden"]
+    assert view.size == view_of(user("Go.")).size
 
 
 def test_retention_shows_a_result_smaller_on_arrival() -> None:

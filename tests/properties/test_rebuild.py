@@ -19,7 +19,7 @@ from foveal.stores.sqlite import SqliteStore
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, READ_TOOL, Asks, Move, Player, sends_at_most
 from foveal.testing.strategies import histories
-from foveal.values.errors import BadInput, OverBudget, Unrepresentable
+from foveal.values.errors import BadInput, OverBudget
 from foveal.values.prompt import Prompt
 from foveal.values.trace import Trace
 
@@ -35,7 +35,7 @@ def asked(player: Player) -> Seen:
     """What the next prompt is, or why there is none."""
     try:
         return seen(player.session.prompt(player.tools))
-    except (OverBudget, Unrepresentable, BadInput) as error:
+    except (OverBudget, BadInput) as error:
         return f"{type(error).__name__}: {error}"
 
 

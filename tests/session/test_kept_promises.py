@@ -246,3 +246,18 @@ def test_pain_13_the_order_of_tools_does_not_matter() -> None:
     two = session.prompt([other, READ_TOOL])
     assert oracles.body(one) == oracles.body(two)
     assert session.view.facts.seq == seq
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_after_an_abort_the_model_sees_what_the_user_saw(dialect: str) -> None:
+    """Esc and "go on": the text stays, the cut-off call and its result go, in every format and after opening again."""
+    cut = Message("assistant", (Text("I will now delete "), *calls("c1")), MODELS[dialect], "aborted")
+    player = Player(dialect=dialect)
+    player.play([user("Clean up."), cut, result("c1", "half a result"), user("Go on."), Asks()])
+    assert "I will now delete" in texts(player)
+    assert "half a result" not in texts(player)
+    assert oracles.problems(player.prompts[-1]) == []
+    assert oracles.recount(player.prompts[-1]) <= player.prompts[-1].tokens
+    player.reopen()
+    player.ask()
+    assert oracles.body(player.prompts[0]) == oracles.body(player.prompts[1])

@@ -24,7 +24,7 @@ from foveal.values.entry import (
     system,
     user,
 )
-from foveal.values.errors import BadEntry, BadInput, BadPolicy, NotFound, Unrepresentable
+from foveal.values.errors import BadEntry, BadInput, BadPolicy, NotFound
 
 DIALECTS = sorted(MODELS)
 CALL = ToolCall("c1", "read", "{}")
@@ -146,25 +146,6 @@ def test_an_artifact_can_be_a_request(dialect: str) -> None:
     assert "first line" in sent(player)
     assert "last line" in sent(player)
     assert oracles.problems(player.prompts[-1]) == []
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_after_a_refusal_nothing_is_sent_twice(dialect: str) -> None:
-    """A prompt that could not be said leaves no half of itself for the next one."""
-    session = open_session(dialect=dialect)
-    session.append(system("Be brief."))
-    session.append(user("one"))
-    entry = session.append(user(File("application/x-unknown", "a.bin")))
-    session.append(user("two"))
-    for _ in range(2):
-        with pytest.raises(Unrepresentable) as refused:
-            session.prompt()
-        assert refused.value.entry == entry.id
-    session.branches.rewind(session.view.atoms[1].first)
-    session.append(user("three"))
-    prompt = session.prompt()
-    assert oracles.problems(prompt) == []
-    assert "\n".join(oracles.strings(prompt.request)).count("one") == 1
 
 
 def test_asking_why_does_not_hide_a_change_from_the_next_prompt() -> None:

@@ -210,13 +210,50 @@ def test_a_kind_that_the_sdk_does_not_know_raises_no_warning(provider: "Provider
 @pytest.mark.parametrize("line", ["openai_chat"], indirect=True)
 def test_fields_that_chat_has_no_place_for_are_kept_in_the_log(provider: "Provider", line: Line, store: Store) -> None:
     """Compatible servers add their own fields. They are not sent back, because others refuse them, and not lost."""
-    extra = {"content": "Hm.", "reasoning_details": [{"type": "reasoning.encrypted", "data": turns.SEAL}]}
+    extra = {"content": "Hm.", "brand_new": [{"data": turns.SEAL}]}
     body = talk(provider, line, store, _chat_message(line.model, extra))
     text, kept = replies(store)[0].parts
     assert text == Text("Hm.")
     assert isinstance(kept, Opaque)
-    assert json.loads(kept.json) == {"reasoning_details": extra["reasoning_details"]}
+    assert json.loads(kept.json) == {"brand_new": extra["brand_new"]}
     assert body["messages"][1] == {"role": "assistant", "content": "Hm."}
+
+
+THOUGHTS: dict[str, Any] = {
+    "reasoning_content": "First read – then write.",
+    "reasoning_details": [{"type": "reasoning.text", "text": "First read.", "signature": turns.SEAL}],
+    "extra_content": {"google": {"thought_signature": turns.SEAL}},
+}
+
+
+@pytest.mark.parametrize("line", ["openai_chat"], indirect=True)
+def test_reasoning_of_a_compatible_server_goes_back_to_its_model_and_to_no_other(
+    provider: "Provider", line: Line, store: Store
+) -> None:
+    """DeepSeek, OpenRouter and Gemini's compatible endpoint want their fields back; another model never sees them."""
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    call |= {"extra_content": {"google": {"thought_signature": turns.OTHER_SEAL}}}
+    provider.script(_chat_message(line.model, {"content": None, **THOUGHTS, "tool_calls": [call]}), Turn("Done."))
+    session = line.session(store)
+    session.append(user("First."))
+    line.send(provider, session)
+    session.append(result("c1", "x = 1"))
+    line.send(provider, session)
+    assert provider.last["messages"][1] == {"role": "assistant", "content": None, **THOUGHTS, "tool_calls": [call]}
+    session.close()
+    provider.script(Turn("Hi."))
+    other = line.session(store, model=line.sibling)
+    other.append(user("Second."))
+    line.send(provider, other)
+    assert not {"reasoning_content", "reasoning_details", "extra_content"} & provider.last["messages"][1].keys()
+    assert turns.OTHER_SEAL not in json.dumps(provider.last)
+
+
+@pytest.mark.parametrize("line", ["openai_chat"], indirect=True)
+def test_a_reply_of_reasoning_alone_is_not_sent(provider: "Provider", line: Line, store: Store) -> None:
+    """A chat message without text and calls is refused, whatever else it holds."""
+    body = talk(provider, line, store, _chat_message(line.model, {"content": None, "reasoning_content": "Hm."}))
+    assert [message["role"] for message in body["messages"]] == ["user", "user"]
 
 
 CLIENT_CALLS: dict[str, dict[str, Any]] = {

@@ -29,10 +29,15 @@ OPTIONAL_SHARES = (1.0, 0.5, 0.2, 0.0)
 
 
 class NextCall(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about the next model call that only the host knows. Reminders read them."""
+    """Facts about the next model call that only the host knows."""
 
     steps_left: int | None = None
+    """Read by reminders."""
     facts: dict[str, Value] = {}
+    """Read by reminders."""
+    reply_tokens: int | None = None
+    """The most tokens that the reply may have. Prompt and reply stay within the model's window, and a request that must name a
+    maximum (Anthropic's `max_tokens`) names this one. None leaves the reply what the budget reserves."""
 
 
 def with_fences(error: OverBudget, tokens: int) -> OverBudget:

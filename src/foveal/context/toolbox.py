@@ -58,7 +58,7 @@ SEARCH_TOOL: Mapping[str, Any] = {
 }
 
 _WORD = re.compile(r"[^\W_]+")
-_ANSWERED = re.compile(r"^- ([a-zA-Z0-9_-]{1,64})(?::|$)", re.MULTILINE)
+_ANSWERED = re.compile(r"^- (\S{1,200}?)(?:: |$)", re.MULTILINE)
 
 
 class Toolbox(msgspec.Struct, frozen=True):

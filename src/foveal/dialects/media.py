@@ -1,12 +1,22 @@
-"""Images and files, read and written: data URLs, base64, media types."""
+"""Images and files, read and written: data URLs, base64, media types, and what a provider takes of them.
+
+A provider that refuses an image refuses every later call that holds it. So each image and file is looked at once, where it is
+projected: its type by its first bytes, its size, its pixels, its address. One that the provider would refuse is shown by a line
+that says why. Nothing is decoded and nothing is scaled here: that depends on the version of a library, and the same log must give
+the same prompt everywhere. `session.context.attach` scales before the log keeps the image.
+"""
 
 import binascii
 import re
 from base64 import b64decode, b64encode
 
-from foveal.dialects.port import CannotSay
+import msgspec
+
 from foveal.dialects.rules import IMAGE_TYPES
-from foveal.values.entry import File, Image
+from foveal.models.counters import has_end, image_size, image_type
+from foveal.text.guard import safe_name
+from foveal.values.budget import MAX_BYTES
+from foveal.values.entry import File, Image, Role, Text
 
 _DATA_URL = re.compile(r"data:(?P<type>[^;,]*)(;[^;,]*)*;base64,", re.IGNORECASE)
 
@@ -16,6 +26,14 @@ _TYPES = {
     "jpeg": "image/jpeg",
     "gif": "image/gif",
     "webp": "image/webp",
+    "svg": "image/svg+xml",
+    "bmp": "image/bmp",
+    "tif": "image/tiff",
+    "tiff": "image/tiff",
+    "ico": "image/x-icon",
+    "avif": "image/avif",
+    "heic": "image/heic",
+    "heif": "image/heif",
     "pdf": "application/pdf",
     "txt": "text/plain",
     "md": "text/markdown",
@@ -23,6 +41,112 @@ _TYPES = {
     "json": "application/json",
     "html": "text/html",
 }
+
+BODY_BYTES = MAX_BYTES * 7 // 10
+"""The largest file whose base64, a third longer, leaves a fifteenth of a request body for everything else."""
+
+_PDF = "application/pdf"
+_PDF_HEAD = 1_024
+"""Bytes within which readers look for the mark of a PDF."""
+_NAME_CHARS = 120
+
+
+class MediaLimits(msgspec.Struct, frozen=True):
+    """Limits of one provider for images and files, as its documentation says."""
+
+    images: frozenset[str] = IMAGE_TYPES
+    """Media types of images."""
+    image_bytes: int = BODY_BYTES
+    side_px: int | None = None
+    """Most pixels of one side; None where no limit is documented."""
+    pixels: int = 178_956_970
+    """Most pixels of an image, where the sides have no limit: the usual decoders refuse more as an attack."""
+    files: tuple[str, ...] = (_PDF,)
+    """Media types of files that travel as bytes, or the beginnings of such types."""
+    no_files: tuple[str, ...] = ()
+    """Exceptions to `files`."""
+    file_urls: tuple[str, ...] = ()
+    """The same for files that are named by their address."""
+    schemes: tuple[str, ...] = ("http://", "https://")
+
+
+def fit_media(item: Image | File, limits: MediaLimits, role: Role) -> tuple[Image | File | Text, str]:
+    """Return an image or a file as this provider takes it, or the line in its place, and the reason for a change.
+
+    An image whose bytes are of another type than it says is sent as what it is.
+    """
+    known = image_type(item.data) if isinstance(item, Image) and item.data else None
+    if reason := _objection(item, limits, role, known):
+        return Text(_line(item, reason)), reason
+    if known and known != item.media_type:
+        label = safe_name(item.media_type, _NAME_CHARS) or "nothing"
+        return msgspec.structs.replace(item, media_type=known), f"said to be {label}; its bytes are {known}"
+    return item, ""
+
+
+def _objection(item: Image | File, limits: MediaLimits, role: Role, known: str | None) -> str:
+    """Return why the provider would refuse this; empty if it takes it. `known` is the type that an image's bytes tell."""
+    if role == "assistant":
+        return f"a reply to be sent back cannot hold {'an image' if isinstance(item, Image) else 'a file'}"
+    if not item.data:
+        return _address_objection(item, limits)
+    if isinstance(item, File):
+        return _file_objection(item, limits)
+    names = ", ".join(sorted(name.removeprefix("image/") for name in limits.images))
+    if known not in limits.images:
+        return f"it is {known or 'no image that can be read'}; {names} are taken"
+    if not has_end(item.data, known or ""):
+        return "it is damaged: its end is missing"
+    size = image_size(item.data)
+    if size is None and known in IMAGE_TYPES:
+        return "it is damaged: its size cannot be read"
+    return _size_objection(len(item.data), size or (1, 1), limits)
+
+
+def _size_objection(size_bytes: int, sides: tuple[int, int], limits: MediaLimits) -> str:
+    width, height = sides
+    if limits.side_px is not None and max(sides) > limits.side_px:
+        return f"it has {width:,}×{height:,} pixels; {limits.side_px:,} a side are the most; scale it down"
+    if width * height > limits.pixels:
+        return f"it has {width:,}×{height:,} pixels, more than decoders open; scale it down"
+    if size_bytes > limits.image_bytes:
+        return f"it has {size_bytes:,} bytes; {limits.image_bytes:,} are the most; scale it down"
+    return ""
+
+
+def _address_objection(item: Image | File, limits: MediaLimits) -> str:
+    if not item.url:
+        return "it has neither bytes nor an address"
+    if not item.url.startswith(limits.schemes):
+        return f"its address does not begin with {' or '.join(limits.schemes)}; append its bytes"
+    if isinstance(item, File):
+        is_taken = bool(limits.file_urls) and item.media_type.startswith(limits.file_urls)
+        return "" if is_taken else "a file of this type cannot be given by its address"
+    # The type of an address is a guess by its suffix, and most formats do not send it.
+    is_known = item.media_type not in ("", "image/*")
+    return (
+        f"images of type {item.media_type} are not taken" if is_known and item.media_type not in limits.images else ""
+    )
+
+
+def _file_objection(file: File, limits: MediaLimits) -> str:
+    data = file.data or b""
+    if not file.media_type.startswith(limits.files) or (
+        limits.no_files and file.media_type.startswith(limits.no_files)
+    ):
+        return "files of this type are not taken; append its text"
+    if len(data) > BODY_BYTES:
+        return f"it has {len(data):,} bytes; {BODY_BYTES:,} are the most"
+    if file.media_type == _PDF and b"%PDF" not in data[:_PDF_HEAD]:
+        return "it is no PDF"
+    return ""
+
+
+def _line(item: Image | File, reason: str) -> str:
+    """Return the one line in place of an image or a file."""
+    what = f"image {item.media_type}" if isinstance(item, Image) else f"file {item.name} {item.media_type}"
+    size = f", {len(item.data):,} bytes" if item.data else ""
+    return f"[{safe_name(what, _NAME_CHARS)}{size}; not sent: {safe_name(reason, _NAME_CHARS)}]"
 
 
 # Writing
@@ -36,16 +160,6 @@ def base64_text(item: Image | File) -> str:
 def write_data_url(item: Image | File) -> str:
     """Return the address of an image or file, or a data URL of its bytes. The caller has checked that it has one of them."""
     return f"data:{item.media_type};base64,{base64_text(item)}" if item.data else item.url or ""
-
-
-def check_image(image: Image, *, schemes: tuple[str, ...] = ("http://", "https://")) -> None:
-    """Raise `CannotSay` for an image that no provider takes."""
-    if image.media_type not in IMAGE_TYPES:
-        raise CannotSay(f"images of type {image.media_type} are not accepted; convert it to PNG or JPEG")
-    if not image.data and not image.url:
-        raise CannotSay("the image has neither bytes nor an address")
-    if not image.data and not (image.url or "").startswith(schemes):
-        raise CannotSay(f"the image's address {image.url!r:.60} is not one of {', '.join(schemes)}; append its bytes")
 
 
 # Reading

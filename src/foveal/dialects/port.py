@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from foveal.dialects.media import MediaLimits
 from foveal.dialects.rules import RequestProblem
 from foveal.dialects.wire_request import WireRequest
 from foveal.values.entry import Message, Part, Stop, Usage
@@ -89,8 +90,17 @@ class Dialect(Protocol):
     @property
     def reader(self) -> WireReader: ...
 
+    @property
+    def media(self) -> MediaLimits:
+        """The provider's limits for images and files."""
+        ...
+
     def hides(self, part: Part, writer: str | None, model: str) -> str:
         """Return why this part, written by `writer`, is not sent to `model`; empty if it is."""
+        ...
+
+    def tool_name(self, name: str) -> str:
+        """Return the name under which a tool of the host is offered: the host's own where the provider takes it."""
         ...
 
     def chunk(self, messages: Sequence[Message]) -> list[Wire]:

@@ -6,15 +6,16 @@ only.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, cast
 
 import msgspec
 
-from foveal.dialects.port import ToolSpec
+from foveal.dialects.port import Dialect, ToolSpec
 from foveal.values.errors import BadInput
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 _SCHEMAS = ("parameters", "input_schema", "parameters_json_schema", "parametersJsonSchema")
 DECLARATIONS = ("function_declarations", "functionDeclarations")
@@ -52,6 +53,24 @@ def chat_form(spec: ToolSpec) -> dict[str, Any]:
     if spec.strict:
         function["strict"] = True
     return {"type": "function", "function": {key: value for key, value in function.items() if value}}
+
+
+def sent_tools(specs: tuple[ToolSpec, ...], dialect: Dialect) -> tuple[ToolSpec, ...]:
+    """Return the tools under the names that this dialect's provider takes."""
+    if all(spec.hosted is not None or dialect.tool_name(spec.name) == spec.name for spec in specs):
+        return specs
+    return tuple(
+        spec if spec.hosted is not None else msgspec.structs.replace(spec, name=dialect.tool_name(spec.name))
+        for spec in specs
+    )
+
+
+@lru_cache(maxsize=16)
+def renamed_tools(tools: str, dialect: Dialect) -> Mapping[str, str]:
+    """Return the host's names of recorded tools that are offered under another one, by the names that are sent."""
+    functions = (tool.get("function") for tool in msgspec.json.decode(tools, type=list[dict[str, Any]]))
+    names: list[str] = [function["name"] for function in functions if isinstance(function, dict)]
+    return MappingProxyType({sent: name for name in names if (sent := dialect.tool_name(name)) != name})
 
 
 def hosted_by(spec: ToolSpec, dialect: str) -> dict[str, Any] | None:
@@ -105,8 +124,8 @@ def _plain(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 def _declared(plain: Mapping[str, Any]) -> ToolSpec:
     name = plain.get("name")
-    if not isinstance(name, str) or not _NAME.match(name):
-        raise BadInput(f"the tool name {name!r} is not 1 to 64 letters, digits, '_' or '-'; providers refuse it")
+    if not isinstance(name, str) or not name.strip():
+        raise BadInput(f"a tool has the name {name!r:.80}; a name is a text that is not blank")
     schema: Any = next((plain[key] for key in _SCHEMAS if plain.get(key)), _NO_PARAMETERS)
     if not isinstance(schema, dict) or str(cast("dict[str, Any]", schema).get("type", "object")).lower() != "object":
         raise BadInput(f"the parameters of the tool {name!r} are not the schema of an object; providers refuse them")

@@ -13,6 +13,7 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
+from foveal.text.tool_names import sent_name
 from foveal.values.codec import sendable
 from foveal.values.entry import (
     File,
@@ -36,6 +37,9 @@ _BLOB_CHARS_PER_TOKEN = 3
 
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{64,}")
 """No word and no address is that long without a break."""
+
+_SIGNED = Size(12, 64)
+"""Framing of a call's signature, which the chat format nests three keys deep."""
 
 _ASIDE = Size(16, 64)
 """Labels and a message of its own for an image or file, in formats whose results cannot hold one."""
@@ -73,8 +77,9 @@ class Measure:
                 return _blob(data)
             case ToolCall(_, name):
                 # The name once more, because one provider wants it with the result as well, and a comma.
-                again = Size(self.count(sendable(name)) + 1, len(name))
-                return self.text(call_json(part, part.id)) + again + _blob(part.signature or "")
+                again = Size(self.count(sent_name(name)) + 1, len(name))
+                signature = _SIGNED + _blob(part.signature) if part.signature else Size()
+                return self.text(call_json(part, part.id)) + again + signature
             case ToolResult(call, content):
                 frame = Size(MESSAGE_TOKENS, 48) + self.text(call)
                 return total((frame, *[JOINT] * (len(content) - 1), *(self.part(item) for item in content)))
@@ -102,7 +107,7 @@ class Measure:
 
 def call_json(call: ToolCall, wire_id: str) -> str:
     """Return the call in OpenAI's chat format."""
-    name, arguments = sendable(call.name), sendable(call.arguments)
+    name, arguments = sent_name(call.name), sendable(call.arguments)
     wire = {"id": sendable(wire_id), "type": "function", "function": {"name": name, "arguments": arguments}}
     return msgspec.json.encode(wire).decode()
 

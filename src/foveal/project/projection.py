@@ -7,7 +7,7 @@ import msgspec
 
 from foveal.project.measure import Measure
 from foveal.text.repair import repair_part
-from foveal.values.entry import Part, Role, ToolCall, ToolResult
+from foveal.values.entry import Content, File, Image, Part, Role, Text, ToolCall, ToolResult
 from foveal.values.pins import NO_PINS, Pins
 
 Omit: TypeAlias = Callable[[Part, str | None], str]
@@ -35,9 +35,16 @@ OnArrival: TypeAlias = Callable[[ToolResult, ToolCall | None, str], Arrival]
 Neutralise: TypeAlias = Callable[[Part], Part]
 """Returns an untrusted part without live tags of the frame; the same object if it has none."""
 
+FitMedia: TypeAlias = Callable[[Image | File, Role], tuple[Image | File | Text, str]]
+"""Returns an image or a file as the provider takes it, or the line in its place, and the reason for a change."""
+
 
 def _as_is(part: Part) -> Part:
     return part
+
+
+def _unchecked(item: Image | File, _role: Role) -> tuple[Image | File | Text, str]:
+    return item, ""
 
 
 def _whole(_result: ToolResult, _call: ToolCall | None, _ref: str) -> Arrival:
@@ -54,14 +61,30 @@ class Projection(msgspec.Struct, frozen=True):
     pins: Pins = NO_PINS
     on_arrival: OnArrival = _whole
     neutralise: Neutralise = _as_is
+    fit_media: FitMedia = _unchecked
 
     def prepared(self, part: Part, role: Role) -> tuple[Part, str, str]:
-        """Return the part repaired and neutralised, the reason for a change, and which step made it.
+        """Return the part repaired, neutralised and with media that the provider takes, why it changed, and which step did it.
 
         System messages are trusted and not neutralised. Users, tools and the model quote text of others.
         """
         mended, wrong = repair_part(part)
         safe = mended if role == "system" else self.neutralise(mended)
-        if safe is mended:
-            return mended, wrong, "repair" if wrong else ""
-        return safe, "; ".join(filter(None, (wrong, FORGED))), "frame"
+        policy = "repair" if wrong else ""
+        if safe is not mended:
+            wrong, policy = "; ".join(filter(None, (wrong, FORGED))), "frame"
+        sent, objections = self._with_media(safe, role)
+        return (sent, "; ".join(filter(None, (wrong, *objections))), "dialect") if objections else (safe, wrong, policy)
+
+    def _with_media(self, part: Part, role: Role) -> tuple[Part, list[str]]:
+        """Return the part with images and files as the provider takes them, and the reasons for each change."""
+        if isinstance(part, Image | File):
+            fitted, reason = self.fit_media(part, role)
+            return fitted, [reason] if reason else []
+        if not isinstance(part, ToolResult) or not any(isinstance(item, Image | File) for item in part.content):
+            return part, []
+        pairs: list[tuple[Content, str]] = [
+            self.fit_media(item, role) if isinstance(item, Image | File) else (item, "") for item in part.content
+        ]
+        content = tuple(item for item, _ in pairs)
+        return msgspec.structs.replace(part, content=content), list(dict.fromkeys(why for _, why in pairs if why))

@@ -20,7 +20,20 @@ from foveal.project.projection import Projection
 from foveal.text.repair import json_object
 from foveal.text.stand_in import holds_artifact, part_text, replace_part, stored_preview
 from foveal.text.user_words import user_words
-from foveal.values.entry import FoldItem, Message, Opaque, Part, PartFold, RangeFold, Stored, Text, ToolCall, ToolResult
+from foveal.values.entry import (
+    File,
+    FoldItem,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    PartFold,
+    RangeFold,
+    Stored,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from foveal.values.own_tools import RECALL_TOOL, SEARCH_TOOL
 from foveal.values.pins import with_quotes
 from foveal.values.retention import is_below
@@ -98,7 +111,8 @@ class Transcript:
         """Add a message: as a new atom, or to the open reply that it answers or continues."""
         item = self._item(seq, entry_id, message)
         raw_tokens = sum(s.raw_tokens for s in item.shown) + MESSAGE_TOKENS * (message.role != "tool")
-        is_reduced = any(s.level not in ("full", "hidden") for s in item.shown)
+        # A part that the provider does not take is not reduced: recall cannot show more of it.
+        is_reduced = any(s.level not in ("full", "hidden") and s.policy != "dialect" for s in item.shown)
         match message.role:
             case "assistant":
                 self._reply(item, message)
@@ -133,10 +147,10 @@ class Transcript:
         if isinstance(part, Text) and not part.text.strip() and not part.signature:
             return Shown(None, NOTHING, 0, "hidden", "repair", "empty text")
         if isinstance(part, Opaque):
-            if part.json in self._opaque:
-                because = "the very same part is shown already; providers refuse it twice"
+            if (identity := _identity(part)) in self._opaque:
+                because = "the same part is shown already; providers refuse it twice"
                 return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "repair", because)
-            self._opaque.add(part.json)
+            self._opaque.add(identity)
         raw = measure.part(part)
         safe, wrong, policy = self.projection.prepared(part, message.role)
         if holds_artifact(safe):
@@ -145,7 +159,8 @@ class Transcript:
             because = "a line of its own" if has_line else "too large for the log; head and tail of the artifact"
             return Shown(small, measure.part(small), raw.tokens, "trimmed", "arrival", because)
         if wrong:
-            return Shown(safe, measure.part(safe), raw.tokens, "full", policy, wrong)
+            level = "reference" if isinstance(part, Image | File) and isinstance(safe, Text) else "full"
+            return Shown(safe, measure.part(safe), raw.tokens, level, policy, wrong)
         return Shown(safe, raw, raw.tokens)
 
     def _retained(self, shown: Shown, ref: str) -> Shown:
@@ -171,9 +186,10 @@ class Transcript:
     def _reply(self, item: Item, message: Message) -> None:
         calls = [(i, part) for i, part in enumerate(message.parts) if isinstance(part, ToolCall)]
         if message.stop != "done":
-            self._opaque -= {s.part.json for s in item.shown if isinstance(s.part, Opaque)}
-            hidden = _hide(item, f"the reply ended with {message.stop}")
-            self._push(Atom("hidden", (hidden,), NOTHING, tuple(c.id for _, c in calls), (None,) * len(calls)))
+            self._opaque -= {_identity(s.part) for s in item.shown if isinstance(s.part, Opaque)}
+            cut = _cut_off(item, message.stop)
+            kind, size = ("hidden", NOTHING) if cut.is_silent else ("assistant", cut.size + self._seam())
+            self._push(Atom(kind, (cut,), size, tuple(c.id for _, c in calls), (None,) * len(calls)))
             self.open_reply = len(self.atoms) - 1 if calls else None
             return
         wire_ids = tuple(self._wire_id(call.id, item.id, i) for i, call in calls)
@@ -254,7 +270,8 @@ class Transcript:
         answers, shown, size, known = list(atom.answers), list(item.shown), atom.size, False
         calls, answered = list(calls_of(atom)), _Answered()
         # A reply that ended early shows no calls any more; it keeps the recorded ids in place of wire ids.
-        ids = atom.wire_ids if atom.kind == "hidden" else [call.id for call in calls]
+        is_cut = atom.kind != "tools"
+        ids = atom.wire_ids if is_cut else [call.id for call in calls]
         for i, part in enumerate(message.parts):
             same = [k for k, call_id in enumerate(ids) if isinstance(part, ToolResult) and call_id == part.call]
             known |= bool(same)
@@ -268,13 +285,14 @@ class Transcript:
             answers[free] = ResultPlace(len(atom.items), i)
             if free < len(calls) and isinstance(part, ToolResult):
                 answered.append((calls[free], part))
-            shown[i] = self._with_wire_id(shown[i], atom.wire_ids[free])
-            size -= self._placeholder(atom.wire_ids[free])
+            if not is_cut:
+                shown[i] = self._with_wire_id(shown[i], atom.wire_ids[free])
+                size -= self._placeholder(atom.wire_ids[free])
         if not known:
             return None
         item = msgspec.structs.replace(item, shown=tuple(shown))
-        if atom.kind == "hidden":
-            item, size = _hide(item, "the reply that asked for it ended early"), NOTHING
+        if is_cut:
+            item = _hide(item, "the reply that asked for it ended early")
         size += item.size
         self._replace(index, Atom(atom.kind, (*atom.items, item), size, atom.wire_ids, tuple(answers)))
         self._place[item.id] = index
@@ -344,7 +362,7 @@ class Transcript:
         item = atom.items[at]
         shown = list(item.shown)
         if isinstance(part := shown[fold.part].part, Opaque):
-            self._opaque.discard(part.json)
+            self._opaque.discard(_identity(part))
         shown[fold.part] = self._stand_in(index, at, fold)
         folded = msgspec.structs.replace(item, shown=tuple(shown))
         items = (*atom.items[:at], folded, *atom.items[at + 1 :])
@@ -428,7 +446,7 @@ class Transcript:
         self._place = {entry: i for i, atom in enumerate(self.atoms) for entry in ids_of(atom)}
         self._wire_ids = {wire_id for atom in self.atoms if atom.kind == "tools" for wire_id in atom.wire_ids}
         shown = (s.part for atom in self.atoms for item in atom.items for s in item.shown)
-        self._opaque = {part.json for part in shown if isinstance(part, Opaque)}
+        self._opaque = {_identity(part) for part in shown if isinstance(part, Opaque)}
         self.size = total(atom.size for atom in self.atoms)
         if self.open_reply is not None:
             replies = [i for i, atom in enumerate(self.atoms) if atom.kind in ("tools", "hidden", "assistant")]
@@ -440,6 +458,27 @@ def _asks(shown: Shown, part: Part) -> bool:
     return shown.part is not None and not (isinstance(part, Text) and not user_words(part.text))
 
 
+def _cut_off(item: Item, stop: str) -> Item:
+    """Return a reply that ended early: of an aborted one the texts, which the user has seen; of a failed one nothing."""
+    because = f"the reply ended with {stop}"
+    if stop != "aborted":
+        return _hide(item, because)
+    shown = tuple(
+        one if one.part is None or isinstance(one.part, Text) else _hidden(one, f"{because}; only its text is kept")
+        for one in item.shown
+    )
+    return msgspec.structs.replace(item, shown=shown, repair=because)
+
+
+def _identity(part: Opaque) -> str:
+    """Return the id that the provider gave a part of its own; the whole part if it has none."""
+    named = (json_object(part.json) or {}).get("id")
+    return f"{part.provider} {named}" if isinstance(named, str) and named else part.json
+
+
 def _hide(item: Item, because: str) -> Item:
-    shown = tuple(Shown(None, NOTHING, s.raw_tokens, "hidden", "repair", because) for s in item.shown)
-    return msgspec.structs.replace(item, shown=shown)
+    return msgspec.structs.replace(item, shown=tuple(_hidden(one, because) for one in item.shown))
+
+
+def _hidden(shown: Shown, because: str) -> Shown:
+    return Shown(None, NOTHING, shown.raw_tokens, "hidden", "repair", because)

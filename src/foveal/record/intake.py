@@ -1,6 +1,7 @@
 """Items that a host appends, as bodies of entries: messages and marks as they are, replies of a provider's SDK read."""
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -11,7 +12,7 @@ from foveal.record.overflow import silent_overflow
 from foveal.stores import rows as log
 from foveal.stores.large_results import offload
 from foveal.stores.port import Store
-from foveal.values.entry import Body, Message, Pin
+from foveal.values.entry import Body, Message, News, Pin, PromptContext, Setup, ToolCall
 from foveal.values.errors import BadEntry, BadInput
 
 
@@ -23,6 +24,8 @@ class AskedModel(NamedTuple):
     window: int
     reports: tuple[tuple[int, int], ...] = ()
     """(Our count, the provider's count) of its newest calls."""
+    renamed: Mapping[str, str] = MappingProxyType({})
+    """The host's names of tools that were offered under another one, by the names that the model knows."""
 
 
 def bodies(
@@ -30,7 +33,9 @@ def bodies(
 ) -> list[log.EncodedBody]:
     """Return the bodies of an item. `estimated` is our own count of the prompt that the item may be the reply to."""
     if isinstance(item, Message):
-        return [log.checked_message(offload(store, item))]
+        return [log.checked_message(_with_host_names(offload(store, item), asked.renamed))]
+    if isinstance(item, Setup | PromptContext | News):
+        raise BadEntry(f"a {type(item).__name__} is recorded by the session itself, with the prompt that it describes")
     if isinstance(item, Pin):
         check_pin(item, store, session)
     if isinstance(item, Body.__args__):
@@ -58,7 +63,7 @@ def _read_reply(reply: object, asked: AskedModel, estimated: int | None) -> list
         raise BadInput(f"{what}; was it made with another model's SDK?") from error
     # Providers answer with a dated name; signatures are compared by the model that was asked.
     message = msgspec.structs.replace(message, model=asked.model)
-    kept = log.checked_message(message)
+    kept = log.checked_message(_with_host_names(message, asked.renamed))
     if usage is None:
         return [kept]
     usage = msgspec.structs.replace(usage, model=asked.model, estimated=estimated)
@@ -66,10 +71,30 @@ def _read_reply(reply: object, asked: AskedModel, estimated: int | None) -> list
     return [kept, log.encoded(usage), *((log.encoded(cut),) if cut else ())]
 
 
+def _with_host_names(message: Message, renamed: Mapping[str, str]) -> Message:
+    """Return the message with its calls under the host's names: a model calls a tool by the name that it was offered under."""
+    if not renamed or message.role != "assistant":
+        return message
+    parts = tuple(
+        msgspec.structs.replace(part, name=renamed[part.name])
+        if isinstance(part, ToolCall) and part.name in renamed
+        else part
+        for part in message.parts
+    )
+    return msgspec.structs.replace(message, parts=parts)
+
+
 def _plain(reply: object) -> Mapping[str, Any] | None:
     """Return a reply as a mapping; None for an object that is none and cannot be dumped as one."""
     if isinstance(reply, Mapping):
         return cast("Mapping[str, Any]", reply)
     dump: Callable[..., Mapping[str, Any]] | None = getattr(reply, "model_dump", None)
-    # Fields that the provider did not send stay unset, and fields that its SDK does not know yet raise no warning.
-    return dump(exclude_unset=True, warnings=False) if dump else None
+    if dump is None:
+        return None
+    try:
+        # Fields that the provider did not send stay unset, and fields that its SDK does not know yet raise no warning.
+        return dump(exclude_unset=True, warnings=False)
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:  # a field holds what JSON cannot
+        raise BadInput(
+            f"this {type(reply).__name__} cannot be read ({type(error).__name__}: {error}); append its JSON as a dict"
+        ) from error

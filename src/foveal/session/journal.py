@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import TypeAlias
 
 from foveal.dialects.renderer import Renderer
+from foveal.dialects.tools import renamed_tools
 from foveal.project.snapshot import ViewSnapshot
 from foveal.project.view import View
 from foveal.record.intake import AskedModel, bodies
@@ -66,8 +67,9 @@ class Journal:
 
     def bodies_of(self, item: object) -> list[log.EncodedBody]:
         """Return the bodies that an item of the host's becomes in the log: itself, or a provider's reply read."""
-        setup, reports = self.setup, self._view.facts.usage
-        asked = AskedModel(setup.dialect, setup.model, setup.facts.window, reports)
+        setup, facts = self.setup, self._view.facts
+        renamed = renamed_tools(facts.setup.tools if facts.setup else "[]", setup.dialect)
+        asked = AskedModel(setup.dialect, setup.model, setup.facts.window, facts.usage, renamed)
         return bodies(item, self.store, self.name, asked, estimated=self.estimated)
 
     def append(self, new: Sequence[log.EncodedBody], entry_id: str | None = None) -> Entry:
@@ -126,6 +128,10 @@ class Journal:
     def drop_fences(self, expired: Sequence[Fence]) -> None:
         """Let the view forget fences whose time has passed."""
         self._view.drop_fences(expired)
+
+    def use(self, setup: ModelSetup) -> None:
+        """Go on with a setup that shows the log in the same way."""
+        self.setup = setup
 
     def rebuild(self, setup: ModelSetup) -> None:
         """Build the view anew from the log, with this setup."""

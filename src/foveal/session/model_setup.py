@@ -8,8 +8,9 @@ from hashlib import sha256
 import msgspec
 
 from foveal.dialects import Dialect, find_dialect
+from foveal.dialects.admission import Admission
 from foveal.dialects.port import RequestOptions, ToolSpec
-from foveal.dialects.tools import tools_json
+from foveal.dialects.tools import sent_tools, tools_json
 from foveal.models import catalogue as prices
 from foveal.models import counters
 from foveal.project.arrival import NO_RENDERERS, Renderers, arrival_rule
@@ -23,7 +24,7 @@ from foveal.text import guard as frame
 from foveal.text.repair import sendable_part
 from foveal.values.budget import Budget, MessageLimits
 from foveal.values.entry import Image, Overflow, Part, Setup
-from foveal.values.errors import BadPolicy
+from foveal.values.errors import BadInput, BadPolicy
 from foveal.values.fold_cost import Prices
 from foveal.values.pins import NO_PINS, Pins
 from foveal.values.retention import RetentionRule
@@ -60,6 +61,26 @@ class ModelSetup(msgspec.Struct, frozen=True):
     facts: prices.ModelFacts
     layers: Layers = Layers()
     renderers: Renderers = NO_RENDERERS
+    reply_tokens: int | None = None
+    """The most tokens of the next reply, as the host said."""
+
+    def replying(self, tokens: int | None) -> "ModelSetup":
+        """Return the setup for a reply of at most so many tokens. Raise `BadInput` if that leaves nothing for the prompt."""
+        if tokens is not None and tokens <= 0:
+            raise BadInput(f"reply_tokens is {tokens}; it must be a positive number")
+        if tokens is not None and self.facts.known and tokens >= self.facts.window:
+            raise BadInput(
+                f"reply_tokens is {tokens:,}, which leaves nothing of the window of {self.model}, {self.facts.window:,} "
+                "tokens, for the prompt; ask for a shorter reply"
+            )
+        return msgspec.structs.replace(self, reply_tokens=tokens)
+
+    @property
+    def call_budget(self) -> Budget:
+        """The budget of the next call: the policy's, lowered where prompt and reply would not fit into the window together."""
+        if self.reply_tokens is None or not self.facts.known:  # the window of an unknown model is an assumption
+            return self.budget
+        return self.budget.sending_at_most(self.facts.window - self.reply_tokens)
 
     def projection(self, pins: Pins = NO_PINS) -> Projection:
         dialect, model = self.dialect, self.model
@@ -68,20 +89,21 @@ class ModelSetup(msgspec.Struct, frozen=True):
         frame = FRAME if self.policy.guard else 0
         key = f"{PROJECTION}|{model}|{dialect.name}|{self.counter.counter.name}|{rules}|{frame}"
         on_arrival = arrival_rule(self.layers, measure.count, self.renderers)
-        projection = Projection(key, measure, lambda part, writer: dialect.hides(part, writer, model), pins, on_arrival)
+        admission = Admission(dialect, model)
+        projection = Projection(key, measure, admission.omits, pins, on_arrival, fit_media=admission.fits)
         return msgspec.structs.replace(projection, neutralise=_guarded) if self.policy.guard else projection
 
     def setup(self, tools: tuple[ToolSpec, ...]) -> Setup:
-        text = tools_json(tools)
-        tokens = self.counter.counter.count(text) + TOOL_TOKENS * len(tools) if tools else 0
-        name, policy, limit = self.counter.counter.name, self.policy.canonical(), self.budget.sendable
+        text, sent = tools_json(tools), tools_json(sent_tools(tools, self.dialect))
+        tokens = self.counter.counter.count(sent) + TOOL_TOKENS * len(tools) if tools else 0
+        name, policy, limit = self.counter.counter.name, self.policy.canonical(), self.call_budget.sendable
         retention = self.layers.canonical()
-        return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit, retention)
+        return Setup(self.model, self.dialect.name, name, policy, text, tokens, limit, retention, self.reply_tokens)
 
     def limits(self, view: View, setup: Setup, taken: int = 0) -> MessageLimits:
         """Return the limits of the messages in tokens of our own counter, with `taken` tokens of side context."""
         learned = self.learned_limit(view)
-        budget = self.budget.below(learned.limit) if learned else self.budget
+        budget = self.call_budget.below(learned.limit) if learned else self.call_budget
         fixed = setup.tools_tokens + PROMPT_TOKENS + taken
         return budget.for_messages(self.factor(view), fixed, view.system_tokens)
 
@@ -128,9 +150,10 @@ class ModelSetup(msgspec.Struct, frozen=True):
         ttl_s = prices.cache_rules(self.facts.provider, self.facts.id).ttl_s or FORGOTTEN_S
         return view.facts.calls > 0 and now_ms - view.facts.called_ms > ttl_s * 1_000
 
-    def ask(self, tools: tuple[ToolSpec, ...], cache_key: str) -> RequestOptions:
-        reply = self.budget.reserve or min(REPLY_TOKENS, self.facts.max_output or REPLY_TOKENS)
-        return RequestOptions(self.model, tools, reply, cache_key if self.facts.provider == "openai" else None)
+    def ask(self, tools: tuple[ToolSpec, ...], cache_key: str, reply_tokens: int | None = None) -> RequestOptions:
+        reply = reply_tokens or self.budget.reserve or min(REPLY_TOKENS, self.facts.max_output or REPLY_TOKENS)
+        key = cache_key if self.facts.provider == "openai" else None
+        return RequestOptions(self.model, sent_tools(tools, self.dialect), reply, key)
 
     def _image_tokens(self, image: Image) -> int:
         size = (image.width, image.height) if image.width and image.height else counters.image_size(image.data or b"")

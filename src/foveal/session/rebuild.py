@@ -7,7 +7,7 @@ import msgspec
 
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.renderer import Renderer
-from foveal.dialects.tools import read_tools
+from foveal.dialects.tools import read_tools, renamed_tools
 from foveal.project.retention_layers import declared_in
 from foveal.project.snapshot import ViewSnapshot
 from foveal.project.view import View
@@ -64,7 +64,7 @@ def build(name: str, view: View, model_setup: ModelSetup, specs: tuple[ToolSpec,
     lead, wires, tail, since = renderer.render(view, blocks)
     if not wires and not lead:
         raise BadInput(f"session {name!r} has nothing to send yet; append a message first")
-    request = model_setup.dialect.request(model_setup.ask(specs, name[:64]), lead, wires, tail)
+    request = model_setup.dialect.request(model_setup.ask(specs, name[:64], setup.reply_tokens), lead, wires, tail)
     if problems := model_setup.dialect.problems(request, since):
         renderer.forget()  # else the next prompt would be checked from here on only
         raise InvalidPrompt(model_setup.dialect.name, problems)
@@ -78,6 +78,7 @@ def build(name: str, view: View, model_setup: ModelSetup, specs: tuple[ToolSpec,
         None,
         setup,
         tuple(view.atoms),
+        renamed_tools=renamed_tools(setup.tools, model_setup.dialect),
         decided=view.facts.decided,
         notes=model_setup.notes(view),
     )

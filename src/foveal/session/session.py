@@ -24,7 +24,7 @@ from foveal.session import own_tools
 from foveal.session.compaction import Compaction, FoldWriter
 from foveal.session.handover import begin_child, hand_over, newest_turns
 from foveal.session.journal import Journal, NewBody
-from foveal.session.model_setup import setup_for, with_retention
+from foveal.session.model_setup import ModelSetup, setup_for, with_retention
 from foveal.session.options import Clock, Host, Model
 from foveal.session.planner import Offer, Planner
 from foveal.session.policy import Policy
@@ -112,9 +112,12 @@ class Session:
     ) -> Prompt:
         """Build the next request: within the budget, valid for the provider. Raise `OverBudget` if that cannot be.
 
-        `next_call` holds facts about the next call that only the host knows, for reminders.
+        `next_call` holds facts about the next call that only the host knows: for reminders, and the length of the reply.
         """
         journal = self._journal
+        if next_call.reply_tokens != journal.setup.reply_tokens:
+            journal.use(journal.setup.replying(next_call.reply_tokens))
+            self._planner.use(journal.setup)
         tools = self._injector.tools(self._permitted(tools), journal.setup.budget.sendable)
         tools, declared = split_retention(tools)
         if not declared.items() <= self._declared.items():
@@ -203,8 +206,7 @@ class Session:
             except OverBudget as error:
                 if injection.tokens > injection.mandatory:
                     continue
-                learned = journal.setup.learned_limit(view)
-                raise _explained(with_fences(error, injection.mandatory), learned) from None
+                raise _explained(with_fences(error, injection.mandatory), journal.setup, view) from None
             # Reminders tell the size of the prompt that they are in: after the fold, and with these tools.
             folded = view.folded(fold) if fold else view
             told = beside(folded, offer.setup, share) if fold or offer.setup != setup else injection
@@ -338,17 +340,18 @@ def _access_to(journal: Journal, host: Host) -> "context.SessionAccess":
     )
 
 
-def _explained(error: OverBudget, learned: Overflow | None) -> OverBudget:
+def _explained(error: OverBudget, setup: ModelSetup, view: View) -> OverBudget:
     """Return the error with the source of a limit that no policy names."""
-    if learned is None:
+    if learned := setup.learned_limit(view):
+        source = f"The limit was learned ({learned.because}); if it is wrong, call session.compaction.forget_limit()."
+    elif setup.call_budget != setup.budget:
+        source = f"The window leaves no more beside a reply of {setup.reply_tokens:,} tokens; ask for a shorter reply."
+    else:
         return error
-    advice = (
-        f"The limit was learned ({learned.because}); if it is wrong, call session.compaction.forget_limit(). "
-        "Otherwise unpin entries, shorten the system prompt or offer fewer tools."
-    )
+    advice = f"{source} Otherwise unpin entries, shorten the system prompt or offer fewer tools."
     return OverBudget(error.limit, error.parts, error.unit, advice)
 
 
 def _as_written(call: ToolCall) -> ToolCall:
     """Return the call as the model wrote it, without the marks of the guard."""
-    return msgspec.structs.replace(call, arguments=guard.restore(call.arguments))
+    return msgspec.structs.replace(call, name=guard.restore(call.name), arguments=guard.restore(call.arguments))

@@ -21,7 +21,7 @@ from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
 from foveal.values.entry import Body, Message, Note, Pin, Unpin, Usage
-from foveal.values.errors import OverBudget, Unrepresentable
+from foveal.values.errors import OverBudget
 from foveal.values.prompt import Prompt
 
 MODELS: dict[str, str] = {
@@ -74,7 +74,6 @@ class Switches:
 
 
 Move: TypeAlias = Message | Note | Usage | Pin | Unpin | Asks | PinMove | Unpins | Rewinds | Switches
-PromptRefusal: TypeAlias = OverBudget | Unrepresentable
 
 
 def counted_ids(seed: str = "test") -> Callable[[], str]:
@@ -132,7 +131,7 @@ class Player:
         self.dialect = dialect
         self.entries: list[str] = []
         self.prompts: list[Prompt] = []
-        self.refusals: list[PromptRefusal] = []
+        self.refusals: list[OverBudget] = []
         self._ids = counted_ids(name)
         self.session = self._open()
 
@@ -164,7 +163,7 @@ class Player:
         """Return the prompt, or None if it was refused for a reason that a caller can do something about."""
         try:
             prompt = self.session.prompt(self.tools)
-        except (OverBudget, Unrepresentable) as refusal:
+        except OverBudget as refusal:
             self.refusals.append(refusal)
             return None
         self.prompts.append(prompt)

@@ -126,8 +126,10 @@ def _tools(request: Mapping[str, Any]) -> int:
 
 
 def _chat_message(message: Mapping[str, Any]) -> int:
-    calls = _json(message["tool_calls"]) if message.get("tool_calls") else 0
-    return 4 + _texts(message["content"]) + calls + _count(message.get("tool_call_id") or "")
+    calls = _json(_unsealed(message["tool_calls"])) if message.get("tool_calls") else 0
+    thought = _count(message.get("reasoning_content") or "")
+    details = sum(_json(_unsealed(message[key])) for key in ("reasoning_details", "extra_content") if message.get(key))
+    return 4 + _texts(message["content"]) + calls + thought + details + _count(message.get("tool_call_id") or "")
 
 
 def _item(item: Mapping[str, Any]) -> int:

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from foveal.text.tool_names import is_usable, sent_name
 from foveal.values.codec import sendable
 from foveal.values.entry import Content, File, Image, Message, Part, Stored, Text, ToolCall, ToolResult
 from foveal.values.shown import SYNTHETIC_RESULT, Atom, Item
 
-_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
-_NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,(.+)\Z", re.DOTALL)
 _DEEPEST = 64
@@ -56,7 +56,7 @@ def settle(atom: Atom) -> tuple[Message, ...]:
         return (Message("user", (_safe(Text(atom.gap.text)),)),) if atom.gap.text.strip() else ()
     if atom.kind == "tools":
         return _settle_tools(atom)
-    (item,) = atom.items
+    item = atom.items[0]  # results after it are hidden: they answer calls of a reply that was cut off
     parts = _late_note(item) if item.role == "tool" else _visible(item)
     role = "user" if item.role == "tool" else item.role
     return (Message(role, parts, item.model),) if parts else ()
@@ -68,8 +68,13 @@ def _settle_tools(atom: Atom) -> tuple[Message, Message]:
     for item in atom.items:
         if item.role == "assistant":
             for part in _visible(item):
-                said.append(msgspec.structs.replace(part, id=next(wire_ids)) if isinstance(part, ToolCall) else part)
+                said.append(_called(part, next(wire_ids)) if isinstance(part, ToolCall) else part)
     return Message("assistant", tuple(said), atom.items[0].model), Message("tool", tuple(_answers(atom)))
+
+
+def _called(call: ToolCall, wire_id: str) -> ToolCall:
+    """Return a call under the id and the name that are sent."""
+    return msgspec.structs.replace(call, id=wire_id, name=sent_name(call.name))
 
 
 def _answers(atom: Atom) -> Iterator[ToolResult]:
@@ -90,14 +95,14 @@ def _late_note(item: Item) -> tuple[Part, ...]:
     parts: list[Part] = []
     for shown in item.shown:
         if isinstance(shown.part, ToolResult):
-            parts.append(Text(f"[late result for call {_NOT_IN_NAME.sub('_', shown.part.call)[:64]}]"))
+            parts.append(Text(f"[late result for call {_NOT_IN_ID.sub('_', shown.part.call)[:64]}]"))
             parts.extend(_safe(content) for content in shown.part.content)
     return tuple(parts)
 
 
 _TEXTS_OF: dict[type, tuple[str, ...]] = {
     Text: ("text",),
-    ToolCall: ("arguments",),
+    ToolCall: ("name", "arguments"),
     Image: ("media_type", "url"),
     File: ("media_type", "name", "url"),
     Stored: ("head", "tail", "shown"),
@@ -137,14 +142,17 @@ def _unpacked(item: P) -> P:
 
 def _repair_call(call: ToolCall) -> tuple[ToolCall, str]:
     wrong: list[str] = []
-    name, arguments = call.name, call.arguments
-    if not _TOOL_NAME.match(name):
-        name = _NOT_IN_NAME.sub("_", name)[:64] or "unknown_tool"
-        wrong.append("the tool's name has characters that providers refuse")
+    arguments = call.arguments
+    if not is_usable(call.name):  # the view keeps the name that the host knows
+        wrong.append(f"providers refuse the tool's name; it is sent as {sent_name(call.name)}")
     if json_object(arguments) is None:
         arguments = _wrapped(arguments)
         wrong.append("the arguments were not a JSON object" if call.arguments.strip() else "the arguments were empty")
-    return (ToolCall(call.id, name, arguments, call.signature), "; ".join(wrong)) if wrong else (call, "")
+    signature = call.signature
+    if signature and sendable(signature) != signature:
+        signature = None
+        wrong.append("its signature held what cannot be sent")
+    return (ToolCall(call.id, call.name, arguments, signature), "; ".join(wrong)) if wrong else (call, "")
 
 
 def _wrapped(arguments: str) -> str:

@@ -59,10 +59,7 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadPolicy(
                 f"budget.target is {self.target:,}; it must not be above limit - reserve = {self.sendable:,}"
             )
-        if (
-            self.trigger is not None
-            and not self._in_tokens(self.target) < self._in_tokens(self.trigger) <= self.sendable
-        ):
+        if self.trigger is not None and not self._target_tokens < self._trigger_tokens <= self.sendable:
             raise BadPolicy(
                 f"budget.trigger is {self.trigger:,}; it must be above the target {self.target:,} "
                 f"and not above limit - reserve = {self.sendable:,}"
@@ -75,7 +72,10 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def below(self, ceiling: int) -> "Budget":
         """Return this budget for a provider that was found to accept at most `ceiling` tokens, the reply included."""
-        room = max(1, ceiling - self.reserve if ceiling > 2 * self.reserve else ceiling // 2)
+        return self.sending_at_most(max(1, ceiling - self.reserve if ceiling > 2 * self.reserve else ceiling // 2))
+
+    def sending_at_most(self, room: int) -> "Budget":
+        """Return this budget for requests of at most so many tokens."""
         if room >= self.sendable:
             return self
         trigger = max(2, min(self.trigger, room)) if isinstance(self.trigger, int) else self.trigger
@@ -98,19 +98,23 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         most = int(self.sendable / factor) - fixed_tokens
         due = most if self.trigger is None else tokens(self.trigger, most)
-        share = self._in_tokens(self.target) / self.sendable
+        share = self._target_tokens / self.sendable
         return MessageLimits(
             Size(most, self.max_bytes, self.max_images),
             Size(due, self.max_bytes, self.max_images),
             Size(tokens(self.target, due), int(self.max_bytes * share), int(self.max_images * share)),
         )
 
-    def _in_tokens(self, value: int | float) -> int:
-        """Return a target or trigger in tokens, where nothing is beside the conversation."""
-        if isinstance(value, int):
-            return value
-        below = self.sendable if value is self.trigger or self.trigger is None else self._in_tokens(self.trigger)
-        return int(below * value)
+    @property
+    def _trigger_tokens(self) -> int:
+        """The trigger in tokens, where nothing is beside the conversation."""
+        share = 1.0 if self.trigger is None else self.trigger
+        return share if isinstance(share, int) else int(self.sendable * share)
+
+    @property
+    def _target_tokens(self) -> int:
+        """The target in tokens, where nothing is beside the conversation."""
+        return self.target if isinstance(self.target, int) else int(self._trigger_tokens * self.target)
 
 
 class MessageLimits(NamedTuple):

@@ -315,6 +315,8 @@ class Setup(_Value, frozen=True, tag="setup"):
     """The most tokens that may be sent, in the model's count."""
     retention: str = "[]"
     """The retention of tools as canonical JSON: all layers of the policy, the scenario and the tools' definitions."""
+    reply_tokens: int | None = None
+    """The most tokens of the reply, as the host said; None where it said nothing."""
 
 
 Body: TypeAlias = (

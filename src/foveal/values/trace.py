@@ -1,6 +1,6 @@
 """The explanation of a prompt: one line per entry, totals that add up."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -85,6 +85,13 @@ def _line(item: Item) -> TraceLine:
         tokens=item.size.tokens,
         raw_tokens=item.size.tokens + sum(shown.raw_tokens - shown.size.tokens for shown in item.shown),
     )
+
+
+def renamed_lines(renamed: Mapping[str, str]) -> Iterator[TraceLine]:
+    """Yield a line for every tool that is offered under another name than the host's; its tokens are those of the tools."""
+    for sent, name in renamed.items():
+        because = f"providers refuse the tool's name; it is offered as {sent}"
+        yield TraceLine(name, "tool", "full", "repair", because, 0, 0)
 
 
 def block_lines(blocks: Iterable[Block]) -> Iterator[TraceLine]:

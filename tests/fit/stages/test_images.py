@@ -8,13 +8,15 @@ from foveal.fit.scene import Scene
 from foveal.session.policy import Images
 from foveal.session.session import Session
 from foveal.testing.builders import open_session
+from foveal.testing.strategies import tiny_png
 from foveal.values.entry import Image, Message, PartFold, Pin, Text, ToolCall, ToolResult, assistant, user
 from foveal.values.errors import BadPolicy
 from foveal.values.shown import NOTHING
 
 
 def picture(size_bytes: int = 900) -> Image:
-    return Image("image/png", b"x" * size_bytes, width=640, height=480)
+    png = tiny_png()
+    return Image("image/png", png[:-12] + b"x" * (size_bytes - len(png)) + png[-12:], width=640, height=480)
 
 
 def session(pictures: int) -> Session:

@@ -205,7 +205,7 @@ def usable_tools(recording: Recording) -> tuple[list[dict[str, Any]], list[str]]
             continue
         usable.append(tool)
     left_out = len(tools) - len(usable)
-    note = f"{left_out} recorded tool(s) cannot be offered: their names are refused or doubled"
+    note = f"{left_out} recorded tool(s) cannot be offered: their names are blank or doubled"
     return usable, [note] if left_out else []
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from foveal.context.files.read_options import ReadOptions
-from foveal.models.counters import image_size
+from foveal.models.counters import has_end, image_size
 from foveal.values.entry import Image
 from foveal.values.errors import MissingExtra
 
@@ -76,22 +76,9 @@ def fit_image(data: bytes, media_type: str, reading: ReadOptions) -> Picture:
         what = f"{size[0]:,}×{size[1]:,} pixels in {len(data):,} bytes"
         limit = f"{bounds.long_px:,}×{bounds.short_px:,} in {bounds.most_bytes:,}"
         raise MissingExtra(f"An image of {what} has to be scaled down to {limit}, which", EXTRA)
-    if not _is_whole(data, media_type):
+    if not has_end(data, media_type):
         return Picture(None, "it is damaged: its end is missing")
     return Picture(Image(media_type, data, width=size[0], height=size[1]))
-
-
-def _is_whole(data: bytes, media_type: str) -> bool:
-    """Return whether the end of the image is there: the usual damage is a cut-off upload."""
-    match media_type:
-        case "image/png":
-            return b"IEND" in data[-64:]
-        case "image/jpeg":
-            return b"\xff\xd9" in data[-4_096:]
-        case "image/gif":
-            return b"\x3b" in data[-64:]
-        case _:
-            return len(data) >= 8 + int.from_bytes(data[4:8], "little")
 
 
 def _decoded(data: bytes, media_type: str, reading: ReadOptions) -> Picture:

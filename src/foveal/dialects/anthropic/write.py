@@ -12,11 +12,12 @@ import msgspec
 from foveal.dialects.anthropic import rules
 from foveal.dialects.anthropic.read import NAME, read_reply, read_request
 from foveal.dialects.anthropic.stream import AnthropicStream
-from foveal.dialects.media import base64_text, check_image
+from foveal.dialects.media import MediaLimits, base64_text
 from foveal.dialects.opaque import verbatim
 from foveal.dialects.port import CannotSay, Dialect, RequestOptions, ToolSpec, Wire, WireReader
 from foveal.dialects.tools import hosted_by
 from foveal.dialects.turns import BEGIN, CONTINUE, join_turns, label_system
+from foveal.text.tool_names import sent_name
 from foveal.values.codec import sendable
 from foveal.values.entry import (
     File,
@@ -39,7 +40,15 @@ class Anthropic:
 
     name = NAME
     problems = staticmethod(rules.problems)
+    tool_name = staticmethod(sent_name)
     reader = WireReader(read_reply, read_request, AnthropicStream)
+    # 5 MB of base64 and 8 000 pixels a side for an image; documents are PDF or plain text.
+    media = MediaLimits(
+        image_bytes=5 * 1024 * 1024 * 3 // 4,
+        side_px=8_000,
+        files=("application/pdf", "text/plain"),
+        file_urls=("application/pdf",),
+    )
 
     def hides(self, part: Part, writer: str | None, model: str) -> str:
         match part:
@@ -152,7 +161,6 @@ def _content(part: Part) -> Wire:
         case Text(text):
             return {"type": "text", "text": text}
         case Image(media_type, data, url):
-            check_image(part)
             if data:
                 return {"type": "image", "source": _bytes(media_type, part)}
             return {"type": "image", "source": {"type": "url", "url": url}}

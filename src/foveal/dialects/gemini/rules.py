@@ -15,7 +15,7 @@ from foveal.dialects.rules import RequestProblem, numbered, quote, shape
 
 # The SDK's description of a function declaration gives this alphabet and 128 characters.
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
-_IMAGES: Final = common.IMAGE_TYPES | {"image/heic", "image/heif"}
+IMAGES: Final = (common.IMAGE_TYPES - {"image/gif"}) | {"image/heic", "image/heif"}
 _MODEL_VERSION: Final = re.compile(r"gemini-(\d{1,4})")
 _MEDIA_IN_RESPONSES_SINCE: Final = 3
 _ROLES: Final = ("user", "model")
@@ -134,7 +134,7 @@ def _inline_data(blob: object, where: str) -> Iterator[RequestProblem]:
     if isinstance(media_type, str) and not media_type.startswith("image/"):
         yield from common.data_problems(data, where)  # sound, video and documents have types of their own
     else:
-        yield from common.image_problems(media_type, data, where, _IMAGES)
+        yield from common.image_problems(media_type, data, where, IMAGES)
 
 
 def _file_data(data: object, where: str) -> Iterator[RequestProblem]:

@@ -10,12 +10,12 @@ from foveal.dialects.gemini import rules
 from foveal.dialects.gemini.read import NAME, NO_SIGNATURE, read_reply, read_request
 from foveal.dialects.gemini.spelling import both_spellings
 from foveal.dialects.gemini.stream import GeminiStream
-from foveal.dialects.media import check_image
+from foveal.dialects.media import MediaLimits
 from foveal.dialects.opaque import verbatim
 from foveal.dialects.port import CannotSay, Dialect, RequestOptions, ToolSpec, Wire, WireReader
-from foveal.dialects.rules import IMAGE_TYPES
 from foveal.dialects.tools import hosted_by
 from foveal.dialects.turns import BEGIN, CONTINUE, join_turns, label_system
+from foveal.text.tool_names import sent_name
 from foveal.values.entry import (
     File,
     Image,
@@ -41,6 +41,14 @@ class Gemini:
     name = NAME
     problems = staticmethod(rules.problems)
     reader = WireReader(read_reply, read_request, GeminiStream)
+    # No GIF, but the two types of phones; 7 MB for an image in the request; sound and video as well.
+    media = MediaLimits(
+        images=rules.IMAGES,
+        image_bytes=7_000_000,
+        files=("application/pdf", "application/json", "application/rtf", "text/", "audio/", "video/"),
+        file_urls=("application/", "text/", "audio/", "video/"),
+        schemes=("http://", "https://", "gs://"),
+    )
 
     def hides(self, part: Part, writer: str | None, model: str) -> str:
         match part:
@@ -58,6 +66,9 @@ class Gemini:
                 return f"a signature of {writer or 'an unknown model'}, without text"
             case _:
                 return ""
+
+    def tool_name(self, name: str) -> str:
+        return _name(sent_name(name))
 
     def chunk(self, messages: Sequence[Message]) -> list[Wire]:
         wires: list[Wire] = []
@@ -130,7 +141,7 @@ def _signature(signature: str | None) -> Wire:
 
 
 def _name(name: str) -> str:
-    """Return a name that this provider takes for a call that another model made."""
+    """Return a name that this provider takes: it begins with a letter or an underscore."""
     return name if name[:1].isalpha() or name.startswith("_") else f"_{name}"
 
 
@@ -154,10 +165,8 @@ def _content(part: Part) -> Wire:
         case Text(text):
             return {"text": text}
         case Image(media_type, data, url):
-            check_image(part, schemes=("http://", "https://", "gs://"))
-            return _media(media_type, data, url)
-        case File(media_type, name) if media_type.startswith("image/") and media_type not in IMAGE_TYPES:
-            raise CannotSay(f"the file {name} is an image of type {media_type}; convert it to PNG or JPEG")
+            # An address whose suffix tells no type: the provider looks at the bytes, and wants one to be named.
+            return _media(media_type if media_type in rules.IMAGES else "image/png", data, url)
         case File(media_type, _, data, url) if data or url:
             return _media(media_type, data, url)
         case Opaque():

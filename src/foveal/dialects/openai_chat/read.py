@@ -2,7 +2,8 @@
 
 A request that our writer made reads back as its messages, up to these forms: a tool message is one message for each result and
 says nothing of the result's status; the texts of a reply and those of a result are one text; images of results follow in a
-message of the user; thinking and parts of other formats are not written; an image at an address has the media type of its suffix.
+message of the user; signed thinking, parts of other formats and reasoning that nothing follows are not written; an image at an
+address has the media type of its suffix.
 """
 
 from collections.abc import Iterator, Mapping
@@ -166,8 +167,14 @@ def read_call(call: JsonObject, call_id: str) -> ToolCall:
     function = custom or expect_mapping(call.get("function"), "`function` of a tool call")
     name = expect_string(function.get("name"), "`name` of a tool call")
     if custom:
-        return ToolCall(call_id, name, json_text({"input": custom.get("input")}))
-    return ToolCall(call_id, name, arguments_text(function.get("arguments")))
+        return ToolCall(call_id, name, json_text({"input": custom.get("input")}), _signature(call))
+    return ToolCall(call_id, name, arguments_text(function.get("arguments")), _signature(call))
+
+
+def _signature(call: JsonObject) -> str | None:
+    """Return the signature that Gemini's compatible endpoint puts beside a call and wants back."""
+    google = fields(fields(call.get("extra_content")).get("google"))
+    return string(google.get("thought_signature")) or None
 
 
 def read_content(content: object, keep: KeepVerbatim) -> Iterator[SpokenPart]:

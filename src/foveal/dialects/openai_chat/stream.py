@@ -5,7 +5,7 @@ calls by the index of each, and the usage is in a last chunk without choices, if
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -14,6 +14,7 @@ from foveal.dialects.port import Wire, WireReply
 from foveal.values.entry import Stop
 
 _FRAME = ("id", "created", "model", "system_fingerprint", "service_tier")
+_SAME = ("index", "type")
 
 
 class ChatStream:
@@ -42,6 +43,9 @@ class ChatStream:
                     self._extend_call(call)
             elif key == "function_call" and piece:
                 _grow(self._message.setdefault("function_call", {}), piece)
+            elif key == "reasoning_details" and isinstance(piece, list):
+                for detail in cast("list[Wire]", piece):
+                    _extend_details(self._message.setdefault("reasoning_details", []), detail)
             elif key != "role" and piece is not None:
                 _grow(self._message, {key: piece})
 
@@ -82,6 +86,15 @@ def _whole(call: Wire, index: int) -> Wire:
     """Return a copy of a call, with an id and a name if the stream was cut off before it had them."""
     kind = "custom" if "custom" in call else "function"
     return {"id": f"call_{index}", **call, kind: {"name": "", **(call.get(kind) or {})}}
+
+
+def _extend_details(details: list[Wire], piece: Wire) -> None:
+    """Add a piece of reasoning: to the detail of the same index and type, or as a new one."""
+    last = details[-1] if details else {}
+    if piece.get("index") is None or [last.get(key) for key in _SAME] != [piece.get(key) for key in _SAME]:
+        details.append(dict(piece))
+    else:
+        _grow(last, {key: value for key, value in piece.items() if key not in (*_SAME, "format", "id") and value})
 
 
 def _grow(fields: Wire, pieces: Mapping[str, Any]) -> None:

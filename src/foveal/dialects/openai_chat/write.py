@@ -1,17 +1,25 @@
-"""OpenAI Chat Completions, written, for OpenAI and the many servers that speak it."""
+"""OpenAI Chat Completions, written, for OpenAI and the many servers that speak it.
+
+Servers of thinking models add fields of their own to a reply and want them back with the next request: `reasoning_content`
+(DeepSeek, Kimi, GLM), `reasoning_details` (OpenRouter), `extra_content` (Gemini's compatible endpoint). They go to the model
+that wrote them and to no other: OpenAI's own models never write them, and other servers refuse them.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from foveal.dialects.media import check_image, write_data_url
+from foveal.dialects.media import MediaLimits, write_data_url
+from foveal.dialects.opaque import verbatim
 from foveal.dialects.openai_chat import rules
 from foveal.dialects.openai_chat.read import NAME, read_reply, read_request
 from foveal.dialects.openai_chat.stream import ChatStream
 from foveal.dialects.port import CannotSay, Dialect, RequestOptions, Wire, WireReader
 from foveal.dialects.rules import RequestProblem
 from foveal.dialects.tools import chat_form, hosted_by
+from foveal.text.tool_names import sent_name
+from foveal.values.codec import sendable
 from foveal.values.entry import (
     File,
     Image,
@@ -27,6 +35,8 @@ from foveal.values.entry import (
 
 MOST_CALLS = 128
 IMAGES_OF_RESULTS = "[images of the results above]"
+_SENT_BACK = ("reasoning_details", "extra_content")
+"""Fields of a reply without a part of their own that its server wants back."""
 
 
 class OpenAIChat:
@@ -34,13 +44,23 @@ class OpenAIChat:
 
     name = NAME
     reader = WireReader(read_reply, read_request, ChatStream)
+    media = MediaLimits()
+    tool_name = staticmethod(sent_name)
 
     def hides(self, part: Part, writer: str | None, model: str) -> str:
         match part:
-            case Thinking() | RedactedThinking():
-                return "the chat format has no place for thinking"
-            case Opaque(provider):
+            case RedactedThinking() | Thinking(_, str()):
+                return "the chat format has no place for signed thinking"
+            case Thinking(text) if sendable(text) != text:
+                return "thinking that holds what cannot be sent"
+            case Thinking() if writer != model:
+                return f"thinking of {writer or 'an unknown model'}, which only that model gets back"
+            case Opaque(provider) if provider != NAME:
                 return f"a part of {provider}'s own format"
+            case Opaque() if writer != model:
+                return f"fields of {writer or 'an unknown model'}, which only that model gets back"
+            case Opaque() if not any(verbatim(part).get(key) for key in _SENT_BACK):
+                return "fields of a reply that are not sent back"
             case Text(text, signature) if signature and not text.strip():
                 return "a signature of another format, without text"
             case _:
@@ -51,7 +71,7 @@ class OpenAIChat:
         for message in _in_batches(messages):
             match message.role:
                 case "assistant":
-                    wires.append(_assistant(message))
+                    wires.extend(_assistant(message))
                 case "tool":
                     wires.extend(_results(message))
                 case role:
@@ -93,17 +113,29 @@ def _in_batches(messages: Sequence[Message]) -> Iterator[Message]:
         said = ()
 
 
-def _assistant(message: Message) -> Wire:
-    if strange := next((part for part in message.parts if not isinstance(part, Text | ToolCall)), None):
+def _assistant(message: Message) -> Iterator[Wire]:
+    """Yield the reply. Reasoning that no text and no call follows any more is left out: it would be refused."""
+    if strange := next((part for part in message.parts if isinstance(part, Image | File | RedactedThinking)), None):
         raise CannotSay(f"a reply cannot hold a {type(strange).__name__}")
     texts = [part.text for part in message.parts if isinstance(part, Text)]
     calls = [part for part in message.parts if isinstance(part, ToolCall)]
+    if not texts and not calls:
+        return
     wire: Wire = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
+    if thoughts := [part.text for part in message.parts if isinstance(part, Thinking)]:
+        wire["reasoning_content"] = "\n\n".join(thoughts)
+    for part in message.parts:
+        if isinstance(part, Opaque):
+            wire |= {key: value for key, value in verbatim(part).items() if key in _SENT_BACK and value}
     if calls:
-        wire["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in calls
-        ]
+        wire["tool_calls"] = [_call(call) for call in calls]
+    yield wire
+
+
+def _call(call: ToolCall) -> Wire:
+    wire: Wire = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+    if call.signature:  # of the model that is asked: the renderer takes those of others off
+        wire["extra_content"] = {"google": {"thought_signature": call.signature}}
     return wire
 
 
@@ -132,7 +164,6 @@ def _part(part: Part) -> Wire:
         case Text(text):
             return {"type": "text", "text": text}
         case Image():
-            check_image(part)
             return {"type": "image_url", "image_url": {"url": write_data_url(part)}}
         case File(media_type, name, data) if data and media_type == "application/pdf":
             return {"type": "file", "file": {"filename": name, "file_data": write_data_url(part)}}

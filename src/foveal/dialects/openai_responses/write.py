@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from foveal.dialects.media import check_image, write_data_url
+from foveal.dialects.media import MediaLimits, write_data_url
 from foveal.dialects.opaque import verbatim
 from foveal.dialects.openai_responses import rules
 from foveal.dialects.openai_responses.read import (
@@ -18,6 +18,7 @@ from foveal.dialects.openai_responses.read import (
 from foveal.dialects.openai_responses.stream import ResponsesStream
 from foveal.dialects.port import CannotSay, Dialect, RequestOptions, ToolSpec, Wire, WireReader
 from foveal.dialects.tools import hosted_by
+from foveal.text.tool_names import sent_name
 from foveal.values.entry import (
     File,
     Image,
@@ -46,7 +47,14 @@ class OpenAIResponses:
 
     name = NAME
     problems = staticmethod(rules.problems)
+    tool_name = staticmethod(sent_name)
     reader = WireReader(read_reply, read_request, ResponsesStream)
+    # Documents, tables and source by bytes or address; archives and sounds are refused by name.
+    media = MediaLimits(
+        files=("application/", "text/"),
+        no_files=("application/zip", "application/gzip", "application/x-"),
+        file_urls=("application/", "text/"),
+    )
 
     def hides(self, part: Part, writer: str | None, model: str) -> str:
         match part:
@@ -157,7 +165,6 @@ def _content(part: Part) -> Wire:
         case Text(text):
             return {"type": "input_text", "text": text}
         case Image():
-            check_image(part)
             return {"type": "input_image", "image_url": write_data_url(part), "detail": "auto"}
         case File(_, name, data) if data:
             return {"type": "input_file", "filename": name, "file_data": write_data_url(part)}

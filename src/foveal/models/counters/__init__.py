@@ -12,7 +12,7 @@ from foveal.models.counters.calibration import Calibration
 from foveal.models.counters.counter import Counter
 from foveal.models.counters.encodings import encoding
 from foveal.models.counters.families import ModelCounter, counter_for
-from foveal.models.counters.images import image_size, image_tokens
+from foveal.models.counters.images import has_end, image_size, image_tokens, image_type
 
 __all__ = [
     "Calibration",
@@ -20,6 +20,8 @@ __all__ = [
     "ModelCounter",
     "counter_for",
     "encoding",
+    "has_end",
     "image_size",
     "image_tokens",
+    "image_type",
 ]

@@ -1,4 +1,4 @@
-"""Images: their cost in tokens, and their size in pixels from their first bytes."""
+"""Images: their cost in tokens; their type and their size in pixels from their first bytes."""
 
 from collections.abc import Callable
 from math import ceil
@@ -63,6 +63,37 @@ _FORMULAS: dict[str, Callable[[int, int], int]] = {
     "openai": _openai,
     "gemini": _gemini,
 }
+
+
+_HEIF_BRANDS = {b"heic": "image/heic", b"heix": "image/heic", b"mif1": "image/heif", b"msf1": "image/heif"}
+
+
+def image_type(data: bytes) -> str | None:
+    """Return the media type that the first bytes of an image tell; None for bytes that are no image that a provider takes."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data[:6] in (b"GIF87a", b"GIF89a"):
+        return "image/gif"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return _HEIF_BRANDS.get(data[8:12]) if data[4:8] == b"ftyp" else None
+
+
+def has_end(data: bytes, media_type: str) -> bool:
+    """Return whether the end of an image of this type is there: the usual damage is a cut-off upload."""
+    match media_type:
+        case "image/png":
+            return b"IEND" in data[-64:]
+        case "image/jpeg":
+            return b"\xff\xd9" in data[-4_096:]
+        case "image/gif":
+            return b"\x3b" in data[-64:]
+        case "image/webp":
+            return len(data) >= 8 + int.from_bytes(data[4:8], "little")
+        case _:
+            return True
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
