@@ -6,7 +6,7 @@ from foveal import NextCall
 from foveal.models import catalogue
 from foveal.session.policy import BudgetTable, Policy
 from foveal.testing.builders import MODELS, open_session
-from foveal.values.entry import assistant, user
+from foveal.values.entry import assistant, system, user
 from foveal.values.errors import BadInput, OverBudget
 
 DIALECTS = sorted(MODELS)
@@ -72,6 +72,6 @@ def test_a_reply_that_leaves_no_prompt_is_refused_and_the_session_goes_on(tokens
 def test_a_prompt_that_does_not_fit_beside_the_reply_says_so() -> None:
     """The limit is the host's doing, and the error says which number to change."""
     session = open_session(dialect="anthropic", policy=Policy(budget=BudgetTable(limit=100_000, reserve=0)))
-    session.append(user("word " * 3_000))
+    session.extend([system("word " * 3_000), user("Go.")])
     with pytest.raises(OverBudget, match=r"beside a reply of 199,000 tokens; ask for a shorter reply"):
         session.prompt(next_call=NextCall(reply_tokens=199_000))
