@@ -129,5 +129,5 @@ def test_a_reply_of_another_provider_is_refused() -> None:
     """The error names the dialect of the session, and nothing is recorded."""
     with pytest.raises(BadInput, match="not a reply of the openai_chat dialect"):
         record({"content": [{"type": "text", "text": "Hello."}]})
-    with pytest.raises(BadInput, match="neither an entry nor a reply"):
+    with pytest.raises(BadInput, match="neither an entry nor a message or reply"):
         record(42)

@@ -1,4 +1,4 @@
-"""Items that a host appends, as bodies of entries: messages and marks as they are, replies of a provider's SDK read."""
+"""Items that a host appends, as bodies of entries: messages and marks as they are, messages and replies of providers read."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -7,12 +7,13 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from foveal import recall
+from foveal.dialects import find_dialect
 from foveal.dialects.port import Dialect
 from foveal.record.overflow import silent_overflow
 from foveal.stores import rows as log
 from foveal.stores.large_results import offload
 from foveal.stores.port import Store
-from foveal.values.entry import Body, Message, News, Pin, PromptContext, Setup, ToolCall
+from foveal.values.entry import Body, Message, News, Opaque, Pin, PromptContext, Setup, ToolCall
 from foveal.values.errors import BadEntry, BadInput
 
 
@@ -28,6 +29,20 @@ class AskedModel(NamedTuple):
     """The host's names of tools that were offered under another one, by the names that the model knows."""
 
 
+_LISTS = {"openai_chat": "messages", "openai_responses": "input", "anthropic": "messages", "gemini": "contents"}
+"""The field of a request that holds the messages, by dialect."""
+
+_WITH_CONTENT = ("openai_chat", "openai_responses", "anthropic")
+"""The dialects whose messages have a role and `content`, and may have nothing else."""
+
+_OWN_KEYS = {
+    "parts": ("gemini",),
+    "call_id": ("openai_responses",),
+    **dict.fromkeys(("tool_calls", "tool_call_id", "function_call"), ("openai_chat",)),
+}
+"""Keys of a message by which its dialect is known."""
+
+
 def bodies(
     item: object, store: Store, session: str, asked: AskedModel, *, estimated: int | None
 ) -> list[log.EncodedBody]:
@@ -40,7 +55,40 @@ def bodies(
         check_pin(item, store, session)
     if isinstance(item, Body.__args__):
         return [log.checked_body(cast("Body", item))]
-    return _read_reply(item, asked, estimated)
+    plain = _plain(item)
+    if plain is None:
+        raise BadInput(f"a {type(item).__name__} is neither an entry nor a message or reply of a provider's SDK")
+    if _is_wire_message(plain):
+        read = _read_message(plain, asked)
+        return [log.checked_message(_with_host_names(offload(store, message), asked.renamed)) for message in read]
+    return _read_reply(plain, asked, estimated)
+
+
+def _is_wire_message(plain: Mapping[str, Any]) -> bool:
+    """Return whether this is one message of a request, and no reply: a reply says how it ended."""
+    is_item = str(plain.get("type", "")).endswith("call_output")
+    return is_item or ("role" in plain and not {"stop_reason", "usage"} & plain.keys())
+
+
+def _read_message(plain: Mapping[str, Any], asked: AskedModel) -> tuple[Message, ...]:
+    """Return a message as any of the four formats writes it: the model's own is tried first, and all that read it whole."""
+    problems: list[str] = []
+    partly: tuple[Message, ...] = ()
+    named = next((names for key, names in _OWN_KEYS.items() if key in plain), _WITH_CONTENT)
+    for name in sorted(named, key=lambda name: name != asked.dialect.name):
+        try:
+            request = find_dialect(name).reader.request({_LISTS[name]: [plain], "model": asked.model})
+        except BadInput as error:
+            problems.append(str(error))
+            continue
+        found = (*request.system, *request.messages)
+        if found and not any(isinstance(part, Opaque) for message in found for part in message.parts):
+            return found
+        partly = partly or found
+    if partly:
+        return partly
+    said = problems[0] if problems else "it holds nothing"
+    raise BadInput(f"this message is not of the format {' or '.join(named)}: {said}")
 
 
 def check_pin(pin: Pin, store: Store, session: str) -> None:
@@ -51,11 +99,8 @@ def check_pin(pin: Pin, store: Store, session: str) -> None:
         raise BadEntry(f"the passage to pin, {pin.text[:40]!r}, does not stand in entry {pin.entry}")
 
 
-def _read_reply(reply: object, asked: AskedModel, estimated: int | None) -> list[log.EncodedBody]:
+def _read_reply(plain: Mapping[str, Any], asked: AskedModel, estimated: int | None) -> list[log.EncodedBody]:
     """Return the bodies of a provider's reply: the message, its usage, and the overflow that the usage shows."""
-    plain = _plain(reply)
-    if plain is None:
-        raise BadInput(f"a {type(reply).__name__} is neither an entry nor a reply of a provider's SDK")
     try:
         message, usage = asked.dialect.reader.reply(plain)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
