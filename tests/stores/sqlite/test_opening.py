@@ -13,7 +13,7 @@ import pytest
 
 from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
 from foveal.stores.sqlite import SqliteStore
-from foveal.stores.sqlite.schema import require_sqlite
+from foveal.stores.sqlite.opening import require_sqlite
 from foveal.values.errors import SchemaTooNew, StoreCorrupt, StoreError
 
 
