@@ -188,16 +188,11 @@ class GroupCommit:
     def _end(self) -> None:
         """Release everything, carry the WAL over, and close; the WAL is removed with the last connection of all processes."""
         try:
-            if self._failure is None:
-                self._db.execute("BEGIN IMMEDIATE")
-                is_last = self._upkeep.end(self._db)
-                self._db.execute("COMMIT")
+            if self._failure is None and self._give_up():
                 self._check_files()
-                self._checkpoint()
-                if is_last and self._failure is None:
-                    self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
-        except (apsw.Error, StoreError):
-            pass  # the WAL keeps everything, and the next writer finds this process dead or takes over
+                self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        except StoreFailed:
+            pass  # nobody is left to be told; the file is closed, and says so, or is not the one that was opened
         finally:
             self._db.close()
             self._on_close()
@@ -268,14 +263,32 @@ class GroupCommit:
         """Raise `StoreFailed` if a file of the store has lost its name, or another one has taken it."""
         for path, known in self._files.items():
             if _inode(path) != known:
-                self._checkpoint()  # if only the WAL is lost, everything is saved by this
+                outcome = (
+                    "it held everything that was written since then"
+                    if path == self._path
+                    else "everything in it was carried over into the store, and its sessions are released"
+                    if self._give_up()
+                    else "what was written last may be lost"
+                )
                 raise StoreFailed(
-                    f"{path} was removed, renamed or replaced while the store was open; what was written since then is in a "
-                    "file without a name. Stop whoever did it, put the file back and open the store again."
+                    f"{path} was removed, renamed or replaced while the store was open; {outcome}. Put it back if you can, "
+                    "and open the store again."
                 )
         if len(self._files) == 1:
             wal = Path(f"{self._path}-wal")
             self._files[wal] = _inode(wal)
+
+    def _give_up(self) -> bool:
+        """Release everything and carry the WAL over; return whether that is done."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            is_last = self._upkeep.end(self._db)
+            self._db.execute("COMMIT")
+        except apsw.Error:
+            self._roll_back()
+            return False
+        self._checkpoint()
+        return is_last and self._failure is None
 
     def _attempt(self, ticket: _Ticket) -> None:
         """Run one job; if it is refused, undo the changes of this job alone."""

@@ -40,6 +40,8 @@ else:
 
 _HEADER, _FRAME = 32, 24
 _MAGIC = 0x377F0682
+_GENERATIONS = 1 << 20
+"""Times that a WAL is begun anew at the most while a store is open: the first number is drawn at random."""
 _SHM_LOCK = 128
 """The byte of the wal-index that every connection holds a lock on."""
 
@@ -149,7 +151,7 @@ def read_wal(path: Path, mark: _Mark | None = None) -> Wal:
     problem = ""
     if is_followed:
         problem = f"frame {first_bad + 1} of the -wal file is damaged, and {len(lost)} commits stand behind it"
-    elif mark is not None and (counted > committed if mark.salt == salt else _is_newer(mark.salt, salt)):
+    elif mark is not None and (counted > committed if mark.salt == salt else not _follows(salt, mark.salt)):
         problem = f"{counted} frames of the -wal file were committed, {committed} of them can be read"
     return Wal(salt, page_bytes, frames, committed, problem)
 
@@ -218,10 +220,10 @@ def _read_mark(path: Path) -> _Mark | None:
     return None
 
 
-def _is_newer(one: bytes, other: bytes) -> bool:
-    """Return whether one salt was given out after another: the first half counts the generations."""
-    ahead = (int.from_bytes(one[:4], "big") - int.from_bytes(other[:4], "big")) % (1 << 32)
-    return 0 < ahead < 1 << 31
+def _follows(salt: bytes, earlier: bytes) -> bool:
+    """Return whether a salt was given out after another in the same WAL: the first half counts the generations."""
+    ahead = (int.from_bytes(salt[:4], "big") - int.from_bytes(earlier[:4], "big")) % (1 << 32)
+    return 0 < ahead < _GENERATIONS
 
 
 def _is_header(header: bytes) -> bool:
