@@ -156,6 +156,14 @@ def test_a_copy_of_a_closed_store_is_complete(path: Path) -> None:
     assert entries(Path(copy)) == 1
 
 
+def test_a_store_that_nobody_wrote_is_one_file_too(path: Path) -> None:
+    """Neither making a store nor reading it leaves a WAL behind."""
+    for _ in range(2):
+        with SqliteStore(path) as store:
+            assert store.cards() == []
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
 def test_a_store_is_closed_by_its_block(path: Path) -> None:
     """`with` closes, and the WAL is gone with the last handle of all."""
     with SqliteStore(path) as store:

@@ -205,8 +205,7 @@ def _first_page(folder: Path) -> bytes:
     SqliteStore(template).close()
     page = bytearray(template.read_bytes()[:4096])
     page[18:20] = b"\1\1"  # no WAL
-    page[28:32] = page[32:40] = bytes(4)  # no size, and no free pages
-    page[36:40] = bytes(4)
+    page[28:40] = bytes(12)  # no size, and no free pages
     return bytes(page)
 
 

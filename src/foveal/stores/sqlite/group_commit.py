@@ -57,6 +57,10 @@ class Upkeep(Protocol):
         """Return the time until the next renewal is due; None if there is nothing to renew."""
         ...
 
+    def is_needed(self, db: Database) -> bool:
+        """Return whether a handle has a lease, and with it a need for the WAL."""
+        ...
+
     def end(self, db: Database) -> bool:
         """Give everything up within the transaction under way; return whether no other handle has a lease."""
         ...
@@ -135,8 +139,7 @@ class GroupCommit:
                 return
             self._stopped = True
             if self._thread is None:
-                self._db.close()
-                self._on_close()
+                self._close_unused()
             else:
                 self._queue.put(None)
 
@@ -168,6 +171,17 @@ class GroupCommit:
             if self._wal_pages >= CHECKPOINT_PAGES:
                 self._checkpoint()
         self._end()
+
+    def _close_unused(self) -> None:
+        """Close a connection that wrote nothing; it leaves no WAL behind if no writer needs one."""
+        try:
+            if not self._upkeep.is_needed(self._db):
+                self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        except BROKEN:
+            pass  # a damaged file is left as it is
+        finally:
+            self._db.close()
+            self._on_close()
 
     def _rest(self) -> None:
         """Do what is due while nobody writes."""

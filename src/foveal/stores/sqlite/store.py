@@ -96,6 +96,9 @@ class HandleLease:
             return None
         return max(0.0, (self._renewed_ms + LEASE_MS // 2 - _now_ms()) / 1000)
 
+    def is_needed(self, db: Database) -> bool:
+        return db.execute("SELECT count(*) FROM leases").fetchall() != [(0,)]
+
     def end(self, db: Database) -> bool:
         for held in tuple(self._held.values()):
             self.release(db, held)
