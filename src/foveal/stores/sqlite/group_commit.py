@@ -95,7 +95,7 @@ class GroupCommit:
         self._path = path
         self._upkeep = upkeep
         self._on_close = on_close
-        self._files = {path: _inode(path)}
+        self._files = {str(path): _inode(str(path))}
         self._queue: queue.SimpleQueue[_Ticket | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -242,8 +242,11 @@ class GroupCommit:
         started = time.monotonic()
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            for ticket in tickets:
-                self._attempt(ticket)
+            if len(tickets) == 1:
+                self._attempt_single(tickets[0])
+            else:
+                for ticket in tickets:
+                    self._attempt(ticket)
             is_first = self._upkeep.tend(self._db)
             self._db.execute("COMMIT")
             self._upkeep.settle(is_kept=True)
@@ -279,7 +282,7 @@ class GroupCommit:
             if _inode(path) != known:
                 outcome = (
                     "it held everything that was written since then"
-                    if path == self._path
+                    if path == str(self._path)
                     else "everything in it was carried over into the store, and its sessions are released"
                     if self._give_up()
                     else "what was written last may be lost"
@@ -289,7 +292,7 @@ class GroupCommit:
                     "and open the store again."
                 )
         if len(self._files) == 1:
-            wal = Path(f"{self._path}-wal")
+            wal = f"{self._path}-wal"
             self._files[wal] = _inode(wal)
 
     def _give_up(self) -> bool:
@@ -307,14 +310,18 @@ class GroupCommit:
     def _attempt(self, ticket: _Ticket) -> None:
         """Run one job; if it is refused, undo the changes of this job alone."""
         self._db.execute("SAVEPOINT job")
+        self._attempt_single(ticket, undo="ROLLBACK TO job")
+        self._db.execute("RELEASE job")
+
+    def _attempt_single(self, ticket: _Ticket, undo: str = "ROLLBACK; BEGIN IMMEDIATE") -> None:
+        """Run the only job of a transaction, which needs no savepoint; if it is refused, undo everything."""
         try:
             ticket.result = ticket.job(self._db)
         except Exception as error:
             if isinstance(error, (apsw.FullError, apsw.IOError)) or not self._db.in_transaction:
                 raise  # SQLite may have undone the whole transaction: nobody in it can be answered
-            self._db.execute("ROLLBACK TO job")
+            self._db.execute(undo)
             ticket.error = translated(error, self._db, self._path) if isinstance(error, BROKEN) else error
-        self._db.execute("RELEASE job")
 
     def _roll_back(self) -> None:
         if self._db.in_transaction:
@@ -346,7 +353,7 @@ class GroupCommit:
             self._failure = self._failure or what
 
 
-def _inode(path: Path) -> tuple[int, int] | None:
+def _inode(path: str) -> tuple[int, int] | None:
     try:
         found = os.stat(path)  # noqa: PTH116 - once for each commit
     except OSError:

@@ -55,7 +55,8 @@ class HandleLease:
         self._new: list[Record] = []
         """Sessions that are acquired by the transaction under way."""
         self._lease: Lease | None = None
-        self._renewed_ms = self._renewing_ms = 0
+        self._due_ms = self._renewing_ms = 0
+        """When the lease is to be renewed; 0 until it is taken. And the time of a renewal in the transaction under way."""
 
     def wish(self, session: str, *, takeover: bool, secret: bytes | None) -> Request:
         """Return the wish of this handle to become the writer of a session."""
@@ -75,26 +76,28 @@ class HandleLease:
 
     def renew(self, db: Database) -> None:
         """Renew the lease with the transaction under way, due or not, if the handle has one."""
-        self._renewed_ms = self._renewed_ms and 1
+        self._due_ms = min(self._due_ms, 1)
 
     def tend(self, db: Database) -> bool:
-        if self._lease is None or self.rest_s() != 0.0:
+        if self._lease is None or not (self._held or self._new):
             return False
-        self._renewing_ms = _now_ms()
-        transactions.renew_lease(db, self._lease, self._renewing_ms)
-        return self._renewed_ms == 0
+        now_ms = _now_ms()
+        if now_ms < self._due_ms:
+            return False
+        transactions.renew_lease(db, self._lease, now_ms)
+        self._renewing_ms = now_ms
+        return self._due_ms == 0
 
     def settle(self, *, is_kept: bool) -> None:
-        if is_kept:
+        if is_kept and self._new:
             self._held.update({(record.key, record.epoch): record for record in self._new})
-            self._renewed_ms = self._renewing_ms
+        if is_kept and self._renewing_ms:
+            self._due_ms = self._renewing_ms + LEASE_MS // 2
         self._new.clear()
-        self._renewing_ms = self._renewed_ms
+        self._renewing_ms = 0
 
     def rest_s(self) -> float | None:
-        if not (self._held or self._new):
-            return None
-        return max(0.0, (self._renewed_ms + LEASE_MS // 2 - _now_ms()) / 1000)
+        return max(0.0, (self._due_ms - _now_ms()) / 1000) if self._held else None
 
     def is_needed(self, db: Database) -> bool:
         return db.execute("SELECT count(*) FROM leases").fetchall() != [(0,)]

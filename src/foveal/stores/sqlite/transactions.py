@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
+import apsw
 import msgspec
 
 from foveal.stores.chain import link, seal, seed, snapshot_seal
@@ -16,6 +17,7 @@ from foveal.stores.sqlite.schema import SEQ_BITS
 from foveal.stores.sqlite.tables import LEASE_COLUMNS, Tables, is_sealed
 from foveal.values.errors import LeaseLost, SessionHeld
 
+_INSERT_ENTRY = "INSERT INTO entries (place, id, parent, time_ms, author, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _INSERT_TOMBSTONE = (
     "INSERT INTO tombstones (key, seed, created_ms, deleted_ms, entries, chain, seal) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
@@ -65,9 +67,9 @@ def append(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
             f"{held.epoch}). Nothing of this append was written; hold the session again to go on."
         )
     tables.check_end(record)
-    seqs, record = _insert_drafts(db, tables, record, batch.drafts)
+    seqs, record = _insert_drafts(db, tables, record, batch)
     if seqs or batch.snapshot is not None:
-        update_record(db, msgspec.structs.replace(record, updated_ms=max(batch.now_ms, record.created_ms)))
+        update_record(db, record)
     # A retry of an earlier append comes with a view that the log has outgrown.
     if batch.snapshot is not None and (not seqs or seqs[-1] == record.entries):
         _keep_snapshot(db, record, batch.snapshot)
@@ -142,25 +144,28 @@ def _delete(db: Database, tables: Tables, record: Record, now_ms: int, *, takeov
     return Tombstone(fields[1].hex(), record.created_ms, now_ms, record.entries, record.chain.hex())
 
 
-def _insert_drafts(db: Database, tables: Tables, record: Record, drafts: Sequence[Draft]) -> tuple[list[int], Record]:
+def _insert_drafts(db: Database, tables: Tables, record: Record, batch: Batch) -> tuple[list[int], Record]:
     """Insert the drafts that are new; return the places of all of them, and the record after them."""
     seqs: list[int] = []
     entries, head, chain = record.entries, record.head, record.chain
-    for draft in drafts:
-        known = tables.with_id(record, draft.id)
-        if known is not None:
+    for draft in batch.drafts:
+        row = Row(entries + 1, draft.id, draft.parent, draft.time_ms, draft.author, draft.payload)
+        linked = link(chain, row)
+        try:
+            db.execute(
+                _INSERT_ENTRY, (record.base + row.seq, row.id, row.parent, row.time_ms, row.author, linked, row.payload)
+            )
+        except apsw.ConstraintError:  # the id is taken: nearly always, it is new
+            known = tables.with_id(record, draft.id)
+            if known is None:
+                raise
             check_repeat(known, draft)
             seqs.append(known.seq)
             continue
-        entries, head = entries + 1, draft.id
-        row = Row(entries, draft.id, draft.parent, draft.time_ms, draft.author, draft.payload)
-        chain = link(chain, row)
-        db.execute(
-            "INSERT INTO entries (place, id, parent, time_ms, author, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (record.base + entries, row.id, row.parent, row.time_ms, row.author, chain, row.payload),
-        )
+        entries, head, chain = row.seq, row.id, linked
         seqs.append(entries)
-    return seqs, msgspec.structs.replace(record, entries=entries, head=head, chain=chain)
+    updated_ms = max(batch.now_ms, record.created_ms)
+    return seqs, msgspec.structs.replace(record, updated_ms=updated_ms, entries=entries, head=head, chain=chain)
 
 
 def _insert(db: Database, tables: Tables, wish: Request) -> Record:
