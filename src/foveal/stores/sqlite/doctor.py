@@ -49,6 +49,7 @@ from foveal.values.errors import BadEntry, BadInput, NotFound, StoreCorrupt, Sto
 
 STRAY = "a temporary file that a dead writer left behind"
 _BUSY_S = 5.0
+_ENTRY_COLUMNS = "SELECT place, session, seq, id, parent, time_ms, author, hash, payload FROM entries"
 _COMMIT_ROWS = 500
 
 
@@ -170,13 +171,9 @@ def _connected(path: Path, stack: ExitStack) -> Database | None:
     try:
         db = connect_configured(path, _BUSY_S, flags=apsw.SQLITE_OPEN_READONLY)
         stack.callback(db.close, True)
-        identity(db)
+        _check_columns(db)
         db.execute("BEGIN")
-    except apsw.NotADBError as error:
-        if not artifacts_folder(path).exists() and not Path(f"{path}-wal").exists():
-            raise StoreError(f"{path} is not a Foveal store: it is not an SQLite database.") from error
-        return None
-    except apsw.CorruptError:
+    except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError):
         return None
     except apsw.Error as error:
         raise translated(error, None, path) from error
@@ -192,11 +189,24 @@ def _connected_image(path: Path, folder: Path, stack: ExitStack) -> Database:
         try:
             db = connect_configured(image, _BUSY_S, flags=apsw.SQLITE_OPEN_READWRITE)
             stack.callback(db.close, True)
-            identity(db)
-        except (apsw.NotADBError, apsw.CorruptError):
+            _check_columns(db)
+            if first_page:
+                Tables(db, path).first_record()  # else this is no store, whose tables now seem to be there
+        except (*BROKEN, StoreCorrupt):
             continue
         return db
-    raise StoreError(f"{path} is not a Foveal store: neither it nor its first page can be read.")
+    raise StoreError(
+        f"{path} is not a Foveal store: it is not an SQLite database, and its pages are not those of a store."
+    )
+
+
+def _check_columns(db: Database) -> None:
+    """Raise SQLite's error if a store's tables do not have their columns; other databases are told apart later."""
+    application, version, _ = identity(db)
+    if application == APPLICATION_ID and version in LAYOUTS:
+        queries = (_ENTRY_COLUMNS, *((TOMBSTONE_COLUMNS, LEASE_COLUMNS) if version == SCHEMA_VERSION else ()))
+        for query in (LAYOUTS[version].columns, *queries):
+            db.execute(f"{query} LIMIT 0")
 
 
 def _first_page(folder: Path) -> bytes:

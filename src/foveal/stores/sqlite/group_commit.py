@@ -257,7 +257,7 @@ class GroupCommit:
             for ticket in tickets:
                 ticket.error = ticket.error or error
             self._fail(str(error))
-        except apsw.Error as error:
+        except BROKEN as error:
             self._roll_back()
             self._upkeep.settle(is_kept=False)
             waited_s = time.monotonic() - started
@@ -271,7 +271,7 @@ class GroupCommit:
             if self._failure is not None:
                 raise StoreFailed(self._failure)
             ticket.result = ticket.job(self._db)
-        except apsw.Error as error:
+        except BROKEN as error:
             ticket.error = translated(error, self._db, self._path)
         except StoreError as error:
             ticket.error = error
@@ -301,7 +301,7 @@ class GroupCommit:
             self._db.execute("BEGIN IMMEDIATE")
             is_last = self._upkeep.end(self._db)
             self._db.execute("COMMIT")
-        except apsw.Error:
+        except BROKEN:
             self._roll_back()
             return False
         self._checkpoint()

@@ -15,7 +15,7 @@ from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
 from foveal.stores.lease import unpack
 from foveal.stores.sqlite import version_1
 from foveal.stores.sqlite.connection import CREATE, connect, transaction
-from foveal.stores.sqlite.errors import translated
+from foveal.stores.sqlite.errors import BROKEN, translated
 from foveal.stores.sqlite.records import first_record, insert_record
 from foveal.stores.sqlite.schema import TABLES
 from foveal.stores.sqlite.tables import LEASE_COLUMNS, is_sealed
@@ -129,11 +129,18 @@ def _open_once(path: Path, busy_timeout_s: float, state: RestState) -> Database:
             db = connect_configured(path, busy_timeout_s, flags=CREATE)
             undo.callback(db.close)
             if db.readonly("main"):
+                if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+                    raise StoreCorrupt(
+                        str(path), "its header forbids SQLite to write it, though its mode does not", str(path)
+                    )
                 raise StoreError(f"{path} cannot be written. Check the permissions of the file and of its folder.")
             _make_or_check(db, path, state)
         except apsw.NotADBError as error:
-            raise StoreError(f"{path} is not a Foveal store: it is not an SQLite database.") from error
-        except apsw.Error as error:
+            raise StoreError(
+                f"{path} is not a Foveal store: it is not an SQLite database. If it was a store once, its first page is "
+                f"damaged; `foveal doctor {path}` reads the others."
+            ) from error
+        except BROKEN as error:
             raise translated(error, None, path, waited_s=time.monotonic() - started) from error
         except ValueError as error:
             raise StoreError(f"{path!r} is not a path that can be opened: {error}.") from error
@@ -156,6 +163,8 @@ def _make_or_check(db: Database, path: Path, state: RestState) -> None:
     is_new = (application, version, tables) == (0, 0, 0)
     if not is_new:
         if application != APPLICATION_ID:
+            if tables and _has_our_tables(db):
+                raise StoreCorrupt(str(path), f"its application id is {application:#x}", str(path))
             raise StoreError(f"{path} is an SQLite database, but not a Foveal store. Name another file.")
         check_version(path, version)
     mode = db.pragma("journal_mode", "wal")
@@ -167,6 +176,11 @@ def _make_or_check(db: Database, path: Path, state: RestState) -> None:
         version_1.upgrade(db, path)
     elif problem := missing_wal(db, path, state):
         raise StoreCorrupt(str(path), problem, str(path))
+
+
+def _has_our_tables(db: Database) -> bool:
+    found = {raw[0] for raw in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    return {"sessions", "entries", "snapshots"} <= found
 
 
 def missing_wal(db: Database, path: Path, state: RestState) -> str:
