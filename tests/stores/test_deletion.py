@@ -1,5 +1,7 @@
 """Deleting and expiring sessions: nothing of them is left, nothing else is lost, and nobody brings them back."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import apsw
@@ -47,6 +49,18 @@ def test_no_byte_of_a_deleted_session_is_left(path: Path) -> None:
         assert [card.id for card in store.cards()] == ["stays"]
     assert files_with(path.parent, b"CANARY") == []
     assert examine(path).damage == ()
+
+
+def test_a_process_killed_after_a_deletion_leaves_a_whole_store(path: Path) -> None:
+    """The WAL that a deletion empties is not mistaken for a lost one."""
+    code = (
+        "import os, signal, sys, foveal; from foveal.stores.deletion import delete_sessions;"
+        "store = foveal.open_store(sys.argv[1]); writer = store.acquire('s'); writer.release();"
+        "delete_sessions(store, ['s']); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code, path], check=False)
+    with SqliteStore(path) as store:
+        assert (store.cards(), len(store.tombstones())) == ([], 1)
 
 
 def test_an_artifact_that_another_session_names_stays(path: Path) -> None:

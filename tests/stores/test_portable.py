@@ -2,10 +2,12 @@
 
 import io
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import foveal
+from foveal.analysis.inspect.stored_session import copy_session
 from foveal.stores import MemoryStore, Store
 from foveal.stores.port import Draft
 from foveal.stores.portable import export_session, import_session, verify_export
@@ -93,3 +95,24 @@ def test_a_newer_format_is_refused(store):
     newer = exported(store).replace(b'"format":1', b'"format":9', 1)
     with pytest.raises(BadInput, match="format 9; this Foveal reads format 1"):
         verify_export(io.BytesIO(newer))
+
+
+def test_of_two_copies_made_at_once_one_is_kept(store, tmp_path):
+    """Two replays of the same session into one store: one is kept whole, the others are refused, and nothing is mixed."""
+    path = tmp_path / "both.db"
+    SqliteStore(path).close()
+
+    def copy(_: int) -> str:
+        with SqliteStore(path) as target:
+            try:
+                copy_session(store, target, "talk")
+            except FovealError as error:
+                return type(error).__name__
+            return "kept"
+
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = list(pool.map(copy, range(12)))
+    assert outcomes.count("kept") == 1
+    assert set(outcomes) <= {"kept", "BadInput", "SessionHeld"}
+    with SqliteStore(path) as target:
+        assert list(target.rows("talk")) == list(store.rows("talk"))

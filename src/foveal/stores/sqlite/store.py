@@ -74,10 +74,6 @@ class HandleLease:
         transactions.release(db, self._path, held)
         self._held.pop((held.key, held.epoch), None)
 
-    def renew(self, db: Database) -> None:
-        """Renew the lease with the transaction under way, due or not, if the handle has one."""
-        self._due_ms = min(self._due_ms, 1)
-
     def tend(self, db: Database) -> bool:
         if self._lease is None or not (self._held or self._new):
             return False
@@ -173,7 +169,7 @@ class SqliteStore:
         for session in sessions:
             delete_index(self.path, session)
         self._commits.run_alone(self._scrub)
-        self._commits.run(self._lease.renew)  # a file with a lease never has an empty WAL
+        self._commits.run(lambda db: transactions.touch(db, self.path, _now_ms()))
         return gone
 
     def copy_to(self, target: Database) -> None:

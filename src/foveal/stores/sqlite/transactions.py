@@ -89,6 +89,11 @@ def delete(db: Database, path: Path, sessions: Sequence[str], now_ms: int, *, ta
     return [_delete(db, tables, tables.known_record(session), now_ms, takeover=takeover) for session in sessions]
 
 
+def touch(db: Database, path: Path, now_ms: int) -> None:
+    """Write the time into the first record, so that the WAL has a frame: a file with a lease in it never has an empty one."""
+    update_record(db, msgspec.structs.replace(Tables(db, path).first_record(), updated_ms=now_ms))
+
+
 def adopt(db: Database, path: Path, tombstones: Sequence[Raw]) -> None:
     """Add the tombstones of another store, under keys of this one."""
     first = Tables(db, path).first_record()
