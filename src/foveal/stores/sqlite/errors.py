@@ -32,6 +32,8 @@ def translated(
             return StoreCorrupt(str(path), f"a text column holds other bytes ({error})", str(path))
         case apsw.CorruptError() | apsw.NotADBError():
             return StoreCorrupt(str(path), f"SQLite found damage ({error})", str(path))
+        case apsw.SQLError():
+            return StoreCorrupt(str(path), f"its tables are not those of a store ({error})", str(path))
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
             return StoreError(
                 f"{path} cannot be opened or written ({error}). Check the file, its folder and its owner."
