@@ -5,7 +5,7 @@ from itertools import accumulate
 
 import pytest
 
-from foveal import Pin, Policy, ToolCall, Usage, assistant, open_store, result, system, user
+from foveal import OverBudget, Pin, Policy, ToolCall, Usage, assistant, open_store, result, system, user
 from foveal.analysis import call_cost, cost
 from foveal.analysis.replay.bills import bill
 from foveal.analysis.replay.demo import BUDGET, demo_recording
@@ -18,6 +18,7 @@ from foveal.session.planner import LOOK_EVERY
 from foveal.session.policy import BudgetTable
 from foveal.session.session import Session
 from foveal.stores import MemoryStore
+from foveal.values.entry import Unpin
 from foveal.values.trace import PROMPT_TOKENS
 
 READ = {"name": "read", "description": "Reads.", "parameters": {"type": "object", "properties": {}}}
@@ -325,16 +326,19 @@ def test_an_unknown_price_is_said(run, agent):
     assert "? USD" in told(run, path, "--call", found["folds"][0]["call"])
 
 
-def test_a_call_for_which_no_prompt_could_be_made_is_not_billed(run, tmp_path):
-    """As in the replay, it is part of the bill of sending everything only."""
-    said = ["Go.", "Look at this: " + " ".join(map(str, range(4_000))), "Never mind.", "And now?"]
-    turns = [[{"role": "user", "content": text}, {"role": "assistant", "content": "Done."}] for text in said]
-    recording, path = tmp_path / "s.jsonl", tmp_path / "s.db"
-    recording.write_text(json.dumps({"id": "s", "messages": [one for turn in turns for one in turn]}) + "\n")
-    done = run("replay", recording, "--budget", 3000, "--store", path, "--json").json["total"]
+def test_a_call_for_which_no_prompt_could_be_made_is_not_billed(run, agent):
+    """It is part of the bill of sending everything only."""
+    agent.open(limit=3_000)
+    agent.step()
+    large = agent.session.append(user("Look at this: " + " ".join(map(str, range(4_000)))))
+    agent.session.append(Pin(large.id))
+    with pytest.raises(OverBudget):
+        agent.session.prompt((READ,))
+    agent.session.extend([assistant("Done."), Unpin(large.id), user("And now?")])
+    agent.step()
+    path = agent.done()
     total = asked(run, path)["total"]
-    assert total["refused"] == done["refusals"] == 1
-    assert (total["sent_tokens"], total["everything_tokens"]) == (done["sent_tokens"], done["raw_tokens"])
+    assert total["refused"] == 1
     saved = total["folds_usd"] + total["others_usd"] + total["refused_usd"]
     assert saved == exactly(total["everything_usd"] - total["sent_usd"])
     assert "No prompt could be made for it" in told(run, path, "--call", 2)

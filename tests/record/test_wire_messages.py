@@ -90,6 +90,6 @@ def test_the_message_of_a_reply_is_a_message() -> None:
 def test_a_message_of_no_format_is_refused(odd: dict[str, Any]) -> None:
     """With the formats that were tried; nothing is written."""
     session = open_session()
-    with pytest.raises(BadInput, match="is not of the format (openai_chat or openai_responses or anthropic|gemini): "):
+    with pytest.raises(BadInput, match=r"is not of the format (openai_chat or openai_responses or anthropic|gemini): "):
         session.append(odd)
     assert session.view.facts.head is None

@@ -109,6 +109,8 @@ class Planner:
         facts = view.facts
         if facts.decided is None or facts.setup is None or facts.fold_tokens != view.size.tokens:
             return None
+        if facts.decided.stake and facts.decided.stake.kind == "hand":
+            return None  # by hand, and for no prompt yet
         own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.model_setup.policy.recall else ()))
         offers = (tools.with_own(some) for some in (own, self._checkpoint(view), ()))
         return next((one for one in offers if one.setup == facts.setup and self.has_room(view, one, taken)), None)

@@ -15,6 +15,7 @@ import pytest
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.doctor import examine, salvage
+from foveal.stores.sqlite.wal import WalIndexMark, read_wal
 from foveal.values.codec import encode
 from foveal.values.entry import user
 from foveal.values.errors import StoreCorrupt, StoreFailed
@@ -107,6 +108,16 @@ def test_a_flip_is_told_without_the_index_of_the_wal(killed: Path) -> None:
     Path(f"{killed}-shm").unlink()
     refused(killed, "frame 4 of the -wal file is damaged")
     assert salvaged(killed) >= 39
+
+
+def test_a_wal_that_was_just_begun_is_no_damage(killed: Path) -> None:
+    """Killed between the header of a new WAL and the first commit of it: the index knows another WAL, and counts nothing."""
+    wal = Path(f"{killed}-wal")
+    wal.write_bytes(wal.read_bytes()[:32])
+    counted = {"nothing": (0, 0), "only what is in the database": (7, 7)}
+    for what, (frames, copied) in counted.items():
+        assert read_wal(wal, WalIndexMark(b"another!", frames, copied)).problem == "", what
+    assert "can be read" in read_wal(wal, WalIndexMark(b"another!", 7, 6)).problem
 
 
 def test_a_torn_end_is_no_damage(killed: Path) -> None:

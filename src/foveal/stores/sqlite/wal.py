@@ -58,7 +58,7 @@ class _Frame(NamedTuple):
     """Whether its checksum continues that of the frame before it."""
 
 
-class _Mark(NamedTuple):
+class WalIndexMark(NamedTuple):
     """The state that a wal-index says was committed."""
 
     salt: bytes
@@ -132,7 +132,7 @@ def state_at_rest(path: Path) -> RestState:
         return RestState(problem, time.time_ns() // 1_000_000)
 
 
-def read_wal(path: Path, mark: _Mark | None = None) -> Wal:
+def read_wal(path: Path, mark: WalIndexMark | None = None) -> Wal:
     """Read a WAL, and compare it with the count of a wal-index."""
     data = path.read_bytes()
     counted = mark.frames if mark else 0
@@ -151,7 +151,11 @@ def read_wal(path: Path, mark: _Mark | None = None) -> Wal:
     problem = ""
     if is_followed:
         problem = f"frame {first_bad + 1} of the -wal file is damaged, and {len(lost)} commits stand behind it"
-    elif mark is not None and (counted > committed if mark.salt == salt else not _follows(salt, mark.salt)):
+    elif (
+        mark is not None
+        and counted > mark.copied  # else all that it counts is in the database, or nothing was committed yet
+        and (counted > committed if mark.salt == salt else not _follows(salt, mark.salt))
+    ):
         problem = f"{counted} frames of the -wal file were committed, {committed} of them can be read"
     return Wal(salt, page_bytes, frames, committed, problem)
 
@@ -204,7 +208,7 @@ def _at_rest(path: Path) -> Generator[bool]:
         os.close(handle)
 
 
-def _read_mark(path: Path) -> _Mark | None:
+def _read_mark(path: Path) -> WalIndexMark | None:
     """Return the newest of the two copies of a wal-index's header that are whole."""
     try:
         with path.open("rb") as file:
@@ -216,7 +220,7 @@ def _read_mark(path: Path) -> _Mark | None:
         if len(header) == 48 and header[12] == 1 and struct.pack("=2I", *_checksum(header[:40], "=")) == header[40:]:
             (frames,) = struct.unpack("=I", header[16:20])
             copied = struct.unpack("=I", data[96:100])[0] if len(data) >= 100 else 0
-            return _Mark(header[32:40], frames, copied)
+            return WalIndexMark(header[32:40], frames, copied)
     return None
 
 
