@@ -13,7 +13,7 @@ from foveal.context.frame import SessionFrame
 from foveal.context.injection import NOTHING, Injection, NextCall
 from foveal.context.mentions import KnownNames, Mentioned, mentions_in
 from foveal.context.options import ContextOptions
-from foveal.context.reminders.situation import news_mark
+from foveal.context.reminders.situation import RecordedAfter, news_mark, nothing_recorded
 from foveal.context.start_time import start_line, zone_of
 from foveal.project.view import View
 from foveal.text import guard
@@ -52,12 +52,12 @@ class Injector:
         self._follows = bool(self.sources or self._agents or self.reminders)
         """Whether anything here depends on the messages of the session."""
 
-    def follow(self, view: View) -> None:
-        """Begin anew with the state of a session that exists already."""
+    def follow(self, view: View, recorded: RecordedAfter = nothing_recorded) -> None:
+        """Begin anew with the state of a session that exists already; `recorded` reads its newest messages from the log."""
         if not self._follows:
             return
         if self.reminders:
-            self.reminders.follow(view)
+            self.reminders.follow(view, recorded)
         self._mentioned = self._mentions_in(_newest_request(view)) or Mentioned()
         for source in self.sources:
             source.follow(view, self._mentioned)

@@ -80,13 +80,8 @@ def newest_turns(parent: Journal, turns: int) -> list[Message]:
     places = [atom.items[0].seq for atom in parent.view.atoms if atom.kind == "user" and atom.items[0].role == "user"]
     if not turns or not places:
         return []
-    rows = {row.id: row for row in parent.store.rows(parent.name, after=places[-turns:][0] - 1)}
-    found, at = list[Message](), rows.get(parent.view.facts.head or "")
-    while at is not None:
-        body = log.to_entry(at, parent.name).body
-        if isinstance(body, Message) and body.role != "system":
-            found.insert(0, body)
-        at = rows.get(at.parent or "")
+    recorded = parent.messages_after(places[-turns:][0] - 1)
+    found = [message for _, message in recorded if message.role != "system"]
     answered = {part.call for message in found for part in message.parts if isinstance(part, ToolResult)}
     waiting = (
         i

@@ -19,7 +19,7 @@ from foveal.session.options import Clock
 from foveal.session.rebuild import open_view, view_of
 from foveal.stores import rows as log
 from foveal.stores.port import Draft, Store
-from foveal.values.entry import ATTACHED, Body, Entry, Fence, Rewind
+from foveal.values.entry import ATTACHED, Body, Entry, Fence, Message, Rewind
 from foveal.values.errors import BadEntry, NotFound
 
 SNAPSHOT_EVERY = 256
@@ -139,6 +139,17 @@ class Journal:
         self._view = view_of(log.branch(self.store.rows(self.name)), self.name, setup)
         self.renderer = Renderer(setup.dialect)
         self._snapshot_due = 0
+
+    def messages_after(self, seq: int) -> list[tuple[int, Message]]:
+        """Return the messages of the branch after a position of the log as they were recorded, each with its position."""
+        rows = {row.id: row for row in self.store.rows(self.name, after=seq)}
+        found, at = list[tuple[int, Message]](), rows.get(self._view.facts.head or "")
+        while at is not None:
+            body = log.to_entry(at, self.name).body
+            if isinstance(body, Message):
+                found.append((at.seq, body))
+            at = rows.get(at.parent or "")
+        return found[::-1]
 
     def has(self, entry_id: str) -> bool:
         """Tell whether the log has an entry of exactly this id."""

@@ -83,8 +83,6 @@ class Planner:
 
         `taken` are the tokens of the side context. When the provider's cache `is_cold`, stale results are folded for free.
         """
-        if again := self._planned(view, tools, taken):
-            return again, None
         offer = tools.with_own(self._checkpoint(view))
         limits = self._limits(view, offer.setup, taken)
         is_due = view.facts.is_reduced or not view.size.within(limits.due)
@@ -101,7 +99,7 @@ class Planner:
             return wider, self._fold(view, wider.setup, left, is_cold)
         return offer, self._fold(view, offer.setup, limits, is_cold)
 
-    def _planned(self, view: View, tools: ToolOffers, taken: int) -> Offer | None:
+    def planned(self, view: View, tools: ToolOffers) -> Offer | None:
         """Return the offer of a prompt that has been folded for and is asked for again, with the same tools; else None.
 
         To plan it anew could fold once more, or offer other tools: the same log gives the same prompt.
@@ -113,7 +111,7 @@ class Planner:
             return None  # by hand, and for no prompt yet
         own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.model_setup.policy.recall else ()))
         offers = (tools.with_own(some) for some in (own, self._checkpoint(view), ()))
-        return next((one for one in offers if one.setup == facts.setup and self.has_room(view, one, taken)), None)
+        return next((one for one in offers if one.setup == facts.setup), None)
 
     def has_room(self, view: View, offer: Offer, taken: int) -> bool:
         """Return whether a prompt of this view fits, with these tools and `taken` tokens of side context."""

@@ -198,6 +198,12 @@ class Session:
             journal.drop_fences(injection.expired)
             return injection
 
+        if again := planner.planned(view, offers):
+            told = [beside(view, again.setup, share) for share in OPTIONAL_SHARES]
+            fitting = [one for one in told if planner.has_room(view, again, one.tokens)]
+            same = (one for one in fitting if one.context == (view.facts.context or NOTHING.context))
+            if fitting:
+                return next(same, fitting[0]), again, None
         setup = view.facts.setup or offers.with_own().setup
         for share in OPTIONAL_SHARES:
             injection = beside(view, setup, share)
@@ -318,8 +324,8 @@ def _injector_for(journal: Journal, host: Host) -> "context.Injector":
         allowed=host.allowed_tools,
         began_ms=journal.began_ms,
     )
-    injector.follow(journal.view)
-    journal.on_rewind = injector.follow
+    injector.follow(journal.view, journal.messages_after)
+    journal.on_rewind = lambda view: injector.follow(view, journal.messages_after)
     return injector
 
 

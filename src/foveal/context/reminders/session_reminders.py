@@ -12,7 +12,7 @@ from foveal.context.options import ContextOptions
 from foveal.context.reminders.evaluation import KIND, MOST_TOKENS, ReminderFrame, evaluate
 from foveal.context.reminders.loops import FRESH, current_loop, update
 from foveal.context.reminders.rulebook import rulebook
-from foveal.context.reminders.situation import OneShot, Situation, news_in
+from foveal.context.reminders.situation import OneShot, RecordedAfter, Situation, news_in
 from foveal.context.reminders.triggers import Trigger
 from foveal.fit.stages.superseded import POLLING
 from foveal.project.view import View
@@ -38,14 +38,20 @@ class SessionReminders:
         self._session_frame, self._count = frame, count
         self._trail, self._streak, self._ledger = FRESH, 0, EMPTY
 
-    def follow(self, view: View) -> None:
-        """Begin anew with the state of a session that exists already."""
+    def follow(self, view: View, recorded: RecordedAfter) -> None:
+        """Begin anew with the state of a session that exists already.
+
+        Messages since the user last spoke are read as they were recorded: a fold may have cut what a loop is recognised by.
+        """
         self._trail, self._streak = FRESH, 0
         self._ledger = msgspec.structs.replace(EMPTY, todos=decode_summary(view.facts.summary.state).ledger.todos)
-        for atom in view.atoms:
-            for item in atom.items:
-                parts = tuple(shown.part for shown in item.shown if shown.part is not None)
-                self.observe(item.seq, Message(item.role, parts, item.model))
+        items = [item for atom in view.atoms for item in atom.items]
+        spoke = max((item.seq for item in items if item.role == "user"), default=0)
+        for item in sorted((item for item in items if item.seq < spoke), key=lambda item: item.seq):
+            parts = tuple(shown.part for shown in item.shown if shown.part is not None)
+            self.observe(item.seq, Message(item.role, parts, item.model))
+        for seq, message in recorded(max(0, spoke - 1)):
+            self.observe(seq, message)
 
     def observe(self, place: int, message: Message) -> None:
         """Take a message into account."""

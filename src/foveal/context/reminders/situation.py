@@ -7,7 +7,7 @@ import msgspec
 
 from foveal.context.reminders.loops import Repeated
 from foveal.context.templates import Value
-from foveal.values.entry import News
+from foveal.values.entry import Message, News
 
 if TYPE_CHECKING:
     from foveal.summary.ledger.items import Todo
@@ -41,6 +41,15 @@ _NEWS: Mapping[str, Callable[..., Any]] = {
     "new_instructions": str,
 }
 """The fields of a situation whose facts are news, with the type of their values."""
+
+
+RecordedAfter: TypeAlias = Callable[[int], Iterable[tuple[int, Message]]]
+"""Reads the messages of the branch after a position of the log, each with its position."""
+
+
+def nothing_recorded(_after: int) -> Iterable[tuple[int, Message]]:
+    """Read nothing: the view of a new session."""
+    return ()
 
 
 def news_mark(field: str, values: Iterable[Upload | OneShot | str]) -> News:
