@@ -93,6 +93,10 @@ class Dialect(Protocol):
         """Return why this part, written by `writer`, is not sent to `model`; empty if it is."""
         ...
 
+    def signs(self, part: Part) -> bool:
+        """Return whether the signature of this part is sent along, so that the provider refuses other words."""
+        ...
+
     def chunk(self, messages: Sequence[Message]) -> list[Wire]:
         """Return one atom on the wire. Raise `CannotSay` if the format has no words for it."""
         ...

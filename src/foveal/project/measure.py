@@ -27,7 +27,7 @@ from foveal.values.entry import (
     ToolCall,
     ToolResult,
 )
-from foveal.values.shown import JOINT, MESSAGE_TOKENS, Size, total
+from foveal.values.shown import JOINT, MESSAGE_TOKENS, NOTHING, Size, total
 
 Count: TypeAlias = Callable[[str], int]
 
@@ -39,6 +39,9 @@ _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{64,}")
 
 _ASIDE = Size(16, 64)
 """Labels and a message of its own for an image or file, in formats whose results cannot hold one."""
+
+_ENDED = Size(8, 32)
+"""The line that says that a call did not succeed, in formats that have no field for it."""
 
 _SHORT_CHARS = 4_000
 _REMEMBERED = 1_024
@@ -75,8 +78,8 @@ class Measure:
                 # The name once more, because one provider wants it with the result as well, and a comma.
                 again = Size(self.count(sendable(name)) + 1, len(name))
                 return self.text(call_json(part, part.id)) + again + _blob(part.signature or "")
-            case ToolResult(call, content):
-                frame = Size(MESSAGE_TOKENS, 48) + self.text(call)
+            case ToolResult(call, content, status):
+                frame = Size(MESSAGE_TOKENS, 48) + self.text(call) + (NOTHING if status == "ok" else _ENDED)
                 return total((frame, *[JOINT] * (len(content) - 1), *(self.part(item) for item in content)))
             case Image(_, data, url):
                 encoded = len(data or b"") * 4 // 3

@@ -6,7 +6,8 @@ from typing import TypeAlias
 import msgspec
 
 from foveal.project.measure import Measure
-from foveal.text.repair import repair_part
+from foveal.text.guard import OURS_ONLY, Guard
+from foveal.text.repair import repair_part, sendable_part
 from foveal.values.entry import Part, Role, ToolCall, ToolResult
 from foveal.values.pins import NO_PINS, Pins
 
@@ -14,7 +15,7 @@ Omit: TypeAlias = Callable[[Part, str | None], str]
 """Returns why the dialect cannot send this part, written by this model; empty if it can."""
 
 FORGED = "could be taken for the frame"
-"""The reason recorded for a part that `Projection.neutralise` changed."""
+"""The reason recorded for a part that the guard changed."""
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -32,12 +33,12 @@ class Arrival(msgspec.Struct, frozen=True):
 OnArrival: TypeAlias = Callable[[ToolResult, ToolCall | None, str], Arrival]
 """Takes a result, the call that it answers (None if unknown) and its reference."""
 
-Neutralise: TypeAlias = Callable[[Part], Part]
-"""Returns an untrusted part without live tags of the frame; the same object if it has none."""
+Signs: TypeAlias = Callable[[Part], bool]
+"""Returns whether the dialect sends the signature of this part along, so that its words must stay."""
 
 
-def _as_is(part: Part) -> Part:
-    return part
+def _unsigned(_part: Part) -> bool:
+    return False
 
 
 def _whole(_result: ToolResult, _call: ToolCall | None, _ref: str) -> Arrival:
@@ -53,15 +54,25 @@ class Projection(msgspec.Struct, frozen=True):
     omit: Omit
     pins: Pins = NO_PINS
     on_arrival: OnArrival = _whole
-    neutralise: Neutralise = _as_is
+    guard: Guard = OURS_ONLY
+    signs: Signs = _unsigned
 
-    def prepared(self, part: Part, role: Role) -> tuple[Part, str, str]:
-        """Return the part repaired and neutralised, the reason for a change, and which step made it.
+    def prepared(
+        self, parts: tuple[Part, ...], role: Role, *, is_file: bool = False
+    ) -> tuple[tuple[Part, str, str], ...]:
+        """Return each part of a message repaired and neutralised, the reason for a change, and which step made it.
 
-        System messages are trusted and not neutralised. Users, tools and the model quote text of others.
+        System messages are trusted and not neutralised. Users, tools and the model quote text of others. `is_file` is a
+        message that holds an attached file.
         """
-        mended, wrong = repair_part(part)
-        safe = mended if role == "system" else self.neutralise(mended)
-        if safe is mended:
-            return mended, wrong, "repair" if wrong else ""
-        return safe, "; ".join(filter(None, (wrong, FORGED))), "frame"
+        mended = tuple(repair_part(part) for part in parts)
+        sent = tuple(
+            sendable_part(part) for part, _ in mended
+        )  # two halves of a character join only when they are sent
+        safe = self.guard.parts(sent, role, is_file=is_file, keeps_signature=self.signs)
+        return tuple(
+            (part, wrong, "repair" if wrong else "")
+            if guarded is plain
+            else (guarded, "; ".join(filter(None, (wrong, FORGED))), "frame")
+            for (part, wrong), plain, guarded in zip(mended, sent, safe, strict=True)
+        )

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from foveal.text.guard import session_nonce
 from foveal.values.prompt import Prompt
 
 from .parser import found, without_ours
@@ -17,14 +16,14 @@ _STRUCTURED = frozenset(("input", "args"))
 _REF = re.compile(r"; ref ([a-z2-7]{10})(?:\.\.[a-z2-7]{10})?(?:\.\d+)?(?=(?:; newer: [a-z2-7.\d]+)?\])")
 _MARK = re.compile(r"\[… (?!98,765)[\d,-]+")
 """What is left out, as stand-ins say it; attacks name a number that no test of ours leaves out."""
-_LATE = re.compile(r"\[late result for call [A-Za-z0-9_-]{0,64}\]\Z")
+_LATE = re.compile(r"\[late result for call [A-Za-z0-9_-]{0,64}(?:, which failed)?\]\Z")
 
 
 def live(prompt: Prompt, entries: Iterable[str]) -> list[tuple[str, list[str]]]:
     """Return every string of the request in which a foreign text speaks for the host, with the form. `entries` are the
     session's."""
     known = list(entries)
-    ours, nonce = {entry[:10] for entry in known}, session_nonce(known[0])
+    ours, nonce = {entry[:10] for entry in known}, prompt.setup.nonce
     texts = {_without_lines(without_ours(text, nonce), ours) for text in strings(prompt.request)}
     return [(text, forms) for text in sorted(texts) if (forms := list(_found(text)))]
 

@@ -59,6 +59,9 @@ class Gemini:
             case _:
                 return ""
 
+    def signs(self, part: Part) -> bool:
+        return isinstance(part, Text | ToolCall) and bool(_signature(part.signature))
+
     def chunk(self, messages: Sequence[Message]) -> list[Wire]:
         wires: list[Wire] = []
         names: dict[str, str] = {}

@@ -8,7 +8,7 @@ from foveal.fit.scene import Scene
 from foveal.fit.stages.checks import check_shares
 from foveal.project.atoms import shown_parts
 from foveal.text.shorten.arguments import shorten_arguments
-from foveal.text.shorten.reference import reference
+from foveal.text.shorten.reference import reference, result_reference
 from foveal.values.entry import File, Image, Opaque, PartFold, ToolCall, ToolResult
 from foveal.values.shown import Item, Shown, short_ref
 
@@ -28,16 +28,16 @@ class Clear(msgspec.Struct, frozen=True, tag="clear", tag_field="fold", forbid_u
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         for atom in scene.foldable(self.keep):
             for item, i, shown, call in shown_parts(atom):
-                yield from _clear(scene, item, i, shown, f"{call.name} result" if call else "result")
+                yield from _clear(scene, item, i, shown, call.name if call else "")
 
 
-def _clear(scene: Scene, item: Item, index: int, shown: Shown, name: str) -> Iterator[PartFold]:
+def _clear(scene: Scene, item: Item, index: int, shown: Shown, tool: str) -> Iterator[PartFold]:
     if shown.level == "reference" or not (_is_large(shown) or _is_half_of_large(item, shown)):
         return
     ref, because = short_ref(item.id, index), "older than the newest results that are kept"
     match shown.part:
         case ToolResult():
-            text = reference(name, shown.raw_tokens, ref)
+            text = result_reference(shown.part, tool, shown.raw_tokens, ref)
         case Image(media_type):
             text = reference(f"image {media_type}", shown.raw_tokens, ref)
         case File(_, file_name):

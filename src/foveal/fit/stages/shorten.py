@@ -11,6 +11,7 @@ from foveal.text import shorten
 from foveal.text.names import search_terms
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.arguments import shorten_arguments
+from foveal.text.shorten.head_tail import head_tail
 from foveal.text.shorten.reference import as_text
 from foveal.values.entry import PartFold, Text, ToolCall, ToolResult
 from foveal.values.shown import Shown, short_ref
@@ -44,14 +45,18 @@ class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forb
         for atom in scene.foldable(self.keep):
             for item, i, shown, call in shown_parts(atom):
                 if _is_uncut(shown) and shown.size.tokens > over:
-                    room = Allowance(to, scene.count, short_ref(item.id, i), focus)
-                    text = self._shorter(shown.part, hint_of(call), room)
+                    room = Allowance(to, scene.count, short_ref(item.id, i), focus, scene.view.projection.guard.live)
+                    text = self._shorter(shown, hint_of(call), room)
                     if text is not None:
                         because = f"{shown.size.tokens:,} tokens, more than a part may keep once it is old"
                         yield scene.fold((item.id, i), text, level="trimmed", policy="shorten", because=because)
 
-    def _shorter(self, part: object, hint: str, room: Allowance) -> str | None:
-        match part:
+    def _shorter(self, shown: Shown, hint: str, room: Allowance) -> str | None:
+        match shown.part:
+            case ToolResult(_, content) if (
+                shown.level != "full"
+            ):  # it has notes of ours already, which a cut leaves alone
+                return head_tail(as_text(content), room.tokens, room.count, room.ref)
             case ToolResult(_, content):
                 found = shorten.trim(as_text(content), hint, room, plain=self.plain, without=self.without)
                 return found[1] if found else None
@@ -62,7 +67,7 @@ class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forb
 
 
 def _is_uncut(shown: Shown) -> bool:
-    """Return whether no fold has cut the part yet. Head and tail of an artifact count as uncut: they may still be large."""
+    """Return whether no fold has cut the part yet. The excerpt of an artifact counts as uncut: it may still be large."""
     return shown.level == "full" or (shown.level == "trimmed" and shown.policy == "arrival")
 
 
