@@ -28,6 +28,19 @@ def live(prompt: Prompt, entries: Iterable[str]) -> list[tuple[str, list[str]]]:
     return [(text, forms) for text in sorted(texts) if (forms := list(_found(text)))]
 
 
+def live_in(
+    prompt: Prompt, entries: Iterable[str], filler: re.Pattern[str], *, with_tools: bool = False
+) -> list[tuple[str, list[str]]]:
+    """Return the same for long texts: lines of filler, which hold nothing, divide them into pieces that are read one by one."""
+    known = {entry[:10] for entry in entries}
+    tools = (prompt.request.get("tools") or prompt.request.get("config", {}).get("tools")) if with_tools else None
+    texts = {*strings(prompt.request), *strings(tools)}
+    pieces = {
+        piece for text in texts for piece in filler.split(_without_lines(without_ours(text, prompt.setup.nonce), known))
+    }
+    return [(piece, forms) for piece in sorted(pieces) if (forms := list(_found(piece)))]
+
+
 def strings(value: Any, *, quoted: bool = False) -> Iterator[str]:
     """Return the strings that a model reads. Strings inside structured arguments are in quotes and never begin a line."""
     match value:
@@ -45,6 +58,8 @@ def strings(value: Any, *, quoted: bool = False) -> Iterator[str]:
                 yield from strings(item, quoted=quoted or (key in _STRUCTURED and isinstance(item, dict)))
                 if key == "arguments" and isinstance(item, str):
                     yield from strings(json.loads(item), quoted=True)
+        case bytes():
+            yield value.decode("utf-8", "replace")
         case _:
             pass
 

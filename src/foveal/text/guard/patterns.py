@@ -13,17 +13,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from foveal.text.guard.normalise import UNSEEN, NormalisedText, normalise
+from foveal.text.guard.normalise import UNSEEN, NormalisedText, normalise, replaced
 from foveal.text.lazy_pattern import LazyPattern, lazy_pattern
 
 _CONTROL: Final = rf"\x00-\x08\x0e-\x1a\x1c-\x1f\x7f{UNSEEN}"
-_COLOUR: Final = r"\x1b\[[0-?]{0,64}+[ -/]{0,8}+[@-~]|\x1b\][^\x07\x1b\n<]{0,200}+(?:\x07|\x1b\\)|\x1b"
+_COLOUR: Final = (
+    r"\x1b\[[0-?]{0,64}+[ -/]{0,8}+[@-~]|\x1b\][^\x07\x1b\n<]{0,200}+(?:\x07|\x1b\\)|\x1b[()][0-9A-Za-z]|\x1b"
+)
 _THIN: Final = rf"(?:[{_CONTROL}]++|{_COLOUR}|\\++b){{0,8}}+"
 """A gap of invisible characters."""
 _WIDE: Final = rf"(?:[\s{_CONTROL}]++|{_COLOUR}|\\++[bfnrt]){{0,8}}+"
 """A gap that a reader skips: blanks and escaped line ends as well."""
 _GAP: Final = rf"(?:[\s{_CONTROL}]++|{_COLOUR}|\\++[bfnrt]|<[^<>]{{0,80}}+>){{0,8}}+"
 """A gap that may split a name: other tags as well."""
+_LEAST_PIECES: Final = 4
 _SPACE: Final = rf"(?:[ \t{_CONTROL}]++|{_COLOUR}|\\++[bt]){{0,8}}+"
 _SLASH: Final = r"(?:\\*+[/!?])?+"
 
@@ -54,15 +57,24 @@ _ENDS: Final = rf"(?=[\s>/<|\\{_CONTROL}\x1b]|\Z)"
 _TURN: Final = rf"{_THIN}{_any('human assistant', _THIN)}{_WIDE}:"
 _SPLIT: Final = rf"\s\x00-\x1f\x7f{UNSEEN}<\\/!?"
 
+_FOREIGN_TAG: Final = rf"<(?!{_WIDE}{_SLASH}{_WIDE}{_spread('sys', _WIDE)}{_WIDE}>)[^<>]{{0,80}}+>"
+_LONG_GAPS: Final = tuple(
+    lazy_pattern(
+        rf"(?:{_COLOUR}|\\++[{codes}]|{_FOREIGN_TAG})(?:[{blanks}{_CONTROL}]++|{_COLOUR}|\\++[{codes}]|{_FOREIGN_TAG}){{6,}}+",
+        re.IGNORECASE,
+    )
+    for blanks, codes in ((r"\s", "bfnrt"), (r" \t", "bt"))
+)
+"""Gaps of more pieces than the patterns look across: with line ends, and without. They do not overlap, so that looking for them
+is linear, too."""
+
 _OUR_TAG: Final = rf"{_spread('foveal')}{_GAP}[:>]"
 _OUR_LINE: Final = (
     rf"{_any(_LABELS)}{_GAP}\]|…{_GAP}[0-9]"
     rf"|{_spread('system', _THIN)}{_SPACE}\]{_THIN}[ \t]{_SPACE}[^\s\[]"
     rf"|late{_SPACE}result{_SPACE}for{_SPACE}call|no{_SPACE}result:"
 )
-_OUR_REF: Final = (
-    rf"(;)(?=({_SPACE}{_spread('ref', _THIN)}{_THIN}[ \t]{_SPACE}(?:[\w.-]{_THIN}){{1,80}}+{_SPACE}[\];]))"
-)
+_OUR_REF: Final = rf"(;)(?=({_SPACE}{_spread('ref', _THIN)}{_THIN}[ \t]{_SPACE}(?:[\w.-]{_THIN}){{1,80}}+{_WIDE}[\];]))"
 
 _OURS: Final[dict[str, str]] = {
     "<": rf"(<)(?=(?-i:[{_SPLIT}fF]))(?=({_GAP}{_SLASH}{_GAP}{_OUR_TAG}))",
@@ -109,12 +121,28 @@ def forms(text: str, *, ours_only: bool = False, believed: Callable[[str], bool]
 
     With `ours_only`, forms of others are left out; with `believed`, those foreign ones whose name it accepts, written plainly.
     """
-    read = normalise(text)
-    found = _matches(read.text, _OUR_PATTERNS) if ours_only else _found(read.text)
-    if believed is not None:
-        ours = set(_matches(read.text, _OUR_PATTERNS))
-        found = (form for form in found if form in ours or not believed(_plain_name(text, read, form)))
-    return [Form(*map(read.place, form)) for form in sorted(found)]
+    plain = normalise(text)
+    found: dict[int, Form] = {}
+    for read in (plain, *_bridged(plain)):
+        ours = set(_matches(read.text, _OUR_PATTERNS)) if ours_only or believed is not None else set[Form]()
+        for form in ours if ours_only else _found(read.text):
+            if believed is None or form in ours or not believed(_plain_name(text, read, form)):
+                place = Form(*map(read.place, form))
+                found.setdefault(place.opened, place)
+    return sorted(found.values())
+
+
+def _bridged(read: NormalisedText) -> Iterator[NormalisedText]:
+    """Yield the text with one invisible character for each long gap, so that what it divides is read as one."""
+    text = read.text
+    if text.count("\x1b") + text.count(">") + text.count("\\") < _LEAST_PIECES:
+        return
+    for gap in _LONG_GAPS:
+        shifts = list(read.shifts)
+        bridged = replaced(text, gap(), lambda _: UNSEEN, shifts)
+        if len(shifts) == len(read.shifts):
+            return
+        yield NormalisedText(bridged, tuple(shifts))
 
 
 def _plain_name(text: str, read: NormalisedText, form: Form) -> str:
