@@ -55,7 +55,7 @@ def session_with(
 def wire_of(session: Session, dialect: str) -> dict[str, Any]:
     """The result of the first call on the wire."""
     request = session.prompt().request
-    for message in request.get("messages") or request.get("input") or request.get("contents"):
+    for message in request.get("messages") or request.get("input") or request.get("contents") or []:
         if message.get("tool_call_id") == "c0" or (message.get("call_id") == "c0" and "output" in message):
             return message
         for part in message.get("parts") or (message["content"] if isinstance(message.get("content"), list) else ()):

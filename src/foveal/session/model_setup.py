@@ -87,7 +87,7 @@ class ModelSetup(msgspec.Struct, frozen=True):
 
     @property
     def guard(self) -> Guard:
-        """What the guard of this policy breaks."""
+        """The guard that this policy asks for."""
         return Guard(self.policy.guard, self.policy.believed_tags)
 
     def safe_tool(self, spec: ToolSpec) -> ToolSpec:

@@ -18,7 +18,7 @@ from foveal.values.entry import Part, Role
 
 
 class Guard(msgspec.Struct, frozen=True):
-    """What is broken where. Pure: texts and parts in, the same or neutralised ones out."""
+    """The forms that are broken, and the texts in which some of them are believed. Pure: texts in, texts out."""
 
     foreign: bool = True
     """Whether tags of other harnesses and tokens of chat templates are broken, too."""
