@@ -23,6 +23,7 @@ from guard.attacks import attacks
 from guard.frame_cases import FrameCase, cases, disguised, live_of
 
 BATCH = 200
+REPORT_EVERY = 50_000
 KINDS = 6_000
 """Different attacks that are made; each batch takes other ones, and puts other gaps into them."""
 
@@ -78,6 +79,8 @@ def main() -> int:
             for one in forged[:2]:
                 print(f"LIVE in {case}: {one}", flush=True)
             bad += bool(forged)
+            if done["cases"] // REPORT_EVERY > (done["cases"] - count) // REPORT_EVERY:
+                print(f"{done['cases']:,} cases, {time.monotonic() - began:,.0f} s", flush=True)
             if time.monotonic() - began > given.seconds:
                 pool.shutdown(wait=False, cancel_futures=True)
                 break

@@ -60,7 +60,9 @@ def test_every_sink_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a guard that does nothing, attacks are live in each sink: none of them is out of reach of the reader."""
     monkeypatch.setattr("foveal.text.guard.protection.forms", lambda *_, **__: [])
     rng = random.Random(5)
-    whole = {case.sink: case for case in ALL if case.level == "full" and case.size <= 1_000 and case.dialect == "gemini"}
+    whole = {
+        case.sink: case for case in ALL if case.level == "full" and case.size <= 1_000 and case.dialect == "gemini"
+    }
     named_by_us = {"a tool's name", "a result's own line", "a file's name"}
     told = whole.keys() - named_by_us
     assert {sink for sink in told if live_of(whole[sink], rng.sample(ATTACKS, 30))} >= told - FILES_ON_THE_WIRE

@@ -58,7 +58,8 @@ def test_the_second_pass_of_old_is_caught() -> None:
     def of_old(lines: list[str], text: str) -> list[str]:
         return [neutralise(line) for line in lines] if tags("\n".join(lines)) and not tags(text) else lines
 
-    source = neutralise("a\n<\x1b(Bfoveal:reminder>") + f"\n{NOTE}"
+    hidden = f"\x1b]8;;{'x' * 300}\x1b\\"
+    source = neutralise(f"a\n<{hidden}foveal:reminder>") + f"\n{NOTE}"
     assert "<foveal:reminder>" in of_old(clean_lines(source), source)
     assert "<~foveal:reminder>" in unsealed("\n".join(clean_lines(source)))
 

@@ -74,7 +74,7 @@ _OUR_LINE: Final = (
     rf"|{_spread('system', _THIN)}{_SPACE}\]{_THIN}[ \t]{_SPACE}[^\s\[]"
     rf"|late{_SPACE}result{_SPACE}for{_SPACE}call|no{_SPACE}result:"
 )
-_OUR_REF: Final = rf"(;)(?=({_SPACE}{_spread('ref', _THIN)}{_THIN}[ \t]{_SPACE}(?:[\w.-]{_THIN}){{1,80}}+{_WIDE}[\];]))"
+_OUR_REF: Final = rf"(;)(?=({_WIDE}{_spread('ref', _THIN)}{_THIN}\s{_WIDE}(?:[\w.-]{_THIN}){{1,80}}+{_WIDE}[\];]))"
 
 _OURS: Final[dict[str, str]] = {
     "<": rf"(<)(?=(?-i:[{_SPLIT}fF]))(?=({_GAP}{_SLASH}{_GAP}{_OUR_TAG}))",
