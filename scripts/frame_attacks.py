@@ -19,8 +19,8 @@ from foveal.values.errors import OverBudget
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "text"))
 
-from guard.attacks import attacks
-from guard.frame_cases import FrameCase, cases, disguised, live_of
+from guard.attacks import attacks  # pyright: ignore[reportMissingImports]
+from guard.frame_cases import FrameCase, cases, disguised, live_of  # pyright: ignore[reportMissingImports]
 
 BATCH = 200
 REPORT_EVERY = 50_000
