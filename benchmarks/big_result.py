@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import foveal
+from foveal.stores.large_results import keep_stream
+from foveal.values.entry import Stored
 
 GIGABYTE = 1 << 30
 CHUNK = 1 << 20
@@ -37,7 +39,7 @@ def measure(size: int = GIGABYTE) -> dict[str, Any]:
         _small_run(session, store)
         before = peak_mb()
         start, cpu = time.perf_counter(), time.process_time()
-        stored = foveal.keep_stream(store, chunks(size))
+        stored = keep_stream(store, chunks(size))
         kept_s, kept_cpu_s = time.perf_counter() - start, time.process_time() - cpu
         _answer(session, "big", stored)
         prompt = session.prompt()
@@ -60,11 +62,11 @@ def measure(size: int = GIGABYTE) -> dict[str, Any]:
 def _small_run(session: foveal.Session, store: Any) -> None:
     """Run everything once with little data, so that modules loaded at first use are not taken for growth."""
     session.append(foveal.user("Run the linter."))
-    _answer(session, "small", foveal.keep_stream(store, chunks(4 * CHUNK)))
+    _answer(session, "small", keep_stream(store, chunks(4 * CHUNK)))
     session.prompt()
 
 
-def _answer(session: foveal.Session, call: str, stored: foveal.Stored) -> None:
+def _answer(session: foveal.Session, call: str, stored: Stored) -> None:
     session.append(foveal.assistant("", foveal.ToolCall(call, "lint", "{}")))
     session.append(foveal.result(call, stored))
 

@@ -153,7 +153,9 @@ def resumes_with_everything() -> AbstractContextManager[Any]:
 
     def open_view(store: Any, name: str, optics: Any, _snapshot: Any) -> Any:
         rows = branch(store.rows(name))
-        return view_of([row for row in rows if not row.payload.startswith(b'={"is":"fold"')], name, optics)
+        return view_of(
+            [row for row in rows if not row.payload.startswith(b'={"is":"fold"')], name, optics, store.artifacts
+        )
 
     return patch.object(journal, "open_view", open_view)
 

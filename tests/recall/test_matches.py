@@ -87,3 +87,13 @@ def test_a_match_at_the_very_end_of_a_long_line_is_found() -> None:
 def test_a_text_without_a_match_shows_nothing() -> None:
     """That is an answer and not an error."""
     assert matching_lines(["a\nb\n"], "x", LARGE) == Matches("", 2, 0, 0, 0, False)
+
+
+def test_a_very_long_line_beside_a_match_is_cropped_once() -> None:
+    """One mark says where the shown piece begins, whether the line fits into memory or not."""
+    for size in (LINE_CHARACTERS * 3, PIECE_CHARACTERS * 2 + 7):
+        text = f"first\n{'y' * size}\nx\n"
+        blocks = [text[at : at + PIECE_CHARACTERS] for at in range(0, len(text), PIECE_CHARACTERS)]
+        found = matching_lines(blocks, "x", MatchQuery(0, 10, 1, 10**9))
+        assert found.text.count("[offset") == 1
+        assert f"[offset 6 in characters] {'y' * 50}" in found.text

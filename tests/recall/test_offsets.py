@@ -112,8 +112,8 @@ def test_a_window_is_the_same_with_offsets_and_without(
 
 def test_the_second_fetch_reads_only_what_it_gives(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one reads everything, which proves the artifact."""
-    asked = counted(store, monkeypatch)
     ref = kept(store, b"".join(b"line %d\n" % n for n in range(2_000)))
+    asked = counted(store, monkeypatch)
     for _ in range(2):
         assert fetch(store, "s0", Fetch(ref, offset=1_990, limit=2)).text == "line 1990\nline 1991\n"
     assert asked[0] == -1

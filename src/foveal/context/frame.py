@@ -6,15 +6,16 @@ from foveal.text import guard
 
 
 class SessionFrame:
-    """Writes the tags of one session. The nonce is known from the session's first entry on."""
+    """Writes the tags of one session. Its nonce is known from the first prompt on."""
 
     def __init__(self) -> None:
         self._nonce = ""
         self._tags: dict[str, tuple[str, str]] = {}
 
-    def begin(self, first_entry: str) -> None:
-        """Take the nonce from the id of the session's first entry, once."""
-        self._nonce = self._nonce or guard.session_nonce(first_entry)
+    def begin(self, nonce: str) -> None:
+        """Write tags with this nonce from now on."""
+        if nonce != self._nonce:
+            self._nonce, self._tags = nonce, {}
 
     def wrap(self, kind: str, text: str, attributes: Mapping[str, str]) -> str:
         """Return the text, neutralised, between the tags of its kind."""

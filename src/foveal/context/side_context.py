@@ -30,8 +30,6 @@ class SessionAccess(msgspec.Struct, frozen=True, kw_only=True):
 
     store: Store
     counter: ModelCounter
-    guard: bool
-    """Whether the content of files is neutralised."""
     workspace: "Workspace | None"
     view: Callable[[], View]
     new_id: Callable[[], str]
@@ -65,7 +63,7 @@ class SideContext:
         entry_id, counter = session.new_id(), session.counter
         ref, count, family = short_ref(entry_id), counter.counter.count, counter.family
         file = files.attach(session.workspace, path, provider_family=family, count=count, ref=ref, name=name)
-        message = files.message_of(file, session.store, guard=session.guard)
+        message = files.message_of(file, session.store)
         session.append(checked_message(message), entry_id, ATTACHED)
         found = [source.attached(file.name, file.media_type) for source in self._injector.sources]
         if self._injector.reminders:

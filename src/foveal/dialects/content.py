@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from foveal.dialects.json_values import string
-from foveal.values.entry import Content, File, Image, Opaque, Status, Text
+from foveal.values.entry import Content, File, Image, Opaque, Status, Text, ToolResult
+from foveal.values.shown import CALL_ENDED, SYNTHETIC_RESULT
 
 SpokenPart: TypeAlias = Text | Image | File | Opaque
 """A part of a message that calls no tool, answers none and is no thinking."""
@@ -15,6 +16,7 @@ _INTERRUPTED = (
     "The user doesn't want to take this action right now",  # Claude Code, older
     "aborted by user after",  # Codex
     "Operation aborted",  # pi
+    SYNTHETIC_RESULT,
 )
 """Beginnings of results of calls that the user stopped. Looked for at the start alone, since results quote."""
 
@@ -27,6 +29,29 @@ def text_part(value: object, signature: object = None) -> tuple[Text, ...]:
 def result_content(parts: Iterable[SpokenPart]) -> tuple[Content, ...]:
     """Return the content of a tool result: texts, images and files. Any other block is kept as its JSON text."""
     return tuple(Text(part.json) if isinstance(part, Opaque) else part for part in parts)
+
+
+def labelled(result: ToolResult, told: Status) -> tuple[Content, ...]:
+    """Return the content of a result for a format without a field for its status: a first line says how the call ended.
+
+    `told` is the status that the content tells by itself, as this format reads it.
+    """
+    label = CALL_ENDED.get(result.status)
+    if label is None or told == result.status:
+        return result.content
+    first, rest = result.content[0], result.content[1:]
+    return (Text(f"{label}\n{first.text}"), *rest) if isinstance(first, Text) else (Text(label), first, *rest)
+
+
+def unlabelled(content: tuple[Content, ...]) -> tuple[tuple[Content, ...], Status]:
+    """Return the content without the line that `labelled` wrote, and the status that the line told; `ok` without one."""
+    first = content[0].text if content and isinstance(content[0], Text) else ""
+    for status, label in CALL_ENDED.items():
+        if first == label:
+            return content[1:] or (Text(""),), status
+        if first.startswith(f"{label}\n"):
+            return (Text(first.removeprefix(f"{label}\n")), *content[1:]), status
+    return content, "ok"
 
 
 def result_status(content: Iterable[Content], is_error: bool) -> Status:

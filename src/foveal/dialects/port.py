@@ -103,6 +103,10 @@ class Dialect(Protocol):
         """Return the name under which a tool of the host is offered: the host's own where the provider takes it."""
         ...
 
+    def signs(self, part: Part) -> bool:
+        """Return whether the signature of this part is sent along, so that the provider refuses other words."""
+        ...
+
     def chunk(self, messages: Sequence[Message]) -> list[Wire]:
         """Return one atom on the wire. Raise `CannotSay` if the format has no words for it."""
         ...

@@ -13,8 +13,8 @@ from foveal.fit.stages.shorten import LEAST_TOKENS, cut_part
 from foveal.project.atoms import hint_of, shown_parts
 from foveal.project.view import View
 from foveal.text.shorten.allowance import Allowance, share_out
-from foveal.values.entry import Part, PartFold, Text, ToolCall, ToolResult
-from foveal.values.shown import Atom, Size, short_ref, total
+from foveal.values.entry import PartFold, Text, ToolCall, ToolResult
+from foveal.values.shown import Atom, Shown, Size, short_ref, total
 
 _REFERENCE_TOKENS = 24
 """Tokens of a bare reference, about."""
@@ -73,8 +73,9 @@ def _cut_to(scene: Scene, before: View, excess: int) -> Iterator[PartFold]:
     each = share_out(sizes, sum(sizes) - excess)
     for item, i, shown, call in parts:
         if shown.size.tokens > max(each, LEAST_TOKENS):
-            room = Allowance(max(LEAST_TOKENS, each - _FRAME_TOKENS), scene.count, short_ref(item.id, i))
-            text = cut_part(_original(before, item.id, i) or shown.part, hint_of(call), room)
+            ref, guard = short_ref(item.id, i), scene.view.projection.guard.live
+            room = Allowance(max(LEAST_TOKENS, each - _FRAME_TOKENS), scene.count, ref, guard=guard)
+            text = cut_part(_original(before, item.id, i) or shown, hint_of(call), room)
             if text is not None:
                 because = f"{shown.size.tokens:,} tokens of the newest content, which has room for {max(each, 0):,}"
                 fold = scene.fold((item.id, i), text, level="trimmed", policy="newest", because=because)
@@ -87,10 +88,10 @@ def _applied(scene: Scene, fold: PartFold) -> Iterator[PartFold]:
         yield fold
 
 
-def _original(before: View, entry_id: str, index: int) -> Part | None:
+def _original(before: View, entry_id: str, index: int) -> Shown | None:
     """Return the part as it was shown before this batch of folds."""
     place = before.place(entry_id)
     if place is None:
         return None
     item = next((item for item in before.atoms[place].items if item.id == entry_id), None)
-    return item.shown[index].part if item else None
+    return item.shown[index] if item else None

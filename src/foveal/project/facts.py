@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from foveal.text.guard import session_nonce
 from foveal.text.repair import json_object
 from foveal.values.blocks import context_after
 from foveal.values.entry import (
@@ -103,10 +104,17 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     """All blocks beside the conversation in the newest prompt."""
     reminded: dict[str, int] = {}
     """The call in which each reminder rule was last delivered."""
+    nonce: str = ""
+    """The nonce of the newest `Setup`, or of the one that the first prompt is about to record."""
     setup_seq: int = 0
     """Position of the newest `Setup` in the log; 0 if there is none."""
     setup: Setup | None = None
     """The newest `Setup`. A snapshot leaves it out: it is read again from the log."""
+
+    @property
+    def frame_nonce(self) -> str:
+        """The nonce of the engine's own tags. Sessions of earlier versions have none but that of their first entry."""
+        return self.nonce or session_nonce(self.first)
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -151,7 +159,7 @@ def after(facts: Facts, seq: int, entry: Entry, effect: Effect = NO_EFFECT) -> F
         case LimitForgotten(model):
             changes = {"ceilings": _without(facts.ceilings, model)}
         case Setup() as setup:
-            changes = {"setup": setup, "setup_seq": seq}
+            changes = {"setup": setup, "setup_seq": seq, "nonce": setup.nonce}
         case _:
             pass
     return msgspec.structs.replace(facts, seq=seq, head=entry.id, first=facts.first or entry.id, **changes)

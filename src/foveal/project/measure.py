@@ -28,7 +28,7 @@ from foveal.values.entry import (
     ToolCall,
     ToolResult,
 )
-from foveal.values.shown import JOINT, MESSAGE_TOKENS, Size, total
+from foveal.values.shown import JOINT, MESSAGE_TOKENS, NOTHING, Size, total
 
 Count: TypeAlias = Callable[[str], int]
 
@@ -43,6 +43,9 @@ _SIGNED = Size(12, 64)
 
 _ASIDE = Size(16, 64)
 """Labels and a message of its own for an image or file, in formats whose results cannot hold one."""
+
+_ENDED = Size(8, 32)
+"""The line that says that a call did not succeed, in formats that have no field for it."""
 
 _SHORT_CHARS = 4_000
 _REMEMBERED = 1_024
@@ -80,8 +83,8 @@ class Measure:
                 again = Size(self.count(sent_name(name)) + 1, len(name))
                 signature = _SIGNED + _blob(part.signature) if part.signature else Size()
                 return self.text(call_json(part, part.id)) + again + signature
-            case ToolResult(call, content):
-                frame = Size(MESSAGE_TOKENS, 48) + self.text(call)
+            case ToolResult(call, content, status):
+                frame = Size(MESSAGE_TOKENS, 48) + self.text(call) + (NOTHING if status == "ok" else _ENDED)
                 return total((frame, *[JOINT] * (len(content) - 1), *(self.part(item) for item in content)))
             case Image(_, data, url):
                 encoded = len(data or b"") * 4 // 3

@@ -6,7 +6,8 @@ from typing import TypeAlias
 import msgspec
 
 from foveal.project.measure import Measure
-from foveal.text.repair import repair_part
+from foveal.text.guard import OURS_ONLY, Guard
+from foveal.text.repair import repair_part, sendable_part
 from foveal.values.entry import Content, File, Image, Part, Role, Text, ToolCall, ToolResult
 from foveal.values.pins import NO_PINS, Pins
 
@@ -14,7 +15,7 @@ Omit: TypeAlias = Callable[[Part, str | None], str]
 """Returns why the dialect cannot send this part, written by this model; empty if it can."""
 
 FORGED = "could be taken for the frame"
-"""The reason recorded for a part that `Projection.neutralise` changed."""
+"""The reason recorded for a part that the guard changed."""
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -32,15 +33,15 @@ class Arrival(msgspec.Struct, frozen=True):
 OnArrival: TypeAlias = Callable[[ToolResult, ToolCall | None, str], Arrival]
 """Takes a result, the call that it answers (None if unknown) and its reference."""
 
-Neutralise: TypeAlias = Callable[[Part], Part]
-"""Returns an untrusted part without live tags of the frame; the same object if it has none."""
+Signs: TypeAlias = Callable[[Part], bool]
+"""Returns whether the dialect sends the signature of this part along, so that its words must stay."""
 
 FitMedia: TypeAlias = Callable[[Image | File, Role], tuple[Image | File | Text, str]]
 """Returns an image or a file as the provider takes it, or the line in its place, and the reason for a change."""
 
 
-def _as_is(part: Part) -> Part:
-    return part
+def _unsigned(_part: Part) -> bool:
+    return False
 
 
 def _unchecked(item: Image | File, _role: Role) -> tuple[Image | File | Text, str]:
@@ -60,24 +61,38 @@ class Projection(msgspec.Struct, frozen=True):
     omit: Omit
     pins: Pins = NO_PINS
     on_arrival: OnArrival = _whole
-    neutralise: Neutralise = _as_is
+    guard: Guard = OURS_ONLY
+    signs: Signs = _unsigned
     fit_media: FitMedia = _unchecked
 
-    def prepared(self, part: Part, role: Role) -> tuple[Part, str, str]:
-        """Return the part repaired, neutralised and with media that the provider takes, why it changed, and which step did it.
+    def prepared(
+        self, parts: tuple[Part, ...], role: Role, *, is_file: bool = False
+    ) -> tuple[tuple[Part, str, str], ...]:
+        """Return each part of a message repaired, neutralised and with media that the provider takes, the reason for a change,
+        and which step made it.
 
-        System messages are trusted and not neutralised. Users, tools and the model quote text of others.
+        System messages are trusted and not neutralised. Users, tools and the model quote text of others. `is_file` is a
+        message that holds an attached file.
         """
-        mended, wrong = repair_part(part)
-        safe = mended if role == "system" else self.neutralise(mended)
-        policy = "repair" if wrong else ""
-        if safe is not mended:
-            wrong, policy = "; ".join(filter(None, (wrong, FORGED))), "frame"
-        sent, objections = self._with_media(safe, role)
-        return (sent, "; ".join(filter(None, (wrong, *objections))), "dialect") if objections else (safe, wrong, policy)
+        mended = tuple(repair_part(part) for part in parts)
+        # Two halves of a character join only when they are sent.
+        sent = tuple(sendable_part(part) for part, _ in mended)
+        safe = self.guard.parts(sent, role, is_file=is_file, keeps_signature=self.signs)
+        return tuple(
+            self._with_media(part, role, wrong, "repair" if wrong else "")
+            if guarded is plain
+            else self._with_media(guarded, role, "; ".join(filter(None, (wrong, FORGED))), "frame")
+            for (part, wrong), plain, guarded in zip(mended, sent, safe, strict=True)
+        )
 
-    def _with_media(self, part: Part, role: Role) -> tuple[Part, list[str]]:
-        """Return the part with images and files as the provider takes them, and the reasons for each change."""
+    def _with_media(self, part: Part, role: Role, wrong: str, policy: str) -> tuple[Part, str, str]:
+        """Return the part with images and files as the provider takes them; an objection is added to the reasons."""
+        fitted, objections = self._fitted(part, role)
+        return (
+            (fitted, "; ".join(filter(None, (wrong, *objections))), "dialect") if objections else (part, wrong, policy)
+        )
+
+    def _fitted(self, part: Part, role: Role) -> tuple[Part, list[str]]:
         if isinstance(part, Image | File):
             fitted, reason = self.fit_media(part, role)
             return fitted, [reason] if reason else []

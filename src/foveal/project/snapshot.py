@@ -13,7 +13,7 @@ from foveal.project.facts import Facts
 from foveal.project.projection import Projection
 from foveal.project.transcript import Transcript
 from foveal.project.view import View
-from foveal.values.entry import Entry, Message, Part, Setup
+from foveal.values.entry import ATTACHED, Entry, Message, Part, Setup
 from foveal.values.pins import Pins
 from foveal.values.shown import Atom, Item, Shown
 
@@ -86,10 +86,10 @@ def _emptied(item: Item) -> Item:
 def _filled(item: Item, rows: Mapping[int, Entry], projection: Projection) -> Item:
     if not any(map(_is_missing, item.shown)):
         return item
-    body = rows[item.seq].body
-    parts: tuple[Part, ...] = body.parts if isinstance(body, Message) else ()
+    entry = rows[item.seq]
+    parts: tuple[Part, ...] = entry.body.parts if isinstance(entry.body, Message) else ()
+    prepared = projection.prepared(parts, item.role, is_file=entry.author == ATTACHED)
     shown = tuple(
-        msgspec.structs.replace(s, part=projection.prepared(parts[i], item.role)[0]) if _is_missing(s) else s
-        for i, s in enumerate(item.shown)
+        msgspec.structs.replace(s, part=prepared[i][0]) if _is_missing(s) else s for i, s in enumerate(item.shown)
     )
     return msgspec.structs.replace(item, shown=shown)

@@ -9,7 +9,7 @@ import hashlib
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import attrgetter, itemgetter
 
 import msgspec
@@ -18,7 +18,9 @@ from foveal.project.atoms import calls_of, ids_of, loop_opener, sent_as, wire_id
 from foveal.project.facts import Effect
 from foveal.project.projection import Projection
 from foveal.text.repair import json_object
-from foveal.text.stand_in import holds_artifact, part_text, replace_part, stored_preview
+from foveal.text.shorten.allowance import Allowance
+from foveal.text.shorten.artifact import excerpt
+from foveal.text.stand_in import holds_artifact, part_text, replace_part
 from foveal.text.user_words import user_words
 from foveal.values.entry import (
     File,
@@ -53,6 +55,9 @@ from foveal.values.shown import (
 
 # 40 characters: the shortest limit that a provider was seen to enforce on call ids.
 _USABLE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}\Z")
+
+EXCERPT_TOKENS = 4_000
+"""Tokens of an artifact that no window holds: as many as its head and its tail have together."""
 
 # Dialects may add these around an item: a label on a late result or on a system message among the others, a turn of the
 # user between two replies, and one before a reply without a request.
@@ -107,9 +112,9 @@ class Transcript:
         at = bisect_right(self._changes, version, key=itemgetter(0))
         return self._changes[at][1] if at < len(self._changes) else len(self.atoms)
 
-    def take(self, seq: int, entry_id: str, message: Message) -> Effect:
-        """Add a message: as a new atom, or to the open reply that it answers or continues."""
-        item = self._item(seq, entry_id, message)
+    def take(self, seq: int, entry_id: str, message: Message, *, is_file: bool = False) -> Effect:
+        """Add a message: as a new atom, or to the open reply that it answers or continues. `is_file`: an attached file."""
+        item = self._item(seq, entry_id, message, is_file)
         raw_tokens = sum(s.raw_tokens for s in item.shown) + MESSAGE_TOKENS * (message.role != "tool")
         # A part that the provider does not take is not reduced: recall cannot show more of it.
         is_reduced = any(s.level not in ("full", "hidden") and s.policy != "dialect" for s in item.shown)
@@ -128,21 +133,26 @@ class Transcript:
                 return Effect(raw_tokens, is_reduced, any(map(_asks, item.shown, message.parts)))
         return Effect(raw_tokens, is_reduced)
 
-    def _item(self, seq: int, entry_id: str, message: Message) -> Item:
+    def _item(self, seq: int, entry_id: str, message: Message, is_file: bool) -> Item:
         is_pinned = entry_id in self.projection.pins.entries
         refs = [short_ref(entry_id, i) for i in range(len(message.parts))]
-        shown = tuple(self._show(part, message, ref) for part, ref in zip(message.parts, refs, strict=True))
+        prepared = self.projection.prepared(message.parts, message.role, is_file=is_file)
+        shown = tuple(self._show(*each) for each in zip(message.parts, repeat(message.model), refs, prepared))
         if message.role == "tool" and not is_pinned:
-            shown = tuple(self._retained(one, ref) for one, ref in zip(shown, refs, strict=True))
+            shown = tuple(
+                self._retained(one, ref, part) for one, ref, (part, _, _) in zip(shown, refs, prepared, strict=True)
+            )
+        if is_pinned:
+            shown = tuple(self._whole(one, part) for one, (part, _, _) in zip(shown, prepared, strict=True))
         repair = "" if shown else "the message is empty"
         return Item(seq, entry_id, message.role, shown, message.model, is_pinned, repair)
 
-    def _show(self, part: Part, message: Message, ref: str) -> Shown:
-        """Return the part as it is shown on arrival, before retention."""
+    def _show(self, part: Part, writer: str | None, ref: str, prepared: tuple[Part, str, str]) -> Shown:
+        """Return the part as it is shown on arrival, before retention. `prepared` is the part as the projection sends it."""
         measure = self.projection.measure
         if isinstance(part, Opaque) and json_object(part.json) is None:
             return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "repair", "not a JSON object")
-        if reason := self.projection.omit(part, message.model):
+        if reason := self.projection.omit(part, writer):
             return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "dialect", reason)
         if isinstance(part, Text) and not part.text.strip() and not part.signature:
             return Shown(None, NOTHING, 0, "hidden", "repair", "empty text")
@@ -152,20 +162,26 @@ class Transcript:
                 return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "repair", because)
             self._opaque.add(identity)
         raw = measure.part(part)
-        safe, wrong, policy = self.projection.prepared(part, message.role)
-        if holds_artifact(safe):
-            small = stored_preview(safe, ref)
+        safe, wrong, policy = prepared
+        if isinstance(safe, Stored) or (isinstance(safe, ToolResult) and holds_artifact(safe)):
+            room = Allowance(EXCERPT_TOKENS, measure.count, ref, guard=self.projection.guard.live)
+            small = _excerpted(safe, room)
             has_line = isinstance(safe, Stored) and bool(safe.shown)
-            because = "a line of its own" if has_line else "too large for the log; head and tail of the artifact"
+            because = "a line of its own" if has_line else "too large to be shown whole; lines of the artifact"
             return Shown(small, measure.part(small), raw.tokens, "trimmed", "arrival", because)
         if wrong:
             level = "reference" if isinstance(part, Image | File) and isinstance(safe, Text) else "full"
             return Shown(safe, measure.part(safe), raw.tokens, level, policy, wrong)
         return Shown(safe, raw, raw.tokens)
 
-    def _retained(self, shown: Shown, ref: str) -> Shown:
-        """Return a result as its retention shows it on arrival."""
-        if not isinstance(result := shown.part, ToolResult):
+    def _whole(self, shown: Shown, part: Part) -> Shown:
+        """Return a part that must stay whole. An artifact that cannot be counts with its whole size, for the budget to refuse."""
+        is_excerpt = shown.part is not None and holds_artifact(part) and not (isinstance(part, Stored) and part.shown)
+        return msgspec.structs.replace(shown, size=self.projection.measure.part(part)) if is_excerpt else shown
+
+    def _retained(self, shown: Shown, ref: str, result: Part) -> Shown:
+        """Return a result as its retention shows it on arrival. `shown` has it whole, or an excerpt of an artifact."""
+        if shown.part is None or not isinstance(result, ToolResult):
             return shown
         calls = calls_of(self.atoms[self.open_reply]) if self.open_reply is not None else ()
         call = next((call for call in calls if call.id == result.call), None)
@@ -173,10 +189,11 @@ class Transcript:
             return shown  # the model has just fetched it
         arrival = self.projection.on_arrival(result, call, ref)
         if call and call.name in self.projection.pins.tools:
-            return msgspec.structs.replace(shown, floor="full")
+            return self._whole(msgspec.structs.replace(shown, floor="full"), result)
         kept = msgspec.structs.replace(shown, floor=arrival.floor, ttl_turns=arrival.ttl_turns, hint=arrival.hint)
         if arrival.text is None:
-            return msgspec.structs.replace(kept, because=arrival.because or kept.because)
+            kept = msgspec.structs.replace(kept, because=arrival.because or kept.because)
+            return self._whole(kept, result) if arrival.floor == "full" else kept
         part = replace_part(result, arrival.text)
         size = self.projection.measure.part(part) if part else NOTHING
         return msgspec.structs.replace(
@@ -408,7 +425,7 @@ class Transcript:
         return [quotes[raw] for raw, places in found.items() if words[index] and (places[index] or not any(places))]
 
     def _quote(self, text: str) -> str:
-        return part_text(self.projection.neutralise(Text(text)))
+        return self.projection.guard.text(text)
 
     def _gap(self, run: list[Atom], fold: RangeFold, text: str) -> Atom:
         entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)
@@ -451,6 +468,16 @@ class Transcript:
         if self.open_reply is not None:
             replies = [i for i, atom in enumerate(self.atoms) if atom.kind in ("tools", "hidden", "assistant")]
             self.open_reply = replies[-1] if replies and self.atoms[replies[-1]].wire_ids else None
+
+
+def _excerpted(part: Stored | ToolResult, room: Allowance) -> Part:
+    """Return the part with the most telling lines of its artifacts in place of them."""
+    if isinstance(part, Stored):
+        return Text(part.shown or excerpt(part, room))
+    content = tuple(
+        Text(item.shown or excerpt(item, room)) if isinstance(item, Stored) else item for item in part.content
+    )
+    return msgspec.structs.replace(part, content=content)
 
 
 def _asks(shown: Shown, part: Part) -> bool:

@@ -17,7 +17,7 @@ import msgspec
 from foveal.project.facts import NO_EFFECT, Effect, Facts, after, summaries_in
 from foveal.project.projection import Projection
 from foveal.project.transcript import Transcript
-from foveal.values.entry import Entry, Fence, Fold, Message, Pin, Rewind, Unpin
+from foveal.values.entry import ATTACHED, Entry, Fence, Fold, Message, Pin, Rewind, Unpin
 from foveal.values.shown import Atom, Size
 
 PROJECTION = 7
@@ -25,7 +25,7 @@ PROJECTION = 7
 
 
 class View:
-    """One branch as the next prompt would show it. Only `feed` and `drop_fences` change it."""
+    """One branch as the next prompt would show it. Only `feed`, `drop_fences` and `use_nonce` change it."""
 
     def __init__(
         self, projection: Projection, facts: Facts | None = None, transcript: Transcript | None = None
@@ -64,7 +64,7 @@ class View:
         effect, is_stale = NO_EFFECT, False
         match entry.body:
             case Message() as message:
-                effect = self.transcript.take(seq, entry.id, message)
+                effect = self.transcript.take(seq, entry.id, message, is_file=entry.author == ATTACHED)
             case Fold() as fold:
                 effect = self._fold(fold)
             case Pin() | Unpin() as mark:
@@ -82,6 +82,10 @@ class View:
         if gone:
             left = tuple(fence for fence in self.facts.fences if fence not in gone)
             self.facts = msgspec.structs.replace(self.facts, fences=left)
+
+    def use_nonce(self, nonce: str) -> None:
+        """Frame the engine's own words by this nonce, which the next `Setup` records."""
+        self.facts = msgspec.structs.replace(self.facts, nonce=nonce)
 
     def copy(self) -> "View":
         """Return a view that can be folded further without changing this one."""

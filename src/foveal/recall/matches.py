@@ -103,7 +103,7 @@ class _Scan:
 
     def _take_line(self, line: str, *, is_match: bool) -> None:
         if not is_match and not self._after:
-            self._pass(line)
+            self._pass(cropped(line, 0, self._seen))
         elif len(line) <= LINE_CHARACTERS:
             self._show(line, is_match=is_match)
         else:
@@ -111,10 +111,11 @@ class _Scan:
             self._show(cropped(line, at, self._seen), is_match=is_match)
         self._seen += len(line) + 1
 
-    def _pass(self, line: str) -> None:
+    def _pass(self, shown: str) -> None:
+        """Keep a line, cropped already, as the context of a match that may follow."""
         self._line += 1
         if self._line > self._wanted.offset:
-            self._before.append((self._line, cropped(line, 0, self._seen)))
+            self._before.append((self._line, shown))
 
     def _show(self, line: str, *, is_match: bool) -> None:
         self._line += 1
@@ -135,7 +136,7 @@ class _Scan:
         self._line += count - len(tail)
         self._seen += len(text) - sum(len(line) + 1 for line in tail)
         for line in tail:
-            self._pass(line)
+            self._pass(cropped(line, 0, self._seen))
             self._seen += len(line) + 1
 
     def _end_long(self, long: "_LongLine") -> None:

@@ -90,6 +90,7 @@ class Compaction:
 
         `instructions` tell the summariser what to look at above all; without a summariser they have no reader.
         """
+        self._journal.secure()
         planned = self._planner.by_hand(self._journal.view)
         if planned is None:
             return None

@@ -18,7 +18,9 @@ from foveal.session.model_setup import ModelSetup
 from foveal.session.options import Clock
 from foveal.session.rebuild import open_view, view_of
 from foveal.stores import rows as log
+from foveal.stores.large_results import read_artifacts
 from foveal.stores.port import Draft, Store
+from foveal.text.guard import session_nonce
 from foveal.values.entry import ATTACHED, Body, Entry, Fence, Message, Rewind
 from foveal.values.errors import BadEntry, NotFound
 
@@ -45,6 +47,8 @@ class Journal:
     ) -> None:
         self.store, self.name, self.setup, self.clock = store, name, setup, clock
         self._author = author
+        self._drawn_id: str | None = None
+        """An id that was drawn for the next entry without one of its own: of the first `Setup`, whose nonce it gives."""
         self.estimated: int | None = None
         """Tokens that were counted for the newest prompt; the usage of the reply is compared with them."""
         self._writer = store.acquire(name, takeover=takeover, secret=clock.new_secret())
@@ -94,7 +98,7 @@ class Journal:
         entries: list[Entry] = []
         drafts: list[Draft] = []
         parent = self._view.facts.head
-        for item, entry_id in zip(new, ids or [self.clock.new_id() for _ in new], strict=True):
+        for item, entry_id in zip(new, ids or [self.new_id() for _ in new], strict=True):
             body, payload = log.encoded(item)
             author = ATTACHED if entry_id in attached else self._author
             entries.append(Entry(entry_id, parent, self.clock.now_ms(), author, body))
@@ -110,6 +114,17 @@ class Journal:
                 self._take(seq, entry)
         return entries
 
+    def new_id(self) -> str:
+        """Return the id of the next entry."""
+        drawn, self._drawn_id = self._drawn_id, None
+        return drawn or self.clock.new_id()
+
+    def secure(self) -> None:
+        """Give the view the nonce of the session, before its first `Setup` is recorded: it is made of the id of that entry."""
+        if self._view.facts.setup is None:
+            self._drawn_id = self._drawn_id or self.clock.new_id()
+            self._view.use_nonce(session_nonce(self._drawn_id))
+
     def snapshot_soon(self) -> None:
         """Write a snapshot with the next append: after a fold the view is at its smallest."""
         self._snapshot_due = 0
@@ -120,7 +135,7 @@ class Journal:
         if len(found) != 1:
             raise NotFound(f"session {self.name!r} has no entry {entry_id!r} to rewind to")
         body, payload = log.encoded(Rewind(reason))
-        entry = Entry(self.clock.new_id(), found[0].id, self.clock.now_ms(), self._author, body)
+        entry = Entry(self.new_id(), found[0].id, self.clock.now_ms(), self._author, body)
         (seq,) = self._writer.append([log.to_draft(entry, payload)])
         self._take(seq, entry)
         return entry
@@ -136,7 +151,7 @@ class Journal:
     def rebuild(self, setup: ModelSetup) -> None:
         """Build the view anew from the log, with this setup."""
         self.setup = setup
-        self._view = view_of(log.branch(self.store.rows(self.name)), self.name, setup)
+        self._view = view_of(log.branch(self.store.rows(self.name)), self.name, setup, self.store.artifacts)
         self.renderer = Renderer(setup.dialect)
         self._snapshot_due = 0
 
@@ -177,7 +192,7 @@ class Journal:
         return entry
 
     def _take(self, seq: int, entry: Entry) -> None:
-        is_stale = self._view.feed(seq, entry)
+        is_stale = self._view.feed(seq, read_artifacts(self.store.artifacts, entry))
         self.on_entry(seq, entry)
         if is_stale:
             self.rebuild(self.setup)

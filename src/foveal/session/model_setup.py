@@ -20,10 +20,9 @@ from foveal.project.retention_layers import Layers
 from foveal.project.view import PROJECTION, View
 from foveal.session.options import Model
 from foveal.session.policy import Policy
-from foveal.text import guard as frame
-from foveal.text.repair import sendable_part
+from foveal.text.guard import Guard
 from foveal.values.budget import Budget, MessageLimits
-from foveal.values.entry import Image, Overflow, Part, Setup
+from foveal.values.entry import Image, Overflow, Setup
 from foveal.values.errors import BadInput, BadPolicy
 from foveal.values.fold_cost import Prices
 from foveal.values.pins import NO_PINS, Pins
@@ -41,7 +40,7 @@ TOOL_TOKENS = 4
 """Tokens that a format may add to a tool beyond the counted chat form: Responses says of each whether it is strict."""
 
 
-FRAME = 1
+FRAME = 2
 """Raised whenever the guard makes another text of the same one: snapshots of an older one are not read."""
 
 SCENARIO = "FOVEAL_SCENARIO"
@@ -86,12 +85,23 @@ class ModelSetup(msgspec.Struct, frozen=True):
         dialect, model = self.dialect, self.model
         measure = Measure(self.counter.counter.count, self._image_tokens)
         rules = sha256(self.layers.canonical().encode()).hexdigest()[:16] if self.layers.layers else ""
-        frame = FRAME if self.policy.guard else 0
-        key = f"{PROJECTION}|{model}|{dialect.name}|{self.counter.counter.name}|{rules}|{frame}"
-        on_arrival = arrival_rule(self.layers, measure.count, self.renderers)
+        guard = self.guard
+        key = f"{PROJECTION}|{model}|{dialect.name}|{self.counter.counter.name}|{rules}|{FRAME}.{guard.key}"
+        on_arrival = arrival_rule(self.layers, measure.count, self.renderers, guard)
         admission = Admission(dialect, model)
-        projection = Projection(key, measure, admission.omits, pins, on_arrival, fit_media=admission.fits)
-        return msgspec.structs.replace(projection, neutralise=_guarded) if self.policy.guard else projection
+        return Projection(key, measure, admission.omits, pins, on_arrival, guard, dialect.signs, admission.fits)
+
+    @property
+    def guard(self) -> Guard:
+        """The guard that this policy asks for."""
+        return Guard(self.policy.guard, self.policy.believed_tags)
+
+    def safe_tool(self, spec: ToolSpec) -> ToolSpec:
+        """Return a tool of the host's with its descriptions neutralised: the server that offers it may be a stranger."""
+        guard = self.guard
+        hosted = None if spec.hosted is None else guard.definition(spec.hosted)
+        described, parameters = guard.text(spec.description), guard.definition(spec.parameters)
+        return msgspec.structs.replace(spec, description=described, parameters=parameters, hosted=hosted)
 
     def setup(self, tools: tuple[ToolSpec, ...]) -> Setup:
         text, sent = tools_json(tools), tools_json(sent_tools(tools, self.dialect))
@@ -159,13 +169,6 @@ class ModelSetup(msgspec.Struct, frozen=True):
         size = (image.width, image.height) if image.width and image.height else counters.image_size(image.data or b"")
         width, height = size or (None, None)
         return counters.image_tokens(self.counter.family, width, height)
-
-
-def _guarded(part: Part) -> Part:
-    """Return the part neutralised as it will be sent: two halves of a character join only then."""
-    sent = sendable_part(part)
-    safe = frame.neutralise_part(sent)
-    return part if safe is sent else safe
 
 
 def setup_for(

@@ -16,7 +16,6 @@ from foveal.recall import tools as recall_tools
 from foveal.session.model_setup import ModelSetup
 from foveal.session.rebuild import entries_at
 from foveal.stores.port import Store
-from foveal.text import guard
 from foveal.values.budget import MessageLimits
 from foveal.values.codec import sendable
 from foveal.values.entry import Entry, Fold, RangeFold, Setup, ToolResult
@@ -53,7 +52,7 @@ class ToolOffers:
     """The host's tools, read once, and the offers that are made of them with tools of Foveal's own."""
 
     def __init__(self, tools: Sequence[Mapping[str, Any]], model_setup: ModelSetup) -> None:
-        self._specs, self._model_setup = read_tools(tools), model_setup
+        self._specs, self._model_setup = tuple(map(model_setup.safe_tool, read_tools(tools))), model_setup
         self.names = frozenset(spec.name for spec in self._specs)
         self._made: dict[frozenset[str], Offer] = {}
 
@@ -219,7 +218,7 @@ class Planner:
     def _safe(self, ref: str) -> str:
         """Return the original of a reference, neutralised for use in a prompt."""
         text = sendable(recall.read(self._store, self._session, ref))
-        return guard.neutralise(text) if self.model_setup.policy.guard else text
+        return self.model_setup.guard.text(text)
 
     def _checkpoint(self, view: View) -> tuple[dict[str, Any], ...]:
         """Return the checkpoint tool if it is to be offered. Once offered it stays: another list of tools moves the prefix."""

@@ -80,7 +80,11 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     recall: bool = True
     """Whether the model is offered the recall tools while something is shown below full."""
     guard: bool = True
-    """Whether text of users, tools and files that could be taken for the engine's own words is made harmless."""
+    """Whether tags of other harnesses and tokens of chat templates are made harmless in text of users, tools and files. Text
+    that could be taken for the engine's own words is made harmless in any case."""
+    believed_tags: tuple[str, ...] = ()
+    """Names or patterns of tags that the host's own client writes, such as `system-reminder`: they are left as they are in
+    texts of the user, and nowhere else."""
     fences: tuple[FenceKind, ...] = ()
     """Kinds of content that the host may put beside the conversation."""
     remind: bool = False

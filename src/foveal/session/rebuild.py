@@ -1,6 +1,7 @@
 """From a stored log to its view, and from a view to its prompt."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import cast
 
 import msgspec
@@ -13,7 +14,8 @@ from foveal.project.snapshot import ViewSnapshot
 from foveal.project.view import View
 from foveal.session.model_setup import ModelSetup
 from foveal.stores import rows as log
-from foveal.stores.port import Row, Store
+from foveal.stores.large_results import read_artifacts
+from foveal.stores.port import Artifacts, Row, Store
 from foveal.values.entry import Entry, Setup
 from foveal.values.errors import BadInput, InvalidPrompt, NotFound
 from foveal.values.pins import NO_PINS, collect_pins
@@ -40,21 +42,26 @@ def read_declared_retention(store: Store, name: str, snapshot: ViewSnapshot | No
 def open_view(store: Store, name: str, model_setup: ModelSetup, snapshot: ViewSnapshot | None) -> View:
     """Return the view of a stored session: from its snapshot and the entries since, or else from the whole log."""
     projection = model_setup.projection(snapshot.pins if snapshot else NO_PINS)
-    view = snapshot.restore(projection, lambda seqs: entries_at(store, name, seqs)) if snapshot else None
+    view = snapshot.restore(projection, partial(_readable_entries, store, name)) if snapshot else None
     if view:
         rows = store.rows(name, after=view.facts.seq)
-        if not any(view.feed(row.seq, log.to_entry(row, name)) for row in rows):
+        if not any(view.feed(row.seq, read_artifacts(store.artifacts, log.to_entry(row, name))) for row in rows):
             return view
-    return view_of(log.branch(store.rows(name)), name, model_setup)
+    return view_of(log.branch(store.rows(name)), name, model_setup, store.artifacts)
 
 
-def view_of(rows: Iterable[Row], name: str, model_setup: ModelSetup) -> View:
+def view_of(rows: Iterable[Row], name: str, model_setup: ModelSetup, artifacts: Artifacts) -> View:
     """Return the view of these rows, which are one branch."""
     pairs = [(row.seq, log.to_entry(row, name)) for row in rows]
     view = View(model_setup.projection(collect_pins(entry for _, entry in pairs)))
     for seq, entry in pairs:
-        view.feed(seq, entry)  # with the pins of the whole branch, no pin makes it stale
+        view.feed(seq, read_artifacts(artifacts, entry))  # with the pins of the whole branch, no pin makes it stale
     return view
+
+
+def _readable_entries(store: Store, name: str, seqs: Iterable[int]) -> dict[int, Entry]:
+    """Return the entries at these places, their artifacts read as far as a view shows them whole."""
+    return {seq: read_artifacts(store.artifacts, entry) for seq, entry in entries_at(store, name, seqs).items()}
 
 
 def build(name: str, view: View, model_setup: ModelSetup, specs: tuple[ToolSpec, ...], renderer: Renderer) -> Prompt:
@@ -91,7 +98,7 @@ def prompt_at(store: Store, name: str, model_setup: ModelSetup, call: int | None
         rows = log.branch(store.rows(name))
         if call is not None:
             rows = rows[: _place_of_call(rows, name, call)]
-        view = view_of(rows, name, model_setup)
+        view = view_of(rows, name, model_setup, store.artifacts)
     specs = read_tools(msgspec.json.decode(view.facts.setup.tools)) if view.facts.setup else ()
     prompt = build(name, view, model_setup, specs, Renderer(model_setup.dialect))
     lines = block_lines(view.facts.context.blocks if view.facts.context else ())

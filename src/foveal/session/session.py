@@ -30,7 +30,6 @@ from foveal.session.planner import Offer, Planner
 from foveal.session.policy import Policy
 from foveal.session.rebuild import build, prompt_at, read_declared_retention, stored_snapshot
 from foveal.stores.port import Store
-from foveal.text import guard
 from foveal.values.entry import ATTACHED, Body, Entry, Fold, Overflow, Setup, ToolCall
 from foveal.values.errors import BadInput, OverBudget
 from foveal.values.events import LimitLearned, tell
@@ -144,7 +143,8 @@ class Session:
         found = {call.id: answer for call in waiting if (answer := self._injector.answer(call))}
         self.extend((answers | found).values())
         left = [call for call in waiting if call.id not in answers and call.id not in found]
-        return [_as_written(call) for call in left] if journal.setup.policy.guard else left
+        restore = journal.setup.guard.restore  # the model copies the marks of the guard
+        return [msgspec.structs.replace(call, arguments=restore(call.arguments)) for call in left]
 
     def why(self, call: int | None = None) -> Trace:
         """Explain the next prompt, or the prompt of a past call: one line an entry."""
@@ -189,6 +189,7 @@ class Session:
         journal, planner = self._journal, self._planner
         if marks := list(self._injector.due_marks(journal.view)):
             journal.keep(marks)
+        journal.secure()
         view, offers = journal.view, self._planner.offers(tools)
         is_cold = journal.setup.is_cold(view, journal.clock.now_ms())
 
@@ -223,7 +224,8 @@ class Session:
     def _record(self, offer: Offer, fold: Fold | None, injection: Injection) -> None:
         """Write the marks of a prompt with one commit: its setup, its fold and its side context, as far as they are new."""
         facts = self.view.facts
-        marks: list[Body] = [offer.setup] if offer.setup != facts.setup else []
+        setup = msgspec.structs.replace(offer.setup, nonce=facts.nonce)
+        marks: list[Body] = [setup] if setup != facts.setup else []
         if fold:
             marks.append(fold)
         if injection.context != (facts.context or NOTHING.context):
@@ -338,10 +340,9 @@ def _access_to(journal: Journal, host: Host) -> "context.SessionAccess":
     return context.SessionAccess(
         store=journal.store,
         counter=journal.setup.counter,
-        guard=journal.setup.policy.guard,
         workspace=host.environment.workspace if host.environment else None,
         view=lambda: journal.view,
-        new_id=journal.clock.new_id,
+        new_id=journal.new_id,
         append=append,
     )
 
@@ -356,8 +357,3 @@ def _explained(error: OverBudget, setup: ModelSetup, view: View) -> OverBudget:
         return error
     advice = f"{source} Otherwise unpin entries, shorten the system prompt or offer fewer tools."
     return OverBudget(error.limit, error.parts, error.unit, advice)
-
-
-def _as_written(call: ToolCall) -> ToolCall:
-    """Return the call as the model wrote it, without the marks of the guard."""
-    return msgspec.structs.replace(call, name=guard.restore(call.name), arguments=guard.restore(call.arguments))

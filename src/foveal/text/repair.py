@@ -95,7 +95,8 @@ def _late_note(item: Item) -> tuple[Part, ...]:
     parts: list[Part] = []
     for shown in item.shown:
         if isinstance(shown.part, ToolResult):
-            parts.append(Text(f"[late result for call {_NOT_IN_ID.sub('_', shown.part.call)[:64]}]"))
+            ended = {"ok": "", "error": ", which failed", "interrupted": ", which was interrupted"}[shown.part.status]
+            parts.append(Text(f"[late result for call {_NOT_IN_ID.sub('_', shown.part.call)[:64]}{ended}]"))
             parts.extend(_safe(content) for content in shown.part.content)
     return tuple(parts)
 

@@ -37,13 +37,13 @@ def result_text(result: ToolResult) -> str:
 
 
 def content_texts(content: tuple[Content, ...]) -> Iterator[str]:
-    """Yield the texts of a result's content; of an artifact, its head and its tail."""
+    """Yield the texts of a result's content; of an artifact, its head, its tail, and the lines between that are known."""
     for item in content:
         match item:
             case Text(text):
                 yield text
-            case Stored(_, _, _, head, tail):
-                yield from (head, tail)
+            case Stored(_, _, _, head, tail, _, between):
+                yield from (head, *(line.text for line in between), tail)
             case _:
                 pass
 
@@ -53,18 +53,3 @@ def holds_artifact(part: Part) -> bool:
     return isinstance(part, Stored) or (
         isinstance(part, ToolResult) and any(isinstance(item, Stored) for item in part.content)
     )
-
-
-def stored_preview(part: Part, ref: str) -> Part:
-    """Return the part with the head and the tail of its artifact in place of the whole text."""
-    if isinstance(part, ToolResult):
-        content = tuple(Text(_preview(item, ref)) if isinstance(item, Stored) else item for item in part.content)
-        return msgspec.structs.replace(part, content=content)
-    return Text(_preview(part, ref)) if isinstance(part, Stored) else part
-
-
-def _preview(stored: Stored, ref: str) -> str:
-    if stored.shown:
-        return stored.shown
-    note = f"[… {stored.size_bytes:,} bytes in {stored.lines:,} lines; head and tail shown; ref {ref}]"
-    return f"{stored.head}\n{note}\n{stored.tail}"

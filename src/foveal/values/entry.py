@@ -63,6 +63,14 @@ class File(_Value, frozen=True, tag="file"):
     url: str | None = None
 
 
+class StoredLine(msgspec.Struct, frozen=True, array_like=True):
+    """One line of an artifact, verbatim or its beginning."""
+
+    number: int
+    """Its place among the lines of the artifact, from 0."""
+    text: str
+
+
 class Stored(_Value, frozen=True, tag="stored"):
     """Text that is kept in an artifact because it is too large for the log. Head and tail are verbatim."""
 
@@ -73,6 +81,8 @@ class Stored(_Value, frozen=True, tag="stored"):
     tail: str
     shown: str = ""
     """Stand-in for prompts, if not the head and tail."""
+    between: tuple[StoredLine, ...] = ()
+    """Lines between head and tail that tell of trouble, of an artifact too large to be read again for each view."""
 
 
 class Opaque(_Value, frozen=True, tag="opaque"):
@@ -317,6 +327,8 @@ class Setup(_Value, frozen=True, tag="setup"):
     """The retention of tools as canonical JSON: all layers of the policy, the scenario and the tools' definitions."""
     reply_tokens: int | None = None
     """The most tokens of the reply, as the host said; None where it said nothing."""
+    nonce: str = ""
+    """The nonce of the engine's own tags, the same in all setups of a session; empty where it follows from the first entry."""
 
 
 Body: TypeAlias = (

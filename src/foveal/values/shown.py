@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from foveal.values.entry import Part, Role
+from foveal.values.entry import Part, Role, Status
 
 AtomKind: TypeAlias = Literal["system", "user", "assistant", "tools", "gap", "hidden"]
 
@@ -21,6 +21,10 @@ MESSAGE_TOKENS = 4
 
 SYNTHETIC_RESULT = "[no result: the call was interrupted]"
 """Shown as the result of a call that has none. A constant, so that the prefix stays the same."""
+
+
+CALL_ENDED: dict[Status, str] = {"error": "[the call failed]", "interrupted": "[the call was interrupted]"}
+"""First line of a result whose call did not succeed, in formats that have no field for it."""
 
 
 class Size(msgspec.Struct, frozen=True):

@@ -165,7 +165,7 @@ def test_an_attachment_is_a_message_of_the_user(space, tmp_path):
     path = tmp_path / "a.png"
     path.write_bytes(png(20, 10))
     found = attached(space, path, name="chart.png")
-    message = message_of(found, MemoryStore(), guard=False)
+    message = message_of(found, MemoryStore())
     assert message.role == "user"
     assert message.parts == (Text(found.shown), found.image)
     assert isinstance(found.image, Image)

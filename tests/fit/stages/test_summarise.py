@@ -236,6 +236,7 @@ def test_the_same_bytes_after_reopening(every: int) -> None:
     """Closed and opened again and again, with a snapshot or without one, or never closed: the same prompts."""
     store = MemoryStore()
     lived, opened = worked(0, limit=2_500), worked(0, limit=2_500, store=store)
+    assert lived.prompt() == opened.prompt()  # from the first prompt on a session has its nonce
     for number in range(40):
         if number % every == 0:
             opened.close()

@@ -32,6 +32,19 @@ _LIVE_LINES = re.compile(
 _STRIKE = re.compile(r"</?s>")
 
 
+class _Seen(dict[int, str | None]):
+    """Each character as it is, and none for one that shows nothing; filled as characters are met."""
+
+    def __missing__(self, code: int) -> str | None:
+        char = chr(code)
+        is_seen = char.isspace() or char == _DOTS or unicodedata.category(char) not in ("Cf", "Mn", "Me", "Cc")
+        self[code] = char if is_seen else None
+        return self[code]
+
+
+_SEEN = _Seen()
+
+
 def forged(text: str, nonce: str) -> list[str]:
     """Return the forms in a text that speak for the host, except frames with the nonce."""
     return found(without_ours(text, nonce))
@@ -82,9 +95,5 @@ def _unescape(text: str) -> str:
 def _bare(text: str) -> str:
     """Compatibility forms undone; what shows nothing left out; letters that look like ours read as ours."""
     text = _ANSI.sub("", text)
-    text = "".join(
-        char
-        for char in unicodedata.normalize("NFKD", text.replace("…", _DOTS))
-        if char.isspace() or char == _DOTS or unicodedata.category(char) not in ("Cf", "Mn", "Me", "Cc")
-    )
+    text = unicodedata.normalize("NFKD", text.replace("…", _DOTS)).translate(_SEEN)
     return re.sub(r"[\x1c-\x1f]", "", text.translate(_CYRILLIC).replace(_DOTS, "…"))

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from foveal.text.guard import session_nonce
 from foveal.values.prompt import Prompt
 
 from .parser import found, without_ours
@@ -17,16 +16,29 @@ _STRUCTURED = frozenset(("input", "args"))
 _REF = re.compile(r"; ref ([a-z2-7]{10})(?:\.\.[a-z2-7]{10})?(?:\.\d+)?(?=(?:; newer: [a-z2-7.\d]+)?\])")
 _MARK = re.compile(r"\[… (?!98,765)[\d,-]+")
 """What is left out, as stand-ins say it; attacks name a number that no test of ours leaves out."""
-_LATE = re.compile(r"\[late result for call [A-Za-z0-9_-]{0,64}\]\Z")
+_LATE = re.compile(r"\[late result for call [A-Za-z0-9_-]{0,64}(?:, which failed)?\]\Z")
 
 
 def live(prompt: Prompt, entries: Iterable[str]) -> list[tuple[str, list[str]]]:
     """Return every string of the request in which a foreign text speaks for the host, with the form. `entries` are the
     session's."""
     known = list(entries)
-    ours, nonce = {entry[:10] for entry in known}, session_nonce(known[0])
+    ours, nonce = {entry[:10] for entry in known}, prompt.setup.nonce
     texts = {_without_lines(without_ours(text, nonce), ours) for text in strings(prompt.request)}
     return [(text, forms) for text in sorted(texts) if (forms := list(_found(text)))]
+
+
+def live_in(
+    prompt: Prompt, entries: Iterable[str], filler: re.Pattern[str], *, with_tools: bool = False
+) -> list[tuple[str, list[str]]]:
+    """Return the same for long texts: lines of filler, which hold nothing, divide them into pieces that are read one by one."""
+    known = {entry[:10] for entry in entries}
+    tools = (prompt.request.get("tools") or prompt.request.get("config", {}).get("tools")) if with_tools else None
+    texts = {*strings(prompt.request), *strings(tools)}
+    pieces = {
+        piece for text in texts for piece in filler.split(_without_lines(without_ours(text, prompt.setup.nonce), known))
+    }
+    return [(piece, forms) for piece in sorted(pieces) if (forms := list(_found(piece)))]
 
 
 def strings(value: Any, *, quoted: bool = False) -> Iterator[str]:
@@ -46,6 +58,8 @@ def strings(value: Any, *, quoted: bool = False) -> Iterator[str]:
                 yield from strings(item, quoted=quoted or (key in _STRUCTURED and isinstance(item, dict)))
                 if key == "arguments" and isinstance(item, str):
                     yield from strings(json.loads(item), quoted=True)
+        case bytes():
+            yield value.decode("utf-8", "replace")
         case _:
             pass
 

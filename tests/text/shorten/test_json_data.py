@@ -8,6 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from foveal.text.guard import plain
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.choose import trim
 from foveal.text.shorten.json_data import fits, shrink
@@ -153,7 +154,7 @@ def test_a_drawing_agrees_with_its_source_at_every_place(seed, tokens):
     text = json.dumps(made(random.Random(seed)))
     shown = shrink(text, room(tokens))
     if shown is not None and "[the longest text" not in shown:
-        drawing = Drawing(shown.split("\n", 1)[1])
+        drawing = Drawing(plain(shown).split("\n", 1)[1])
         drawing.compare(parsed(text))
         assert not drawing.text[drawing.at :].strip()
 
@@ -168,21 +169,21 @@ def test_the_items_that_stand_out_are_shown():
     items[123]["age"] = 977
     items[234]["status"] = "failed"
     items[321] = {"id": "u-0321", "error": "no such user"}
-    shown = shrink(json.dumps(items), room(400)) or ""
+    shown = plain(shrink(json.dumps(items), room(400)) or "")
     for expected in ("u-0000", "u-0399", "977", "u-0234", '"failed"', "no such user"):
         assert expected in shown
 
 
 def test_values_survive_and_not_only_keys():
     """A result of many rows keeps rows, not a list of its fields."""
-    shown = shrink(json.dumps({"status": "ok", "rows": records()}), room(300)) or ""
+    shown = plain(shrink(json.dumps({"status": "ok", "rows": records()}), room(300)) or "")
     assert '"id":"u-0000"' in shown
     assert re.search(r"\[… [\d,]+ items\]", shown)
 
 
 def test_what_was_asked_for_is_shown():
     """An item that holds a term in focus comes before ordinary ones."""
-    shown = shrink(json.dumps(records()), room(250, "u-0205")) or ""
+    shown = plain(shrink(json.dumps(records()), room(250, "u-0205")) or "")
     assert "u-0205" in shown
 
 
@@ -191,17 +192,17 @@ def test_large_arrays_show_trouble_far_inside():
     items = records(4_000)
     items[2_717]["status"] = "error: disk full"
     text = json.dumps(items)
-    shown = shrink(text, room(400)) or ""
+    shown = plain(shrink(text, room(400)) or "")
     assert "disk full" in shown
     assert "u-2717" in shown
-    drawing = Drawing(shown.split("\n", 1)[1])
+    drawing = Drawing(plain(shown).split("\n", 1)[1])
     drawing.compare(parsed(text))
 
 
 def test_numbers_are_shown_as_they_were_written():
     """1.10 is not 1.1, 1e5 is not 100000.0, and large integers keep their digits."""
     row = '{"a": 1.10, "b": 1e5, "c": 123456789012345678901234567890, "d": -0.0}'
-    shown = shrink(f"[{', '.join([row] * 60)}]", room(150)) or ""
+    shown = plain(shrink(f"[{', '.join([row] * 60)}]", room(150)) or "")
     for literal in ("1.10", "1e5", "123456789012345678901234567890", "-0.0"):
         assert literal in shown
 
@@ -210,7 +211,7 @@ def test_json_lines_are_read_as_a_list():
     """One object a line is sampled as the items of an array are."""
     text = "\n".join(json.dumps(item) for item in records())
     assert fits(text, "")
-    shown = shrink(text, room(300)) or ""
+    shown = plain(shrink(text, room(300)) or "")
     assert "u-0000" in shown
     assert "u-0399" in shown
 
@@ -219,14 +220,14 @@ def test_a_preamble_stays():
     """Text that a tool prints before the JSON is kept."""
     text = "Exit code: 0\nOutput:\n" + json.dumps(records())
     assert fits(text, "exec")
-    shown = shrink(text, room(300)) or ""
+    shown = plain(shrink(text, room(300)) or "")
     assert "Exit code: 0" in shown
 
 
 def test_a_long_text_inside_is_shown_by_its_lines():
     """When one string is most of the data, its best lines are shown as text."""
     report = "\n".join(f"Line {i} of the report about Module{i}" for i in range(400))
-    shown = shrink(json.dumps({"task": "t-17", "output": report}), room(300)) or ""
+    shown = plain(shrink(json.dumps({"task": "t-17", "output": report}), room(300)) or "")
     assert '"t-17"' in shown
     assert "\nLine 0 of the report" in shown
 

@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 
+from foveal.text.guard import plain
 from foveal.text.shorten import blob, diff, html_text, listing, prose, search, stack, table
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.choose import LEVELS, trim
@@ -34,7 +35,7 @@ def patch(files: int = 6) -> str:
 def test_a_diff_names_every_file_with_its_counts():
     """Files and their counts stay, changed lines come before context."""
     assert diff.fits(patch(), "")
-    shown = diff.shrink(patch(), room(300)) or ""
+    shown = plain(diff.shrink(patch(), room(300)) or "")
     for i in range(6):
         assert f"+++ b/src/part_{i}.py [+2 -1]" in shown
     assert shown.count("_value_") > shown.count("context line")
@@ -45,7 +46,7 @@ def test_lock_files_do_not_crowd_out_the_change():
     noise = "".join(f'+    "package-{i}": "sha512-{i * 7919:x}",\n' for i in range(400))
     name = "package-lock.json"
     lock = f"diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -1 +1,400 @@\n{noise}"
-    shown = diff.shrink(lock + patch(2), room(250)) or ""
+    shown = plain(diff.shrink(lock + patch(2), room(250)) or "")
     assert "new_value_1" in shown
     assert "package-lock.json [+400 -0]" in shown
 
@@ -60,7 +61,7 @@ def test_a_table_keeps_its_header_its_ends_and_what_stands_out(sign, hint):
     rows[77][2], rows[188][3] = "98765", "cancelled"
     text = "\n".join(sign.join(row) for row in rows)
     assert table.fits(text, hint)
-    shown = table.shrink(text, room(200)) or ""
+    shown = plain(table.shrink(text, room(200)) or "")
     for expected in (sign.join(rows[0]), "name0", "name299", "98765", "cancelled"):
         assert expected in shown
     assert "of 301 rows left out" in shown
@@ -75,7 +76,7 @@ def test_a_page_is_read_as_its_text():
         "<table><tr><th>Name</th><th>Size</th></tr><tr><td>idle</td><td>12</td></tr></table></body></html>"
     )
     assert html_text.fits(text, "fetch")
-    shown = html_text.shrink(text, room(200)) or ""
+    shown = plain(html_text.shrink(text, room(200)) or "")
     for expected in ("Pool guide", "Connections", "Item 0 with bold text & more", "| idle | 12"):
         assert expected in shown
     for unwanted in ("secret", "color", "hidden", "<li>"):
@@ -94,7 +95,7 @@ def test_a_stack_trace_keeps_what_was_raised_and_the_own_frames():
     )
     text += "\nValueError: sku 4711 is gone"
     assert stack.fits(text, "bash")
-    shown = stack.shrink(text, room(150)) or ""
+    shown = plain(stack.shrink(text, room(150)) or "")
     assert "/app/orders/views.py" in shown
     assert "ValueError: sku 4711 is gone" in shown
 
@@ -122,7 +123,7 @@ def test_search_results_name_each_file_once():
     hits[60] = "src/part_1.py:7:def connect(host):"
     text = "\n".join(hits)
     assert search.fits(text, "rg connect")
-    shown = search.shrink(text, room(200)) or ""
+    shown = plain(search.shrink(text, room(200)) or "")
     for i in range(5):
         assert shown.count(f"src/part_{i}.py") == 1
     assert "7:def connect(host):" in shown
@@ -134,7 +135,7 @@ def test_a_listing_counts_files_by_kind():
     paths = [f"./src/app/module_{i}.py" for i in range(200)] + [f"./docs/page_{i}.md" for i in range(50)]
     text = "\n".join(paths)
     assert listing.fits(text, "find .")
-    shown = listing.shrink(text, room(150)) or ""
+    shown = plain(listing.shrink(text, room(150)) or "")
     assert "./src/app/ [200: 200 .py]" in shown
     assert "./docs/ [50: 50 .md]" in shown
     assert "module_0.py" in shown
@@ -145,7 +146,7 @@ def test_a_long_listing_keeps_folders():
     files = [f"-rw-r--r-- 1 root root {i} Jan  1 10:00 file_{i}.txt" for i in range(200)]
     text = "\n".join((*files[:100], "drwxr-xr-x 2 root root 4096 Jan  1 10:00 configuration", *files[100:]))
     assert listing.fits(text, "ls -l")
-    shown = listing.shrink(text, room(150)) or ""
+    shown = plain(listing.shrink(text, room(150)) or "")
     assert "configuration" in shown
     assert "200 .txt" in shown
 
@@ -157,7 +158,7 @@ def test_a_blob_is_named_by_kind_size_and_hash(unit, kind):
     """A blob is shown by kind, length, hash and beginning."""
     text = unit * 2_000
     assert blob.fits(text, "cat")
-    shown = blob.shrink(text, room(120)) or ""
+    shown = plain(blob.shrink(text, room(120)) or "")
     assert shown.startswith(
         f"[{kind}: {len(text):,} characters, 1 lines, sha256 {hashlib.sha256(text.encode()).hexdigest()[:12]}"
     )
@@ -167,7 +168,7 @@ def test_a_blob_is_named_by_kind_size_and_hash(unit, kind):
 def test_a_blob_shows_what_was_asked_for():
     """A term deep inside one long line is shown with what surrounds it."""
     text = "var a=1;" * 5_000 + "needleFunction(17);" + "var b=2;" * 5_000
-    shown = blob.shrink(text, room(150, "needleFunction")) or ""
+    shown = plain(blob.shrink(text, room(150, "needleFunction")) or "")
     assert "needleFunction(17);" in shown
 
 
@@ -177,7 +178,7 @@ def test_prose_keeps_headings_and_both_ends():
         f"## Section {chr(65 + i)}\n\n" + "Plain words follow one another here.\n" * 20 for i in range(12)
     )
     text = f"# The guide\n\nFirst words.\n\n{sections}\nLast words."
-    shown = prose.shrink(text, room(250)) or ""
+    shown = plain(prose.shrink(text, room(250)) or "")
     for expected in ("# The guide", "First words.", "## Section A", "## Section L", "Last words."):
         assert expected in shown
 
@@ -185,7 +186,7 @@ def test_prose_keeps_headings_and_both_ends():
 def test_text_without_spaces_or_latin_letters_keeps_its_lines():
     """Chinese text is cut by tokens, with its lines and their indentation as they were."""
     lines = [f"    第{i}行：连接池保持连接打开，以便再次使用。" for i in range(200)]
-    shown = prose.shrink("\n".join(lines), room(200)) or ""
+    shown = plain(prose.shrink("\n".join(lines), room(200)) or "")
     assert lines[0] in shown
     assert lines[-1] in shown
     assert count(shown) > 100

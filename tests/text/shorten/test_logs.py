@@ -1,5 +1,6 @@
 """Logs and terminal output."""
 
+from foveal.text.guard import plain
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.logs import collapse, fits, shrink
 from foveal.text.shorten.terminal_text import clean_lines
@@ -36,7 +37,7 @@ def test_the_error_in_the_middle_and_what_surrounds_it_is_kept():
     lines[1_501] = "    retrying in 5 s with backoff policy Exponential"
     text = "\n".join(lines)
     assert fits(text, "bash")
-    shown = shrink(text, Allowance(150, count, REF)) or ""
+    shown = plain(shrink(text, Allowance(150, count, REF)) or "")
     assert lines[1_500] in shown
     assert lines[1_501] in shown
 
@@ -46,7 +47,7 @@ def test_failures_and_the_summary_of_a_test_run_are_kept():
     lines = [f"tests/test_{i}.py::test_case_{chr(97 + i % 26)}{i} PASSED" for i in range(300)]
     lines[123] = "tests/test_pool.py::test_refused FAILED"
     lines += ["", "==== 1 failed, 299 passed in 12.3 s ===="]
-    shown = shrink("\n".join(lines), Allowance(120, count, REF)) or ""
+    shown = plain(shrink("\n".join(lines), Allowance(120, count, REF)) or "")
     assert "test_refused FAILED" in shown
     assert "1 failed, 299 passed" in shown
 
@@ -55,13 +56,13 @@ def test_no_errors_is_no_alarm():
     """Lines that say that nothing failed are not taken for trouble."""
     lines = [f"step {chr(97 + i % 26)}{'z' * (i % 40)} checked: 0 errors found" for i in range(400)]
     lines[200] = "step q checked: fatal mismatch"
-    shown = shrink("\n".join(lines), Allowance(100, count, REF)) or ""
+    shown = plain(shrink("\n".join(lines), Allowance(100, count, REF)) or "")
     assert "fatal mismatch" in shown
 
 
 def test_twenty_megabytes_in_one_line_work():
     """One line of any length is clipped like any other."""
     text = "INFO start\n" + "x" * 20_000_000 + "\nERROR end"
-    shown = shrink(text, Allowance(200, count, REF)) or ""
+    shown = plain(shrink(text, Allowance(200, count, REF)) or "")
     assert "ERROR end" in shown
     assert count(shown) <= 200

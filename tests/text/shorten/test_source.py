@@ -2,6 +2,7 @@
 
 import pytest
 
+from foveal.text.guard import plain
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.choose import trim
 from foveal.text.shorten.languages import definition_patterns
@@ -27,7 +28,7 @@ def test_definitions_are_shown_and_bodies_left_out():
     """The outline of a module is its definitions, and the marks say which lines are missing."""
     text = module()
     assert fits(text, 'read {"path": "a.py"}')
-    shown = shrink(text, Allowance(400, count, REF)) or ""
+    shown = plain(shrink(text, Allowance(400, count, REF)) or "")
     assert shown.count("def operation_") >= 15
     assert "[… 8-13]" in shown
 
@@ -35,7 +36,7 @@ def test_definitions_are_shown_and_bodies_left_out():
 def test_line_numbers_of_the_source_are_kept():
     """Lines that came with numbers keep them, and need no numbers in the marks."""
     text = "\n".join(f"{i:>6}→{line}" for i, line in enumerate(module().split("\n"), 1))
-    shown = shrink(text, Allowance(400, count, REF)) or ""
+    shown = plain(shrink(text, Allowance(400, count, REF)) or "")
     assert "     7→def operation_0(left, right):\n[…]\n" in shown
 
 
@@ -43,7 +44,7 @@ def test_what_was_asked_for_is_shown_with_its_neighbours():
     """A line in focus survives with the lines around it."""
     lines = module().split("\n")
     lines[200] = "    needle_value = compute_the_thing(left)"
-    shown = shrink("\n".join(lines), Allowance(150, count, REF, frozenset({"needle_value"}))) or ""
+    shown = plain(shrink("\n".join(lines), Allowance(150, count, REF, frozenset({"needle_value"}))) or "")
     assert lines[200] in shown
     assert lines[199] in shown
 

@@ -18,7 +18,8 @@ from foveal.recall.tools import NAMES
 from foveal.session.model_setup import ModelSetup
 from foveal.session.rebuild import view_of
 from foveal.stores import rows as log
-from foveal.stores.port import Row, Store
+from foveal.stores.large_results import read_artifacts
+from foveal.stores.port import Artifacts, Row, Store
 from foveal.values.budget import MessageLimits
 from foveal.values.entry import ATTACHED, Body, Entry, Fold, Message, Setup, Usage
 from foveal.values.errors import NotFound
@@ -73,7 +74,7 @@ def stored_calls(store: Store, session: str) -> Iterator[StoredCall]:
     first = next((one.body for one in entries if isinstance(one.body, Setup)), None)
     if first is None:
         raise NotFound(f"session {session!r} has no prompt yet: nothing was sent")
-    walk, usages = _Walk(session, rows, first), _usages(entries)
+    walk, usages = _Walk(session, rows, first, store.artifacts), _usages(entries)
     for place, entry in enumerate(entries):
         if isinstance(entry.body, Message) and entry.body.role == "assistant":
             if walk.view.facts.setup:
@@ -89,9 +90,10 @@ def stored_calls(store: Store, session: str) -> Iterator[StoredCall]:
 class _Walk:
     """The state of one pass."""
 
-    def __init__(self, session: str, rows: Sequence[Row], setup: Setup) -> None:
+    def __init__(self, session: str, rows: Sequence[Row], setup: Setup, artifacts: Artifacts) -> None:
         self.session, self.rows, self.model_setup = session, rows, recorded_setup(setup)
-        self.view = view_of((), session, self.model_setup)
+        self._artifacts = artifacts
+        self.view = view_of((), session, self.model_setup, artifacts)
         self.folds: list[tuple[Fold, Prompt]] = []
         """The folds of the next call, each with the prompt as it was before the fold."""
         self.marks: list[Body] = []
@@ -107,7 +109,7 @@ class _Walk:
             case Setup() as setup:
                 self.model_setup = recorded_setup(setup)
                 if self.model_setup.projection(self.view.projection.pins).key != self.view.projection.key:
-                    self.view = view_of(self.rows[:place], self.session, self.model_setup)
+                    self.view = view_of(self.rows[:place], self.session, self.model_setup, self._artifacts)
             case Fold() as fold:
                 self.folds.append((fold, self._prompt()))
             case _:
@@ -115,8 +117,8 @@ class _Walk:
         self.marks.append(entry.body)
         if entry.author == ATTACHED:
             self._attached.add(entry.id)
-        if self.view.feed(self.rows[place].seq, entry):
-            self.view = view_of(self.rows[: place + 1], self.session, self.model_setup)
+        if self.view.feed(self.rows[place].seq, read_artifacts(self._artifacts, entry)):
+            self.view = view_of(self.rows[: place + 1], self.session, self.model_setup, self._artifacts)
         self._now_ms = entry.time_ms
 
     def call(self, reply_tokens: int | None, usage: Usage | None) -> StoredCall:

@@ -20,7 +20,6 @@ from foveal.models.counters import image_tokens
 from foveal.stores.large_results import keep_stream
 from foveal.stores.port import Store
 from foveal.text.display import safe_file_name
-from foveal.text.guard import neutralise
 from foveal.values.codec import sendable
 from foveal.values.entry import Image, Message, Stored, Text
 
@@ -85,14 +84,12 @@ def attach(
         return read_file(stream, given, stored, reading)
 
 
-def message_of(file: Attachment, store: Store, *, guard: bool) -> Message:
+def message_of(file: Attachment, store: Store) -> Message:
     """Return the message that shows a file. A text that is not shown whole is kept in the store, behind the entry's reference."""
     first: Text | Stored = Text(file.shown)
     if file.text is not None and not file.is_whole:
         stored = keep_stream(store, [file.text.encode("utf-8", "surrogatepass")])
-        # Later steps do not neutralise the excerpt of a stored text, so it is neutralised here.
-        shown = sendable(file.shown)
-        first = msgspec.structs.replace(stored, shown=neutralise(shown) if guard else shown)
+        first = msgspec.structs.replace(stored, shown=sendable(file.shown))
     return Message("user", (first, file.image) if file.image else (first,))
 
 

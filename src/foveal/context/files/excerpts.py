@@ -10,6 +10,7 @@ from foveal.context.files.archives import Listing
 from foveal.context.files.kinds import separator
 from foveal.context.files.read_options import ReadOptions, many
 from foveal.text.display import replace_invisible
+from foveal.text.guard.seals import plain
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.choose import kind_of, trim
 from foveal.text.shorten.cut import clip
@@ -49,7 +50,7 @@ def table_body(text: str, media_type: str, reading: ReadOptions) -> FileBody | N
     if not shape:
         return None
     lines = text[: 100 * _LINE_CHARACTERS].split("\n")[: _FIRST_ROWS + 1]
-    first = [clip(line.rstrip("\r"), _LINE_CHARACTERS) for line in lines]
+    first = [plain(clip(line.rstrip("\r"), _LINE_CHARACTERS)) for line in lines]
     outline = f"{shape}\n{first[0]}"
     if _is_small(text, reading):
         return FileBody(f"{shape}\n{text}", outline, is_whole=True)
@@ -91,7 +92,7 @@ def _is_small(text: str, reading: ReadOptions) -> bool:
 
 
 def _room(reading: ReadOptions, tokens: int) -> Allowance:
-    return Allowance(tokens, reading.count, reading.ref)
+    return Allowance(tokens, reading.count, reading.ref, guard=str)  # the view neutralises what the log keeps
 
 
 def _fitted(lines: Sequence[str], reading: ReadOptions, *, first: str, last: str) -> str:

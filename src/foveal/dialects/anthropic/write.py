@@ -71,6 +71,9 @@ class Anthropic:
             case _:
                 return ""
 
+    def signs(self, part: Part) -> bool:
+        return isinstance(part, Thinking)
+
     def chunk(self, messages: Sequence[Message]) -> list[Wire]:
         wires: list[Wire] = []
         for message in messages:

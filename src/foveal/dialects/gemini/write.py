@@ -70,6 +70,9 @@ class Gemini:
     def tool_name(self, name: str) -> str:
         return _name(sent_name(name))
 
+    def signs(self, part: Part) -> bool:
+        return isinstance(part, Text | ToolCall) and bool(_signature(part.signature))
+
     def chunk(self, messages: Sequence[Message]) -> list[Wire]:
         wires: list[Wire] = []
         names: dict[str, str] = {}

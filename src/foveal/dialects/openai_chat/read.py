@@ -1,7 +1,7 @@
 """OpenAI Chat Completions, read: replies, requests, and the messages of recordings.
 
-A request that our writer made reads back as its messages, up to these forms: a tool message is one message for each result and
-says nothing of the result's status; the texts of a reply and those of a result are one text; images of results follow in a
+A request that our writer made reads back as its messages, up to these forms: a tool message is one message for each result;
+the texts of a reply and those of a result are one text; images of results follow in a
 message of the user; signed thinking, parts of other formats and reasoning that nothing follows are not written; an image at an
 address has the media type of its suffix.
 """
@@ -9,7 +9,7 @@ address has the media type of its suffix.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from foveal.dialects.content import SpokenPart, result_content, result_status, text_part
+from foveal.dialects.content import SpokenPart, result_content, result_status, text_part, unlabelled
 from foveal.dialects.json_values import (
     JsonObject,
     NotUnderstood,
@@ -139,8 +139,9 @@ class ChatMessages:
         return made
 
     def _result(self, message: JsonObject) -> ToolResult:
-        content = result_content(read_content(message.get("content"), json_text))
-        return ToolResult(self._answered(message), content, result_status(content, message.get("is_error") is True))
+        content, labelled = unlabelled(result_content(read_content(message.get("content"), json_text)))
+        status = result_status(content, message.get("is_error") is True) if labelled == "ok" else labelled
+        return ToolResult(self._answered(message), content, status)
 
     def _answered(self, message: JsonObject) -> str:
         call_id, name = string(message.get("tool_call_id")), string(message.get("name"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from foveal.dialects.content import labelled, result_status
 from foveal.dialects.media import MediaLimits, write_data_url
 from foveal.dialects.opaque import verbatim
 from foveal.dialects.openai_chat import rules
@@ -65,6 +66,9 @@ class OpenAIChat:
                 return "a signature of another format, without text"
             case _:
                 return ""
+
+    def signs(self, part: Part) -> bool:
+        return False
 
     def chunk(self, messages: Sequence[Message]) -> list[Wire]:
         wires: list[Wire] = []
@@ -145,8 +149,9 @@ def _results(message: Message) -> list[Wire]:
     media: list[Part] = []
     for part in message.parts:
         if isinstance(part, ToolResult):
-            texts = [item.text for item in part.content if isinstance(item, Text)]
-            media.extend(item for item in part.content if isinstance(item, Image | File))
+            content = labelled(part, result_status(part.content, is_error=False))
+            texts = [item.text for item in content if isinstance(item, Text)]
+            media.extend(item for item in content if isinstance(item, Image | File))
             wires.append({"role": "tool", "tool_call_id": part.call, "content": "\n".join(texts) or "[see below]"})
     if media:
         wires.append({"role": "user", "content": _content((Text(IMAGES_OF_RESULTS), *media))})

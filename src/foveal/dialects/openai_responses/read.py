@@ -1,9 +1,9 @@
 """OpenAI Responses, read: replies, requests, and the items of both and of recordings.
 
 A request that our writer made reads back as its messages, up to these forms: items of the model in a row are one reply; an
-output is one message for each result and says nothing of its status, unless a shell wrote its exit code into it; reasoning that
-nothing follows and parts of other formats are not written; item ids, annotations and the phase of a message are gone; an image
-at an address has the media type of its suffix, a file at an address its last segment as its name.
+output is one message for each result; reasoning that nothing follows and parts of other formats are not written; item ids,
+annotations and the phase of a message are gone; an image at an address has the media type of its suffix, a file at an address
+its last segment as its name.
 """
 
 import json
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from foveal.dialects.content import SpokenPart, result_content, result_status, text_part
+from foveal.dialects.content import SpokenPart, result_content, result_status, text_part, unlabelled
 from foveal.dialects.json_values import (
     JsonObject,
     NotUnderstood,
@@ -41,7 +41,7 @@ from foveal.dialects.wire_request import (
     tool_definitions,
     with_known_types,
 )
-from foveal.values.entry import Content, File, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
+from foveal.values.entry import Content, File, Message, Opaque, Part, Role, Status, Text, ToolCall, ToolResult
 
 NAME = "openai_responses"
 PROVIDER = "openai"
@@ -182,10 +182,16 @@ def read_output(item: JsonObject, owner: str = "an item") -> ToolResult:
         output = wrapped.get("content", json_text(wrapped))
     elif "output" not in item and output is not None:
         output = json_text(output)
-    content = result_content(read_content(output, json_text, owner))
+    content, labelled = unlabelled(result_content(read_content(output, json_text, owner)))
     call = string(item.get("call_id")) or string(item.get("id"))
-    status = result_status(content, failed or _exit_code(content) not in (None, 0))
+    told = told_status(content)
+    status = labelled if labelled != "ok" else "error" if failed and told == "ok" else told
     return ToolResult(expect_string(call, "`call_id` of an output"), content, status)
+
+
+def told_status(content: tuple[Content, ...]) -> Status:
+    """Return how a call ended by the words of its result alone."""
+    return result_status(content, _exit_code(content) not in (None, 0))
 
 
 def _exit_code(content: tuple[Content, ...]) -> int | None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from foveal.dialects.content import labelled
 from foveal.dialects.media import MediaLimits, write_data_url
 from foveal.dialects.opaque import verbatim
 from foveal.dialects.openai_responses import rules
@@ -14,6 +15,7 @@ from foveal.dialects.openai_responses.read import (
     is_client_call,
     read_reply,
     read_request,
+    told_status,
 )
 from foveal.dialects.openai_responses.stream import ResponsesStream
 from foveal.dialects.port import CannotSay, Dialect, RequestOptions, ToolSpec, Wire, WireReader
@@ -72,6 +74,9 @@ class OpenAIResponses:
                 return "a signature of another format, without text"
             case _:
                 return ""
+
+    def signs(self, part: Part) -> bool:
+        return False
 
     def chunk(self, messages: Sequence[Message]) -> list[Wire]:
         return [wire for message in messages for wire in _items(message)]
@@ -155,9 +160,10 @@ def _is_compaction(part: Part) -> bool:
 
 
 def _output(result: ToolResult) -> str | list[Wire]:
-    if len(result.content) == 1 and isinstance(result.content[0], Text):
-        return result.content[0].text
-    return [_content(item) for item in result.content]
+    content = labelled(result, told_status(result.content))
+    if len(content) == 1 and isinstance(content[0], Text):
+        return content[0].text
+    return [_content(item) for item in content]
 
 
 def _content(part: Part) -> Wire:

@@ -8,7 +8,7 @@ from foveal.fit.scene import Scene
 from foveal.fit.stages.clear import LEAST_TOKENS
 from foveal.project.atoms import shown_parts
 from foveal.text.shorten.arguments import shorten_arguments
-from foveal.text.shorten.reference import gap_line, reference
+from foveal.text.shorten.reference import gap_line, result_reference
 from foveal.values.entry import PartFold, RangeFold, ToolCall, ToolResult
 from foveal.values.shown import Atom, Shown, range_ref, short_ref
 
@@ -46,7 +46,7 @@ def compress(scene: Scene, atom: Atom, policy: str, because: str) -> Iterator[Pa
         if isinstance(shown.part, ToolCall):
             text = shorten_arguments(shown.part.arguments, LEAST_TOKENS, scene.count, ref)
         elif isinstance(shown.part, ToolResult):
-            text = reference(f"{call.name if call else 'tool'} result", shown.raw_tokens, ref)
+            text = result_reference(shown.part, call.name if call else "tool", shown.raw_tokens, ref)
         if text is not None:
             yield scene.fold((item.id, i), text, level="reference", policy=policy, because=because)
 

@@ -8,7 +8,7 @@ from foveal.fit.scene import Scene
 from foveal.fit.stages.checks import check_shares
 from foveal.project.atoms import shown_parts
 from foveal.text.shorten.arguments import shorten_arguments
-from foveal.text.shorten.reference import reference
+from foveal.text.shorten.reference import reference, result_reference
 from foveal.values.entry import File, Image, Opaque, PartFold, ToolCall, ToolResult
 from foveal.values.shown import Item, Shown, short_ref
 
@@ -38,7 +38,7 @@ def clear_part(scene: Scene, item: Item, index: int, shown: Shown, call: ToolCal
     ref, because = short_ref(item.id, index), "older than the newest results that are kept"
     match shown.part:
         case ToolResult():
-            text = reference(f"{call.name} result" if call else "result", shown.raw_tokens, ref)
+            text = result_reference(shown.part, call.name if call else "", shown.raw_tokens, ref)
         case Image(media_type):
             text = reference(f"image {media_type}", shown.raw_tokens, ref)
         case File(_, file_name):

@@ -7,7 +7,7 @@ import msgspec
 
 from foveal.fit.scene import Scene
 from foveal.project.atoms import answered
-from foveal.text.shorten.reference import reference
+from foveal.text.shorten.reference import result_reference
 from foveal.values.entry import PartFold, ToolResult
 from foveal.values.shown import Atom, short_ref
 
@@ -37,6 +37,6 @@ def _due(scene: Scene, atom: Atom, turns: int) -> Iterator[PartFold]:
         if shown.level == "reference":
             continue
         ref = short_ref(item.id, answer.part)
-        text = reference(shown.part.summary or f"{call.name} result", shown.raw_tokens, ref, hint=shown.hint)
+        text = result_reference(shown.part, call.name, shown.raw_tokens, ref, hint=shown.hint)
         because = f"kept for {shown.ttl_turns} turns, and {turns} have passed"
         yield scene.fold((item.id, answer.part), text, level="reference", policy="expired", because=because)

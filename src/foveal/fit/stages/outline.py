@@ -35,7 +35,8 @@ class Outline(msgspec.Struct, frozen=True, tag="outline", tag_field="fold", forb
                     continue
                 text, hint = as_text(shown.part.content), hint_of(call)
                 kind = shorten.kind_of(text, hint)
-                line = outline(text, hint, kind, Allowance(to, scene.count, short_ref(item.id, i)))
+                guard = scene.view.projection.guard.live
+                line = outline(text, hint, kind, Allowance(to, scene.count, short_ref(item.id, i), guard=guard))
                 if line is not None:
                     because = f"{shown.size.tokens:,} tokens, and no longer new"
                     yield scene.fold((item.id, i), line, level="outline", policy="outline", because=because)

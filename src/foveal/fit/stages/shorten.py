@@ -11,6 +11,7 @@ from foveal.text import shorten
 from foveal.text.names import search_terms
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.arguments import shorten_arguments
+from foveal.text.shorten.head_tail import head_tail
 from foveal.text.shorten.reference import as_text
 from foveal.values.entry import Part, PartFold, Text, ToolCall, ToolResult
 from foveal.values.shown import Atom, Item, Shown, short_ref
@@ -64,8 +65,8 @@ class Shorten(msgspec.Struct, frozen=True, tag="shorten", tag_field="fold", forb
         for item, i, shown, call in shown_parts(atom):
             if shown.size.tokens > over and _is_uncut(shown) and is_cuttable(item, shown.part):
                 focus = frozenset[str]() if self.plain else _focus(scene)
-                room = Allowance(to, scene.count, short_ref(item.id, i), focus)
-                text = cut_part(shown.part, hint_of(call), room, plain=self.plain, without=self.without)
+                room = Allowance(to, scene.count, short_ref(item.id, i), focus, scene.view.projection.guard.live)
+                text = cut_part(shown, hint_of(call), room, plain=self.plain, without=self.without)
                 if text is not None:
                     why = f"{shown.size.tokens:,} tokens, {because}"
                     yield scene.fold((item.id, i), text, level="trimmed", policy="shorten", because=why)
@@ -77,10 +78,12 @@ def is_cuttable(item: Item, part: Part | None) -> bool:
 
 
 def cut_part(
-    part: Part | None, hint: str, room: Allowance, *, plain: bool = False, without: Collection[str] = ()
+    shown: Shown, hint: str, room: Allowance, *, plain: bool = False, without: Collection[str] = ()
 ) -> str | None:
     """Return a shorter text for a part that can be cut; None if there is none."""
-    match part:
+    match shown.part:
+        case ToolResult(_, content) if shown.level != "full":  # it has notes of ours already, which a cut leaves alone
+            return head_tail(as_text(content), room.tokens, room.count, room.ref)
         case ToolResult(_, content):
             found = shorten.trim(as_text(content), hint, room, plain=plain, without=without)
             return found[1] if found else None
@@ -93,7 +96,7 @@ def cut_part(
 
 
 def _is_uncut(shown: Shown) -> bool:
-    """Return whether no fold has cut the part yet. Head and tail of an artifact count as uncut: they may still be large."""
+    """Return whether no fold has cut the part yet. The excerpt of an artifact counts as uncut: it may still be large."""
     return shown.level == "full" or (shown.level == "trimmed" and shown.policy == "arrival")
 
 

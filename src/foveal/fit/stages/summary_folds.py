@@ -11,7 +11,6 @@ from foveal.project.view import View
 from foveal.summary.compose import compose
 from foveal.summary.relevance import LineSelection
 from foveal.summary.state import Summary, SummaryCoverage, decode_summary, encode_summary, extend, steps_at
-from foveal.text.guard import session_nonce
 from foveal.text.stand_in import part_text
 from foveal.values.entry import Fold, RangeFold
 from foveal.values.shown import Atom, range_ref
@@ -34,7 +33,7 @@ def fold_into_summary(
     items = [*scene.summarised, *(item for atom in going for item in atom.items)]
     steps = steps_at(sorted(item.seq for item in items), scene.originals)
     summary = extend(_before(scene), steps, _covered(scene, going))
-    summary = msgspec.structs.replace(summary, nonce=session_nonce(scene.view.facts.first))
+    summary = msgspec.structs.replace(summary, nonce=scene.view.facts.frame_nonce)
     gone = {id(atom) for atom in going}
     beside = _texts(atom for atom in scene.view.atoms if id(atom) not in gone)
     text = compose(

@@ -22,7 +22,7 @@ from foveal.text.calls.access import Access
 from foveal.text.calls.coverage import END, LineSpan, asked_lines, covers, lines_needed, lines_shown, succeeded
 from foveal.text.calls.reads import is_shell, locate_accesses
 from foveal.text.shorten.arguments import shorten_arguments
-from foveal.text.shorten.reference import reference
+from foveal.text.shorten.reference import result_reference
 from foveal.text.stand_in import part_text
 from foveal.values.entry import PartFold
 from foveal.values.shown import short_ref
@@ -104,7 +104,7 @@ class _Later:
         found = self._newer_result(step, files)
         if found and step.shown.level != "reference" and step.shown.size.tokens > LEAST_TOKENS:
             newer, because, is_shown = found
-            text = reference(f"{step.call.name} result", step.shown.raw_tokens, short_ref(*step.at), newer)
+            text = result_reference(step.result, step.call.name, step.shown.raw_tokens, short_ref(*step.at), newer)
             yield self._scene.fold(step.at, text, level="reference", policy="superseded", because=because), is_shown
 
     def _newer_result(self, step: CallPair, files: tuple[Access, ...]) -> tuple[str, str, bool] | None:

@@ -39,9 +39,10 @@ def nonce(secret: bytes) -> str:
     return b32encode(blake2b(secret, digest_size=8, person=b"foveal:frame").digest())[:10].decode().lower()
 
 
-def session_nonce(first: str) -> str:
-    """Return the nonce of a session, made of the id of its first entry: outsiders cannot guess it, and it never changes."""
-    return nonce(first.encode("utf-8", "surrogatepass").ljust(_SECRET_BYTES, b"."))
+def session_nonce(entry_id: str) -> str:
+    """Return the nonce of a session, made of the id of one entry: of its first `Setup`, which no prompt ever names and whose
+    id the engine draws at random. Sessions of earlier versions have that of their first entry."""
+    return nonce(entry_id.encode("utf-8", "surrogatepass").ljust(_SECRET_BYTES, b"."))
 
 
 def forged_tags(text: str) -> list[str]:

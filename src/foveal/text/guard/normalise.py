@@ -58,7 +58,7 @@ _MARKS: Final = re.compile(MARK + MARK + "*+")
 _FOREIGN: Final = re.compile("[^\x00-\x7f]+")
 
 
-class _Shifts(NamedTuple):
+class Shifts(NamedTuple):
     """One replacement's shifts: from place `at` of the new text on, the old text is `ahead` characters further."""
 
     at: list[int]
@@ -69,7 +69,7 @@ class NormalisedText(NamedTuple):
     """A normalised text, and the shifts that lead back to places in the original."""
 
     text: str
-    shifts: tuple[_Shifts, ...] = ()
+    shifts: tuple[Shifts, ...] = ()
 
     def place(self, at: int) -> int:
         """Return the place in the original that corresponds to this place, behind any code that ends here."""
@@ -81,32 +81,32 @@ class NormalisedText(NamedTuple):
 
 def normalise(text: str) -> NormalisedText:
     """Return the text with all disguises undone. A plain text is returned unchanged."""
-    read, shifts = text, list[_Shifts]()
+    read, shifts = text, list[Shifts]()
     if not text.isascii():
         runs = list[str]()
         read = _FOREIGN.sub(lambda run: _plain(run[0], runs), text)
         if runs:
-            read = _replaced(read, _LONG(), _letters, shifts)
+            read = replaced(read, _LONG(), _letters, shifts)
     for _ in range(_ROUNDS):
         before = len(shifts)
         if "%" in read:
-            read = _replaced(read, _PERCENT(), _percent, shifts)
+            read = replaced(read, _PERCENT(), _percent, shifts)
         if "\\" in read:
-            read = _replaced(read, _BACKSLASH(), _backslash, shifts)
+            read = replaced(read, _BACKSLASH(), _backslash, shifts)
         if "&" in read:
-            read = _replaced(read, _REFERENCE(), _reference, shifts)
+            read = replaced(read, _REFERENCE(), _reference, shifts)
         if len(shifts) == before:
             break
     for line_end in "\r\v\f":
         if line_end in read:
             read = read.replace(line_end, "\n")
     if MARK in read:
-        read = _replaced(read, _MARKS, _unmarked, shifts)
+        read = replaced(read, _MARKS, _unmarked, shifts)
     return NormalisedText(read, tuple(shifts))
 
 
-def _replaced(text: str, units: re.Pattern[str], read: Callable[[re.Match[str]], str], shifts: list[_Shifts]) -> str:
-    """Return the text with each unit replaced by its reading; add the shifts to `steps` if there was any."""
+def replaced(text: str, units: re.Pattern[str], read: Callable[[re.Match[str]], str], shifts: list[Shifts]) -> str:
+    """Return the text with each unit replaced by its reading; add to `shifts` if there was any."""
     pieces, at, ahead = list[str](), list[int](), list[int]()
     done = length = 0
     for unit in units.finditer(text):
@@ -120,7 +120,7 @@ def _replaced(text: str, units: re.Pattern[str], read: Callable[[re.Match[str]],
         ahead.append(end - length)
     if not at:
         return text
-    shifts.append(_Shifts(at, ahead))
+    shifts.append(Shifts(at, ahead))
     pieces.append(text[done:])
     return "".join(pieces)
 

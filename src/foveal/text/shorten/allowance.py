@@ -5,6 +5,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from foveal.text.guard.neutral_text import neutralise_live
+
 CountTokens: TypeAlias = Callable[[str], int]
 
 
@@ -18,6 +20,8 @@ class Allowance(msgspec.Struct, frozen=True):
     """Reference for the note about the parts that were left out."""
     focus: frozenset[str] = frozenset()
     """Identifiers, paths or words that were asked for or used since: lines that hold them are kept first."""
+    guard: Callable[[str], str] = neutralise_live
+    """Breaks the forms that are live in the finished stand-in. What a level removes may have kept two halves apart."""
 
 
 def share_out(sizes: list[int], room: int) -> int:

@@ -12,7 +12,10 @@ _LEAST = 12
 
 
 def shorten_arguments(arguments: str, tokens: int, count: CountTokens, ref: str) -> str | None:
-    """Return a JSON object of at most `tokens`; None if the arguments are no object, or if it would not be shorter."""
+    """Return a JSON object of at most `tokens`; None if the arguments are no object, or if it would not be shorter.
+
+    Strings are only cut, so that arguments without a live form give none.
+    """
     try:
         value = msgspec.json.decode(arguments, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):

@@ -3,6 +3,7 @@
 import hashlib
 import re
 
+from foveal.text.guard.seals import plain, sealed
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.cut import boundary
 from foveal.text.shorten.line_selection import density, only_if_shorter
@@ -37,13 +38,13 @@ def shrink(text: str, allowance: Allowance) -> str | None:
     head = _ENCODED_HEAD if kind in _ENCODED else None
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     lines = text.count("\n") + 1
-    note = f"[{kind}: {len(text):,} characters, {lines:,} lines, sha256 {digest}; ref {allowance.ref}]"
-    chars = int((allowance.tokens - allowance.count(note)) * density(text, allowance))
+    note = sealed(f"[{kind}: {len(text):,} characters, {lines:,} lines, sha256 {digest}; ref {allowance.ref}]")
+    chars = int((allowance.tokens - allowance.count(plain(note))) * density(text, allowance))
     for _ in range(_ATTEMPTS):
         if chars < 1:
             break
         shown = f"{note}\n{_ends(text, min(chars, head or chars), allowance.focus, tail=head is None)}"
-        size = allowance.count(shown)
+        size = allowance.count(plain(shown))
         if size <= allowance.tokens:
             return only_if_shorter(text, shown, allowance)
         chars = int(chars * allowance.tokens / size * 0.95) - 4
@@ -61,7 +62,7 @@ def _ends(text: str, chars: int, focus: frozenset[str], *, tail: bool) -> str:
     at = 0
     for start, end in spans:
         if start > at:
-            shown.append(f"[… {start - at:,} characters]")
+            shown.append(sealed(f"[… {start - at:,} characters]"))
         if end > start:
             is_cut = start > 0 and text[start - 1] != "\n"  # it must not look like the beginning of a line
             shown.append(f"{'…' * is_cut}{text[start:end]}")

@@ -2,6 +2,8 @@
 
 import unicodedata
 
+from foveal.text.guard.seals import sealed
+
 _LOOK_BACK = 64
 """The longest emoji sequences have about a dozen code points; longer piles of marks are cut anyway."""
 
@@ -25,7 +27,7 @@ def boundary(text: str, at: int, *, look_back: int = _LOOK_BACK) -> int:
 
 
 def clip(line: str, most: int, focus: frozenset[str] = frozenset()) -> str:
-    """Return the line if it has about `most` characters, else a part of it and a note with the number of missing characters."""
+    """Return the line if it has about `most` characters, else a part of it and a sealed note of the missing characters."""
     if len(line) <= most + CLIP_NOTE:
         return line
     start = 0
@@ -34,9 +36,9 @@ def clip(line: str, most: int, focus: frozenset[str] = frozenset()) -> str:
         start = boundary(line, first - most // 4)
     end = boundary(line, start + most)
     if end <= start:
-        return f"[… {len(line):,} characters]"
-    before = f"[… {start:,} characters] " if start else ""
-    after = f" [… {len(line) - end:,} characters]" if end < len(line) else ""
+        return sealed(f"[… {len(line):,} characters]")
+    before = sealed(f"[… {start:,} characters] ") if start else ""
+    after = sealed(f" [… {len(line) - end:,} characters]") if end < len(line) else ""
     return f"{before}{line[start:end]}{after}"
 
 

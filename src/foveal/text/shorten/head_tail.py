@@ -1,5 +1,6 @@
 """Level `trimmed`: the beginning and the end of a text, verbatim, with a note about the text between them."""
 
+from foveal.text.guard.seals import plain, sealed
 from foveal.text.shorten.allowance import CountTokens
 from foveal.text.shorten.cut import boundary
 
@@ -11,14 +12,25 @@ _ATTEMPTS = 5
 
 
 def head_tail(text: str, tokens: int, count: CountTokens, ref: str, *, head_share: float = HEAD_SHARE) -> str | None:
-    """Return head, note and tail in at most `tokens`; None if that is not possible or would not be shorter."""
+    """Return head, note and tail in at most `tokens`; None if that is not possible or would not be shorter.
+
+    A cut makes nothing live: of a text that holds no live form, neither does this.
+    """
+    shown = sealed_head_tail(text, tokens, count, ref, head_share=head_share)
+    return None if shown is None else plain(shown)
+
+
+def sealed_head_tail(
+    text: str, tokens: int, count: CountTokens, ref: str, *, head_share: float = HEAD_SHARE
+) -> str | None:
+    """Return head, sealed note and tail, as `head_tail` does."""
     room = max(8, int(tokens * chars_per_token(text, count)))
     lines = text.count("\n") + 1
     for _ in range(_ATTEMPTS):
         if room >= len(text):
             return None
         shown = _cut(text, (int(room * head_share), room - int(room * head_share)), lines, ref)
-        size = count(shown)
+        size = count(plain(shown))
         if size <= tokens:
             return shown if len(shown) < len(text) else None
         room = int(room * tokens / size * 0.95) - 8
@@ -34,7 +46,8 @@ def _cut(text: str, rooms: tuple[int, int], lines: int, ref: str) -> str:
     what = f"{left_out:,} of {lines:,} lines" if left_out > 1 else f"{tail - head:,} of {len(text):,} characters"
     # A tail that begins in the middle of a line must not look like the beginning of one.
     cut = "" if text[tail - 1 : tail] == "\n" else "…"
-    return f"{text[:head]}\n[… {what} left out; ref {ref}]\n{cut}{text[tail:]}"
+    note = sealed(f"[… {what} left out; ref {ref}]")
+    return f"{text[:head]}\n{note}\n{cut}{text[tail:]}"
 
 
 def _line_end(text: str, at: int) -> int:

@@ -3,12 +3,12 @@
 import re
 from html import unescape
 
+from foveal.text.guard.seals import sealable
 from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.content_kind import extensions, sample
 from foveal.text.shorten.line_selection import select_lines
 from foveal.text.shorten.signals import add_scores, edge_scores, focus_scores, novelty, spread
-from foveal.text.shorten.terminal_text import neutralise_again
 
 _TAG = lazy_pattern(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})[^<>]*>|<!--|<[!?][^<>]*>")
 _UNSEEN = frozenset(("script", "style", "noscript", "template", "svg", "head"))
@@ -82,12 +82,12 @@ def text_lines(text: str) -> tuple[list[str], list[int]]:
             heading = _close(piece, lines, headings, heading=heading)
         heading = (heading or name in _HEADINGS) and not (tag[1] and name in _HEADINGS)
     _close(piece, lines, headings, heading=heading)
-    return neutralise_again(lines, text), headings  # text between two halves of a tag may be gone now
+    return lines, headings
 
 
 def _close(piece: list[str], lines: list[str], headings: list[int], *, heading: bool) -> bool:
     """End the line. Return whether the heading is still open: its flag ends with its line."""
-    line = _ENTITY().sub(lambda found: unescape(found[0]), " ".join("".join(piece).split()))
+    line = sealable(_ENTITY().sub(lambda found: unescape(found[0]), " ".join("".join(piece).split())))
     piece.clear()
     if line.strip(" |"):
         if heading:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
+from foveal.text.guard.seals import plain, sealable, sealed
 from foveal.text.shorten import prose
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.json_preview import ItemScores, JsonPreview, PreviewLimits
@@ -75,9 +76,9 @@ def _fitting(preamble: str, value: Any, allowance: Allowance, chars: int) -> str
         data = preview.render(value)
         if data is None:
             return None
-        note = f"[{preview.left_out:,} JSON items left out, {preview.cut:,} texts cut; ref {allowance.ref}]"
+        note = sealed(f"[{preview.left_out:,} JSON items left out, {preview.cut:,} texts cut; ref {allowance.ref}]")
         shown = "\n".join(filter(None, (note, preamble.rstrip("\n"), data)))
-        return shown if allowance.count(shown) <= allowance.tokens else None
+        return shown if allowance.count(plain(shown)) <= allowance.tokens else None
 
     for rung in range(len(_LADDER["items"])):
         rungs = dict.fromkeys(_LADDER, rung)
@@ -131,8 +132,8 @@ def _with_main(text: str, preamble: str, value: Any, main: str, allowance: Allow
     preview = _fitting(preamble, value, frame, int(frame.tokens * density(text, frame)))
     if preview is None:
         return None
-    rest = msgspec.structs.replace(allowance, tokens=allowance.tokens - allowance.count(preview) - 16)
-    lines = prose.shrink(main, rest) if rest.tokens > 0 else None
+    rest = msgspec.structs.replace(allowance, tokens=allowance.tokens - allowance.count(plain(preview)) - 16)
+    lines = prose.shrink(sealable(main), rest) if rest.tokens > 0 else None
     return only_if_shorter(
         text, preview if lines is None else f"{preview}\n[the longest text in it:]\n{lines}", allowance
     )

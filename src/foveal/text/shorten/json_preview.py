@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from foveal.text.guard.seals import sealable, sealed
 from foveal.text.lazy_pattern import lazy_pattern
 from foveal.text.shorten.columns import column_outliers
 from foveal.text.shorten.cut import boundary
@@ -87,20 +88,21 @@ class JsonPreview:
         head = boundary(text, max(1, most * 2 // 3))
         tail = boundary(text, len(text) - most // 3)
         start, end = (_json(part)[1:-1] for part in (text[:head], text[tail:]))
-        return f'"{start}[… {tail - head:,} characters]{end}"'
+        note = sealed(f"[… {tail - head:,} characters]")
+        return f'"{start}{note}{end}"'
 
     def _array(self, items: list[Any], depth: int) -> str:
         places: Sequence[int] = items.places if isinstance(items, SampledList) else range(len(items))
         total = items.total if isinstance(items, SampledList) else len(items)
         if depth >= self._limits.depth and items:
-            return self._deep(total, f"[… {total:,} items]")
+            return self._deep(total, sealed(f"[… {total:,} items]"))
         kept = self._sample(items)
         parts: list[str] = []
         after = 0
         for at in (*kept, None):
             place = total if at is None else places[at]
             if place > after:
-                parts.append(self._deep(place - after, f"[… {place - after:,} items]"))
+                parts.append(self._deep(place - after, sealed(f"[… {place - after:,} items]")))
             if at is not None:
                 parts.append(self._value(items[at], depth + 1))
             after = place + 1
@@ -109,12 +111,12 @@ class JsonPreview:
     def _object(self, pairs: dict[str, Any], depth: int) -> str:
         total = pairs.total if isinstance(pairs, SampledDict) else len(pairs)
         if depth >= self._limits.depth and pairs:
-            names = ", ".join(key for key in islice(pairs, 4) if len(key) <= 40)
-            return self._deep(total, f"[… {total:,} keys: {names}]")
+            names = sealable(", ".join(key for key in islice(pairs, 4) if len(key) <= 40))
+            return self._deep(total, f"{sealed(f'[… {total:,} keys:')} {names}]")
         kept = self._keys(pairs)
         parts = [f"{self._spend(self._key(key))}:{self._value(pairs[key], depth + 1)}" for key in kept]
         if len(kept) < total:
-            parts.append(self._deep(total - len(kept), f"[… {total - len(kept):,} keys]"))
+            parts.append(self._deep(total - len(kept), sealed(f"[… {total - len(kept):,} keys]")))
         return self._joined("{}", parts, depth)
 
     def _key(self, key: str) -> str:
@@ -210,4 +212,4 @@ def _best(scores: dict[int, float], count: int, most: int) -> list[int]:
 
 
 def _json(value: Any) -> str:
-    return _encode(value).decode()
+    return sealable(_encode(value).decode())  # a code may stand for a character of seals

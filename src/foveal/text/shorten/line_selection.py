@@ -17,6 +17,7 @@ from itertools import pairwise
 
 import msgspec
 
+from foveal.text.guard.seals import plain, sealed, unsealed
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.cut import CLIP_NOTE, clip
 from foveal.text.shorten.head_tail import chars_per_token
@@ -66,7 +67,7 @@ def select_lines(
     for _ in range(_ATTEMPTS):
         kept = choice.fill(order, limit)
         shown = choice.render(kept)
-        size = allowance.count(shown)
+        size = allowance.count(plain(shown))
         if size <= allowance.tokens:
             best = shown
             if size >= allowance.tokens * _ENOUGH or len(kept) >= len(lines) or limit > allowance.tokens * 2:
@@ -85,12 +86,23 @@ def only_if_shorter(source: str, shown: str | None, allowance: Allowance) -> str
     """Return the stand-in if it is within the allowance and shorter than its source in characters and in tokens, else None."""
     if shown is None or len(shown) >= len(source):
         return None
-    size = allowance.count(shown)
+    size = allowance.count(plain(shown))
     if size > allowance.tokens:
         return None
     if len(source) > _CERTAIN_CHARS and allowance.count(source[:_CERTAIN_CHARS]) > size:
         return shown
     return shown if allowance.count(source) > size else None
+
+
+def guarded(source: str, shown: str | None, allowance: Allowance) -> str | None:
+    """Return a stand-in that is shorter than its source, finished: nothing in it is live but the notes of the engine.
+
+    None if the marks of the guard make it longer than it may be.
+    """
+    if shown is None:
+        return None
+    safe = unsealed(shown, allowance.guard)
+    return safe if safe == plain(shown) else only_if_shorter(source, safe, allowance)
 
 
 def density(text: str, allowance: Allowance) -> float:
@@ -155,13 +167,14 @@ class _Choices(msgspec.Struct, frozen=True):
                 body.append(" ".join(filter(None, (line, tail))) if tail else line)
             after = at + 1
         total = self._count(0, len(self.lines))
-        return "\n".join((f"[{missing:,} of {total:,} {self.of} left out; ref {self.allowance.ref}]", *body))
+        note = f"[{missing:,} of {total:,} {self.of} left out; ref {self.allowance.ref}]"
+        return "\n".join((sealed(note), *body))
 
     def _count(self, first: int, end: int) -> int:
         return sum(self.source_lines[first:end]) if self.source_lines else end - first
 
     def _mark(self, first: int, end: int) -> str:
         if self.gap_mark:
-            return self.gap_mark(first, end)
+            return sealed(self.gap_mark(first, end))
         count = self._count(first, end)
-        return f"[… {count:,} {self.of.removesuffix('s') if count == 1 else self.of}]"
+        return sealed(f"[… {count:,} {self.of.removesuffix('s') if count == 1 else self.of}]")

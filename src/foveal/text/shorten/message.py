@@ -10,9 +10,12 @@ I ran it with -v.              words: kept
 import re
 from itertools import groupby
 
+import msgspec
+
+from foveal.text.guard.seals import plain, sealable
 from foveal.text.shorten.allowance import Allowance
-from foveal.text.shorten.choose import trim
-from foveal.text.shorten.head_tail import head_tail
+from foveal.text.shorten.choose import LEVELS, stand_in
+from foveal.text.shorten.head_tail import sealed_head_tail
 
 _BLOCK = re.compile(r"```.*?(?:```|\Z)\n?|\S.*?(?:\n\s*\n|(?=```)|\Z)|\s+", re.DOTALL)
 """A fenced block, or text up to a blank line or a fence."""
@@ -31,6 +34,10 @@ _LEAST_TOKENS = 60
 
 def shorten_message(text: str, room: Allowance) -> str | None:
     """Return the message in at most `room.tokens`, its words before its pasted bulk; None if that is not possible."""
+    return stand_in(sealable(text), room, _shrink)
+
+
+def _shrink(text: str, room: Allowance) -> str | None:
     blocks = [(_is_words(block), block) for block in _BLOCK.findall(text)]
     runs = [(is_words, "".join(block for _, block in run)) for is_words, run in groupby(blocks, lambda one: one[0])]
     words = sum(room.count(run) for is_words, run in runs if is_words)
@@ -38,9 +45,10 @@ def shorten_message(text: str, room: Allowance) -> str | None:
     left = room.tokens - words
     if left < _LEAST_TOKENS * max(1, len(bulks)) or not bulks:
         # All of it is words, or there are too many of them: the beginning and the end tell most.
-        return head_tail(text, room.tokens, room.count, room.ref)
+        return sealed_head_tail(text, room.tokens, room.count, room.ref)
     shown = "".join(run if is_words else _shortened(run, left * len(run) // sum(bulks), room) for is_words, run in runs)
-    return shown if room.count(shown) <= room.tokens else head_tail(text, room.tokens, room.count, room.ref)
+    is_small = room.count(plain(shown)) <= room.tokens
+    return shown if is_small else sealed_head_tail(text, room.tokens, room.count, room.ref)
 
 
 def _is_words(block: str) -> bool:
@@ -51,6 +59,10 @@ def _is_words(block: str) -> bool:
 
 
 def _shortened(bulk: str, tokens: int, room: Allowance) -> str:
-    """Return a pasted text in about so many tokens, on lines of its own."""
-    found = trim(bulk, "", Allowance(max(_LEAST_TOKENS, tokens - 8), room.count, room.ref, room.focus))
-    return f"{found[1].strip()}\n\n" if found else bulk
+    """Return a pasted text in about so many tokens, on lines of its own, with its notes sealed."""
+    small = msgspec.structs.replace(room, tokens=max(_LEAST_TOKENS, tokens - 8))
+    for level in LEVELS:
+        if level.fits(bulk, "") and (shown := level.shrink(bulk, small)) is not None:
+            return f"{shown.strip()}\n\n"
+    cut = sealed_head_tail(bulk, small.tokens, small.count, small.ref)
+    return f"{cut.strip()}\n\n" if cut else bulk

@@ -9,10 +9,11 @@
 import re
 from collections import Counter
 
+from foveal.text.guard.seals import sealable, sealed
 from foveal.text.lazy_pattern import LazyPattern, lazy_pattern
 from foveal.text.shorten.allowance import Allowance
 from foveal.text.shorten.cut import clip
-from foveal.text.shorten.line_selection import only_if_shorter
+from foveal.text.shorten.line_selection import guarded, only_if_shorter
 
 _HEAD_CHARS, _TAIL_CHARS = 300_000, 100_000
 """The middle of longer texts is not searched: the line should cost little, and would tell little more."""
@@ -39,18 +40,19 @@ _GROUPS: dict[str, LazyPattern] = {
 def outline(text: str, hint: str, kind: str, allowance: Allowance) -> str | None:
     """Return an outline of at most `allowance.tokens`; None if it would not be shorter. `kind` is the level that suits the
     text."""
-    tool = clip(hint.split(None, 1)[0], 40) if hint.strip() else "result"
+    tool = clip(sealable(hint).split(None, 1)[0], 40) if hint.strip() else "result"
     lines = text.count("\n") + 1
-    head = f"[{tool}: {kind}, {lines:,} lines, {len(text):,} characters; ref {allowance.ref}]"
+    size = f": {kind}, {lines:,} lines, {len(text):,} characters; ref {allowance.ref}]"
+    head = f"{sealed('[')}{tool}{sealed(size)}"
     found = [(label, _telling(text, pattern(), allowance.focus)) for label, pattern in _GROUPS.items()]
     each = _EACH
     for _ in range(_ATTEMPTS):
         named = (f"[{label}] {' '.join(terms[:each])}" for label, terms in found if terms[:each])
         shown = only_if_shorter(text, "\n".join((head, *named)), allowance)
-        if shown is not None:
-            return shown
+        if (safe := guarded(text, shown, allowance)) is not None:
+            return safe
         each = each * 2 // 3
-    return only_if_shorter(text, head, allowance)
+    return guarded(text, only_if_shorter(text, head, allowance), allowance)
 
 
 def _telling(text: str, pattern: re.Pattern[str], focus: frozenset[str]) -> list[str]:
