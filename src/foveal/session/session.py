@@ -195,9 +195,7 @@ class Session:
 
         def beside(shown: View, setup: Setup, share: float) -> Injection:
             pressure = planner.pressure(shown, setup=setup)
-            injection = self._injector.injection(shown, pressure, next_call, offered=offers.names, share=share)
-            journal.drop_fences(injection.expired)
-            return injection
+            return self._injector.injection(shown, pressure, next_call, offered=offers.names, share=share)
 
         if again := planner.planned(view, offers):
             told = [beside(view, again.setup, share) for share in OPTIONAL_SHARES]
@@ -223,6 +221,7 @@ class Session:
 
     def _record(self, offer: Offer, fold: Fold | None, injection: Injection) -> None:
         """Write the marks of a prompt with one commit: its setup, its fold and its side context, as far as they are new."""
+        self._journal.drop_fences(injection.expired)
         facts = self.view.facts
         setup = msgspec.structs.replace(offer.setup, nonce=facts.nonce)
         marks: list[Body] = [setup] if setup != facts.setup else []
