@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import apsw
 import msgspec
 import pytest
 
@@ -24,7 +26,7 @@ from foveal.session.rebuild import prompt_at, setup_at
 from foveal.stores import Store
 from foveal.stores import format as formats
 from foveal.stores.rows import to_entry
-from foveal.stores.sqlite.doctor import examine
+from foveal.stores.sqlite.doctor import examine, salvage
 from foveal.values.entry import Fold
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -103,6 +105,48 @@ def test_an_old_session_goes_on(store: Store, name: str, known: dict[str, Any]) 
         assert "and one question more" in json.dumps(session.prompt().request)
         assert len(list(store.rows(name))) >= known["seq"] + 2
     assert to_entry(list(store.rows(name))[known["seq"]], name).body == foveal.assistant("done")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_old_store_is_upgraded_once_and_stays_whole(file: Path) -> None:
+    """Opening turns it into a store of the present schema, in which every check passes and old sessions have no secret."""
+    before = examine(file)
+    foveal.open_store(file).close()
+    after = examine(file)
+    assert (after.damage, after.entries, after.names) == ((), before.entries, before.names)
+    with foveal.open_store(file) as store:
+        assert {store.secret(name) for name in after.names} == {b""}
+        foveal.Session(store, "new", model="gpt-5").close()
+        assert len(store.secret("new")) == 32
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_damaged_old_store_is_not_upgraded(file: Path) -> None:
+    """It is refused with the repair and left as it is; the doctor lists and salvages it by the rules of its time."""
+    db = apsw.Connection(str(file))
+    db.execute("DROP TRIGGER entries_never_change")
+    db.execute("UPDATE entries SET author = 'mallory' WHERE place = (SELECT max(place) - 3 FROM entries)")
+    db.close()
+    for _ in range(2):
+        with pytest.raises(foveal.errors.StoreCorrupt, match="foveal doctor"):
+            foveal.open_store(file)
+    report = examine(file)
+    assert len(report.damage) == 1
+    kept = salvage(file, file.with_name("new.db"))
+    assert kept.entries == report.entries
+    assert examine(file.with_name("new.db")).damage == ()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_upgrade_that_dies_leaves_the_old_store(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it or nothing: the next opening begins again."""
+    monkeypatch.setattr("foveal.stores.sqlite.version_1.insert_record", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        foveal.open_store(file)
+    monkeypatch.undo()
+    assert examine(file).damage == ()
+    with foveal.open_store(file) as store:
+        assert len(store.cards()) == 2
 
 
 def test_the_table_of_versions_says_what_the_code_writes() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
+from keyword import iskeyword
 from typing import NoReturn
 
 from foveal.cli.output import Output, complain
@@ -17,7 +18,8 @@ from foveal.values.errors import BadInput, FovealError
 
 COMMANDS = (
     *("demo", "replay", "why", "show", "recall", "search"),
-    *("pin", "compact", "policy", "skills", "workspace", "tune", "sessions", "models", "doctor"),
+    *("pin", "compact", "policy", "skills", "workspace", "tune", "models"),
+    *("sessions", "export", "import", "delete", "expire", "backup", "doctor"),
 )
 _BAD = 2
 _INTERRUPTED = 130
@@ -63,7 +65,7 @@ def _parser(named: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"foveal {version('foveal')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in [name for name in COMMANDS if name in named] or COMMANDS:
-        module = import_module(f"foveal.cli.{name}")
+        module = import_module(f"foveal.cli.{name}{'_' if iskeyword(name) else ''}")
         about = (module.__doc__ or "").partition("\n")[0]
         command = commands.add_parser(name, help=about, description=module.__doc__, allow_abbrev=False)
         module.configure(command)

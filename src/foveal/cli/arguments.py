@@ -2,7 +2,6 @@
 
 import os
 from argparse import ArgumentParser, ArgumentTypeError
-from contextlib import closing
 from pathlib import Path
 
 from foveal.stores import open_store
@@ -38,11 +37,21 @@ def add_store(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
-def existing_store(named: str | None) -> closing[Store]:
-    """Return the store of this path, open until the `with` block ends. Never creates a store."""
-    path = Path(named or os.environ.get("FOVEAL_STORE") or "foveal.db")
+def store_path(named: str | None) -> Path:
+    """Return the path of the store: the named one, $FOVEAL_STORE or ./foveal.db."""
+    return Path(named or os.environ.get("FOVEAL_STORE") or "foveal.db")
+
+
+def existing_path(named: str | None) -> Path:
+    """Return the path of a store that exists; `NotFound` if there is none."""
+    path = store_path(named)
     if not path.exists():
         raise NotFound(f"there is no store at {path}; name one with --store FILE or $FOVEAL_STORE")
     if not path.is_file() or not path.stat().st_size:
         raise NotFound(f"{path} is not a store; name one with --store FILE or $FOVEAL_STORE")
-    return closing(open_store(path))
+    return path
+
+
+def existing_store(named: str | None) -> Store:
+    """Return the store of this path, for a `with` block. Never creates a store."""
+    return open_store(existing_path(named))

@@ -32,10 +32,10 @@ def run(args: Namespace, out: Output) -> int:
         found, shelf = examine(args.file), index_files(Path(found.path), found.names)
     kept = salvage(args.file, args.salvage) if args.salvage else None
     if out.is_json:
-        salvaged = None if kept is None else _plain(kept)
-        out.document({**_plain(found), "indexes": shelf, "swept": swept, "salvaged": salvaged})
+        salvaged = None if kept is None else plain_report(kept)
+        out.document({**plain_report(found), "indexes": shelf, "swept": swept, "salvaged": salvaged})
     else:
-        _print(found, kept, out)
+        print_report(found, kept, out)
         _print_indexes(found, shelf, swept, out=out)
     return 1 if found.damage else 0
 
@@ -46,11 +46,13 @@ def _remove(shelf: IndexFiles) -> int:
     return len(shelf.orphans)
 
 
-def _plain(report: Report) -> dict[str, object]:
+def plain_report(report: Report) -> dict[str, object]:
+    """Return a report as a JSON object."""
     return {key: value for key, value in msgspec.to_builtins(report).items() if key != "names"}
 
 
-def _print(found: Report, kept: Report | None, out: Output) -> None:
+def print_report(found: Report, kept: Report | None, out: Output) -> None:
+    """Print the damage of a store and a verdict; and what was salvaged of it, if anything was."""
     for damage in found.damage:
         out.line(str(damage), "bad")
     verdict = f"{len(found.damage):,} damaged" if found.damage else "no damage"

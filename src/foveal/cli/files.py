@@ -6,14 +6,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
+from foveal.stores.disk import OWNER_ONLY
 from foveal.values.errors import BadInput
 
 
 @contextmanager
-def whole_file(path: Path) -> Generator[BinaryIO]:
+def whole_file(path: Path, *, is_private: bool = False) -> Generator[BinaryIO]:
     """Yield a stream whose content takes the name `path` when the block ends well; otherwise nothing is left of it.
 
-    Closing the stream inside the block throws its content away.
+    A private file can be read by its owner alone. Closing the stream inside the block throws its content away.
     """
     if path.is_dir():
         raise BadInput(f"{path} is a directory; name a file")
@@ -23,7 +24,8 @@ def whole_file(path: Path) -> Generator[BinaryIO]:
         return
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     try:
-        with unfinished.open("xb") as stream:
+        mode = OWNER_ONLY if is_private else 0o666
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
             yield stream
             is_wanted = not stream.closed
         if is_wanted:

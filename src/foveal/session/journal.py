@@ -46,7 +46,7 @@ class Journal:
         self._author = author
         self.estimated: int | None = None
         """Tokens that were counted for the newest prompt; the usage of the reply is compared with them."""
-        self._writer = store.acquire(name, takeover=takeover)
+        self._writer = store.acquire(name, takeover=takeover, secret=clock.new_secret())
         try:
             self._view = open_view(store, name, setup, snapshot)
         except BaseException:

@@ -56,8 +56,15 @@ def _random_id() -> str:
     return b32encode(token_bytes(16))[:26].decode().lower()
 
 
+def _random_secret() -> bytes:
+    return token_bytes(32)
+
+
 class Clock(msgspec.Struct, frozen=True):
-    """Sources of entry ids and of time. Replays and tests give their own, so that the same run gives the same bytes."""
+    """Sources of entry ids, of time and of secrets. Replays and tests give their own, so that the same run gives the same
+    bytes."""
 
     new_id: Callable[[], str] = _random_id
     now_ms: Callable[[], int] = _now_ms
+    new_secret: Callable[[], bytes] = _random_secret
+    """The secret of a session that is made when it is opened; `store.secret` returns it."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from foveal.stores.artifact_card import CardBuilder, check_chunks
 from foveal.stores.checks import check_artifact
-from foveal.stores.disk import NO_SPACE, sync_folder
+from foveal.stores.disk import NO_SPACE, OWNER_FOLDER, OWNER_ONLY, sync_file, sync_folder
 from foveal.stores.port import ArtifactCard
 from foveal.values.errors import NotFound, StoreCorrupt, StoreError, StoreFailed, StoreFull
 
@@ -89,6 +89,19 @@ class FileArtifacts:
                 temporary.unlink(missing_ok=True)
                 raise
 
+    def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
+        place = self._place(sha256)
+        with self._plain_errors():
+            try:
+                if place.stat().st_mtime_ns // 1_000_000 > unless_put_after_ms:
+                    return False
+                place.unlink()
+            except FileNotFoundError:
+                return False
+            self._sidecar(sha256).unlink(missing_ok=True)
+            sync_folder(place.parent)
+        return True
+
     def strays(self) -> list[Path]:
         """Return the temporary files that no living writer has locked."""
         found = sorted(self._folder.glob(TEMPORARY + "*")) if self._folder.is_dir() else []
@@ -108,7 +121,10 @@ class FileArtifacts:
     def _existing(self, sha256: str) -> Path:
         place = self._place(sha256)
         if not place.is_file():
-            raise NotFound(f"there is no artifact {sha256} in {self._folder}")
+            raise NotFound(
+                f"there is no artifact {sha256} in {self._folder}. If a log names it, it was lost: "
+                f"`foveal doctor {self._store_path}` lists all that is missing."
+            )
         return place
 
     def _sidecar(self, sha256: str) -> Path:
@@ -116,14 +132,14 @@ class FileArtifacts:
 
     def _make(self, folder: Path) -> None:
         if folder not in self._durable:
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(OWNER_FOLDER, exist_ok=True)
             sync_folder(folder.parent)
             self._durable.add(folder)
 
     def _new_temporary(self) -> tuple[int, Path]:
         while True:
             path = self._folder / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}"
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), OWNER_ONLY)
             # Between opening and locking, a sweep may have taken it for abandoned.
             if _lock(handle) and os.fstat(handle).st_nlink:
                 return handle, path
@@ -138,7 +154,7 @@ class FileArtifacts:
                 while rest:
                     rest = rest[os.write(handle, rest) :]
         with self._plain_errors():
-            os.fsync(handle)
+            sync_file(handle)
         return tally.card()
 
     def _stream(self, place: Path, name: str) -> Iterator[bytes]:

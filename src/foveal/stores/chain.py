@@ -1,8 +1,10 @@
 """The hashes that make damage visible.
 
 The rows of a session form a chain: each hash covers the row and the hash before it, and the first link starts from the
-session's name. So a changed bit, a lost row, a moved row and a row of another session all show. The session's own record
-carries the chain's end and a seal over itself; a snapshot is bound to the row that it was taken after.
+session's name. So a changed bit, a lost row, a moved row and a row of another session all show. A payload is covered by its
+digest, so that the chain can be proven without it: a deleted session leaves the chain's end behind, and a copy of the log
+kept elsewhere is recognised by it. The session's own record carries the chain's end and a seal over itself; a snapshot is
+bound to the row that it was taken after.
 
 Fields are laid out by MessagePack, which prefixes every value with its type and length: two different rows never give the
 same bytes to hash.
@@ -24,10 +26,8 @@ def seed(session: str) -> bytes:
 
 def link(before: bytes, row: Row) -> bytes:
     """Return the hash of a row that follows the row with the hash `before`."""
-    digest = sha256(before)
-    digest.update(_encode((row.seq, row.id, row.parent, row.time_ms, row.author, len(row.payload))))
-    digest.update(row.payload)
-    return digest.digest()
+    payload = sha256(row.payload).digest()
+    return sha256(before + _encode((row.seq, row.id, row.parent, row.time_ms, row.author, payload))).digest()
 
 
 def seal(*fields: str | bytes | int | None) -> bytes:

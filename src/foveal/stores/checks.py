@@ -9,6 +9,9 @@ from foveal.values.errors import BadEntry, BadInput
 NAME_BYTES = 512
 """Longest session name, entry id and author: far above any id in use, far below an SQLite page."""
 
+SECRET_BYTES = 32
+"""Length of a session's secret: as long as the hashes, so that nobody guesses it."""
+
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _INT64 = 1 << 63
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -19,6 +22,12 @@ def check_session(session: str) -> None:
     problem = _problem(session)
     if problem:
         raise BadInput(f"the session name {session!r:.80} {problem}")
+
+
+def check_secret(secret: bytes | None) -> None:
+    """Raise `BadInput` unless this can be the secret of a session: bytes enough to be unguessable, or those of an old session."""
+    if secret and not 16 <= len(secret) <= NAME_BYTES:
+        raise BadInput(f"a session's secret of {len(secret)} bytes; give 16 to {NAME_BYTES} random bytes, or none")
 
 
 def check_artifact(sha256: str) -> None:

@@ -4,9 +4,34 @@ import errno
 import os
 import sys
 from pathlib import Path
+from typing import Any
+
+if sys.platform == "win32":
+    fcntl: Any = None
+else:
+    import fcntl
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers of a full disk: a write that failed with one of them works again once there is space."""
+
+
+OWNER_ONLY = 0o600
+"""The mode of every file that a store makes: logs hold whatever an agent has seen."""
+OWNER_FOLDER = 0o700
+
+
+def sync_file(handle: int) -> None:
+    """Make the content of an open file durable. `fsync` of macOS leaves it in the disk's own cache; a full one does not."""
+    full_sync: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+    if full_sync is not None:
+        try:
+            fcntl.fcntl(handle, full_sync)
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
+                raise
+        else:
+            return
+    os.fsync(handle)
 
 
 def sync_folder(folder: Path) -> None:
@@ -15,6 +40,6 @@ def sync_folder(folder: Path) -> None:
         return  # folders cannot be opened there, and names are kept without being asked
     handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        sync_file(handle)
     finally:
         os.close(handle)

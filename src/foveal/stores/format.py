@@ -1,13 +1,16 @@
 """The versions of everything that Foveal writes to disk, and the promise about old stores.
 
-**A store that any released Foveal wrote can be opened, read, verified and appended to by every later one.** Rows are never
+**A store that any released Foveal wrote can be opened, read, verified and appended to by every later one.** Payloads are never
 rewritten: a shape of an entry that was once written is understood for ever and upgraded while it is read. A store of a newer
 Foveal is refused (`SchemaTooNew`) and never guessed at. Derived data (snapshots, search indexes, sidecars) is promised nothing:
 if its version is another one, it is ignored and made again from the log.
 
+Schema 2 chains payloads by their digest, gives each session a secret and a successor in the order of names, and has leases and
+tombstones. A store of schema 1 is verified and upgraded when it is opened, in one transaction (`stores.sqlite.version_1`).
+
 | version          | now     | written to                               | if it is another one             |
 |------------------|---------|------------------------------------------|----------------------------------|
-| `SCHEMA_VERSION` | 1       | the store's file, `PRAGMA user_version`  | older: upgraded; newer: refused  |
+| `SCHEMA_VERSION` | 2       | the store's file, `PRAGMA user_version`  | older: upgraded; newer: refused  |
 | body codec       | `=` `~` | the first byte of each payload           | refused as damage                |
 | `PROJECTION`     | 7       | the key in each snapshot (`project.view`)| the snapshot is ignored          |
 | `FRAME`          | 1       | the same key (`session.model_setup`)     | the snapshot is ignored          |
@@ -19,7 +22,7 @@ this table.
 
 APPLICATION_ID = 0x464F5645  # "FOVE"
 """The `PRAGMA application_id` of a store's file."""
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """The version of the tables of a store's file."""
 
 INDEX_APPLICATION_ID = 0x464F5658  # "FOVX"

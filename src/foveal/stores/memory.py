@@ -1,14 +1,17 @@
 """The store in RAM: it keeps the promises of the others, and ends with its process."""
 
+import secrets
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
 
 from foveal.stores import sqlite
 from foveal.stores.artifact_card import CardBuilder, check_chunks
-from foveal.stores.checks import check_artifact, check_drafts, check_repeat, check_session
-from foveal.stores.lease import Lease, this_process
-from foveal.stores.port import ArtifactCard, Draft, Row, SearchIndex, SessionCard, Snapshot
+from foveal.stores.chain import link, seed
+from foveal.stores.checks import SECRET_BYTES, check_artifact, check_drafts, check_repeat, check_secret, check_session
+from foveal.stores.lease import Lease, held_text, this_process
+from foveal.stores.port import ArtifactCard, Draft, Row, SearchIndex, SessionCard, Snapshot, Tombstone
 from foveal.values.errors import LeaseLost, NotFound, SessionHeld, StoreError
 
 
@@ -23,11 +26,19 @@ class _Log:
         self.epoch = 0
         self.holder: Lease | None = None
         self.snapshot: Snapshot | None = None
+        self.secret = b""
+        self.is_deleted = False
 
     def card(self) -> SessionCard:
         head = self.rows[-1].id if self.rows else None
         holder = None if self.holder is None else str(self.holder)
         return SessionCard(self.id, self.created_ms, self.updated_ms, len(self.rows), head, holder)
+
+    def tombstone(self, now_ms: int) -> Tombstone:
+        chain = seed(self.id)
+        for row in self.rows:
+            chain = link(chain, row)
+        return Tombstone(seed(self.id).hex(), self.created_ms, now_ms, len(self.rows), chain.hex())
 
     def add(self, drafts: Sequence[Draft]) -> list[int]:
         """Add all of the drafts, or none if one of them is refused; return their places."""
@@ -53,6 +64,7 @@ class MemoryArtifacts:
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
         self._sidecars: dict[str, bytes] = {}
+        self._put_ms: dict[str, int] = {}
 
     def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
         tally, parts = CardBuilder(), list[bytes]()
@@ -61,6 +73,7 @@ class MemoryArtifacts:
             parts.append(chunk)
         card = tally.card()
         self._kept[card.sha256] = b"".join(parts)
+        self._put_ms[card.sha256] = _now_ms()
         return card
 
     def read(self, sha256: str) -> Iterator[bytes]:
@@ -78,6 +91,13 @@ class MemoryArtifacts:
         check_artifact(sha256)
         self._sidecars[sha256] = data
 
+    def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
+        check_artifact(sha256)
+        if self._put_ms.get(sha256, 0) > unless_put_after_ms:
+            return False
+        self._sidecars.pop(sha256, None)
+        return self._kept.pop(sha256, None) is not None
+
     def _data(self, sha256: str) -> bytes:
         check_artifact(sha256)
         if sha256 not in self._kept:
@@ -93,24 +113,27 @@ class MemoryStore:
         self._logs: dict[str, _Log] = {}
         self.artifacts = MemoryArtifacts()
         self._indexes: dict[str, SearchIndex] = {}
+        self._tombstones: list[Tombstone] = []
         self._is_closed = False
 
-    def acquire(self, session: str, *, takeover: bool = False) -> "MemoryWriter":
+    def acquire(self, session: str, *, takeover: bool = False, secret: bytes | None = None) -> "MemoryWriter":
         """Become the session's writer. An earlier writer lives in this process, so only `takeover` succeeds it."""
         check_session(session)
+        check_secret(secret)
         with self._lock:
             self._check_usable()
             log = self._logs.get(session)
             if log is None:
                 log = self._logs[session] = _Log(session, _now_ms())
-            elif log.holder is not None and not takeover:
-                raise SessionHeld(
-                    f"session {session} is held by {log.holder}. Close it there, or take it over with takeover=True: "
-                    "that writer's next append is then refused."
-                )
+                log.secret = secrets.token_bytes(SECRET_BYTES) if secret is None else secret
+            elif not takeover:
+                _check_free(log)
             log.epoch += 1
             log.holder = this_process(_now_ms())
             return MemoryWriter(log, log.epoch, self._lock)
+
+    def secret(self, session: str) -> bytes:
+        return self._log(session).secret
 
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
         rows = self._log(session).rows
@@ -147,12 +170,38 @@ class MemoryStore:
                 self._indexes[session] = sqlite.MemoryIndex()
             return self._indexes[session]
 
+    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+        with self._lock:
+            logs = [self._log(session) for session in sessions]
+            for log in logs if not takeover else ():
+                _check_free(log)
+            for log in logs:
+                log.is_deleted = True
+                del self._logs[log.id]
+                self._indexes.pop(log.id, None)
+            gone = [log.tombstone(_now_ms()) for log in logs]
+            self._tombstones += gone
+            return gone
+
+    def tombstones(self) -> list[Tombstone]:
+        with self._lock:
+            self._check_usable()
+            return list(self._tombstones)
+
     def close(self) -> None:
         """Refuse every call from now on; the logs are gone with the last reference to the store."""
         with self._lock:
             self._is_closed = True
             for log in self._logs.values():
                 log.holder = None
+
+    def __enter__(self) -> "MemoryStore":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def _log(self, session: str) -> _Log:
         self._check_usable()
@@ -178,6 +227,8 @@ class MemoryWriter:
         check_drafts(drafts)
         log = self._log
         with self._lock:
+            if log.is_deleted:
+                raise LeaseLost(f"session {log.id} was deleted. Nothing of this append was written.")
             if log.epoch != self.epoch or log.holder is None:
                 raise LeaseLost(
                     f"session {log.id} was taken over or released: its epoch is {log.epoch}, this writer has "
@@ -195,6 +246,11 @@ class MemoryWriter:
         with self._lock:
             if self._log.epoch == self.epoch:
                 self._log.holder = None
+
+
+def _check_free(log: _Log) -> None:
+    if log.holder is not None:
+        raise SessionHeld(held_text(log.id, log.holder, None, _now_ms()))
 
 
 def _now_ms() -> int:

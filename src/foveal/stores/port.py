@@ -6,8 +6,8 @@ them: it is given entries as bytes and returns them unchanged. The promises:
  1. Once `append` has returned, the entries survive power loss, in order, all of them or none.
  2. An entry id that is already in the log with the same payload is acknowledged with its place and not written twice, even if
     it is stamped anew or comes from another head; with another payload it is refused (`BadEntry`), and with it the whole append.
- 3. Only the newest writer of a session may append (`LeaseLost` for the others); a second writer is refused while the first
-    lives (`SessionHeld`).
+ 3. Only the newest writer of a session may append (`LeaseLost` for the others). A second writer is refused (`SessionHeld`)
+    while the first lives: a process that can be seen from here lives until it ends, another one until its lease does.
  4. Any changed bit of any row is found when the row is read (`StoreCorrupt`); the rows before it are given first, and those
     after it can still be read.
  5. Payloads are bytes and come back unchanged. Session names, entry ids, parents and authors are texts of 1 to 512 bytes in
@@ -16,10 +16,13 @@ them: it is given entries as bytes and returns them unchanged. The promises:
     many threads.
  7. Derived data (the sidecar of an artifact, the search index of a session) may be lost at any time and is rebuilt by its
     reader; while it is there, it comes back unchanged and never mixed with that of another artifact or session.
+ 8. Once `delete` has returned, no byte of the session's log, snapshot and index is left in the store but a tombstone. Its
+    writer is refused from then on (`LeaseLost`), even if a session of the same name is made again.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Protocol
 
 import msgspec
@@ -59,6 +62,19 @@ class SessionCard(msgspec.Struct, frozen=True):
     """The id of the last entry."""
     holder: str | None
     """The process that may append now, named for people; None if the session has no writer."""
+
+
+class Tombstone(msgspec.Struct, frozen=True):
+    """The proof that a session was deleted. It holds no name: whoever knows the name, or has a copy of the log, recognises it
+    by `foveal.stores.chain.seed` of the name and by the hash that the log's chain ended with."""
+
+    seed: str
+    """The hash of the session's name, in hexadecimal digits."""
+    created_ms: int
+    deleted_ms: int
+    entries: int
+    chain: str
+    """The hash of the last entry, in hexadecimal digits."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -127,6 +143,11 @@ class Artifacts(Protocol):
         """Replace the derived data beside an artifact. It can be made again at will, so a failure to write is not raised."""
         ...
 
+    def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
+        """Remove an artifact and its sidecar, and return whether it was there. One that was put later than this moment
+        stays: its new log may be about to name it."""
+        ...
+
 
 class SearchIndex(Protocol):
     """The place of one session's search index: an SQLite database, in a file or in memory, that holds derived data alone."""
@@ -155,8 +176,16 @@ class Store(Protocol):
         """The artifacts that the logs of this store refer to."""
         ...
 
-    def acquire(self, session: str, *, takeover: bool = False) -> Writer:
-        """Become the session's writer, making the session if it is new. `SessionHeld` if a live writer has it."""
+    def acquire(self, session: str, *, takeover: bool = False, secret: bytes | None = None) -> Writer:
+        """Become the session's writer, making the session if it is new. `SessionHeld` if a live writer has it.
+
+        `secret` is the secret of a session that is made by this call; 32 random bytes if it is not given.
+        """
+        ...
+
+    def secret(self, session: str) -> bytes:
+        """Return the secret that was drawn when the session was made, and never changes. It is empty for sessions of Foveal
+        0.1, whose prompts were made without one. `NotFound` if there is no such session."""
         ...
 
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
@@ -184,6 +213,23 @@ class Store(Protocol):
         """Return the place of the session's search index. Nothing is made until it is opened."""
         ...
 
+    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+        """Delete these sessions, all of them or none, and return their tombstones. `SessionHeld` if a live writer has one of
+        them, `NotFound` if one is not there. Their artifacts, which others may name too, are left: `stores.deletion`."""
+        ...
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return the proofs of all deletions, in their order."""
+        ...
+
     def close(self) -> None:
         """Finish the work under way and release everything, acquired sessions included. Closing twice does nothing."""
+        ...
+
+    def __enter__(self) -> "Store": ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the store."""
         ...

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from hashlib import sha256
 
+from foveal.stores.chain import link, seed
 from foveal.stores.database import Database, Raw
 from foveal.stores.port import Draft, Row, Snapshot, Store, Writer
 from foveal.values.errors import BadEntry, BadInput, LeaseLost, NotFound, SessionHeld, StoreError
@@ -275,6 +276,91 @@ class StoreContract:
             assert new.append([draft("a")]) == [1]
             new.release()
             new.release()
+
+    def test_a_session_has_a_secret_from_its_beginning(self) -> None:
+        """It is the given one or a random one, no two are alike, and neither another writer nor another wish changes it."""
+        with self._opened() as store:
+            store.acquire("given", secret=b"s" * 32).release()
+            store.acquire("given", secret=b"t" * 32)
+            store.acquire("old", secret=b"")
+            store.acquire("one")
+            store.acquire("two")
+            assert (store.secret("given"), store.secret("old")) == (b"s" * 32, b"")
+            assert len({store.secret("one"), store.secret("two")}) == 2
+            assert len(store.secret("one")) >= 16
+            with refused(NotFound):
+                store.secret("nobody")
+            with refused(BadInput, "16"):
+                store.acquire("short", secret=b"x")
+
+    # Deleting
+
+    def test_a_deleted_session_is_gone_and_leaves_a_tombstone(self) -> None:
+        """Nothing of it can be read, its neighbours are untouched, and the tombstone says when and how much, by hashes alone."""
+        with self._opened() as store:
+            for name in "abc":
+                writer = store.acquire(name)
+                writer.append(drafts(3, prefix=name), snapshot=b"view")
+                writer.release()
+            chain = seed("b")
+            for row in store.rows("b"):
+                chain = link(chain, row)
+            (tombstone,) = store.delete(["b"])
+            assert store.tombstones() == [tombstone]
+            assert (tombstone.seed, tombstone.chain, tombstone.entries) == (seed("b").hex(), chain.hex(), 3)
+            assert tombstone.created_ms <= tombstone.deleted_ms
+            assert {card.id for card in store.cards()} == {"a", "c"}
+            with refused(NotFound):
+                store.rows("b")
+            assert [len(list(store.rows(name))) for name in "ac"] == [3, 3]
+
+    def test_several_sessions_are_deleted_together_or_not_at_all(self) -> None:
+        """An unknown name, or one that is held, refuses the whole deletion."""
+        with self._opened() as store:
+            for name in "abc":
+                store.acquire(name).release()
+            held = store.acquire("c")
+            for names, error in ((["a", "nobody"], NotFound), (["a", "c"], SessionHeld)):
+                with refused(error):
+                    store.delete(names)
+            assert len(store.cards()) == 3
+            assert len(store.delete(["a", "c"], takeover=True)) == 2
+            with refused(LeaseLost, "deleted"):
+                held.append([draft("x")])
+
+    def test_a_writer_of_a_deleted_session_cannot_write_its_successor(self) -> None:
+        """A session of the same name that is made afterwards is another one: other log, other secret, other writer."""
+        with self._opened() as store:
+            old = store.acquire("s")
+            old.append(drafts(2))
+            secret = store.secret("s")
+            store.delete(["s"], takeover=True)
+            new = store.acquire("s")
+            with refused(LeaseLost):
+                old.append([draft("late")])
+            old.release()
+            assert new.append([draft("first")]) == [1]
+            assert store.secret("s") != secret
+
+    def test_an_artifact_is_deleted_with_its_sidecar(self) -> None:
+        """One that is not there is no error, and one that was put in the meantime stays."""
+        with self._opened() as store:
+            card = store.artifacts.put([b"large"])
+            store.artifacts.write_sidecar(card.sha256, b"derived")
+            assert not store.artifacts.delete(card.sha256, unless_put_after_ms=0)
+            later = time.time_ns() // 1_000_000 + 1000
+            assert store.artifacts.delete(card.sha256, unless_put_after_ms=later)
+            assert not store.artifacts.delete(card.sha256, unless_put_after_ms=later)
+            assert store.artifacts.sidecar(card.sha256) is None
+            with refused(NotFound):
+                store.artifacts.read(card.sha256)
+
+    def test_a_store_is_closed_by_its_block(self) -> None:
+        """A store is its own context manager."""
+        with self.make_store() as store:
+            store.acquire("s")
+        with refused(StoreError):
+            store.cards()
 
     # Snapshots and cards
 

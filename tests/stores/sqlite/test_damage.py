@@ -18,12 +18,14 @@ FLIPS = 400
 
 def tampered(path: Path, *statements: str) -> None:
     """Change the file behind the store's back, as SQL that the triggers would refuse."""
-    db = sqlite3.connect(path)
+    db = apsw.Connection(
+        str(path)
+    )  # as the store does: a second SQLite in one process would break the locks of the first
     db.execute("DROP TRIGGER entries_never_change")
     db.execute("DROP TRIGGER entries_never_go")
     for statement in statements:
-        assert db.execute(statement).rowcount == 1
-    db.commit()
+        db.execute(statement)
+        assert db.changes() == 1
     db.close()
 
 

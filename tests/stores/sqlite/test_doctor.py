@@ -269,3 +269,39 @@ def test_a_log_of_another_history_is_listed(filled: Path, tmp_path: Path) -> Non
         "(SELECT time_ms, author, hash, payload FROM other.entries WHERE id = 's1-029') WHERE id = 's1-029'",
     )
     assert "session s1, entry 30" in places(filled)
+
+
+@pytest.mark.parametrize("share", [0.993, 0.9, 0.5])
+def test_a_file_that_lost_its_end_is_salvaged(filled: Path, share: float) -> None:
+    """SQLite refuses such a file; everything in the part that is left comes back, and the loss is reported."""
+    whole = filled.read_bytes()
+    filled.write_bytes(whole[: int(len(whole) * share)])
+    assert examine(filled).damage
+    target = filled.with_name("target.db")
+    report = salvage(filled, target)
+    assert report.entries >= 90 * share * 0.7 - 10
+    assert examine(target).damage == ()
+
+
+def test_a_file_whose_first_page_is_gone_is_salvaged(filled: Path) -> None:
+    """The list of the tables is the same in every store, so that a store without it can still be read."""
+    whole = filled.read_bytes()
+    for size in (16, 512, 4096):
+        filled.write_bytes(bytes(size) + whole[size:])
+        target = filled.with_name(f"target{size}.db")
+        report = salvage(filled, target)
+        assert (report.sessions, report.entries) == (3, 90)
+        assert report.damage
+
+
+def test_a_store_reached_by_a_symbolic_link_is_the_same_store(filled: Path, tmp_path: Path) -> None:
+    """Its artifacts, its WAL and its doctor are those of the file that the link leads to."""
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.db"
+    link.symlink_to(filled)
+    with SqliteStore(link) as store, SqliteStore(filled) as direct:
+        card = store.artifacts.put([b"through the link"])
+        assert b"".join(direct.artifacts.read(card.sha256)) == b"through the link"
+        assert store.index("s0").place == direct.index("s0").place
+    assert examine(link).damage == ()
+    assert [path.name for path in link.parent.iterdir()] == ["link.db"]

@@ -1,19 +1,22 @@
 """What is and is not opened as a store."""
 
+import errno
 import os
 import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apsw
 import pytest
 
+from foveal.stores import disk
 from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
 from foveal.stores.sqlite import SqliteStore
-from foveal.stores.sqlite.schema import require_sqlite
+from foveal.stores.sqlite.opening import require_sqlite
 from foveal.values.errors import SchemaTooNew, StoreCorrupt, StoreError
 
 
@@ -151,3 +154,47 @@ def test_many_processes_may_make_the_same_store(path: Path, child: Callable[...,
     store = SqliteStore(path)
     assert len(store.cards()) == 4
     store.close()
+
+
+def test_the_files_of_a_store_belong_to_their_owner_alone(path: Path) -> None:
+    """Database, WAL, artifacts, sidecars and indexes: nobody else can read what an agent has seen, whatever the umask."""
+    before = os.umask(0)
+    try:
+        with SqliteStore(path) as store:
+            store.acquire("s")
+            card = store.artifacts.put([b"large"])
+            store.artifacts.write_sidecar(card.sha256, b"derived")
+            with store.index("s").opened() as db:
+                db.execute("CREATE TABLE t (x)")
+            found = {str(file.relative_to(path.parent)): file.stat().st_mode & 0o777 for file in path.parent.rglob("*")}
+    finally:
+        os.umask(before)
+    assert {"store.db", "store.db-wal", "store.db-shm"} < found.keys()
+    assert len(found) == 9
+    assert set(found.values()) == {0o600, 0o700}
+
+
+def test_every_connection_syncs_fully_where_the_system_has_that(path: Path) -> None:
+    """On macOS a plain fsync stops at the disk's own cache, so that SQLite and the artifacts ask for more."""
+    with SqliteStore(path) as store, store._tables() as tables:
+        for db in (store._commits._db, tables._db):
+            settings = [db.pragma(name) for name in ("synchronous", "fullfsync", "checkpoint_fullfsync")]
+            assert settings == [2, 1, 1]
+
+
+@pytest.mark.parametrize(("refusal", "calls"), [(None, ["full"]), (errno.ENOTSUP, ["full", "plain"])])
+def test_files_are_synced_fully_where_the_system_has_that(
+    path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int | None, calls: list[str]
+) -> None:
+    """F_FULLFSYNC in place of fsync; a file system that does not know it gets the plain one."""
+    called: list[str] = []
+
+    def full(handle: int, command: int) -> None:
+        called.append("full")
+        if refusal:
+            raise OSError(refusal, "not supported")
+
+    monkeypatch.setattr(disk, "fcntl", SimpleNamespace(F_FULLFSYNC=51, fcntl=full))
+    monkeypatch.setattr(os, "fsync", lambda handle: called.append("plain"))
+    disk.sync_file(1)
+    assert called == calls

@@ -1,7 +1,7 @@
 """Stored sessions: the model setup that their log records, their prompts built again, copies of them."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -14,8 +14,10 @@ from foveal.session.policy import logged_policy
 from foveal.session.rebuild import prompt_at, setup_at
 from foveal.stores import rows as log
 from foveal.stores.port import Draft, Store
-from foveal.values.entry import Body, Entry, Message, Setup, Stored, ToolResult
-from foveal.values.errors import BadInput, NotFound
+from foveal.stores.portable import add_session
+from foveal.stores.references import artifacts_named
+from foveal.values.entry import Entry, Setup
+from foveal.values.errors import NotFound
 from foveal.values.prompt import Prompt
 
 
@@ -88,22 +90,8 @@ def stored_prompt(store: Store, session: str, call: int | None = None) -> tuple[
 
 def copy_session(source: Store, target: Store, session: str) -> None:
     """Copy all entries of a session to another store, with their artifacts: all of them or none."""
-    if target.cards(session):
-        raise BadInput(f"the store has a session {session!r} already; name a new file")
-    drafts = [Draft(row.id, row.parent, row.time_ms, row.author, row.payload) for row in source.rows(session)]
-    for row in source.rows(session):
-        if b'"stored"' in row.payload:
-            for sha256 in _artifacts(log.to_entry(row, session).body):
-                target.artifacts.put(source.artifacts.read(sha256))
-    writer = target.acquire(session)
-    try:
-        writer.append(drafts)
-    finally:
-        writer.release()
-
-
-def _artifacts(body: Body) -> Iterator[str]:
-    for part in body.parts if isinstance(body, Message) else ():
-        for item in part.content if isinstance(part, ToolResult) else (part,):
-            if isinstance(item, Stored):
-                yield item.sha256
+    rows = list(source.rows(session))
+    for sha256 in artifacts_named(rows):
+        target.artifacts.put(source.artifacts.read(sha256))
+    drafts = [Draft(row.id, row.parent, row.time_ms, row.author, row.payload) for row in rows]
+    add_session(target, session, drafts, secret=source.secret(session))

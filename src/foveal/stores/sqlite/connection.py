@@ -2,15 +2,25 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import cast
 
 import apsw
 
 from foveal.stores.database import Database
+from foveal.values.errors import StoreError
 
 CREATE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 """Flags of a connection that writes, and makes the file if there is none."""
+
+
+def resolved(path: str | PathLike[str]) -> Path:
+    """Return the place of a store's file, whichever symbolic links lead to it."""
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise StoreError(f"{path!r} is not a path that can be opened: {error}.") from error
 
 
 def connect(path: Path | str, *, flags: int = CREATE) -> Database:

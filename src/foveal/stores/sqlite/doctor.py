@@ -1,32 +1,50 @@
 """The doctor of store files: it finds damage, and saves the sound rest.
 
 `examine` reads everything and changes nothing. `salvage` writes a new store beside the damaged one: every row whose content
-is proven (or at least not disproven), and a note in the place of lost rows, so that a reader of the log sees the hole.
+is proven (or at least not disproven), and a note in the place of lost rows, so that a reader of the log sees the hole. Deleted
+sessions stay deleted.
+
+A file that SQLite would not open, or would read without the end of its WAL, is read as an image: a copy, put together from
+everything that the file and its WAL still have.
 """
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import groupby
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import apsw
 
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
 from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.database import Database, Raw
-from foveal.stores.format import APPLICATION_ID
+from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
 from foveal.stores.port import Draft
+from foveal.stores.references import artifacts_in
 from foveal.stores.sqlite import SqliteStore
-from foveal.stores.sqlite.connection import connect_memory
+from foveal.stores.sqlite.connection import connect_memory, resolved
 from foveal.stores.sqlite.errors import BROKEN, translated
-from foveal.stores.sqlite.row_checks import RowCheck, SessionCheck, check_rows, check_sessions
-from foveal.stores.sqlite.schema import TABLES, check_version, connect_configured, identity
-from foveal.stores.sqlite.tables import Tables
+from foveal.stores.sqlite.opening import check_version, connect_configured, identity, missing_wal
+from foveal.stores.sqlite.row_checks import (
+    LAYOUTS,
+    Layout,
+    RowCheck,
+    SessionCheck,
+    check_rows,
+    check_sessions,
+    deleted_keys,
+    readable,
+    session_keys,
+)
+from foveal.stores.sqlite.schema import TABLES
+from foveal.stores.sqlite.tables import LEASE_COLUMNS, TOMBSTONE_COLUMNS, Tables, is_sealed
+from foveal.stores.sqlite.wal import RestState, newest_image, opening
 from foveal.values.codec import decode, encode
-from foveal.values.entry import Body, Message, Note, Stored, ToolResult
+from foveal.values.entry import Body, Note
 from foveal.values.errors import BadEntry, BadInput, NotFound, StoreCorrupt, StoreError
 
 STRAY = "a temporary file that a dead writer left behind"
@@ -69,7 +87,7 @@ class _Findings:
         self.damage.append(Damage(place, what))
 
     def note_artifacts(self, suspect: SessionCheck, verdict: RowCheck, body: Body | None) -> None:
-        for sha in () if body is None else _artifacts_in(body):
+        for sha in () if body is None else artifacts_in(body):
             self.named.setdefault(sha, f"session {suspect.record.id}, entry {verdict.seq}")
 
     def report(self, path: Path) -> Report:
@@ -78,19 +96,24 @@ class _Findings:
 
 def examine(path: str | PathLike[str]) -> Report:
     """Check every byte that matters: tables, chains, payloads, snapshots and artifacts. Nothing is changed."""
-    place = Path(path).absolute()
+    place = resolved(path)
     findings = _Findings()
-    with _opened(place) as db:
-        _examine_file(db, place, findings)
-        for suspect in check_sessions(db):
+    with _opened(place) as (db, layout, problems):
+        for what in problems:
+            findings.say(str(place), what)
+        _examine_file(db, place, findings, layout)
+        for suspect in check_sessions(db, layout):
             findings.names.append(suspect.record.id)
             already = len(findings.damage)
             for what in suspect.problems:
                 findings.say(f"session {suspect.record.id}", what)
-            _examine_rows(db, suspect, findings)
-            if len(findings.damage) == already:
-                _examine_end(db, place, suspect, findings)
-            _examine_snapshot(db, place, suspect, findings)
+            _examine_rows(db, suspect, findings, layout)
+            if layout is LAYOUTS[SCHEMA_VERSION]:
+                if len(findings.damage) == already:
+                    _examine_end(db, place, suspect, findings)
+                _examine_snapshot(db, place, suspect, findings)
+        if layout is LAYOUTS[SCHEMA_VERSION]:
+            _examine_lists(db, place, findings)
     artifacts = FileArtifacts(artifacts_folder(place))
     _examine_artifacts(artifacts, findings)
     for stray in artifacts.strays():
@@ -100,62 +123,119 @@ def examine(path: str | PathLike[str]) -> Report:
 
 def salvage(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
     """Copy everything that is whole into a new store at `target`. The original is only read."""
-    place, copy = Path(path).absolute(), Path(target).absolute()
+    place, copy = resolved(path), resolved(target)
     if copy.exists() or artifacts_folder(copy).exists():
         raise BadInput(f"{copy} exists already; name a new file to salvage into.")
     findings = _Findings()
-    with _opened(place) as db:
-        store = SqliteStore(copy)
-        try:
-            for suspect in check_sessions(db):
-                _salvage_session(db, store, suspect, findings)
-            _salvage_artifacts(FileArtifacts(artifacts_folder(place)), store, findings)
-        finally:
-            store.close()
+    with _opened(place) as (db, layout, problems), SqliteStore(copy) as store:
+        for what in problems:
+            findings.say(str(place), what)
+        store.adopt(raw for raw in readable(db, TOMBSTONE_COLUMNS) if is_sealed(raw))
+        for suspect in check_sessions(db, layout):
+            _salvage_session(db, store, suspect, findings, layout)
+        _salvage_artifacts(FileArtifacts(artifacts_folder(place)), store, findings)
     return findings.report(copy)
 
 
 def sweep(path: str | PathLike[str]) -> int:
     """Remove the temporary files that dead writers left beside the store at `path`, and return how many there were."""
-    return FileArtifacts(artifacts_folder(Path(path).absolute())).sweep()
+    return FileArtifacts(artifacts_folder(resolved(path))).sweep()
 
 
 @contextmanager
-def _opened(path: Path) -> Generator[Database]:
+def _opened(path: Path) -> Generator[tuple[Database, Layout, list[str]]]:
+    """Yield a connection to the store, or to an image of it, the layout of its tables, and the problems of its files."""
     if not path.is_file():
         raise StoreError(f"{path} is not a file; name the file of a store.")
-    db = None
+    with ExitStack() as stack:
+        with opening(path) as (state, held):
+            stack.callback(held.close)
+            problems = [state.problem] if state.problem else []
+            db = None if problems else _connected(path, stack)
+        if db is None:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="foveal-doctor-")))
+            db = _connected_image(path, folder, stack)
+            problems = problems or ["the file is cut off, or its first page is damaged"]
+        version = _version(db, path)
+        if version == SCHEMA_VERSION and (what := _missing_wal(db, path, state)):
+            problems.append(what)
+        try:
+            yield db, LAYOUTS[version], problems
+        except apsw.Error as error:
+            raise translated(error, db, path) from error
+
+
+def _connected(path: Path, stack: ExitStack) -> Database | None:
+    """Open the file as it is; None if SQLite cannot."""
     try:
         db = connect_configured(path, _BUSY_S, flags=apsw.SQLITE_OPEN_READONLY)
-        _check_identity(db, path)
+        stack.callback(db.close, True)
+        identity(db)
         db.execute("BEGIN")
-        yield db
     except apsw.NotADBError as error:
-        raise StoreError(f"{path} is not a Foveal store: it is not an SQLite database.") from error
+        if not artifacts_folder(path).exists() and not Path(f"{path}-wal").exists():
+            raise StoreError(f"{path} is not a Foveal store: it is not an SQLite database.") from error
+        return None
+    except apsw.CorruptError:
+        return None
     except apsw.Error as error:
-        raise translated(error, db, path) from error
-    finally:
-        if db is not None:
-            db.close(True)
+        raise translated(error, None, path) from error
+    return db
 
 
-def _check_identity(db: Database, path: Path) -> None:
+def _connected_image(path: Path, folder: Path, stack: ExitStack) -> Database:
+    """Open the image of a damaged store, with a first page of our own if it has none that can be read."""
+    image = folder / "image.db"
+    data = newest_image(path)
+    for first_page in (b"", _first_page(folder)):
+        image.write_bytes(first_page + data[len(first_page) :])
+        try:
+            db = connect_configured(image, _BUSY_S, flags=apsw.SQLITE_OPEN_READWRITE)
+            stack.callback(db.close, True)
+            identity(db)
+        except (apsw.NotADBError, apsw.CorruptError):
+            continue
+        return db
+    raise StoreError(f"{path} is not a Foveal store: neither it nor its first page can be read.")
+
+
+def _first_page(folder: Path) -> bytes:
+    """Return the first page of a new store: it lists the tables, and is the same in every store that was not upgraded."""
+    template = folder / "template.db"
+    SqliteStore(template).close()
+    page = bytearray(template.read_bytes()[:4096])
+    page[18:20] = b"\1\1"  # no WAL
+    page[28:40] = bytes(12)  # no size, and no free pages
+    return bytes(page)
+
+
+def _version(db: Database, path: Path) -> int:
     try:
         _, version, _ = identity(db)
         tables = {raw[0] for raw in db.execute("SELECT name FROM sqlite_schema")}
     except apsw.CorruptError:
-        return  # even the list of tables is damaged: the examination reports it
+        return SCHEMA_VERSION  # even the list of tables is damaged: the examination reports it
     check_version(path, version)
     if not tables & {"sessions", "entries"}:
         raise StoreError(f"{path} is an SQLite database, but not a Foveal store.")
+    return version if version in LAYOUTS else SCHEMA_VERSION
 
 
-def _examine_file(db: Database, path: Path, findings: _Findings) -> None:
+def _missing_wal(db: Database, path: Path, state: RestState) -> str:
     try:
-        application, _, _ = identity(db)
+        return missing_wal(db, path, state)
+    except BROKEN:
+        return ""  # the table is damaged, which the examination reports
+
+
+def _examine_file(db: Database, path: Path, findings: _Findings, layout: Layout) -> None:
+    try:
+        application, version, _ = identity(db)
         if application != APPLICATION_ID:
             findings.say(str(path), f"its application id is {application:#x}, not {APPLICATION_ID:#x}")
-        if _schema(db) != _expected_schema():
+        if version not in LAYOUTS:
+            findings.say(str(path), f"its schema version is {version}, which no Foveal wrote")
+        if layout is LAYOUTS[SCHEMA_VERSION] and _schema(db) != _expected_schema():
             findings.say(str(path), "its tables, indexes or triggers are not those of a Foveal store")
         for raw in db.execute("PRAGMA integrity_check"):
             if raw[0] != "ok":
@@ -180,8 +260,29 @@ def _expected_schema() -> list[Raw]:
         db.close()
 
 
-def _examine_rows(db: Database, suspect: SessionCheck, findings: _Findings) -> None:
-    for what, run in groupby(_checked_rows(db, suspect), key=lambda item: item[0].what):
+def _examine_lists(db: Database, path: Path, findings: _Findings) -> None:
+    """Report sessions that are missing without a trace, and damaged tombstones and leases."""
+    tables = Tables(db, path)
+    known = session_keys(db) | deleted_keys(db)
+    try:
+        lost = sorted(set(range(1, tables.first_record().entries + 1)) - known)
+        if lost:
+            findings.say(
+                str(path), f"{len(lost)} sessions are neither there nor deleted: number {lost[0]} was one of them"
+            )
+        tables.records()
+    except StoreCorrupt as error:
+        findings.say(error.place, error.what)
+    except BROKEN as error:
+        findings.say(str(path), f"SQLite: {error}")
+    for what, query in (("a tombstone", TOMBSTONE_COLUMNS), ("a lease", LEASE_COLUMNS)):
+        damaged = sum(not is_sealed(raw) for raw in readable(db, query))
+        if damaged:
+            findings.say(str(path), f"{what} does not match its seal ({damaged} of them)")
+
+
+def _examine_rows(db: Database, suspect: SessionCheck, findings: _Findings, layout: Layout) -> None:
+    for what, run in groupby(_checked_rows(db, suspect, layout), key=lambda item: item[0].what):
         first = last = 0
         for verdict, body in run:
             first, last = first or verdict.seq, verdict.upto
@@ -201,10 +302,10 @@ def _examine_end(db: Database, path: Path, suspect: SessionCheck, findings: _Fin
         findings.say(f"session {suspect.record.id}", f"SQLite: {error}")
 
 
-def _checked_rows(db: Database, suspect: SessionCheck) -> Iterator[tuple[RowCheck, Body | None]]:
+def _checked_rows(db: Database, suspect: SessionCheck, layout: Layout) -> Iterator[tuple[RowCheck, Body | None]]:
     """Yield the check of each row with its decoded body: a row must also be an entry, which the hashes cannot tell."""
     seen: set[str] = set()
-    for verdict in check_rows(db, suspect):
+    for verdict in check_rows(db, suspect, layout):
         row = verdict.row
         if row is None:
             yield verdict, None
@@ -243,15 +344,17 @@ def _examine_artifacts(artifacts: FileArtifacts, findings: _Findings) -> None:
             findings.say(place, f"the artifact that it names is damaged or missing: {error}")
 
 
-def _salvage_session(db: Database, store: SqliteStore, suspect: SessionCheck, findings: _Findings) -> None:
+def _salvage_session(
+    db: Database, store: SqliteStore, suspect: SessionCheck, findings: _Findings, layout: Layout
+) -> None:
     session = _usable_name(suspect, store)
     for what in suspect.problems:
         findings.say(f"session {session}", what)
-    writer = store.acquire(session)
+    writer = store.acquire(session, secret=None if suspect.problems else suspect.record.secret)
     findings.names.append(session)
     relinked = _Relinked(session)
     drafts: list[Draft] = []
-    for is_lost, run in groupby(_checked_rows(db, suspect), key=lambda item: item[0].row is None):
+    for is_lost, run in groupby(_checked_rows(db, suspect, layout), key=lambda item: item[0].row is None):
         if is_lost:
             lost = [verdict for verdict, _ in run]
             findings.say(f"session {session}, {_span(lost[0].seq, lost[-1].upto)}", lost[0].what)
@@ -317,13 +420,6 @@ def _salvage_artifacts(source: FileArtifacts, store: SqliteStore, findings: _Fin
             findings.artifacts += 1
         except (NotFound, BadInput, StoreCorrupt) as error:
             findings.say(place, f"the artifact that it names could not be salvaged: {error}")
-
-
-def _artifacts_in(body: Body) -> Iterator[str]:
-    if isinstance(body, Message):
-        for part in body.parts:
-            content = part.content if isinstance(part, ToolResult) else (part,)
-            yield from (item.sha256 for item in content if isinstance(item, Stored))
 
 
 def _span(first: int, last: int) -> str:

@@ -4,10 +4,11 @@ Several processes may use one index file. SQLite's locks let one of them write a
 SQLite's busy error.
 """
 
+import os
 import re
 import threading
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import apsw
 import msgspec
 
 from foveal.stores.database import Database
+from foveal.stores.disk import OWNER_FOLDER, OWNER_ONLY
 from foveal.stores.sqlite.connection import connect, connect_memory
 
 SUFFIX = ".index"
@@ -38,6 +40,13 @@ def index_file(path: Path, session: str) -> Path:
     """Return the index file of a session of the store at `path`: named by a hash, since session names may hold anything."""
     name = sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return path.with_name(path.name + SUFFIX) / f"{name}.db"
+
+
+def delete_index(path: Path, session: str) -> None:
+    """Remove the index of a session of the store at `path`, if there is one."""
+    place = index_file(path, session)
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        place.with_name(place.name + suffix).unlink(missing_ok=True)
 
 
 class IndexFiles(msgspec.Struct, frozen=True):
@@ -71,7 +80,9 @@ class FileIndex:
 
     @contextmanager
     def opened(self) -> Generator[Database]:
-        self._path.parent.mkdir(exist_ok=True)
+        self._path.parent.mkdir(OWNER_FOLDER, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY))
         with self._connected() as db:
             # A killed process leaves a sound file, and so does a power cut with nearly every disk; damage is found and mended.
             for setting in (

@@ -5,15 +5,40 @@ is damaged, and the next row tells which: it was chained to the true hash. So a 
 if its own hash is not.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
 
 from foveal.stores.chain import link, seed
 from foveal.stores.database import Database, Raw
 from foveal.stores.port import Row
+from foveal.stores.sqlite import version_1
 from foveal.stores.sqlite.errors import BROKEN
+from foveal.stores.sqlite.records import RECORD_COLUMNS, Record
 from foveal.stores.sqlite.schema import SEQ_BITS
-from foveal.stores.sqlite.tables import RECORD_COLUMNS, Record
+from foveal.stores.sqlite.tables import is_sealed
+
+
+class Layout(NamedTuple):
+    """The rules by which a version of the schema seals records and chains rows."""
+
+    columns: str
+    """The query for records."""
+    read: Callable[[Raw], tuple[Record, bool]]
+    """Returns a record, and whether its seal is right."""
+    link: Callable[[bytes, Row], bytes]
+
+
+def _read_record(raw: Raw) -> tuple[Record, bool]:
+    return Record(*raw[:-1]), is_sealed(raw)
+
+
+LAYOUTS = {
+    1: Layout(version_1.SELECT_RECORDS, version_1.record_1, version_1.link_1),
+    2: Layout(RECORD_COLUMNS, _read_record, link),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +79,33 @@ class _Misfit:
         return RowCheck(self.row.seq, None, "its bytes do not match its hash", self.row.seq)
 
 
-def check_sessions(db: Database) -> Iterator[SessionCheck]:
-    """Yield every session of which the file has a trace, the least recently used first."""
-    keys = {raw[0] for raw in _both_ways(db, "SELECT key FROM sessions ORDER BY key", ())}
-    keys |= {raw[0] for raw in _readable(db, "SELECT DISTINCT place >> 32 FROM entries INDEXED BY entry_ids", ())}
-    found = [_suspect(db, key) for key in sorted(key for key in keys if type(key) is int)]
-    yield from sorted(found, key=lambda suspect: suspect.record.updated_ms)
+def check_sessions(db: Database, layout: Layout) -> Iterator[SessionCheck]:
+    """Yield every session of which the file has a trace, the least recently used first. Deleted ones are left out, even if
+    rows of them are still there."""
+    keys = session_keys(db)
+    keys |= {raw[0] for raw in readable(db, "SELECT DISTINCT place >> 32 FROM entries INDEXED BY entry_ids", ())}
+    for sql in (
+        "SELECT place >> 32 FROM entries ORDER BY place",
+        "SELECT place >> 32 FROM entries ORDER BY place DESC",
+    ):
+        keys |= {raw[0] for raw in readable(db, sql)}
+    found = [_suspect(db, key, layout) for key in sorted(key for key in keys if type(key) is int and key > 0)]
+    deleted = deleted_keys(db)
+    kept = [suspect for suspect in found if not suspect.problems or suspect.record.key not in deleted]
+    yield from sorted(kept, key=lambda suspect: suspect.record.updated_ms)
 
 
-def check_rows(db: Database, suspect: SessionCheck) -> Iterator[RowCheck]:
+def session_keys(db: Database) -> set[int]:
+    """Return the keys of all records that can be found."""
+    return {raw[0] for raw in _both_ways(db, "SELECT key FROM sessions ORDER BY key", ())}
+
+
+def deleted_keys(db: Database) -> set[int]:
+    """Return the keys of all tombstones that can be found."""
+    return {raw[0] for raw in _both_ways(db, "SELECT key FROM tombstones ORDER BY key", ())}
+
+
+def check_rows(db: Database, suspect: SessionCheck, layout: Layout) -> Iterator[RowCheck]:
     """Yield the check of each place, in order; a run of missing places is one check, however many they are."""
     before: frozenset[bytes] = frozenset({seed(suspect.record.id)})
     misfit: _Misfit | None = None
@@ -72,7 +115,7 @@ def check_rows(db: Database, suspect: SessionCheck) -> Iterator[RowCheck]:
         row, stored = found or (None, None)
         if seq > next_seq:
             before = frozenset()
-        fits = {hash_: link(hash_, row) for hash_ in before} if row is not None else {}
+        fits = {hash_: layout.link(hash_, row) for hash_ in before} if row is not None else {}
         proofs = [hash_ for hash_, linked in fits.items() if linked == stored]
         if misfit is not None:
             is_at_end = misfit.row.seq == suspect.last
@@ -103,19 +146,15 @@ def _hashes(stored: object) -> frozenset[bytes]:
     return frozenset({stored}) if isinstance(stored, bytes) else frozenset()
 
 
-def _suspect(db: Database, key: int) -> SessionCheck:
+def _suspect(db: Database, key: int, layout: Layout) -> SessionCheck:
     seqs = sorted(_seqs(db, key))
     last = seqs[-1] if seqs else 0
-    raw = _first(db, f"{RECORD_COLUMNS} WHERE key = ?", (key,))
+    raw = _first(db, f"{layout.columns} WHERE key = ?", (key,))
     if raw is None:
-        lost = Record(key, f"lost-session-{key}", 0, 0, 0, None, b"", 0, None)
+        lost = _lost(key, f"lost-session-{key}")
         return SessionCheck(lost, tuple(seqs), last, problems=("its record cannot be read, and with it its name",))
-    record = Record(*raw[:9])
-    try:
-        is_sealed = record.seal() == raw[9]
-    except (TypeError, OverflowError):
-        is_sealed = False
-    if not is_sealed:
+    record, is_right = layout.read(raw)
+    if not is_right:
         return SessionCheck(_plausible(record), tuple(seqs), last, problems=("its record does not match its seal",))
     within = tuple(seq for seq in seqs if seq <= record.entries)
     return SessionCheck(record, within, record.entries, tuple(seqs[len(within) :]))
@@ -126,7 +165,12 @@ def _plausible(record: Record) -> Record:
     name = record.id if isinstance(record.id, str) and record.id else f"lost-session-{record.key}"  # pyright: ignore[reportUnnecessaryIsInstance]
     updated = record.updated_ms if type(record.updated_ms) is int else 0
     chain = record.chain if type(record.chain) is bytes else b""
-    return Record(record.key, name, 0, updated, 0, None, chain, 0, None)
+    return msgspec.structs.replace(_lost(record.key, name), updated_ms=updated, chain=chain)
+
+
+def _lost(key: int, name: str) -> Record:
+    """Return a record of which only the key, and perhaps the name, is known."""
+    return Record(key, name, None, 0, 0, 0, None, b"", 0, None, b"")
 
 
 def _seqs(db: Database, key: int) -> set[int]:
@@ -134,7 +178,7 @@ def _seqs(db: Database, key: int) -> set[int]:
     base = key << SEQ_BITS
     span = (base, base + (1 << SEQ_BITS) - 1)
     table = _both_ways(db, "SELECT place FROM entries WHERE place > ? AND place <= ? ORDER BY place", span)
-    index = _readable(db, "SELECT place FROM entries INDEXED BY entry_ids WHERE session = ?", (key,))
+    index = readable(db, "SELECT place FROM entries INDEXED BY entry_ids WHERE session = ?", (key,))
     return {raw[0] - base for raw in (*table, *index) if span[0] < raw[0] <= span[1]}
 
 
@@ -153,15 +197,16 @@ def _row(db: Database, record: Record, seq: int) -> tuple[Row, object] | None:
 
 def _both_ways(db: Database, sql: str, bindings: Sequence[object]) -> list[Raw]:
     """Return the rows from the front up to the damage, and from the back down to it."""
-    front = list(_readable(db, sql, bindings))
-    return front + list(_readable(db, sql + " DESC", bindings))
+    front = list(readable(db, sql, bindings))
+    return front + list(readable(db, sql + " DESC", bindings))
 
 
 def _first(db: Database, sql: str, bindings: Sequence[object]) -> Raw | None:
-    return next(_readable(db, sql, bindings), None)
+    return next(readable(db, sql, bindings), None)
 
 
-def _readable(db: Database, sql: str, bindings: Sequence[object]) -> Iterator[Raw]:
+def readable(db: Database, sql: str, bindings: Sequence[object] = ()) -> Iterator[Raw]:
+    """Yield the rows of a query up to the first that is damaged."""
     try:
         yield from db.execute(sql, bindings)
     except BROKEN:

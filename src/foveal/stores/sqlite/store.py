@@ -3,30 +3,40 @@
 When `append` returns, the transaction is committed and synced (WAL, synchronous=FULL). All writing goes through one thread
 that commits waiting callers together (`group_commit`); reading has connections of its own and never waits for a writer.
 Several processes may use one file; each session has one writer at a time, and a writer that lost its session is refused by
-the epoch it carries, inside the transaction, however late it wakes up.
+the epoch it carries, inside the transaction, however late it wakes up. A handle has one lease for all the sessions it holds.
+
+Closing releases the sessions and leaves one file without a WAL. A program that ends without closing is closed at its end; one
+that is killed is not.
 """
 
+import atexit
 import os
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import TypeVar
 
+import apsw
+
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
-from foveal.stores.checks import check_drafts, check_session
-from foveal.stores.database import Database
-from foveal.stores.lease import this_process
-from foveal.stores.port import Draft, Row, SessionCard, Snapshot
+from foveal.stores.checks import check_drafts, check_secret, check_session
+from foveal.stores.database import Database, Raw
+from foveal.stores.lease import LEASE_MS, Lease, new_token, this_process
+from foveal.stores.port import Draft, Row, SessionCard, Snapshot, Tombstone
 from foveal.stores.sqlite import transactions
+from foveal.stores.sqlite.connection import resolved
 from foveal.stores.sqlite.errors import BROKEN, translated
 from foveal.stores.sqlite.group_commit import GroupCommit
-from foveal.stores.sqlite.index import FileIndex, index_file
-from foveal.stores.sqlite.schema import open_reader, open_store
-from foveal.stores.sqlite.tables import Record, Tables, card
-from foveal.values.errors import LeaseLost, StoreError
+from foveal.stores.sqlite.index import FileIndex, delete_index, index_file
+from foveal.stores.sqlite.opening import open_reader, open_store
+from foveal.stores.sqlite.records import Record
+from foveal.stores.sqlite.tables import Tables, card
+from foveal.stores.sqlite.transactions import Request
+from foveal.values.errors import LeaseLost, StoreBusy, StoreError
 
 T = TypeVar("T")
 
@@ -34,28 +44,98 @@ IDLE_READERS = 8
 """Reading connections kept open between uses; more threads than this open and close their own."""
 
 
+class HandleLease:
+    """The lease of one open store for all the sessions that it holds: one row, renewed with its commits when half of it has
+    passed, and by the writer thread if there are none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._token = new_token()
+        self._held: dict[tuple[int, int], Record] = {}
+        self._new: list[Record] = []
+        """Sessions that are acquired by the transaction under way."""
+        self._lease: Lease | None = None
+        self._due_ms = self._renewing_ms = 0
+        """When the lease is to be renewed; 0 until it is taken. And the time of a renewal in the transaction under way."""
+
+    def wish(self, session: str, *, takeover: bool, secret: bytes | None) -> Request:
+        """Return the wish of this handle to become the writer of a session."""
+        return Request(session, this_process(_now_ms(), self._token), takeover, secret)
+
+    def acquire(self, db: Database, wish: Request) -> Record:
+        """Become the writer of a session, within the transaction under way."""
+        record = transactions.acquire(db, self._path, wish)
+        self._new.append(record)
+        self._lease = self._lease or wish.lease
+        return record
+
+    def release(self, db: Database, held: Record) -> None:
+        """Stop being the writer of a session, within the transaction under way."""
+        transactions.release(db, self._path, held)
+        self._held.pop((held.key, held.epoch), None)
+
+    def renew(self, db: Database) -> None:
+        """Renew the lease with the transaction under way, due or not, if the handle has one."""
+        self._due_ms = min(self._due_ms, 1)
+
+    def tend(self, db: Database) -> bool:
+        if self._lease is None or not (self._held or self._new):
+            return False
+        now_ms = _now_ms()
+        if now_ms < self._due_ms:
+            return False
+        transactions.renew_lease(db, self._lease, now_ms)
+        self._renewing_ms = now_ms
+        return self._due_ms == 0
+
+    def settle(self, *, is_kept: bool) -> None:
+        if is_kept and self._new:
+            self._held.update({(record.key, record.epoch): record for record in self._new})
+        if is_kept and self._renewing_ms:
+            self._due_ms = self._renewing_ms + LEASE_MS // 2
+        self._new.clear()
+        self._renewing_ms = 0
+
+    def rest_s(self) -> float | None:
+        return max(0.0, (self._due_ms - _now_ms()) / 1000) if self._held else None
+
+    def is_needed(self, db: Database) -> bool:
+        return db.execute("SELECT count(*) FROM leases").fetchall() != [(0,)]
+
+    def end(self, db: Database) -> bool:
+        for held in tuple(self._held.values()):
+            self.release(db, held)
+        return transactions.end_lease(db, self._token, _now_ms())
+
+
 class SqliteStore:
     """Logs in the SQLite file at `path`, which is made if it does not exist. Safe to use from many threads."""
 
     def __init__(self, path: str | os.PathLike[str], *, busy_timeout_s: float = 5.0) -> None:
-        self.path = Path(path).absolute()
-        """The absolute path of the store's file."""
+        self.path = resolved(path)
+        """The path of the store's file, without symbolic links: its companions lie beside the file itself."""
         self.artifacts = FileArtifacts(artifacts_folder(self.path))
         self._busy_timeout_s = busy_timeout_s
         self._pid = os.getpid()
         self._is_closed = False
         self._readers: deque[Database] = deque()
-        self._held: dict[tuple[str, int], Record] = {}
-        self._commits = GroupCommit(open_store(self.path, busy_timeout_s), self.path)
-        weakref.finalize(self, self._commits.stop)
+        self._lease = HandleLease(self.path)
+        db, file = open_store(self.path, busy_timeout_s)
+        self._commits = GroupCommit(db, self.path, self._lease, file.close)
+        weakref.finalize(self, _end, self._readers, self._commits)
+        _open_stores.add(self)
 
-    def acquire(self, session: str, *, takeover: bool = False) -> "SqliteWriter":
-        """Become the session's writer. A dead process on this host is succeeded silently; `takeover` succeeds a live one."""
+    def acquire(self, session: str, *, takeover: bool = False, secret: bytes | None = None) -> "SqliteWriter":
+        """Become the session's writer. A dead process is succeeded silently; `takeover` succeeds a live one."""
         check_session(session)
-        lease = this_process(_now_ms())
-        held = self._run(lambda db: transactions.acquire(db, self.path, session, lease, takeover=takeover))
-        self._held[held.id, held.epoch] = held
+        check_secret(secret)
+        wish = self._lease.wish(session, takeover=takeover, secret=secret)
+        held = self._run(lambda db: self._lease.acquire(db, wish))
         return SqliteWriter(held, append=self._append, release=self._release)
+
+    def secret(self, session: str) -> bytes:
+        with self._tables() as tables:
+            return tables.known_record(session).secret
 
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
         """Yield the rows after < seq <= upto, each verified. Those before a damaged one are given before it raises."""
@@ -87,17 +167,63 @@ class SqliteStore:
         self._check_usable()
         return FileIndex(index_file(self.path, session))
 
+    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+        """Delete the sessions; when this returns, nothing of them is left in the file, its WAL and its folder of indexes."""
+        gone = self._run(lambda db: transactions.delete(db, self.path, sessions, _now_ms(), takeover=takeover))
+        for session in sessions:
+            delete_index(self.path, session)
+        self._commits.run_alone(self._scrub)
+        self._commits.run(self._lease.renew)  # a file with a lease never has an empty WAL
+        return gone
+
+    def copy_to(self, target: Database) -> None:
+        """Copy the file as it is now into another database, while others go on writing."""
+        with self._reader() as db, target.backup("main", db, "main") as backup:
+            backup.step()
+
+    def adopt(self, tombstones: Iterable[Raw]) -> None:
+        """Take over the tombstones of another store of the same sessions."""
+        raws = list(tombstones)
+        if raws:
+            self._run(lambda db: transactions.adopt(db, self.path, raws))
+
+    def tombstones(self) -> list[Tombstone]:
+        with self._tables() as tables:
+            return tables.tombstones()
+
     def close(self) -> None:
         """Release every session acquired through this handle, finish the work under way and close the file."""
         if self._is_closed or os.getpid() != self._pid:
             return
         self._is_closed = True
-        for held in tuple(self._held.values()):
-            with suppress(StoreError):  # the next writer finds this process dead, or takes over
-                self._release(held)
-        self._commits.close()
         while self._readers:
             self._readers.popleft().close()
+        self._commits.close()
+
+    def __enter__(self) -> "SqliteStore":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _scrub(self, db: Database) -> None:
+        """Write the file anew, without the remains of deleted rows in it, and empty the WAL."""
+        db.execute("VACUUM")
+        deadline = time.monotonic() + self._busy_timeout_s
+        while True:
+            try:
+                db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise StoreBusy(
+                        f"{self.path}: the sessions are deleted, but {self.path.name}-wal still has bytes of them, because "
+                        "another process reads it. They go when it is closed, or with the next deletion."
+                    ) from None
+                time.sleep(0.002)
+            else:
+                return
 
     def _run(self, job: Callable[[Database], T]) -> T:
         self._check_usable()
@@ -110,8 +236,7 @@ class SqliteStore:
 
     def _release(self, held: Record) -> None:
         if os.getpid() == self._pid and not self._commits.is_over:
-            self._commits.run(lambda db: transactions.release(db, self.path, held))
-            self._held.pop((held.id, held.epoch), None)
+            self._commits.run(lambda db: self._lease.release(db, held))
 
     def _walk(self, record: Record, after: int, last: int) -> Iterator[Row]:
         while after < last:
@@ -124,12 +249,17 @@ class SqliteStore:
 
     @contextmanager
     def _tables(self) -> Generator[Tables]:
+        with self._reader() as db:
+            yield Tables(db, self.path)
+
+    @contextmanager
+    def _reader(self) -> Generator[Database]:
         self._check_usable()
         started = time.monotonic()
         db = None
         try:
             db = self._take_reader()
-            yield Tables(db, self.path)
+            yield db
         except BROKEN as error:
             problem = translated(error, db, self.path, waited_s=time.monotonic() - started)
             if db is not None:
@@ -189,6 +319,23 @@ class SqliteWriter:
         if not self._is_released:
             self._release(self._held)
             self._is_released = True
+
+
+_open_stores: "weakref.WeakSet[SqliteStore]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close the stores that a program did not close, at its end."""
+    for store in tuple(_open_stores):
+        store.close()
+
+
+def _end(readers: deque[Database], commits: GroupCommit) -> None:
+    """Close a store that nobody refers to any more, without waiting for it."""
+    while readers:
+        readers.popleft().close()
+    commits.stop()
 
 
 def _now_ms() -> int:

@@ -5,6 +5,7 @@ hash has been compared.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import apsw
@@ -13,7 +14,8 @@ import msgspec
 from foveal.stores.chain import link, seal, seed, snapshot_seal
 from foveal.stores.database import Database, Raw
 from foveal.stores.lease import unpack
-from foveal.stores.port import Row, SessionCard, Snapshot
+from foveal.stores.port import Row, SessionCard, Snapshot, Tombstone
+from foveal.stores.sqlite.records import RECORD_COLUMNS, Record
 from foveal.stores.sqlite.schema import SEQ_BITS
 from foveal.values.errors import NotFound, StoreCorrupt
 
@@ -21,8 +23,6 @@ BATCH_ROWS = 256
 BATCH_BYTES = 4 << 20
 """Payload that one batch may hold, so that a log of large rows is not read into memory at once."""
 
-RECORD_COLUMNS = "SELECT key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal FROM sessions"
-"""The beginning of every query for records; `Tables` reads the columns in this order."""
 _ENTRY_COLUMNS = (
     "SELECT e.place, e.id, e.parent, e.time_ms, e.author, e.hash, e.payload,"
     " (SELECT p.hash FROM entries AS p WHERE p.place = e.place - 1)"
@@ -30,27 +30,16 @@ _ENTRY_COLUMNS = (
 """The beginning of every query for rows: the columns of one entry, and the hash of the entry before it."""
 
 
-class Record(msgspec.Struct, frozen=True):
-    """A session's row in the table of sessions."""
+TOMBSTONE_COLUMNS = "SELECT key, seed, created_ms, deleted_ms, entries, chain, seal FROM tombstones"
+LEASE_COLUMNS = "SELECT token, holder, until_ms, seal FROM leases"
 
-    key: int
-    id: str
-    created_ms: int
-    updated_ms: int
-    entries: int
-    head: str | None
-    chain: bytes
-    """The hash of the last entry; before there is one, the seed."""
-    epoch: int
-    holder: str | None
 
-    @property
-    def base(self) -> int:
-        """The place before the first entry."""
-        return self.key << SEQ_BITS
-
-    def seal(self) -> bytes:
-        return seal(*msgspec.structs.astuple(self))
+def is_sealed(raw: Raw) -> bool:
+    """Return whether the last column of a row is the seal of the others."""
+    try:
+        return seal(*raw[:-1]) == raw[-1]
+    except (TypeError, OverflowError):
+        return False
 
 
 class Tables:
@@ -61,13 +50,32 @@ class Tables:
         self._path = path
 
     def record(self, session: str) -> Record | None:
-        """Return the session's record, if there is such a session."""
+        """Return the session's record; None if there is proof that there is no such session."""
         try:
             session.encode()
         except UnicodeEncodeError:
             return None  # no session can have such a name
-        found = self._db.execute(f"{RECORD_COLUMNS} WHERE id = ?", (session,)).fetchone()
+        found = self._db.execute(f"{RECORD_COLUMNS} WHERE id = ?", (session,)).fetchone() if session else None
+        if found is None and session:
+            self.predecessor(session)
         return None if found is None else self._checked_record(found)
+
+    def predecessor(self, session: str) -> Record:
+        """Return the record before the place of a session that is not there; `StoreCorrupt` if it says that one is missing."""
+        found = self._db.execute(f"{RECORD_COLUMNS} WHERE id < ? ORDER BY id DESC LIMIT 1", (session,)).fetchone()
+        if found is None:
+            raise StoreCorrupt(str(self._path), "the list of its sessions has no beginning", str(self._path))
+        before = self._checked_record(found)
+        after = self._db.execute("SELECT id FROM sessions WHERE id > ? ORDER BY id LIMIT 1", (session,)).fetchone()
+        self._check_next(before, None if after is None else after[0])
+        return before
+
+    def first_record(self) -> Record:
+        """Return the record that the list of sessions begins with."""
+        found = self._db.execute(f"{RECORD_COLUMNS} WHERE key = 0").fetchone()
+        if found is None:
+            raise StoreCorrupt(str(self._path), "the list of its sessions has no beginning", str(self._path))
+        return self._checked_record(found)
 
     def known_record(self, session: str) -> Record:
         """Return the session's record; `NotFound` if there is no such session."""
@@ -78,14 +86,38 @@ class Tables:
 
     def records(self) -> list[Record]:
         """Return the records of all sessions, most recently used first."""
-        found = self._db.execute(f"{RECORD_COLUMNS} ORDER BY updated_ms DESC, key DESC")
-        return [self._checked_record(raw) for raw in found]
+        first, *records = map(self._checked_record, self._db.execute(f"{RECORD_COLUMNS} ORDER BY key"))
+        listed = [first, *sorted(records, key=lambda record: record.id.encode())]
+        for before, after in pairwise([*listed, None]):
+            self._check_next(before, None if after is None else after.id)
+        return sorted(records, key=lambda record: (-record.updated_ms, -record.key))
+
+    def _check_next(self, before: Record | None, after: object) -> None:
+        if before is not None and before.next != after:
+            where = f"after session {before.id}" if before.id else "at the beginning of the list"
+            what = f"{where}, session {before.next} is missing" if before.next else f"{where}, a session is unknown"
+            raise StoreCorrupt(str(self._path), what, str(self._path))
 
     def _checked_record(self, raw: Raw) -> Record:
-        record = Record(*raw[:9])
-        if record.seal() != raw[9]:
+        record = Record(*raw[:11])
+        if record.seal() != raw[11]:
             raise StoreCorrupt(f"session {record.id}", "its record does not match its seal", str(self._path))
         return record
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return the proofs of deletion, in their order."""
+        found: list[Tombstone] = []
+        for raw in self._db.execute(f"{TOMBSTONE_COLUMNS} ORDER BY deleted_ms, key"):
+            if not is_sealed(raw):
+                raise StoreCorrupt(str(self._path), f"tombstone {raw[0]} does not match its seal", str(self._path))
+            _, name, created_ms, deleted_ms, entries, chain, _ = raw
+            found.append(Tombstone(name.hex(), created_ms, deleted_ms, entries, chain.hex()))
+        return found
+
+    def lease_until(self, token: str) -> int | None:
+        """Return the end of a handle's lease; None if it has none. A damaged one counts as none: the epoch is the fence."""
+        raw = self._db.execute(f"{LEASE_COLUMNS} WHERE token = ?", (token,)).fetchone()
+        return raw[2] if raw is not None and is_sealed(raw) else None
 
     def check_end(self, record: Record) -> None:
         """Raise `StoreCorrupt` unless the log ends at the entry that its record names."""
@@ -159,6 +191,13 @@ class Tables:
             (record.key, prefix),
         ).fetchall()
         rows = [self._row(record, raw) for raw in raws if str(raw[1]).startswith(prefix)]
+        if not rows:  # the neighbours of its place are verified: an id that the index has wrong would be one of them
+            before = self._db.execute(
+                f"{_ENTRY_COLUMNS} FROM entries AS e WHERE e.session = ? AND e.id < ? ORDER BY e.id DESC LIMIT 1",
+                (record.key, prefix),
+            ).fetchall()
+            for raw in (*before, *raws):
+                self._row(record, raw)
         return rows[:1] if rows and rows[0].id == prefix else rows
 
     def snapshot(self, record: Record) -> Snapshot | None:

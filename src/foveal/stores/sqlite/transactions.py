@@ -1,17 +1,26 @@
 """The write transactions of a store file. Each public function is one: it raises, or everything it did is committed."""
 
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
+import apsw
 import msgspec
 
-from foveal.stores.chain import link, seed, snapshot_seal
-from foveal.stores.checks import check_repeat
-from foveal.stores.database import Database
-from foveal.stores.lease import Lease, pack, unpack
-from foveal.stores.port import Draft, Row
-from foveal.stores.sqlite.tables import Record, Tables
-from foveal.values.errors import LeaseLost, SessionHeld, StoreCorrupt
+from foveal.stores.chain import link, seal, seed, snapshot_seal
+from foveal.stores.checks import SECRET_BYTES, check_repeat
+from foveal.stores.database import Database, Raw
+from foveal.stores.lease import LEASE_MS, Lease, has_ended, held_text, pack, unpack
+from foveal.stores.port import Draft, Row, Tombstone
+from foveal.stores.sqlite.records import Record, insert_record, update_record
+from foveal.stores.sqlite.schema import SEQ_BITS
+from foveal.stores.sqlite.tables import LEASE_COLUMNS, Tables, is_sealed
+from foveal.values.errors import LeaseLost, SessionHeld
+
+_INSERT_ENTRY = "INSERT INTO entries (place, id, parent, time_ms, author, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_INSERT_TOMBSTONE = (
+    "INSERT INTO tombstones (key, seed, created_ms, deleted_ms, entries, chain, seal) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -22,22 +31,26 @@ class Batch(msgspec.Struct, frozen=True):
     now_ms: int
 
 
-def acquire(db: Database, path: Path, session: str, lease: Lease, *, takeover: bool) -> Record:
-    """Make the process of `lease` the writer of the session, which is made if it is new."""
+class Request(msgspec.Struct, frozen=True):
+    """The wish to become the writer of a session."""
+
+    session: str
+    lease: Lease
+    takeover: bool
+    secret: bytes | None
+
+
+def acquire(db: Database, path: Path, wish: Request) -> Record:
+    """Make the process of the lease the writer of the session, which is made if it is new."""
     tables = Tables(db, path)
-    record = tables.record(session)
+    record = tables.record(wish.session)
     if record is None:
-        return _insert(db, session, lease)
+        return _insert(db, tables, wish)
     tables.check_end(record)
-    if record.holder is not None and not takeover:
-        present = unpack(record.holder)
-        if present.lives():
-            raise SessionHeld(
-                f"session {session} is held by {present}. Close it there, or take it over with takeover=True: "
-                "that writer's next append is then refused."
-            )
-    acquired = msgspec.structs.replace(record, epoch=record.epoch + 1, holder=pack(lease))
-    _update(db, acquired)
+    if not wish.takeover:
+        _check_free(tables, record, wish.lease.since_ms)
+    acquired = msgspec.structs.replace(record, epoch=record.epoch + 1, holder=pack(wish.lease))
+    update_record(db, acquired)
     return acquired
 
 
@@ -45,8 +58,8 @@ def append(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
     """Append to the session, if `held` (its record when it was acquired) still names its newest writer."""
     tables = Tables(db, path)
     record = tables.record(held.id)
-    if record is None:
-        raise StoreCorrupt(f"session {held.id}", "it is gone from the store", str(path))
+    if record is None or record.key != held.key:
+        raise LeaseLost(f"session {held.id} was deleted. Nothing of this append was written.")
     if record.epoch != held.epoch or record.holder is None:
         new_holder = "nobody" if record.holder is None else str(unpack(record.holder))
         raise LeaseLost(
@@ -54,9 +67,9 @@ def append(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
             f"{held.epoch}). Nothing of this append was written; hold the session again to go on."
         )
     tables.check_end(record)
-    seqs, record = _insert_drafts(db, tables, record, batch.drafts)
+    seqs, record = _insert_drafts(db, tables, record, batch)
     if seqs or batch.snapshot is not None:
-        _update(db, msgspec.structs.replace(record, updated_ms=max(batch.now_ms, record.created_ms)))
+        update_record(db, record)
     # A retry of an earlier append comes with a view that the log has outgrown.
     if batch.snapshot is not None and (not seqs or seqs[-1] == record.entries):
         _keep_snapshot(db, record, batch.snapshot)
@@ -66,49 +79,108 @@ def append(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
 def release(db: Database, path: Path, held: Record) -> None:
     """Leave the session without a writer, unless it has a newer one already."""
     record = Tables(db, path).record(held.id)
-    if record is not None and record.epoch == held.epoch and record.holder is not None:
-        _update(db, msgspec.structs.replace(record, holder=None))
+    if record is not None and record.key == held.key and record.epoch == held.epoch and record.holder is not None:
+        update_record(db, msgspec.structs.replace(record, holder=None))
 
 
-def _insert_drafts(db: Database, tables: Tables, record: Record, drafts: Sequence[Draft]) -> tuple[list[int], Record]:
+def delete(db: Database, path: Path, sessions: Sequence[str], now_ms: int, *, takeover: bool) -> list[Tombstone]:
+    """Delete these sessions and leave a tombstone of each."""
+    tables = Tables(db, path)
+    return [_delete(db, tables, tables.known_record(session), now_ms, takeover=takeover) for session in sessions]
+
+
+def adopt(db: Database, path: Path, tombstones: Sequence[Raw]) -> None:
+    """Add the tombstones of another store, under keys of this one."""
+    first = Tables(db, path).first_record()
+    for key, raw in enumerate(tombstones, start=first.entries + 1):
+        fields = (key, *raw[1:-1])
+        db.execute(_INSERT_TOMBSTONE, (*fields, seal(*fields)))
+    update_record(db, msgspec.structs.replace(first, entries=first.entries + len(tombstones)))
+
+
+def renew_lease(db: Database, lease: Lease, now_ms: int) -> None:
+    """Write that the handle of this lease lives, and remove the leases of those that do not."""
+    for raw in db.execute(LEASE_COLUMNS).fetchall():
+        if not is_sealed(raw) or (raw[0] != lease.token and has_ended(unpack(raw[1]), raw[2], now_ms)):
+            db.execute("DELETE FROM leases WHERE token = ?", (raw[0],))
+    fields = (lease.token, pack(lease), now_ms + LEASE_MS)
+    db.execute(
+        "INSERT OR REPLACE INTO leases (token, holder, until_ms, seal) VALUES (?, ?, ?, ?)", (*fields, seal(*fields))
+    )
+
+
+def end_lease(db: Database, token: str, now_ms: int) -> bool:
+    """Remove the lease of a handle that is closed, and of all that have ended; return whether none is left."""
+    db.execute("DELETE FROM leases WHERE token = ?", (token,))
+    is_last = True
+    for raw in db.execute(LEASE_COLUMNS).fetchall():
+        if not is_sealed(raw) or has_ended(unpack(raw[1]), raw[2], now_ms):
+            db.execute("DELETE FROM leases WHERE token = ?", (raw[0],))
+        else:
+            is_last = False
+    return is_last
+
+
+def _check_free(tables: Tables, record: Record, now_ms: int) -> None:
+    if record.holder is not None:
+        present = unpack(record.holder)
+        until_ms = tables.lease_until(present.token)
+        if not has_ended(present, until_ms, now_ms):
+            raise SessionHeld(held_text(record.id, present, until_ms, now_ms))
+
+
+def _delete(db: Database, tables: Tables, record: Record, now_ms: int, *, takeover: bool) -> Tombstone:
+    if not takeover:
+        _check_free(tables, record, now_ms)
+    fields = (record.key, seed(record.id), record.created_ms, now_ms, record.entries, record.chain)
+    db.execute(_INSERT_TOMBSTONE, (*fields, seal(*fields)))
+    span = (record.base, record.base + (1 << SEQ_BITS) - 1)
+    db.execute("DELETE FROM entries WHERE place > ? AND place <= ?", span)
+    db.execute("DELETE FROM snapshots WHERE session = ?", (record.key,))
+    db.execute("DELETE FROM sessions WHERE key = ?", (record.key,))
+    before = db.execute("SELECT id FROM sessions WHERE id < ? ORDER BY id DESC LIMIT 1", (record.id,)).fetchall()[0][0]
+    neighbour = tables.known_record(before) if before else tables.first_record()
+    update_record(db, msgspec.structs.replace(neighbour, next=record.next))
+    return Tombstone(fields[1].hex(), record.created_ms, now_ms, record.entries, record.chain.hex())
+
+
+def _insert_drafts(db: Database, tables: Tables, record: Record, batch: Batch) -> tuple[list[int], Record]:
     """Insert the drafts that are new; return the places of all of them, and the record after them."""
     seqs: list[int] = []
     entries, head, chain = record.entries, record.head, record.chain
-    for draft in drafts:
-        known = tables.with_id(record, draft.id)
-        if known is not None:
+    for draft in batch.drafts:
+        row = Row(entries + 1, draft.id, draft.parent, draft.time_ms, draft.author, draft.payload)
+        linked = link(chain, row)
+        try:
+            db.execute(
+                _INSERT_ENTRY, (record.base + row.seq, row.id, row.parent, row.time_ms, row.author, linked, row.payload)
+            )
+        except apsw.ConstraintError:  # the id is taken: nearly always, it is new
+            known = tables.with_id(record, draft.id)
+            if known is None:
+                raise
             check_repeat(known, draft)
             seqs.append(known.seq)
             continue
-        entries, head = entries + 1, draft.id
-        row = Row(entries, draft.id, draft.parent, draft.time_ms, draft.author, draft.payload)
-        chain = link(chain, row)
-        db.execute(
-            "INSERT INTO entries (place, id, parent, time_ms, author, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (record.base + entries, row.id, row.parent, row.time_ms, row.author, chain, row.payload),
-        )
+        entries, head, chain = row.seq, row.id, linked
         seqs.append(entries)
-    return seqs, msgspec.structs.replace(record, entries=entries, head=head, chain=chain)
+    updated_ms = max(batch.now_ms, record.created_ms)
+    return seqs, msgspec.structs.replace(record, updated_ms=updated_ms, entries=entries, head=head, chain=chain)
 
 
-def _insert(db: Database, session: str, lease: Lease) -> Record:
-    newest = db.execute("SELECT coalesce(max(key), 0) FROM sessions").fetchall()[0][0]
-    now = lease.since_ms
-    record = Record(newest + 1, session, now, now, 0, None, seed(session), 1, pack(lease))
-    db.execute(
-        "INSERT INTO sessions (key, id, created_ms, updated_ms, entries, head, chain, epoch, holder, seal)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*msgspec.structs.astuple(record), record.seal()),
-    )
+def _insert(db: Database, tables: Tables, wish: Request) -> Record:
+    session, now = wish.session, wish.lease.since_ms
+    first, before = tables.first_record(), tables.predecessor(session)
+    key = first.entries + 1
+    secret = secrets.token_bytes(SECRET_BYTES) if wish.secret is None else wish.secret
+    record = Record(key, session, before.next, now, now, 0, None, seed(session), 1, pack(wish.lease), secret)
+    insert_record(db, record)
+    if before.key == 0:
+        update_record(db, msgspec.structs.replace(first, entries=key, next=session))
+    else:
+        update_record(db, msgspec.structs.replace(first, entries=key))
+        update_record(db, msgspec.structs.replace(before, next=session))
     return record
-
-
-def _update(db: Database, record: Record) -> None:
-    db.execute(
-        "UPDATE sessions SET updated_ms = :updated_ms, entries = :entries, head = :head, chain = :chain, epoch = :epoch,"
-        " holder = :holder, seal = :seal WHERE key = :key",
-        {**msgspec.structs.asdict(record), "seal": record.seal()},
-    )
 
 
 def _keep_snapshot(db: Database, record: Record, payload: bytes) -> None:

@@ -1,0 +1,25 @@
+"""Copy a store to a new file while it is in use, with its artifacts, and verify the copy.
+
+Exit code 1 if the copy has damage, which it then has in common with the store.
+"""
+
+from argparse import ArgumentParser, Namespace
+
+from foveal.cli.arguments import add_store, existing_path
+from foveal.cli.doctor import plain_report, print_report
+from foveal.cli.output import Output
+from foveal.stores.sqlite.backup import back_up
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("target", metavar="OUT", help="the file to make; its artifacts go to OUT.artifacts")
+    add_store(parser)
+
+
+def run(args: Namespace, out: Output) -> int:
+    done = back_up(existing_path(args.store), args.target)
+    if out.is_json:
+        out.document(plain_report(done))
+    else:
+        print_report(done, None, out)
+    return 1 if done.damage else 0

@@ -1,0 +1,35 @@
+"""Write a session to a file that another store can import: its entries, verified, and its artifacts."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from foveal.analysis.inspect.stored_session import known_session
+from foveal.cli.arguments import add_store, existing_store
+from foveal.cli.files import whole_file
+from foveal.cli.output import Output
+from foveal.stores.portable import Portrait, export_session
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="default: standard output")
+    add_store(parser)
+
+
+def run(args: Namespace, out: Output) -> None:
+    with existing_store(args.store) as store:
+        name = known_session(store, args.session)
+        if args.output is None:
+            export_session(store, name, sys.stdout.buffer)
+            return
+        with whole_file(args.output, is_private=True) as stream:
+            done = export_session(store, name, stream)
+    if out.is_json:
+        out.document({"file": str(args.output), **_facts(done)})
+    else:
+        out.line(f"{args.output}: session {name}, {done.entries:,} entries, {done.artifacts:,} artifacts")
+
+
+def _facts(done: Portrait) -> dict[str, object]:
+    return {"session": done.session, "entries": done.entries, "artifacts": done.artifacts, "chain": done.chain}

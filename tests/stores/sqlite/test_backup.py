@@ -1,0 +1,62 @@
+"""Copies of stores that are in use."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from foveal.stores.artifacts import artifacts_folder
+from foveal.stores.port import Draft
+from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite.backup import back_up
+from foveal.stores.sqlite.doctor import examine
+from foveal.values.codec import encode
+from foveal.values.entry import user
+from foveal.values.errors import BadInput
+
+
+def test_a_store_is_copied_while_it_is_written(filled: Path) -> None:
+    """The copy has everything that was acknowledged before, is verified, and belongs to nobody."""
+    target = filled.with_name("copy.db")
+    with SqliteStore(filled) as store:
+        writer = store.acquire("s0")
+        stop, acknowledged = threading.Event(), list[str]()
+
+        def write() -> None:
+            while not stop.is_set():
+                name = f"new-{len(acknowledged)}"
+                writer.append([Draft(name, None, 1, "me", encode(user(name)))])
+                acknowledged.append(name)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        while not acknowledged:
+            pass
+        before = list(acknowledged)
+        report = back_up(filled, target)
+        stop.set()
+        thread.join()
+    assert (report.damage, report.artifacts, report.sessions) == ((), 9, 3)
+    with SqliteStore(target) as copy:
+        assert {row.id for row in copy.rows("s0")} >= set(before)
+        assert [card.holder for card in copy.cards()] == [None] * 3
+        copy.acquire("s0").append([Draft("goes-on", None, 1, "me", encode(user("x")))])
+    assert not Path(f"{target}-wal").exists()
+
+
+def test_a_copy_never_replaces_anything(filled: Path) -> None:
+    """An existing file, or a folder of artifacts, is refused."""
+    with pytest.raises(BadInput, match="exists already"):
+        back_up(filled, filled)
+    target = filled.with_name("copy.db")
+    artifacts_folder(target).mkdir()
+    with pytest.raises(BadInput, match="exists already"):
+        back_up(filled, target)
+
+
+def test_a_missing_artifact_is_reported(filled: Path) -> None:
+    """The rest is copied; the report names the entry that is in vain."""
+    min(artifacts_folder(filled).glob("*/*")).unlink()
+    report = back_up(filled, filled.with_name("copy.db"))
+    assert (report.artifacts, len(report.damage)) == (8, 1)
+    assert examine(filled).damage
