@@ -1,60 +1,27 @@
 """Every Python block in the README and the docs runs."""
 
-import json
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
+from foveal.testing.provider import Call, ScriptedProvider, Turn
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#]+)\)")
 
-CALL = {"id": "call_1", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "login.py"}'}}
-REPLY = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "gpt-5",
-    "choices": [
-        {
-            "index": 0,
-            "finish_reason": "tool_calls",
-            "message": {"role": "assistant", "content": None, "tool_calls": [CALL]},
-        }
-    ],
-    "usage": {"prompt_tokens": 90, "completion_tokens": 12, "total_tokens": 102},
-}
-
-
-class Provider(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        body = json.dumps(REPLY).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the server's name for it
-        pass
+READS = Turn("", (Call("call_1", "read_file", {"path": "login.py"}),))
 
 
 @pytest.fixture
 def provider(monkeypatch):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Provider)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "test")
-    yield
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    """The environment of a reader who has a key; the model reads a file, whatever it is asked."""
+    with ScriptedProvider(improvise=lambda request: READS) as running:
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        yield running
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
