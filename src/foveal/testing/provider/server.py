@@ -84,9 +84,7 @@ class ScriptedProvider:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the library's
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
+        self._server = _LoopbackServer(("127.0.0.1", 0), Answering)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
@@ -207,6 +205,12 @@ class ScriptedProvider:
             connection.wfile.write(b"%x\r\n%b\r\n" % (len(text), text))
             connection.wfile.flush()
         connection.wfile.write(b"0\r\n\r\n")
+
+
+class _LoopbackServer(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128  # many clients at once
 
 
 def _received(connection: BaseHTTPRequestHandler, raw: bytes) -> ReceivedRequest | None:
