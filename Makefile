@@ -30,6 +30,7 @@ fix: .venv/.dev
 
 bench: .venv/.cli
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python scripts/check_results.py --mark bench.md bench.json bench.svg
 
 crash: .venv/.dev
 	$(BIN)/python scripts/crash_test.py --kills 2000
