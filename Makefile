@@ -18,18 +18,19 @@ test: .venv/.dev check
 
 # Types: `src` is checked strictly, scripts and tests by the standard rules; see [tool.basedpyright] in pyproject.toml.
 check: .venv/.dev
-	$(BIN)/ruff check src tests benchmarks scripts
-	$(BIN)/ruff format --check src tests benchmarks scripts
+	$(BIN)/ruff check src tests benchmarks scripts examples
+	$(BIN)/ruff format --check src tests benchmarks scripts examples
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/basedpyright --threads $(JOBS)
 
 # Mends what a tool can mend.
 fix: .venv/.dev
-	$(BIN)/ruff check --fix src tests benchmarks scripts
-	$(BIN)/ruff format src tests benchmarks scripts
+	$(BIN)/ruff check --fix src tests benchmarks scripts examples
+	$(BIN)/ruff format src tests benchmarks scripts examples
 
 bench: .venv/.cli
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python scripts/check_results.py --mark bench.md bench.json bench.svg
 
 crash: .venv/.dev
 	$(BIN)/python scripts/crash_test.py --kills 2000

@@ -11,9 +11,8 @@ from foveal.fit.scene import Scene
 from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
 from foveal.testing import oracles
+from foveal.testing.provider import RawReply, Refusal, ScriptedProvider
 from foveal.values.entry import PartFold
-
-from ..writers.endpoint import Endpoint
 
 GOOD = "\n".join(f"## {name}\nnone" for name in ("Constraints", "State", "Decisions", "Next"))
 PROSE = f"## Goal\nSee what is in every file of alpha.\n{GOOD}"
@@ -30,10 +29,8 @@ def long(run, recorded, tmp_path):
 @pytest.fixture
 def endpoint(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    running = Endpoint()
-    running.start()
-    yield running
-    running.stop()
+    with ScriptedProvider() as running:
+        yield running
 
 
 def entries(store, name="alpha"):
@@ -136,8 +133,8 @@ def test_a_summariser_is_named_on_the_line(run, long, endpoint):
     pytest.importorskip("openai", reason="openai is not installed")
     body = {"role": "assistant", "content": PROSE}
     choice = {"index": 0, "finish_reason": "stop", "message": body}
-    endpoint.script.append(
-        (200, {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
+    endpoint.script(
+        RawReply(200, {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
     )
     name = f"openai:small@{endpoint.url}/v1"
     done = run(
@@ -145,7 +142,7 @@ def test_a_summariser_is_named_on_the_line(run, long, endpoint):
     ).json
     assert (done["author"], done["refused"]) == (name, None)
     assert PROSE in done["summary"]
-    assert "Pay special attention to this: the last file" in endpoint.bodies[0]["messages"][1]["content"]
+    assert "Pay special attention to this: the last file" in endpoint.arguments[0]["messages"][1]["content"]
     trace = run("why", "alpha", "--store", long, "--json").json
     assert trace["summary"]["author"] == name
     assert f"its prose by {name}" in " ".join(run("why", "alpha", "--store", long).out.split())
@@ -154,7 +151,7 @@ def test_a_summariser_is_named_on_the_line(run, long, endpoint):
 def test_a_summariser_that_fails_is_told_of(run, long, endpoint):
     """The fold is made with code's own summary, and the reason is said."""
     pytest.importorskip("openai", reason="openai is not installed")
-    endpoint.script.extend([(401, {"error": {"message": "no such key"}})] * 2)
+    endpoint.script(*[Refusal(401, "no such key")] * 2)
     name = f"openai:small@{endpoint.url}/v1"
     done = run("compact", "alpha", "--store", long, "--summariser", name)
     assert done.code == 0

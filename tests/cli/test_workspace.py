@@ -4,15 +4,9 @@ import os
 
 import pytest
 
-from foveal import cli
 from foveal.context.workspace import Workspace
 
 LONG_AGO = 1_000_000_000
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch):
-    monkeypatch.setattr(cli, "COMMANDS", tuple(dict.fromkeys((*cli.COMMANDS, "workspace"))))
 
 
 @pytest.fixture

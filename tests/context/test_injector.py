@@ -11,6 +11,7 @@ from foveal.context.options import ContextOptions
 from foveal.context.toolbox import SEARCH, toolbox
 from foveal.session.options import Host
 from foveal.stores.memory import MemoryStore
+from foveal.values.entry import Fence
 
 PLOT = {"name": "plot", "description": "Draw a chart.", "parameters": {"type": "object", "properties": {}}}
 
@@ -47,9 +48,9 @@ def test_texts_of_sources_become_fences_once(tmp_path):
     given = Environment(instructions=Instructions.load(tmp_path))
     assert list(injector(environment=given).due_marks(opened.view)) == []
     (tmp_path / "AGENTS.md").write_text("Be brief. Be kind.")
-    assert [fence.text for fence in injector(environment=given).due_marks(opened.view)] == [
-        "Instructions from AGENTS.md:\n\nBe brief. Be kind."
-    ]
+    (due,) = injector(environment=given).due_marks(opened.view)
+    assert isinstance(due, Fence)
+    assert due.text == "Instructions from AGENTS.md:\n\nBe brief. Be kind."
 
 
 def test_a_child_is_offered_the_tools_it_may_use():

@@ -4,9 +4,8 @@ from typing import Any
 
 from foveal.dialects import Dialect, find_dialect
 from foveal.testing.dialect_contract import DialectContract
-
-from ..wire.events import SPOKEN
-from ..wire.turns import SPELLED, Call, Turn
+from foveal.testing.provider.replies import SPELLED, Call, Turn
+from foveal.testing.provider.streams import SPOKEN
 
 SAID = Turn("I read both.", (Call("c1"), Call("c2", arguments={"path": "ü.py", "n": 1e20})), thinking="Hm.", cached=40)
 

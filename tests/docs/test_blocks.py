@@ -1,60 +1,30 @@
-"""Every Python block in the README and the docs runs."""
+"""Every Python block in the README and the docs runs, and every command line in them is one that the command takes."""
 
-import json
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import shlex
 from pathlib import Path
 
 import pytest
 
+from foveal.cli.parser import parse
+from foveal.testing.provider import Call, ScriptedProvider, Turn
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^(?:\$ |    )(?:[^#\n]*\| )?(foveal [^\n]*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]+)\)")
 
-CALL = {"id": "call_1", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "login.py"}'}}
-REPLY = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "gpt-5",
-    "choices": [
-        {
-            "index": 0,
-            "finish_reason": "tool_calls",
-            "message": {"role": "assistant", "content": None, "tool_calls": [CALL]},
-        }
-    ],
-    "usage": {"prompt_tokens": 90, "completion_tokens": 12, "total_tokens": 102},
-}
-
-
-class Provider(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        body = json.dumps(REPLY).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the server's name for it
-        pass
+READS = Turn("", (Call("call_1", "read_file", {"path": "login.py"}),))
 
 
 @pytest.fixture
 def provider(monkeypatch):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Provider)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "test")
-    yield
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    """The environment of a reader who has a key; the model reads a file, whatever it is asked."""
+    with ScriptedProvider(improvise=lambda request: READS) as running:
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        yield running
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -73,3 +43,24 @@ def test_the_links_of_a_page_lead_somewhere(page):
     """Every relative link in the docs names a file that is there."""
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_command_lines_of_a_page_are_understood(page):
+    """Each line that begins with `foveal` parses, and one that reads a store names it: a reader has no ./foveal.db."""
+    for line in COMMAND.findall(page.read_text(encoding="utf-8")):
+        words = shlex.split(line, comments=True)
+        args = parse(words[1:])
+        assert getattr(args, "store", "given") or words[1] == "replay", line
+
+
+def test_the_first_program_can_be_run_twice(provider, tmp_path, monkeypatch):
+    """The README's quickstart, pasted again into the same folder, goes on with its session: nothing is said twice."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "login.py").write_text("def login(): ...\n")
+    block = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))[0]
+    for _ in range(2):
+        exec(compile(block, "README.md[0]", "exec"), {"__name__": "block"})  # noqa: S102 - our own docs
+    roles = [message["role"] for message in provider.last.body["messages"]]
+    assert roles == ["system", "user", "assistant", "tool"]
+    assert provider.refused == []

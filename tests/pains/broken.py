@@ -302,12 +302,12 @@ def stubs_what_was_read() -> AbstractContextManager[Any]:
     """A result that was seen before is shown as a line that says so."""
     real, seen = Transcript._retained, set[str]()
 
-    def retained(self: Any, shown: Any, ref: str) -> Any:
+    def retained(self: Any, shown: Any, *rest: Any) -> Any:
         text = str(shown.part.content) if isinstance(shown.part, ToolResult) else ""
         known = text in seen
         seen.add(text)
         if not known:
-            return real(self, shown, ref)
+            return real(self, shown, *rest)
         return msgspec.structs.replace(shown, part=replace_part(shown.part, "[unchanged since it was last read]"))
 
     return patch.object(Transcript, "_retained", retained)

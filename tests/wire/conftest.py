@@ -3,41 +3,33 @@
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from foveal import open_store
 from foveal.stores import Store
+from foveal.testing.provider import ScriptedProvider
 
 from .lines import Line, anthropic_calls, chat_calls, gemini_calls, responses_calls
-
-if TYPE_CHECKING:
-    from .provider import Provider
 
 DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")
 
 
 @pytest.fixture(scope="session")
-def server() -> "Iterator[Provider]":
-    for module in ("starlette", "uvicorn"):
-        pytest.importorskip(module, reason=f"the provider's server needs {module}")
-    from .provider import Provider  # noqa: PLC0415 - needs what was looked for above
-
-    running = Provider()
-    running.start()
-    yield running
-    running.stop()
+def server() -> Iterator[ScriptedProvider]:
+    with ScriptedProvider() as running:
+        yield running
 
 
 @pytest.fixture
-def provider(server: "Provider") -> "Provider":
+def provider(server: ScriptedProvider) -> ScriptedProvider:
     server.begin()
     return server
 
 
 @pytest.fixture(scope="session")
-def sdk(server: "Provider") -> Iterator[Callable[[str], Any]]:
+def sdk(server: ScriptedProvider) -> Iterator[Callable[[str], Any]]:
     """The client of an SDK, as a host would make it. Tests that need one that is missing are skipped."""
     made: dict[str, Any] = {}
 

@@ -4,16 +4,13 @@ import json
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from foveal import Prompt, Session
 from foveal.session.options import Model
-
-from .turns import Call
-from .verdict import gemini_arguments
-
-if TYPE_CHECKING:
-    from .provider import Provider
+from foveal.testing.provider import ScriptedProvider
+from foveal.testing.provider.judge import gemini_arguments
+from foveal.testing.provider.replies import Call
 
 
 @dataclass(frozen=True)
@@ -32,12 +29,12 @@ class Line:
         model = Model(more.pop("model", self.model), self.dialect)
         return Session(store, more.pop("name", "wire"), model=model, **more)
 
-    def send(self, provider: "Provider", session: Session, tools: Any = (), **more: Any) -> tuple[Prompt, Any]:
+    def send(self, provider: ScriptedProvider, session: Session, tools: Any = (), **more: Any) -> tuple[Prompt, Any]:
         """One call of the loop: what was asked is what arrived, and the reply is kept as the SDK returned it."""
         prompt = session.prompt(tools)
         provider.counted = prompt.tokens
         reply = self.ask(**(prompt.request | more))
-        assert provider.last == on_the_wire(prompt.request) | more
+        assert provider.last.arguments == on_the_wire(prompt.request) | more
         session.append(reply)
         return prompt, reply
 
@@ -62,6 +59,11 @@ def _texts(value: Any) -> Any:
     if isinstance(value, list):
         return [_texts(item) for item in value]
     return b64encode(value).decode("ascii") if isinstance(value, bytes) else value
+
+
+def read_calls(prefix: str, number: int) -> tuple[Call, ...]:
+    """Parallel calls of one reply."""
+    return tuple(Call(f"{prefix}_{i}", arguments={"path": f"{prefix}/{i}.py"}) for i in range(number))
 
 
 def chat_calls(reply: Any) -> list[Call]:

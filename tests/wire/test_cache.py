@@ -1,19 +1,17 @@
 """What a provider's prompt cache sees from call to call."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from foveal import Policy, result, system, user
 from foveal.stores import Store
+from foveal.testing.provider import ScriptedProvider
+from foveal.testing.provider.replies import Call, Turn
 
 from .lines import Line
 from .test_loop import TOOLS, listing
-from .turns import Call, Turn
-
-if TYPE_CHECKING:
-    from .provider import Provider
 
 pytestmark = pytest.mark.parametrize("line", ["anthropic"], indirect=True)
 
@@ -44,7 +42,7 @@ def _plain(block: dict[str, Any]) -> str:
     return json.dumps({key: value for key, value in block.items() if key != "cache_control"})
 
 
-def play(provider: "Provider", line: Line, store: Store, policy: Policy | None = None) -> list[bool]:
+def play(provider: ScriptedProvider, line: Line, store: Store, policy: Policy | None = None) -> list[bool]:
     """Nine calls with tools, a word of the user, and an interruption. Which of them began with a fold?"""
     session = line.session(store, policy=policy)
     session.append(system("You repair programs."))
@@ -63,12 +61,12 @@ def play(provider: "Provider", line: Line, store: Store, policy: Policy | None =
 
 
 def test_breakpoints_stand_after_the_system_prompt_at_the_previous_end_and_at_the_end(
-    provider: "Provider", line: Line, store: Store
+    provider: ScriptedProvider, line: Line, store: Store
 ) -> None:
     """At most four, and where each call reads what the call before it wrote."""
     play(provider, line, store)
-    assert marks(provider.bodies[0]) == ["system[0]", "messages[0][0]"]
-    for before, after in zip(provider.bodies, provider.bodies[1:], strict=False):
+    assert marks(provider.arguments[0]) == ["system[0]", "messages[0][0]"]
+    for before, after in zip(provider.arguments, provider.arguments[1:], strict=False):
         placed = marks(after)
         last = len(after["messages"]) - 1
         assert len(placed) <= 4
@@ -80,24 +78,24 @@ def test_breakpoints_stand_after_the_system_prompt_at_the_previous_end_and_at_th
 
 
 def test_without_a_system_prompt_the_tools_end_with_a_breakpoint(
-    provider: "Provider", line: Line, store: Store
+    provider: ScriptedProvider, line: Line, store: Store
 ) -> None:
     """Tools come first in the cached prefix; where no system prompt follows them, they carry the mark."""
     provider.script(Turn("Hello."))
     session = line.session(store)
     session.append(user("Hi."))
     line.send(provider, session, TOOLS)
-    assert marks(provider.last) == ["tools[0]", "messages[0][0]"]
+    assert marks(provider.last.arguments) == ["tools[0]", "messages[0][0]"]
 
 
 def test_between_folds_each_request_begins_with_all_of_the_one_before(
-    provider: "Provider", line: Line, store: Store
+    provider: ScriptedProvider, line: Line, store: Store
 ) -> None:
     """Without the marks, what was sent is a prefix of what is sent next: same blocks, same bytes, same order."""
     folded = play(provider, line, store, Policy(max_context_tokens=4_000))
     assert any(folded)
     assert not all(folded)
-    for before, after, fold in zip(provider.bodies, provider.bodies[1:], folded[1:], strict=False):
+    for before, after, fold in zip(provider.arguments, provider.arguments[1:], folded[1:], strict=False):
         if not fold:
             ours = blocks(before, upto=marks(before)[-1])
             assert blocks(after)[: len(ours)] == ours

@@ -2,19 +2,16 @@
 
 import struct
 import zlib
-from typing import TYPE_CHECKING
 
 import pytest
 
 from foveal import Image, Policy, result, system, user
 from foveal.stores import Store
+from foveal.testing.provider import ScriptedProvider
+from foveal.testing.provider.replies import Call, Turn
 
 from .conftest import DIALECTS
-from .lines import Line
-from .turns import Call, Turn, read_calls
-
-if TYPE_CHECKING:
-    from .provider import Provider
+from .lines import Line, read_calls
 
 TOOLS = [
     {
@@ -49,7 +46,7 @@ def listing(name: str, lines: int) -> str:
     indirect=["line"],
 )
 def test_every_request_of_a_long_tool_loop_arrives_unchanged_and_is_accepted(
-    provider: "Provider", line: Line, store: Store, named: bool
+    provider: ScriptedProvider, line: Line, store: Store, named: bool
 ) -> None:
     """50 parallel calls, errors, images, an interruption and folds: no request is refused, none is altered on the way."""
     image = Image("image/png", png())
@@ -98,5 +95,5 @@ def test_every_request_of_a_long_tool_loop_arrives_unchanged_and_is_accepted(
     session.append(user("Thank you."))
     assert turn() == []
 
-    assert len(provider.bodies) == 8
+    assert len(provider.arguments) == 8
     assert folds >= 1

@@ -2,23 +2,21 @@
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from foveal import BadInput, Message, Text, ToolCall, result, user
 from foveal.stores import Store
 from foveal.stores.rows import to_entry
+from foveal.testing.provider import ScriptedProvider
+from foveal.testing.provider import replies as spelled
+from foveal.testing.provider.judge import pythonic
+from foveal.testing.provider.replies import SPELLED, Call, Turn
 from foveal.values.entry import Opaque
 
-from . import turns
 from .conftest import DIALECTS
 from .lines import Line
-from .turns import SPELLED, Call, Turn
-from .verdict import pythonic
-
-if TYPE_CHECKING:
-    from .provider import Provider
 
 
 def replies(store: Store) -> list[Message]:
@@ -26,7 +24,7 @@ def replies(store: Store) -> list[Message]:
     return [body for body in bodies if isinstance(body, Message) and body.role == "assistant"]
 
 
-def talk(provider: "Provider", line: Line, store: Store, odd: dict[str, Any]) -> dict[str, Any]:
+def talk(provider: ScriptedProvider, line: Line, store: Store, odd: dict[str, Any]) -> dict[str, Any]:
     """The odd reply, then one more request. Returns that request as it arrived."""
     provider.script(odd, Turn("All right."))
     session = line.session(store)
@@ -34,29 +32,29 @@ def talk(provider: "Provider", line: Line, store: Store, odd: dict[str, Any]) ->
     line.send(provider, session)
     session.append(user("Second."))
     line.send(provider, session)
-    return provider.last
+    return provider.last.arguments
 
 
 def empty_chat(model: str) -> dict[str, Any]:
-    body = turns.chat(Turn(), model, 1, 100)
+    body = spelled.chat(Turn(), model, 1, 100)
     body["choices"][0]["message"]["content"] = ""
     return body
 
 
 EMPTY: dict[str, Callable[[str], dict[str, Any]]] = {
     "openai_chat": empty_chat,
-    "openai_responses": lambda model: turns.responses_body([], model),
-    "anthropic": lambda model: turns.anthropic_body([], model),
-    "gemini": lambda model: turns.gemini_body([{"text": ""}], model),
+    "openai_responses": lambda model: spelled.responses_body([], model),
+    "anthropic": lambda model: spelled.anthropic_body([], model),
+    "gemini": lambda model: spelled.gemini_body([{"text": ""}], model),
 }
 
 REFUSED: dict[str, Callable[[str], dict[str, Any]]] = {
     "openai_chat": lambda model: _chat_message(model, {"content": None, "refusal": "I cannot."}),
-    "openai_responses": lambda model: turns.responses_body(
+    "openai_responses": lambda model: spelled.responses_body(
         [_message({"type": "refusal", "refusal": "I cannot."})], model
     ),
     "anthropic": lambda model: (
-        turns.anthropic_body([{"type": "text", "text": "I cannot."}], model) | {"stop_reason": "refusal"}
+        spelled.anthropic_body([{"type": "text", "text": "I cannot."}], model) | {"stop_reason": "refusal"}
     ),
     "gemini": lambda model: {
         "candidates": [{"content": {"role": "model", "parts": [{"text": "I cannot."}]}, "finishReason": "SAFETY"}],
@@ -66,7 +64,7 @@ REFUSED: dict[str, Callable[[str], dict[str, Any]]] = {
 
 
 def _chat_message(model: str, message: dict[str, Any], finish: str = "stop") -> dict[str, Any]:
-    body = turns.chat(Turn(), model, 1, 100)
+    body = spelled.chat(Turn(), model, 1, 100)
     body["choices"][0] |= {"message": {"role": "assistant"} | message, "finish_reason": finish}
     return body
 
@@ -82,18 +80,18 @@ def _cut_call(dialect: str, model: str) -> dict[str, Any]:
         call = {"id": "cut", "type": "function", "function": {"name": "read", "arguments": broken}}
         return _chat_message(model, {"content": "I read", "tool_calls": [call]}, "length")
     call = {"type": "function_call", "id": "fc_1", "call_id": "cut", "name": "read", "arguments": broken}
-    body = turns.responses_body([_message({"type": "output_text", "text": "I read", "annotations": []}), call], model)
+    body = spelled.responses_body([_message({"type": "output_text", "text": "I read", "annotations": []}), call], model)
     return body | {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
 
 
-def test_an_empty_reply_is_kept_and_not_sent(provider: "Provider", line: Line, store: Store) -> None:
+def test_an_empty_reply_is_kept_and_not_sent(provider: ScriptedProvider, line: Line, store: Store) -> None:
     """A model may say nothing. Nobody invents words for it."""
     body = talk(provider, line, store, EMPTY[line.dialect](line.model))
     assert len(replies(store)) == 2
     assert "First." in json.dumps(body, default=str)
 
 
-def test_a_refusal_is_sent_back_as_what_the_model_said(provider: "Provider", line: Line, store: Store) -> None:
+def test_a_refusal_is_sent_back_as_what_the_model_said(provider: ScriptedProvider, line: Line, store: Store) -> None:
     """The next request shows that the model declined."""
     body = talk(provider, line, store, REFUSED[line.dialect](line.model))
     assert replies(store)[0].parts == (Text("I cannot."),)
@@ -102,7 +100,7 @@ def test_a_refusal_is_sent_back_as_what_the_model_said(provider: "Provider", lin
 
 @pytest.mark.parametrize("line", ["openai_chat", "openai_responses"], indirect=True)
 def test_arguments_cut_off_by_length_are_kept_and_shown_as_valid_json(
-    provider: "Provider", line: Line, store: Store
+    provider: ScriptedProvider, line: Line, store: Store
 ) -> None:
     """The log holds what the model wrote; the provider gets an object that says so, with a result."""
     body = talk(provider, line, store, _cut_call(line.dialect, line.model))
@@ -121,7 +119,7 @@ def test_arguments_cut_off_by_length_are_kept_and_shown_as_valid_json(
     ids=["no content", "no parts", "no candidates"],
 )
 def test_a_blocked_gemini_reply_is_an_empty_one(
-    provider: "Provider", line: Line, store: Store, odd: dict[str, Any]
+    provider: ScriptedProvider, line: Line, store: Store, odd: dict[str, Any]
 ) -> None:
     """Gemini answers a blocked prompt with less and less; the session goes on."""
     talk(provider, line, store, odd | {"modelVersion": line.model})
@@ -139,7 +137,7 @@ UNKNOWN: dict[str, tuple[list[dict[str, Any]], Callable[[list[dict[str, Any]], s
             },
             {"id": "br_1", "type": "brand_new", "blob": {"b": [1, 2.5, True], "a": "ü\u0000"}},
         ],
-        turns.responses_body,
+        spelled.responses_body,
     ),
     "anthropic": (
         [
@@ -152,7 +150,7 @@ UNKNOWN: dict[str, tuple[list[dict[str, Any]], Callable[[list[dict[str, Any]], s
                         "type": "web_search_result",
                         "title": "t",
                         "url": "https://example.org",
-                        "encrypted_content": turns.SEAL,
+                        "encrypted_content": spelled.SEAL,
                     }
                 ],
             },
@@ -164,22 +162,22 @@ UNKNOWN: dict[str, tuple[list[dict[str, Any]], Callable[[list[dict[str, Any]], s
                         "type": "web_search_result_location",
                         "url": "https://example.org",
                         "title": "t",
-                        "encrypted_index": turns.SEAL,
+                        "encrypted_index": spelled.SEAL,
                         "cited_text": "c",
                     }
                 ],
             },
             {"type": "brand_new", "blob": {"b": [1, 2.5, True], "a": "ü\u0000"}},
         ],
-        turns.anthropic_body,
+        spelled.anthropic_body,
     ),
     "gemini": (
         [
             {"executableCode": {"language": "PYTHON", "code": "print(1)"}},
             {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n"}},
-            {"inlineData": {"mimeType": "image/png", "data": turns.SEAL}},
+            {"inlineData": {"mimeType": "image/png", "data": spelled.SEAL}},
         ],
-        turns.gemini_body,
+        spelled.gemini_body,
     ),
 }
 
@@ -187,7 +185,7 @@ UNKNOWN: dict[str, tuple[list[dict[str, Any]], Callable[[list[dict[str, Any]], s
 # The SDK warns when it dumps what it has no type for.
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 @pytest.mark.parametrize("line", UNKNOWN, indirect=True)
-def test_parts_that_we_do_not_model_go_back_as_they_came(provider: "Provider", line: Line, store: Store) -> None:
+def test_parts_that_we_do_not_model_go_back_as_they_came(provider: ScriptedProvider, line: Line, store: Store) -> None:
     """Searches, citations, code, and kinds that nobody has heard of: kept in the log, and sent back in their own dialect."""
     said, body = UNKNOWN[line.dialect]
     got = talk(provider, line, store, body(said, line.model))
@@ -202,15 +200,19 @@ def test_parts_that_we_do_not_model_go_back_as_they_came(provider: "Provider", l
 
 
 @pytest.mark.parametrize("line", ["anthropic"], indirect=True)
-def test_a_kind_that_the_sdk_does_not_know_raises_no_warning(provider: "Provider", line: Line, store: Store) -> None:
+def test_a_kind_that_the_sdk_does_not_know_raises_no_warning(
+    provider: ScriptedProvider, line: Line, store: Store
+) -> None:
     """A new kind of block is the provider's doing; the host hears nothing of it."""
-    talk(provider, line, store, turns.anthropic_body([{"type": "brand_new", "blob": 1}], line.model))
+    talk(provider, line, store, spelled.anthropic_body([{"type": "brand_new", "blob": 1}], line.model))
 
 
 @pytest.mark.parametrize("line", ["openai_chat"], indirect=True)
-def test_fields_that_chat_has_no_place_for_are_kept_in_the_log(provider: "Provider", line: Line, store: Store) -> None:
+def test_fields_that_chat_has_no_place_for_are_kept_in_the_log(
+    provider: ScriptedProvider, line: Line, store: Store
+) -> None:
     """Compatible servers add their own fields. They are not sent back, because others refuse them, and not lost."""
-    extra = {"content": "Hm.", "brand_new": [{"data": turns.SEAL}]}
+    extra = {"content": "Hm.", "brand_new": [{"data": spelled.SEAL}]}
     body = talk(provider, line, store, _chat_message(line.model, extra))
     text, kept = replies(store)[0].parts
     assert text == Text("Hm.")
@@ -221,18 +223,18 @@ def test_fields_that_chat_has_no_place_for_are_kept_in_the_log(provider: "Provid
 
 THOUGHTS: dict[str, Any] = {
     "reasoning_content": "First read – then write.",
-    "reasoning_details": [{"type": "reasoning.text", "text": "First read.", "signature": turns.SEAL}],
-    "extra_content": {"google": {"thought_signature": turns.SEAL}},
+    "reasoning_details": [{"type": "reasoning.text", "text": "First read.", "signature": spelled.SEAL}],
+    "extra_content": {"google": {"thought_signature": spelled.SEAL}},
 }
 
 
 @pytest.mark.parametrize("line", ["openai_chat"], indirect=True)
 def test_reasoning_of_a_compatible_server_goes_back_to_its_model_and_to_no_other(
-    provider: "Provider", line: Line, store: Store
+    provider: ScriptedProvider, line: Line, store: Store
 ) -> None:
     """DeepSeek, OpenRouter and Gemini's compatible endpoint want their fields back; another model never sees them."""
     call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
-    call |= {"extra_content": {"google": {"thought_signature": turns.OTHER_SEAL}}}
+    call |= {"extra_content": {"google": {"thought_signature": spelled.OTHER_SEAL}}}
     provider.script(_chat_message(line.model, {"content": None, **THOUGHTS, "tool_calls": [call]}), Turn("Done."))
     session = line.session(store)
     session.append(user("First."))
@@ -246,11 +248,11 @@ def test_reasoning_of_a_compatible_server_goes_back_to_its_model_and_to_no_other
     other.append(user("Second."))
     line.send(provider, other)
     assert not {"reasoning_content", "reasoning_details", "extra_content"} & provider.last["messages"][1].keys()
-    assert turns.OTHER_SEAL not in json.dumps(provider.last)
+    assert spelled.OTHER_SEAL not in json.dumps(provider.last)
 
 
 @pytest.mark.parametrize("line", ["openai_chat"], indirect=True)
-def test_a_reply_of_reasoning_alone_is_not_sent(provider: "Provider", line: Line, store: Store) -> None:
+def test_a_reply_of_reasoning_alone_is_not_sent(provider: ScriptedProvider, line: Line, store: Store) -> None:
     """A chat message without text and calls is refused, whatever else it holds."""
     body = talk(provider, line, store, _chat_message(line.model, {"content": None, "reasoning_content": "Hm."}))
     assert [message["role"] for message in body["messages"]] == ["user", "user"]
@@ -271,23 +273,25 @@ CLIENT_CALLS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", CLIENT_CALLS)
 @pytest.mark.parametrize("line", ["openai_responses"], indirect=True)
 def test_calls_of_other_client_side_tools_are_answered_like_functions(
-    provider: "Provider", line: Line, store: Store, kind: str
+    provider: ScriptedProvider, line: Line, store: Store, kind: str
 ) -> None:
     """Whatever kind of tool the host runs, its call and its result stay together."""
-    provider.script(turns.responses_body([CLIENT_CALLS[kind]], line.model), Turn("Done."))
+    provider.script(spelled.responses_body([CLIENT_CALLS[kind]], line.model), Turn("Done."))
     session = line.session(store)
     session.append(user("Look."))
     line.send(provider, session)
     session.append(result("c1", "1"))
     line.send(provider, session)
-    call, output = provider.last["input"][1:]
+    call, output = provider.last.arguments["input"][1:]
     assert call["type"] == "function_call"
     assert json.loads(call["arguments"]) in ({"input": "select 1"}, {"action": CLIENT_CALLS["shell"]["action"]})
     assert output == {"type": "function_call_output", "call_id": "c1", "output": "1"}
 
 
 @pytest.mark.parametrize("line", ["openai_chat"], indirect=True)
-def test_a_custom_call_of_chat_is_answered_like_a_function(provider: "Provider", line: Line, store: Store) -> None:
+def test_a_custom_call_of_chat_is_answered_like_a_function(
+    provider: ScriptedProvider, line: Line, store: Store
+) -> None:
     """Free text is not JSON; it goes back inside an object and keeps its result."""
     call = {"id": "c1", "type": "custom", "custom": {"name": "sql", "input": "select 1"}}
     provider.script(_chat_message(line.model, {"content": None, "tool_calls": [call]}, "tool_calls"), Turn("Done."))
@@ -296,25 +300,25 @@ def test_a_custom_call_of_chat_is_answered_like_a_function(provider: "Provider",
     line.send(provider, session)
     session.append(result("c1", "1"))
     line.send(provider, session)
-    function = provider.last["messages"][1]["tool_calls"][0]["function"]
+    function = provider.last.arguments["messages"][1]["tool_calls"][0]["function"]
     assert function == {"name": "sql", "arguments": '{"input":"select 1"}'}
 
 
 @pytest.mark.parametrize("line", ["openai_responses"], indirect=True)
-def test_reasoning_without_its_content_is_not_referred_to(provider: "Provider", line: Line, store: Store) -> None:
+def test_reasoning_without_its_content_is_not_referred_to(provider: ScriptedProvider, line: Line, store: Store) -> None:
     """Nothing is stored at the provider, so an id alone names nothing, and the provider would refuse it."""
     items = [
         {"id": "rs_1", "type": "reasoning", "summary": []},
         _message({"type": "output_text", "text": "4", "annotations": []}),
     ]
-    body = talk(provider, line, store, turns.responses_body(items, line.model))
+    body = talk(provider, line, store, spelled.responses_body(items, line.model))
     assert [item["type"] for item in body["input"]] == ["message"] * 3
     assert isinstance(replies(store)[0].parts[0], Opaque)
 
 
 @pytest.mark.parametrize(("said", "asked"), [(one, other) for one in DIALECTS for other in DIALECTS if one != other])
 def test_a_reply_of_another_provider_is_refused(
-    provider: "Provider", lines: Callable[[str], Line], store: Store, said: str, asked: str
+    provider: ScriptedProvider, lines: Callable[[str], Line], store: Store, said: str, asked: str
 ) -> None:
     """A reply given to the wrong session is not kept, and the error says what is wrong."""
     other, line = lines(said), lines(asked)

@@ -3,18 +3,16 @@
 from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from foveal import Policy, open_store, result, system, user
 from foveal.stores import Store
+from foveal.testing.provider import ScriptedProvider
+from foveal.testing.provider.replies import OTHER_SEAL, SEAL, Call, Turn
 
-from .lines import Line
-from .turns import OTHER_SEAL, SEAL, Call, Turn, read_calls
-
-if TYPE_CHECKING:
-    from .provider import Provider
+from .lines import Line, read_calls
 
 THOUGHT = 'First read – then "write".\n\t100 % sûr… 🙂'
 
@@ -55,7 +53,7 @@ def expected(dialect: str, call: Call, number: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("line", ["openai_responses", "anthropic", "gemini"], indirect=True)
 def test_thinking_goes_back_byte_for_byte_while_the_loop_is_open(
-    provider: "Provider", line: Line, tmp_path: Path
+    provider: ScriptedProvider, line: Line, tmp_path: Path
 ) -> None:
     """Every reply of the running loop is sent with its thinking in place, also by a process that opens the session later."""
     calls = read_calls("step", 3)
@@ -72,11 +70,11 @@ def test_thinking_goes_back_byte_for_byte_while_the_loop_is_open(
             line.send(provider, session, **line.thinks)
         store.close()
         for k in range(i):
-            assert opening(line.dialect, provider.last, k) == expected(line.dialect, calls[k], k + 1)
+            assert opening(line.dialect, provider.last.arguments, k) == expected(line.dialect, calls[k], k + 1)
 
 
 @pytest.mark.parametrize("line", ["openai_responses", "anthropic", "gemini"], indirect=True)
-def test_signatures_survive_fifty_parallel_calls(provider: "Provider", line: Line, store: Store) -> None:
+def test_signatures_survive_fifty_parallel_calls(provider: ScriptedProvider, line: Line, store: Store) -> None:
     """However many items stand between the thinking and the end, it is sent and more of it is asked for."""
     calls = read_calls("many", 50)
     provider.script(Turn("", calls, thinking=THOUGHT), Turn("", (Call("next"),), thinking=THOUGHT), Turn("Done."))
@@ -85,10 +83,10 @@ def test_signatures_survive_fifty_parallel_calls(provider: "Provider", line: Lin
     line.send(provider, session)
     session.extend(result(call.id, "text") for call in calls)
     line.send(provider, session)
-    assert opening(line.dialect, provider.last, 0) == expected(line.dialect, calls[0], 1)
+    assert opening(line.dialect, provider.last.arguments, 0) == expected(line.dialect, calls[0], 1)
     session.append(result("next", "text"))
     line.send(provider, session)
-    assert opening(line.dialect, provider.last, 1) == expected(line.dialect, Call("next"), 2)
+    assert opening(line.dialect, provider.last.arguments, 1) == expected(line.dialect, Call("next"), 2)
 
 
 @pytest.mark.parametrize(
@@ -97,18 +95,18 @@ def test_signatures_survive_fifty_parallel_calls(provider: "Provider", line: Lin
     indirect=["line"],
 )
 def test_encrypted_reasoning_is_asked_for_from_models_that_reason(
-    provider: "Provider", line: Line, store: Store, model: str, asks: bool
+    provider: ScriptedProvider, line: Line, store: Store, model: str, asks: bool
 ) -> None:
     """Nothing is stored at the provider, so reasoning must come with the first reply; other models refuse the wish."""
     provider.script(Turn("Hello."))
     session = line.session(store, model=model)
     session.append(user("Hi."))
     line.send(provider, session)
-    assert provider.last.get("include") == (["reasoning.encrypted_content"] if asks else None)
+    assert provider.last.arguments.get("include") == (["reasoning.encrypted_content"] if asks else None)
 
 
 @pytest.mark.parametrize("line", ["gemini"], indirect=True)
-def test_gemini_signature_without_text_goes_back(provider: "Provider", line: Line, store: Store) -> None:
+def test_gemini_signature_without_text_goes_back(provider: ScriptedProvider, line: Line, store: Store) -> None:
     """A part that is nothing but its signature is content to the provider."""
     parts = [{"text": "The answer is 4."}, {"text": "", "thoughtSignature": SEAL}]
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
@@ -119,12 +117,12 @@ def test_gemini_signature_without_text_goes_back(provider: "Provider", line: Lin
     session.append(user("Sure?"))
     line.send(provider, session)
     sent = [{"text": "The answer is 4."}, {"text": "", "thought_signature": b64decode(SEAL)}]
-    assert provider.last["contents"][1]["parts"] == sent
+    assert provider.last.arguments["contents"][1]["parts"] == sent
 
 
 @pytest.mark.parametrize("line", ["anthropic"], indirect=True)
 def test_a_fold_leaves_the_thinking_that_opened_the_running_loop(
-    provider: "Provider", line: Line, store: Store
+    provider: ScriptedProvider, line: Line, store: Store
 ) -> None:
     """With a thinking budget, a loop whose first reply alone has thinking is accepted however long it runs."""
     session = line.session(store, policy=Policy(max_context_tokens=4_000))
@@ -138,7 +136,7 @@ def test_a_fold_leaves_the_thinking_that_opened_the_running_loop(
 @pytest.mark.xfail(reason="a loop that another model opened has no thinking that this one can verify", strict=True)
 @pytest.mark.parametrize("line", ["anthropic"], indirect=True)
 def test_a_thinking_model_takes_over_a_running_loop(
-    provider: "Provider", line: Line, lines: Callable[[str], Line], store: Store
+    provider: ScriptedProvider, line: Line, lines: Callable[[str], Line], store: Store
 ) -> None:
     """The host switches to a model with a thinking budget between a call and its answer, and the request is accepted."""
     first = lines("gemini")

@@ -2,21 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from foveal import Prompt, Text, ToolCall, result, user
 from foveal.stores import Store
+from foveal.testing.provider import ScriptedProvider
+from foveal.testing.provider.replies import OTHER_SEAL, SEAL, Call, Turn
 from foveal.values.entry import RedactedThinking, Thinking
 
 from .lines import Line, on_the_wire
 from .test_loop import TOOLS
 from .test_odd_replies import replies
-from .turns import OTHER_SEAL, SEAL, Call, Turn
-
-if TYPE_CHECKING:
-    from .provider import Provider
 
 SAID = Turn("I read it.", (Call("c1"), Call("c2", arguments={"path": "ü.py"})), thinking="Hm.")
 CALLS = (ToolCall("c1", "read", '{"path":"a.py"}'), ToolCall("c2", "read", '{"path":"ü.py"}'))
@@ -46,7 +44,7 @@ STREAMS: dict[str, tuple[str, Callable[[Any, dict[str, Any]], Any]]] = {
 
 @pytest.mark.parametrize("line", STREAMS, indirect=True)
 def test_the_final_message_of_a_stream_is_appended_like_a_reply(
-    provider: "Provider", line: Line, sdk: Callable[[str], Any], store: Store
+    provider: ScriptedProvider, line: Line, sdk: Callable[[str], Any], store: Store
 ) -> None:
     """The helper's accumulated message is the same entry as an unstreamed reply, and goes back as such."""
     whole = line.session(store, name="whole")
@@ -111,7 +109,7 @@ ASYNC: dict[str, Callable[[str, Prompt], Any]] = {
 }
 
 
-def test_the_async_clients_take_the_same_request(provider: "Provider", line: Line, store: Store) -> None:
+def test_the_async_clients_take_the_same_request(provider: ScriptedProvider, line: Line, store: Store) -> None:
     """A prompt is a value: the async client sends the same bytes, and its reply is kept the same way."""
     session = line.session(store)
     session.append(user("Read."))
@@ -119,7 +117,7 @@ def test_the_async_clients_take_the_same_request(provider: "Provider", line: Lin
         provider.script(answer)
         prompt = session.prompt(TOOLS)
         session.append(asyncio.run(ASYNC[line.dialect](provider.url, prompt)))
-        assert provider.last == on_the_wire(prompt.request)
+        assert provider.last.arguments == on_the_wire(prompt.request)
         session.append(result("c1", "one"))
         session.append(result("c2", "two"))
     assert [len([part for part in reply.parts if isinstance(part, ToolCall)]) for reply in replies(store)] == [2, 0]

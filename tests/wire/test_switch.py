@@ -2,27 +2,25 @@
 
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from foveal import result, system, user
 from foveal.stores import Store
+from foveal.testing.provider import ScriptedProvider
+from foveal.testing.provider import replies as spelled
+from foveal.testing.provider.replies import OTHER_SEAL, SEAL, Call, Turn
 
-from . import turns
 from .conftest import DIALECTS
 from .lines import Line
-from .turns import OTHER_SEAL, SEAL, Call, Turn
-
-if TYPE_CHECKING:
-    from .provider import Provider
 
 SECRET = "a thought that is nobody else's"
 BLOB = "b3BhcXVlIGJsb2Igb2Ygb25lIHByb3ZpZGVy"
 
 OPAQUE: dict[str, Callable[[str], dict[str, Any]]] = {
-    "openai_chat": lambda model: turns.chat(Turn("Searched.", thinking=SECRET), model, 9, 100),
-    "openai_responses": lambda model: turns.responses_body(
+    "openai_chat": lambda model: spelled.chat(Turn("Searched.", thinking=SECRET), model, 9, 100),
+    "openai_responses": lambda model: spelled.responses_body(
         [
             {"id": "rs_9", "type": "reasoning", "summary": [], "encrypted_content": SEAL},
             {
@@ -41,7 +39,7 @@ OPAQUE: dict[str, Callable[[str], dict[str, Any]]] = {
         ],
         model,
     ),
-    "anthropic": lambda model: turns.anthropic_body(
+    "anthropic": lambda model: spelled.anthropic_body(
         [
             {"type": "thinking", "thinking": SECRET, "signature": SEAL},
             {"type": "server_tool_use", "id": "srvtoolu_9", "name": "web_search", "input": {"query": BLOB}},
@@ -56,7 +54,7 @@ OPAQUE: dict[str, Callable[[str], dict[str, Any]]] = {
         ],
         model,
     ),
-    "gemini": lambda model: turns.gemini_body(
+    "gemini": lambda model: spelled.gemini_body(
         [
             {"text": SECRET, "thought": True},
             {"executableCode": {"language": "PYTHON", "code": f"print('{BLOB}')"}},
@@ -72,7 +70,7 @@ OPAQUE: dict[str, Callable[[str], dict[str, Any]]] = {
 @pytest.mark.parametrize("to", DIALECTS)
 @pytest.mark.parametrize("start", DIALECTS)
 def test_another_model_takes_over_in_the_middle_of_a_loop(
-    provider: "Provider", lines: Callable[[str], Line], store: Store, start: str, to: str
+    provider: ScriptedProvider, lines: Callable[[str], Line], store: Store, start: str, to: str
 ) -> None:
     """The new provider accepts the session, answers it, and gets nothing that only the old one can read."""
     one, other = lines(start), lines(to)
@@ -93,20 +91,20 @@ def test_another_model_takes_over_in_the_middle_of_a_loop(
         session.append(result("call_3", "the last file"))
         other.send(provider, session)
 
-    for raw in provider.raw[2:]:
+    for raw in [request.raw for request in provider.requests[2:]]:
         text = raw.decode()
         assert "Searched." in text
         assert "the other file" in text
         for secret in (SECRET, BLOB):
             assert secret not in text
-    assert not sealed(provider.raw[2])
-    assert OTHER_SEAL.encode() not in provider.raw[2]
-    assert not [seal for seal in ("rs_9", "srvtoolu_9", "msg_9") if seal in provider.raw[3].decode()]
+    assert not sealed(provider.requests[2].raw)
+    assert OTHER_SEAL.encode() not in provider.requests[2].raw
+    assert not [seal for seal in ("rs_9", "srvtoolu_9", "msg_9") if seal in provider.requests[3].raw.decode()]
 
 
 @pytest.mark.parametrize("line", DIALECTS, indirect=True)
 def test_the_first_model_finds_its_own_thinking_again(
-    provider: "Provider", lines: Callable[[str], Line], line: Line, store: Store
+    provider: ScriptedProvider, lines: Callable[[str], Line], line: Line, store: Store
 ) -> None:
     """The log keeps what another model could not read; back at the first, it is sent as before."""
     guest = lines("anthropic" if line.dialect == "gemini" else "gemini")
@@ -120,8 +118,8 @@ def test_the_first_model_finds_its_own_thinking_again(
         session.append(user("And you?"))
     with line.session(store) as session:
         line.send(provider, session)
-    assert not sealed(provider.raw[1])
-    assert sealed(provider.raw[2]) == (line.dialect != "openai_chat")
+    assert not sealed(provider.requests[1].raw)
+    assert sealed(provider.requests[2].raw) == (line.dialect != "openai_chat")
 
 
 def sealed(raw: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,13 +11,11 @@ from foveal.session.model_setup import setup_for
 from foveal.session.options import Model
 from foveal.session.rebuild import prompt_at
 from foveal.stores import Store
+from foveal.testing.provider import ScriptedProvider
+from foveal.testing.provider.replies import Turn
 
 from .conftest import DIALECTS
 from .lines import Line
-from .turns import Turn
-
-if TYPE_CHECKING:
-    from .provider import Provider
 
 SCHEMA = {
     "type": "object",
@@ -77,18 +75,18 @@ def offered(dialect: str, body: dict[str, Any]) -> list[dict[str, Any]]:
     return body["config"]["tools"] if dialect == "gemini" else body["tools"]
 
 
-def ask(provider: "Provider", line: Line, store: Store, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def ask(provider: ScriptedProvider, line: Line, store: Store, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The tools that arrive when these are offered."""
     provider.script(Turn("It is noon."))
     session = line.session(store)
     session.append(user("What time is it?"))
     line.send(provider, session, tools)
-    return offered(line.dialect, provider.last)
+    return offered(line.dialect, provider.last.arguments)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_tool_of_any_shape_arrives_in_the_providers_own(
-    provider: "Provider", line: Line, store: Store, shape: str
+    provider: ScriptedProvider, line: Line, store: Store, shape: str
 ) -> None:
     """The same tool, declared in eight ways, is the same bytes to a provider."""
     assert json.dumps(ask(provider, line, store, [SHAPES[shape]])) == json.dumps(_ordered(line.dialect))
@@ -108,14 +106,14 @@ def _ordered(dialect: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_strict_tool_stays_strict(provider: "Provider", line: Line, store: Store) -> None:
+def test_a_strict_tool_stays_strict(provider: ScriptedProvider, line: Line, store: Store) -> None:
     """A host that asks for arguments that follow the schema gets them wherever the provider can promise it."""
     tool = {"type": "function", "function": BARE | {"parameters": SCHEMA, "strict": True}}
     text = json.dumps(ask(provider, line, store, [tool]))
     assert ('"strict": true' in text) == (line.dialect != "gemini")
 
 
-def test_hosted_tools_pass_through_unchanged(provider: "Provider", line: Line, store: Store) -> None:
+def test_hosted_tools_pass_through_unchanged(provider: ScriptedProvider, line: Line, store: Store) -> None:
     """What the provider runs itself is declared in its own words, beside the host's tools."""
     got = ask(provider, line, store, [*HOSTED[line.dialect], SHAPES["openai_chat"]])
     assert len(got) == len(HOSTED[line.dialect]) + 1
@@ -134,11 +132,11 @@ def test_a_hosted_tool_is_not_offered_to_another_provider(
         session.prompt(HOSTED[owner][:1])
 
 
-def test_a_past_prompt_is_built_again_with_the_same_tools(provider: "Provider", line: Line, store: Store) -> None:
+def test_a_past_prompt_is_built_again_with_the_same_tools(provider: ScriptedProvider, line: Line, store: Store) -> None:
     """The log keeps the tools in the host's order of keys, because models write arguments in it."""
     ask(provider, line, store, [SHAPES["openai_chat"], *HOSTED[line.dialect]])
     again = prompt_at(store, "wire", setup_for(Model(line.model, line.dialect), Policy()), 1)
     sent = again.request["config"]["tools"] if line.dialect == "gemini" else again.request["tools"]
     if line.dialect != "gemini":
-        assert json.dumps(sent) == json.dumps(offered(line.dialect, provider.last))
-    assert sent == offered(line.dialect, provider.last)
+        assert json.dumps(sent) == json.dumps(offered(line.dialect, provider.last.arguments))
+    assert sent == offered(line.dialect, provider.last.arguments)

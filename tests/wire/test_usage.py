@@ -1,17 +1,13 @@
 """What the provider counted comes back to the budget."""
 
-from typing import TYPE_CHECKING
-
 from foveal import Policy, Usage, result, system, user
 from foveal.stores import Store
 from foveal.stores.rows import to_entry
+from foveal.testing.provider import ScriptedProvider
+from foveal.testing.provider.replies import SPELLED, Call, Turn
 
 from .lines import Line
 from .test_loop import TOOLS, listing
-from .turns import SPELLED, Call, Turn
-
-if TYPE_CHECKING:
-    from .provider import Provider
 
 
 def usages(store: Store) -> list[Usage]:
@@ -19,7 +15,9 @@ def usages(store: Store) -> list[Usage]:
     return [body for body in bodies if isinstance(body, Usage)]
 
 
-def test_a_reply_leaves_a_usage_mark_with_its_cached_tokens(provider: "Provider", line: Line, store: Store) -> None:
+def test_a_reply_leaves_a_usage_mark_with_its_cached_tokens(
+    provider: ScriptedProvider, line: Line, store: Store
+) -> None:
     """Input tokens are all that was sent, cached or not, beside our own count of the same prompt."""
     provider.script(Turn("Hello.", counted=5_000, cached=4_096))
     session = line.session(store)
@@ -28,7 +26,7 @@ def test_a_reply_leaves_a_usage_mark_with_its_cached_tokens(provider: "Provider"
     assert usages(store) == [Usage(line.model, 5_000, 7, cache_read_tokens=4_096, estimated=prompt.tokens)]
 
 
-def test_a_provider_that_counts_more_gets_less(provider: "Provider", line: Line, store: Store) -> None:
+def test_a_provider_that_counts_more_gets_less(provider: ScriptedProvider, line: Line, store: Store) -> None:
     """After three calls in which the provider counted 1.3 times as much as we did, its own count stays within the limit."""
     session = line.session(store, policy=Policy(max_context_tokens=6_000))
     session.append(system("You repair programs."))
@@ -47,7 +45,7 @@ def test_a_provider_that_counts_more_gets_less(provider: "Provider", line: Line,
     assert max(tokens for tokens, _ in learned) < learned[0][1] / 1.3 + 1
 
 
-def test_a_reply_without_usage_leaves_no_mark(provider: "Provider", line: Line, store: Store) -> None:
+def test_a_reply_without_usage_leaves_no_mark(provider: ScriptedProvider, line: Line, store: Store) -> None:
     """Servers that report nothing teach nothing, and nothing breaks."""
     body = SPELLED[line.dialect](Turn("Hello."), line.model, 1, 1)
     body = {key: value for key, value in body.items() if key not in ("usage", "usageMetadata")}

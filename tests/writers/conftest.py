@@ -4,15 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from .endpoint import Endpoint
+from foveal.testing.provider import ScriptedProvider
 
 
 @pytest.fixture
-def endpoint(monkeypatch) -> Iterator[Endpoint]:
+def endpoint(monkeypatch) -> Iterator[ScriptedProvider]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-the-environment")
-    running = Endpoint()
-    running.start()
-    yield running
-    running.stop()
+    with ScriptedProvider() as running:
+        yield running

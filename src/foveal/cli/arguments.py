@@ -1,6 +1,9 @@
 """Arguments that several commands have: numbers, a call, the store that a command reads."""
 
 import os
+import shlex
+import shutil
+import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
@@ -55,3 +58,15 @@ def existing_path(named: str | None) -> Path:
 def existing_store(named: str | None) -> Store:
     """Return the store of this path, for a `with` block. Never creates a store."""
     return open_store(existing_path(named))
+
+
+def command_line() -> str:
+    """Return the word by which this program can be called again from here: `foveal` only if the shell finds this very one."""
+    script = Path(sys.argv[0])
+    if script.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m foveal.cli"
+    found = shutil.which("foveal")
+    if script.stem != "foveal" or (found and Path(found).resolve() == script.resolve()):
+        return "foveal"
+    place = script.absolute()
+    return shlex.quote(str(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place))

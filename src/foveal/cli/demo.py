@@ -11,7 +11,7 @@ from foveal.analysis.replay.demo import BUDGET, comparison, demo_recording, foot
 from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay, replay
 from foveal.analysis.replay.report import document, totals
 from foveal.analysis.replay.series import series_of
-from foveal.cli.arguments import add_json, positive
+from foveal.cli.arguments import add_json, command_line, positive
 from foveal.cli.output import Output
 from foveal.cli.terminal_chart import chart
 from foveal.session.policy import BudgetTable, Policy
@@ -78,9 +78,10 @@ def _print_next(done: Replay, out: Output) -> None:
     refs = [saving.ref for saving in done.savings]
     out.line()
     out.line(f"Nothing is lost: all of it is in {STORE}. Try next", "strong")
-    out.line(f"  foveal why {done.session} --call {last} --store {STORE}")
-    out.line(f"  foveal why {done.session} --cost --store {STORE}")
-    out.line(f"  foveal show {done.session} --call {last} --store {STORE}")
+    command = command_line()
+    out.line(f"  {command} why {done.session} --call {last} --store {STORE}")
+    out.line(f"  {command} why {done.session} --cost --store {STORE}")
+    out.line(f"  {command} show {done.session} --call {last} --store {STORE}")
     if refs:
-        out.line(f"  foveal recall {done.session} {refs[0]} --store {STORE}")
-    out.line("  foveal replay YOUR.jsonl --budget 32000")
+        out.line(f"  {command} recall {done.session} {refs[0]} --store {STORE}")
+    out.line(f"  {command} replay YOUR.jsonl --budget 32000")

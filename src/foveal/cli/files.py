@@ -1,9 +1,12 @@
-"""Files that are written as a whole or not at all."""
+"""Files of commands: written as a whole or not at all, and standard input as a file."""
 
 import os
-from collections.abc import Generator
+import shutil
+import sys
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from foveal.stores.disk import OWNER_ONLY
@@ -37,3 +40,16 @@ def whole_file(path: Path, *, is_private: bool = False) -> Generator[BinaryIO]:
 def optional_file(path: Path | None) -> AbstractContextManager[BinaryIO | None]:
     """Return such a stream, or None if no path is given, for a `with` block."""
     return whole_file(path) if path else nullcontext()
+
+
+@contextmanager
+def input_files(paths: Sequence[Path]) -> Generator[Sequence[Path]]:
+    """Yield the files to read, with standard input copied to one in place of `-`: files are read more than once."""
+    if Path("-") not in paths:
+        yield paths
+        return
+    with TemporaryDirectory(prefix="foveal-") as folder:
+        copy = Path(folder) / "stdin"
+        with copy.open("wb") as stream:
+            shutil.copyfileobj(sys.stdin.buffer, stream)
+        yield [copy if path == Path("-") else path for path in paths]

@@ -15,7 +15,7 @@ from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay
 from foveal.analysis.replay.report import HEAD, cells, document, note_lines, totals
 from foveal.cli.arguments import add_json, positive
 from foveal.cli.batch import Order, replay_files
-from foveal.cli.files import optional_file
+from foveal.cli.files import input_files, optional_file
 from foveal.cli.output import Output, complain
 from foveal.cli.progress import progress
 from foveal.dialects import find_dialect
@@ -29,7 +29,7 @@ _LEAST_NAME = 14  # characters of a session's name, however narrow the terminal
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="+", type=Path)
+    parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help="recordings; - for standard input")
     parser.add_argument(
         "--budget", metavar="N", type=positive, help="the most that is sent, in o200k tokens or --model's"
     )
@@ -50,9 +50,9 @@ def run(args: Namespace, out: Output) -> int:
     _check_outputs(args)
     replays: list[Replay] = []
     errors: list[str] = []
-    with optional_file(args.html) as html, optional_file(args.prompts) as prompts:
-        with progress(() if out.is_json else args.files) as tick:
-            for outcome in replay_files(args.files, order, jobs=args.jobs, prompts=prompts, tick=tick):
+    with input_files(args.files) as files, optional_file(args.html) as html, optional_file(args.prompts) as prompts:
+        with progress(() if out.is_json else files) as tick:
+            for outcome in replay_files(files, order, jobs=args.jobs, prompts=prompts, tick=tick):
                 if outcome.replay:
                     replays.append(outcome.replay)
                 else:

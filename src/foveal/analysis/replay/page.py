@@ -42,6 +42,11 @@ tr.total td{font-weight:700;border-bottom:0}svg{width:100%;height:auto;display:b
 .key{display:flex;flex-wrap:wrap;gap:4px 18px;font-size:13px;color:var(--soft)}.key i{display:inline-block;width:12px;height:12px;
 border-radius:2px;margin-right:6px;vertical-align:-1px}ol{padding-left:20px;margin:10px 0}li{margin:8px 0;overflow-wrap:anywhere}
 .error{color:var(--bad);overflow-wrap:anywhere}
+@media(max-width:640px){main{padding:16px 10px 40px}section{padding:12px;overflow-x:auto}.tiles{grid-template-columns:1fr 1fr}
+thead{display:none}table,tbody,tr,td{display:block}tr{border-bottom:2px solid var(--line);padding:6px 0}
+td,td:first-child{max-width:none;white-space:normal;overflow-wrap:anywhere;padding:2px 0;border:0;text-align:right}
+td:first-child{font-weight:700;text-align:left}td:nth-child(2){text-align:right}
+td[data-name]::before{content:attr(data-name);float:left;color:var(--soft);padding-right:12px}svg{min-width:520px}}
 """
 MOST_STEPS = 600
 """More steps than a page has pixels to tell them apart."""
@@ -118,7 +123,8 @@ def _table(replays: Sequence[Replay]) -> Iterator[str]:
 
 def _row(style: str, name: str, model: str, sums: Totals) -> str:
     title, *figures = cells(_text(name), sums, tokens="{:,}".format)
-    row = "".join(f"<td>{cell}</td>" for cell in (_text(model), *figures))
+    named = zip(_HEAD[1:], (_text(model), *figures), strict=True)
+    row = "".join(f'<td data-name="{head}">{cell}</td>' for head, cell in named)
     return f'<tr{style}><td title="{title}">{title}</td>{row}</tr>'
 
 

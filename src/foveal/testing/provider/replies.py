@@ -1,19 +1,21 @@
-"""What a model answers, written once and spelled in the format of each provider."""
+"""Answers of a scripted provider, written once and spelled in the format of each provider."""
 
 import json
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 SEAL = b64encode(bytes(range(256))).decode("ascii")
-"""Stands for a signature: every byte value, so that both letters that base64 alphabets differ in occur."""
+"""Signature of a reply's thinking: every byte value, so that both letters that base64 alphabets differ in occur."""
 
 OTHER_SEAL = b64encode(bytes(range(255, -1, -1))).decode("ascii")
 
 
 @dataclass(frozen=True)
 class Call:
+    """A tool call of a reply."""
+
     id: str
     name: str = "read"
     arguments: dict[str, Any] = field(default_factory=lambda: {"path": "a.py"})
@@ -21,21 +23,96 @@ class Call:
 
 @dataclass(frozen=True)
 class Turn:
-    """One reply. `counted` is the size of the prompt as the provider reports it, `cached` the share read from its cache."""
+    """One reply of the model."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
     thinking: str = ""
     seal: str = SEAL
     counted: int | None = None
+    """Size of the prompt as the usage reports it; None for the provider's own count."""
     cached: int = 0
+    """Share of the prompt that the usage reports as read from the cache, in tokens."""
+    delay_s: float = 0.0
+    """Seconds before the answer begins."""
+    cut_after: int | None = None
+    """Break the connection after this many events of a stream, or in the middle of an unstreamed reply."""
+    stall_after: int | None = None
+    """Send nothing more after this many events of a stream, and keep the connection open."""
 
 
-def read_calls(prefix: str, number: int) -> tuple[Call, ...]:
-    return tuple(Call(f"{prefix}_{i}", arguments={"path": f"{prefix}/{i}.py"}) for i in range(number))
+@dataclass(frozen=True)
+class Refusal:
+    """An error, worded as the provider words it."""
+
+    status: int
+    message: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    code: str | None = None
+
+
+@dataclass(frozen=True)
+class TooLong:
+    """A refusal because the prompt is longer than the model's window."""
+
+    limit: int
+    counted: int
+
+    def refusal(self, dialect: str) -> Refusal:
+        """Return the refusal in the words of this provider."""
+        match dialect:
+            case "anthropic":
+                return Refusal(400, f"prompt is too long: {self.counted} tokens > {self.limit} maximum")
+            case "gemini":
+                words = f"exceeds the maximum number of tokens allowed ({self.limit})."
+                return Refusal(400, f"The input token count ({self.counted}) {words}")
+            case "openai_responses":
+                words = "Your input exceeds the context window of this model. Please adjust your input and try again."
+                return Refusal(400, words, code="context_length_exceeded")
+            case _:
+                words = (
+                    f"This model's maximum context length is {self.limit} tokens. However, your messages resulted in "
+                )
+                words += f"{self.counted} tokens. Please reduce the length of the messages."
+                return Refusal(400, words, code="context_length_exceeded")
+
+
+@dataclass(frozen=True)
+class RawReply:
+    """A status and a body, sent as they are."""
+
+    status: int
+    body: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Silence:
+    """No answer, until the client hangs up or the provider stops."""
+
+
+_KINDS = {
+    400: ("invalid_request_error", "INVALID_ARGUMENT"),
+    401: ("authentication_error", "UNAUTHENTICATED"),
+    429: ("rate_limit_error", "RESOURCE_EXHAUSTED"),
+    529: ("overloaded_error", "UNAVAILABLE"),
+}
+
+
+def spell_refusal(dialect: str, refusal: Refusal) -> dict[str, Any]:
+    """Return the body of an error in the form of this provider."""
+    kind, status = _KINDS.get(refusal.status, ("api_error", "INTERNAL"))
+    match dialect:
+        case "anthropic":
+            return {"type": "error", "error": {"type": kind, "message": refusal.message}}
+        case "gemini":
+            return {"error": {"code": refusal.status, "message": refusal.message, "status": status}}
+        case _:
+            return {"error": {"message": refusal.message, "type": kind, "param": None, "code": refusal.code}}
 
 
 def chat(turn: Turn, model: str, number: int, counted: int) -> dict[str, Any]:
+    """Return the reply as OpenAI Chat spells it."""
     message: dict[str, Any] = {"role": "assistant", "content": turn.text or None, "refusal": None, "annotations": []}
     if turn.thinking:
         message["reasoning_content"] = turn.thinking
@@ -62,6 +139,7 @@ def chat(turn: Turn, model: str, number: int, counted: int) -> dict[str, Any]:
 
 
 def responses(turn: Turn, model: str, number: int, counted: int) -> dict[str, Any]:
+    """Return the reply as OpenAI Responses spells it."""
     output: list[dict[str, Any]] = []
     if turn.thinking:
         summary = [{"type": "summary_text", "text": turn.thinking}]
@@ -75,7 +153,7 @@ def responses(turn: Turn, model: str, number: int, counted: int) -> dict[str, An
             }
         )
     if turn.text:
-        content = [{"type": "output_text", "text": turn.text, "annotations": [], "logprobs": []}]
+        content: list[dict[str, Any]] = [{"type": "output_text", "text": turn.text, "annotations": [], "logprobs": []}]
         output.append(
             {"id": f"msg_{number}", "type": "message", "status": "completed", "role": "assistant", "content": content}
         )
@@ -101,6 +179,7 @@ def responses(turn: Turn, model: str, number: int, counted: int) -> dict[str, An
 
 
 def responses_body(output: list[dict[str, Any]], model: str, number: int = 0) -> dict[str, Any]:
+    """Return the body of a reply of OpenAI Responses with this content."""
     return {
         "id": f"resp_{number}",
         "object": "response",
@@ -122,6 +201,7 @@ def responses_body(output: list[dict[str, Any]], model: str, number: int = 0) ->
 
 
 def anthropic(turn: Turn, model: str, number: int, counted: int) -> dict[str, Any]:
+    """Return the reply as Anthropic Messages spells it."""
     content: list[dict[str, Any]] = []
     if turn.thinking:
         content.append({"type": "thinking", "thinking": turn.thinking, "signature": turn.seal})
@@ -140,6 +220,7 @@ def anthropic(turn: Turn, model: str, number: int, counted: int) -> dict[str, An
 
 
 def anthropic_body(content: list[dict[str, Any]], model: str, number: int = 0) -> dict[str, Any]:
+    """Return the body of a reply of Anthropic Messages with this content."""
     return {
         "id": f"msg_{number}",
         "type": "message",
@@ -153,6 +234,7 @@ def anthropic_body(content: list[dict[str, Any]], model: str, number: int = 0) -
 
 
 def gemini(turn: Turn, model: str, number: int, counted: int) -> dict[str, Any]:
+    """Return the reply as Gemini spells it."""
     parts: list[dict[str, Any]] = []
     sealed = {"thoughtSignature": turn.seal} if turn.thinking else {}
     if turn.thinking:
@@ -170,6 +252,7 @@ def gemini(turn: Turn, model: str, number: int, counted: int) -> dict[str, Any]:
 
 
 def gemini_body(parts: list[dict[str, Any]], model: str, number: int = 0) -> dict[str, Any]:
+    """Return the body of a reply of Gemini with this content."""
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
     return {"candidates": [candidate], "modelVersion": f"{model}-001", "responseId": f"r{number}"}
 

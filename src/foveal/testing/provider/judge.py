@@ -1,8 +1,8 @@
-"""What a provider makes of a request that came over the wire."""
+"""Judgement of a request that came over the wire: the reasons for which its provider would refuse it."""
 
 from base64 import urlsafe_b64decode
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 from foveal.dialects.anthropic import rules as anthropic_rules
 from foveal.dialects.gemini import rules as gemini_rules
@@ -31,7 +31,7 @@ _BYTES = frozenset({"data", "thought_signature"})
 
 
 def gemini_arguments(model: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The SDK arguments that lead to this body: keys in Python's spelling, bytes as bytes."""
+    """Return the SDK arguments that lead to this body: keys in Python's spelling, bytes as bytes."""
     config: dict[str, Any] = {}
     if "systemInstruction" in body:
         config["system_instruction"] = "".join(part["text"] for part in body["systemInstruction"]["parts"])
@@ -41,12 +41,12 @@ def gemini_arguments(model: str, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pythonic(value: Any) -> Any:
-    """Gemini's JSON as its SDK spells it."""
+    """Return Gemini's JSON as its SDK spells it."""
     if isinstance(value, list):
-        return [pythonic(item) for item in value]
+        return [pythonic(item) for item in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
-    fields: dict[str, Any] = value
+    fields = cast("dict[str, Any]", value)
     plain: dict[str, Any] = {}
     for wire_key, item in fields.items():
         key = _GEMINI_KEYS.get(wire_key, wire_key)
@@ -58,7 +58,7 @@ def pythonic(value: Any) -> Any:
 
 
 def _lost_reasoning(body: Mapping[str, Any]) -> Iterator[RequestProblem]:
-    """Reasoning that is named by its id alone, in a request that has nothing stored."""
+    """Yield reasoning that is named by its id alone, in a request that has nothing stored."""
     for i, item in enumerate(body["input"] if body.get("store") is False else ()):
         if item.get("type") == "reasoning" and not item.get("encrypted_content"):
             yield RequestProblem(
@@ -67,7 +67,7 @@ def _lost_reasoning(body: Mapping[str, Any]) -> Iterator[RequestProblem]:
 
 
 def judge(dialect: str, body: Mapping[str, Any]) -> list[RequestProblem]:
-    """What the provider would refuse in a request that an SDK sent."""
+    """Return the problems for which the provider would refuse a request that an SDK sent."""
     match dialect:
         case "openai_chat":
             return openai_chat_rules.problems(body)
@@ -77,15 +77,3 @@ def judge(dialect: str, body: Mapping[str, Any]) -> list[RequestProblem]:
             return anthropic_rules.problems(body)
         case _:
             return gemini_rules.problems(body, signatures="gemini-3" in body["model"])
-
-
-def refusal(dialect: str, problems: Iterable[object]) -> dict[str, Any]:
-    """A 400 as the provider words it."""
-    message = "; ".join(str(problem) for problem in problems)
-    match dialect:
-        case "anthropic":
-            return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
-        case "gemini":
-            return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
-        case _:
-            return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}

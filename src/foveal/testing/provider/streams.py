@@ -1,14 +1,15 @@
-"""A whole reply as the events in which a provider streams it."""
+"""Streams: a whole reply as the events in which its provider sends it."""
 
 import json
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
-AskedModel = Iterator[tuple[str, dict[str, Any] | str]]
+StreamEvents: TypeAlias = Iterator[tuple[str, dict[str, Any] | str]]
 
 
-def chat(reply: dict[str, Any]) -> AskedModel:
+def chat(reply: dict[str, Any]) -> StreamEvents:
+    """Yield the events of OpenAI Chat."""
     message = reply["choices"][0]["message"]
     head = {key: reply[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
 
@@ -32,7 +33,8 @@ def chat(reply: dict[str, Any]) -> AskedModel:
     yield "", "[DONE]"
 
 
-def responses(reply: dict[str, Any]) -> AskedModel:
+def responses(reply: dict[str, Any]) -> StreamEvents:
+    """Yield the events of OpenAI Responses."""
     numbers = count()
 
     def event(kind: str, **fields: Any) -> tuple[str, dict[str, Any]]:
@@ -52,11 +54,13 @@ def responses(reply: dict[str, Any]) -> AskedModel:
 def _item_pieces(item: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
     match item["type"]:
         case "message":
-            part = {"content_index": 0}
-            empty = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+            part: dict[str, Any] = {"content_index": 0}
+            empty: dict[str, Any] = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
             begun = ("response.content_part.added", part | {"part": empty})
             letters = item["content"][0]["text"]
-            deltas = [("response.output_text.delta", part | {"delta": one, "logprobs": []}) for one in letters]
+            deltas: list[tuple[str, dict[str, Any]]] = [
+                ("response.output_text.delta", part | {"delta": one, "logprobs": []}) for one in letters
+            ]
             return item | {"content": [], "status": "in_progress"}, [begun, *deltas]
         case "function_call":
             text = item["arguments"]
@@ -72,7 +76,8 @@ def _item_pieces(item: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, 
             return item, []
 
 
-def anthropic(reply: dict[str, Any]) -> AskedModel:
+def anthropic(reply: dict[str, Any]) -> StreamEvents:
+    """Yield the events of Anthropic Messages."""
     yield "message_start", {"type": "message_start", "message": reply | {"content": [], "stop_reason": None}}
     for i, block in enumerate(reply["content"]):
         begun, deltas = _pieces(block)
@@ -105,8 +110,8 @@ def _pieces(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]
             return block, []
 
 
-def gemini(reply: dict[str, Any]) -> AskedModel:
-    """One event a letter of text that is not signed, one event for any other part; the reason is in the last."""
+def gemini(reply: dict[str, Any]) -> StreamEvents:
+    """Yield the events of Gemini: one a letter of text that is not signed, one for any other part; the last has the reason."""
     candidate = reply["candidates"][0]
     pieces: list[dict[str, Any]] = []
     for part in candidate["content"]["parts"]:
@@ -115,11 +120,15 @@ def gemini(reply: dict[str, Any]) -> AskedModel:
     frame = {key: reply[key] for key in ("modelVersion", "responseId")}
     for piece in pieces:
         yield "", frame | {"candidates": [{"content": {"role": "model", "parts": [piece]}, "index": 0}]}
-    last = {"content": {"role": "model", "parts": []}, "finishReason": candidate["finishReason"], "index": 0}
+    last: dict[str, Any] = {
+        "content": {"role": "model", "parts": []},
+        "finishReason": candidate["finishReason"],
+        "index": 0,
+    }
     yield "", frame | {"candidates": [last], "usageMetadata": reply["usageMetadata"]}
 
 
-SPOKEN: dict[str, Callable[[dict[str, Any]], AskedModel]] = {
+SPOKEN: dict[str, Callable[[dict[str, Any]], StreamEvents]] = {
     "openai_chat": chat,
     "openai_responses": responses,
     "anthropic": anthropic,

@@ -1,0 +1,124 @@
+"""The table of commands: a summary and examples of each, for help that need not load them."""
+
+from typing import NamedTuple
+
+
+class CommandHelp(NamedTuple):
+    """The help of a command: the first line of its module, and lines to type."""
+
+    summary: str
+    examples: tuple[str, ...]
+
+
+COMMANDS: dict[str, CommandHelp] = {
+    "demo": CommandHelp(
+        "Replay the bundled session and show what Foveal makes of it.", ("foveal demo", "foveal demo --budget 32000")
+    ),
+    "replay": CommandHelp(
+        "Replay recorded sessions: what would Foveal have sent for each model call, and at what price?",
+        (
+            "foveal replay session.jsonl --budget 32000",
+            "foveal replay ~/.claude/projects/*/*.jsonl --budget 64000 --html report.html",
+            "zcat sessions.jsonl.gz | foveal replay - --budget 32000",
+        ),
+    ),
+    "why": CommandHelp(
+        "Explain a prompt: one line an entry, shown how, by which policy, because of what, at how many tokens.",
+        (
+            "foveal why fix-login --store agent.db",
+            "foveal why fix-login --call 12 --entry k3v9x2m1qa --store agent.db",
+            "foveal why fix-login --cost --store agent.db",
+        ),
+    ),
+    "show": CommandHelp(
+        "Print a prompt as it was (or would be) sent, for reading.",
+        ("foveal show fix-login --call 12 --store agent.db",),
+    ),
+    "recall": CommandHelp(
+        "Print the original behind a reference: whole, or some lines, characters or matches of it.",
+        (
+            "foveal recall fix-login k3v9x2m1qa --store agent.db",
+            "foveal recall fix-login k3v9x2m1qa --lines 120-180 --store agent.db",
+            "foveal recall fix-login k3v9x2m1qa --pattern 'undefined symbol' --store agent.db",
+        ),
+    ),
+    "search": CommandHelp(
+        "Search everything that a session ever saw, and print the best places with their references.",
+        (
+            "foveal search fix-login session cookie --store agent.db",
+            "foveal search fix-login --like 'why was it slow' --store agent.db",
+        ),
+    ),
+    "pin": CommandHelp(
+        "Pin an entry of a stored session: every prompt shows it in full from now on, and no stage folds it.",
+        (
+            "foveal pin fix-login k3v9x2m1qa --reason 'the failing test' --store agent.db",
+            "foveal pin fix-login k3v9x2m1qa --remove --store agent.db",
+        ),
+    ),
+    "compact": CommandHelp(
+        "Fold a stored session now: older messages are covered by a summary, down to half of their tokens.",
+        (
+            "foveal compact fix-login --dry-run --store agent.db",
+            "foveal compact fix-login --summariser openai:gpt-5-mini --store agent.db",
+        ),
+    ),
+    "policy": CommandHelp(
+        "Show the policy that holds: budget, stages, compaction, recall, and each tool's retention with the layer it comes from.",
+        ("foveal policy show --policy policy.toml", "foveal policy show bash --policy policy.toml --scenario ci"),
+    ),
+    "skills": CommandHelp(
+        "List the skills below some folders, show one, or install the packages that one needs.",
+        ("foveal skills skills", "foveal skills show pdf", "foveal skills install plots --workspace work --allow"),
+    ),
+    "workspace": CommandHelp(
+        "List the workspaces of sessions, or remove those that have not been used for long.",
+        ("foveal workspace list", "foveal workspace clean --older-than 7d --apply"),
+    ),
+    "tune": CommandHelp(
+        "Find the policy for your own sessions: replay them under several, choose by cost and by what the agent needed, write "
+        "a file.",
+        ("foveal tune session.jsonl --budget 32000 --out policy.toml",),
+    ),
+    "models": CommandHelp(
+        "List the models whose windows and prices are known.", ("foveal models claude", "foveal models gpt-5 --json")
+    ),
+    "sessions": CommandHelp(
+        "List the sessions of a store.", ("foveal sessions --store agent.db", "foveal sessions --store agent.db --json")
+    ),
+    "export": CommandHelp(
+        "Write a session to a file that another store can import: its entries, verified, and its artifacts.",
+        ("foveal export fix-login -o fix-login.jsonl --store agent.db",),
+    ),
+    "import": CommandHelp(
+        "Add a session that `foveal export` wrote to a store, verified before anything is kept.",
+        (
+            "foveal import fix-login.jsonl --store other.db",
+            "foveal export fix-login --store agent.db | foveal import - --store other.db",
+        ),
+    ),
+    "delete": CommandHelp(
+        "Delete sessions, with their children, artifacts and search indexes.",
+        ("foveal delete fix-login --store agent.db", "foveal delete fix-login --yes --store agent.db"),
+    ),
+    "expire": CommandHelp(
+        "Delete the sessions that nobody has written for a while.",
+        ("foveal expire --older-than 30d --store agent.db", "foveal expire --older-than 30d --yes --store agent.db"),
+    ),
+    "backup": CommandHelp(
+        "Copy a store to a new file while it is in use, with its artifacts, and verify the copy.",
+        ("foveal backup copy.db --store agent.db",),
+    ),
+    "doctor": CommandHelp(
+        "Look for damage in a store; save what is whole into a new one.",
+        ("foveal doctor agent.db", "foveal doctor agent.db --salvage new.db"),
+    ),
+    "completion": CommandHelp(
+        "Print the completion of this command for a shell.",
+        (
+            "foveal completion bash > ~/.local/share/bash-completion/completions/foveal",
+            "foveal completion zsh > ~/.zfunc/_foveal",
+            "foveal completion fish > ~/.config/fish/completions/foveal.fish",
+        ),
+    ),
+}

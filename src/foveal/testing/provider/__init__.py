@@ -1,0 +1,27 @@
+"""A scripted provider, for tests of programs that call models: a real HTTP server on this machine, without network or key.
+
+    from foveal.testing.provider import Call, Refusal, ScriptedProvider, Turn
+
+    with ScriptedProvider() as provider:
+        provider.script(Turn("", (Call("c1", "read", {"path": "a.py"}),)), Refusal(429, "slow down"), Turn("Done."))
+        client = openai.OpenAI(base_url=f"{provider.url}/v1", api_key="any")
+        ...
+        assert provider.last.body["messages"][-1]["content"] == "..."
+
+`python -m foveal.testing.provider PROGRAM.py` runs a program against one that improvises.
+"""
+
+from foveal.testing.provider.replies import Call, RawReply, Refusal, Silence, TooLong, Turn
+from foveal.testing.provider.server import ReceivedRequest, Scripted, ScriptedProvider
+
+__all__ = [
+    "Call",
+    "RawReply",
+    "ReceivedRequest",
+    "Refusal",
+    "Scripted",
+    "ScriptedProvider",
+    "Silence",
+    "TooLong",
+    "Turn",
+]

@@ -1,0 +1,46 @@
+"""`scripts/check_results.py`: figures that are older than the code they speak of are told."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "check_results.py"
+
+
+@pytest.fixture
+def checker():
+    spec = importlib.util.spec_from_file_location("check_results", SCRIPT)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A repository of three files."""
+    for name in ("src/foveal/a.py", "benchmarks/run.py", "benchmarks/results/run.md", "benchmarks/results/old.md"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1\n")
+    return tmp_path
+
+
+def test_results_are_stale_when_the_code_has_changed(checker, tree, capsys):
+    """Unknown without a mark, current with one, stale after any change of the code, and the exit code says so."""
+    assert checker.states(tree) == {"old.md": "unknown", "run.md": "unknown"}
+    assert checker.main(["--mark", "run.md"], tree) == 0
+    assert checker.states(tree) == {"old.md": "unknown", "run.md": "current"}
+    (tree / "src/foveal/a.py").write_text("2\n")
+    assert checker.main([], tree) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "stale    run.md"
+    (tree / "src/foveal/a.py").write_text("1\n")
+    assert checker.main([], tree) == 0
+
+
+def test_a_file_that_is_not_there_cannot_be_marked(checker, tree):
+    """A typing error does not become a mark."""
+    with pytest.raises(SystemExit, match=r"there is no run\.dm"):
+        checker.main(["--mark", "run.dm"], tree)
