@@ -241,14 +241,14 @@ def test_reasoning_of_a_compatible_server_goes_back_to_its_model_and_to_no_other
     line.send(provider, session)
     session.append(result("c1", "x = 1"))
     line.send(provider, session)
-    assert provider.last["messages"][1] == {"role": "assistant", "content": None, **THOUGHTS, "tool_calls": [call]}
+    assert provider.last.body["messages"][1] == {"role": "assistant", "content": None, **THOUGHTS, "tool_calls": [call]}
     session.close()
     provider.script(Turn("Hi."))
     other = line.session(store, model=line.sibling)
     other.append(user("Second."))
     line.send(provider, other)
-    assert not {"reasoning_content", "reasoning_details", "extra_content"} & provider.last["messages"][1].keys()
-    assert spelled.OTHER_SEAL not in json.dumps(provider.last)
+    assert not {"reasoning_content", "reasoning_details", "extra_content"} & provider.last.body["messages"][1].keys()
+    assert spelled.OTHER_SEAL not in json.dumps(provider.last.body)
 
 
 @pytest.mark.parametrize("line", ["openai_chat"], indirect=True)
