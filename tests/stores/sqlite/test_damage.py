@@ -265,3 +265,24 @@ def test_every_flip_in_the_first_page_names_the_repair(filled: Path) -> None:
             assert examine(filled).entries == 90
         for name in ("-wal", "-shm"):
             Path(f"{filled}{name}").unlink(missing_ok=True)
+
+
+def test_an_entry_that_its_index_misplaces_is_not_said_to_be_absent(filled: Path) -> None:
+    """A flip in any byte of the index's key (session, id or place) is an error, and never "no such entry"."""
+    whole = filled.read_bytes()
+    name, starts = b"s1-011", []
+    at = whole.find(name)
+    while at >= 0:
+        starts.append(at)
+        at = whole.find(name, at + 1)
+    assert len(starts) > 1
+    for byte in {start + offset for start in starts for offset in range(-3, len(name) + 6)}:
+        for bit in range(8):
+            damaged = bytearray(whole)
+            damaged[byte] ^= 1 << bit
+            filled.write_bytes(damaged)
+            try:
+                with SqliteStore(filled) as store:
+                    assert [row.id for row in store.find("s1", "s1-011")] == ["s1-011"], (byte, bit)
+            except StoreError:
+                continue

@@ -30,6 +30,14 @@ _ENTRY_COLUMNS = (
 """The beginning of every query for rows: the columns of one entry, and the hash of the entry before it."""
 
 
+_NEIGHBOURS = (
+    "SELECT session, id, place FROM entries INDEXED BY entry_ids WHERE (session, id) < (?, ?)"
+    " ORDER BY session DESC, id DESC LIMIT 1",
+    "SELECT session, id, place FROM entries INDEXED BY entry_ids WHERE (session, id) > (?, ?)"
+    " ORDER BY session, id LIMIT 1",
+)
+"""The queries for the keys of the index before and after a key, from the index alone."""
+
 TOMBSTONE_COLUMNS = "SELECT key, seed, created_ms, deleted_ms, entries, chain, seal FROM tombstones"
 LEASE_COLUMNS = "SELECT token, holder, until_ms, seal FROM leases"
 
@@ -191,14 +199,19 @@ class Tables:
             (record.key, prefix),
         ).fetchall()
         rows = [self._row(record, raw) for raw in raws if str(raw[1]).startswith(prefix)]
-        if not rows:  # the neighbours of its place are verified: an id that the index has wrong would be one of them
-            before = self._db.execute(
-                f"{_ENTRY_COLUMNS} FROM entries AS e WHERE e.session = ? AND e.id < ? ORDER BY e.id DESC LIMIT 1",
-                (record.key, prefix),
-            ).fetchall()
-            for raw in (*before, *raws):
-                self._row(record, raw)
+        if not rows:
+            self._check_absent(record, prefix)
         return rows[:1] if rows and rows[0].id == prefix else rows
+
+    def _check_absent(self, record: Record, entry: str) -> None:
+        """Raise `StoreCorrupt` if the index has a wrong key beside the place of an id that it does not find: a search for the
+        right one ends there."""
+        for sql in _NEIGHBOURS:
+            for session, name, place in self._db.execute(sql, (record.key, entry)).fetchall():
+                known = self._db.execute("SELECT id FROM entries NOT INDEXED WHERE place = ?", (place,)).fetchone()
+                if known != (name,) or place >> SEQ_BITS != session:
+                    what = "the index of its entries does not match them"
+                    raise StoreCorrupt(f"session {record.id}", what, str(self._path))
 
     def snapshot(self, record: Record) -> Snapshot | None:
         """Return the snapshot if it is whole and belongs to this log; it is a shortcut, so a bad one counts as none."""
