@@ -52,7 +52,6 @@ _TOKENS: Final = (
     " eom-id python-tag endofprompt begin-of-sentence end-of-sentence"
 )
 _BRACKETS: Final = "inst system-prompt available-tools tool-calls tool-results tool-content"
-_LABELS: Final = "pinned the-call-failed the-call-was-interrupted"
 _ENDS: Final = rf"(?=[\s>/<|\\{_CONTROL}\x1b]|\Z)"
 _TURN: Final = rf"{_THIN}{_any('human assistant', _THIN)}{_WIDE}:"
 _SPLIT: Final = rf"\s\x00-\x1f\x7f{UNSEEN}<\\/!?"
@@ -70,7 +69,7 @@ is linear, too."""
 
 _OUR_TAG: Final = rf"{_spread('foveal')}{_GAP}[:>]"
 _OUR_LINE: Final = (
-    rf"{_any(_LABELS)}{_GAP}\]|…{_GAP}[0-9]"
+    rf"{_spread('pinned')}{_GAP}\]|…{_GAP}[0-9]|the{_SPACE}call{_SPACE}(?:failed|was{_SPACE}interrupted){_SPACE}\]"
     rf"|{_spread('system', _THIN)}{_SPACE}\]{_THIN}[ \t]{_SPACE}[^\s\[]"
     rf"|late{_SPACE}result{_SPACE}for{_SPACE}call|no{_SPACE}result:"
 )
