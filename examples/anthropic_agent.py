@@ -53,8 +53,11 @@ def main() -> int:
 
 def run(session: foveal.Session, client: anthropic.Anthropic) -> None:
     """Call the model until it has answered."""
-    if session.view.atoms[-1].kind == "assistant":  # the newest entry is an answer
-        print("That is answered:", session.recall(session.view.atoms[-1].last))
+    newest = session.view.atoms[-1]
+    if newest.kind == "assistant" and newest.items[0].repair:  # cut off in the run before: the words that came are shown
+        session.append(foveal.user("Go on."))
+    elif newest.kind == "assistant":  # the newest entry is an answer
+        print("That is answered:", session.recall(newest.last))
         return
     while session.view.atoms[-1].kind != "assistant":
         # `serve` answers calls to Foveal's own tools (recall, search) and returns the others, among them those of a run

@@ -81,7 +81,7 @@ def test_an_agent_goes_on_where_it_was(agent, start, provider):
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent as a signal")
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_that_is_cancelled_goes_on(agent, start, provider):
-    """Ctrl-C in the middle of a stream: the words so far are in the log, and the next run sends a valid request without them."""
+    """Ctrl-C in the middle of a stream: the words so far stay, and the next run asks the model to go on with them."""
     provider.script(READS, Turn("I was about to say", stall_after=9))
     line = [sys.executable, str(EXAMPLES / agent), QUESTION]
     with subprocess.Popen(
@@ -104,7 +104,7 @@ def test_an_agent_that_is_cancelled_goes_on(agent, start, provider):
     provider.script(Turn("The tide turns at noon."))
     assert "The tide turns at noon." in start(agent, QUESTION)
     text = said(provider.last)
-    assert (text.count(QUESTION), text.count("I was about")) == (1, 0)
+    assert (text.count(QUESTION), text.count("I was"), text.count("Go on.")) == (1, 1, 1)
     assert provider.refused == []
 
 

@@ -248,11 +248,6 @@ def shortens_nothing() -> AbstractContextManager[Any]:
     return patch.object(Shorten, "__call__", lambda _self, _scene: iter(()))
 
 
-def cuts_nothing_twice() -> AbstractContextManager[Any]:
-    """What was cut on arrival is never cut further."""
-    return patch("foveal.fit.stages.shorten._is_uncut", lambda shown: shown.level == "full")
-
-
 def waits_for_ever() -> AbstractContextManager[Any]:
     """For three seconds, which in a test is the same."""
     return patch.object(WorkerCall, "wait", lambda self, _timeout_s: self._over.wait(3.0))
@@ -350,7 +345,7 @@ BUILDS: dict[str, Broken] = {
     "test_pain_09_too_big_to_compact": fails_with_its_summariser,
     "test_pain_10_gate_deadlock": gives_everything_to_read,
     "test_pain_11_giant_result": keeps_giants_in_the_log,
-    "test_pain_11_giant_result_beside_history": cuts_nothing_twice,
+    "test_pain_11_giant_result_beside_history": shortens_nothing,
     "test_pain_12_pruning_busts_the_cache": prunes_at_every_call,
     "test_pain_13_volatile_prefix": keeps_the_order_of_tools,
     "test_pain_14_summary_call_uncached": asks_in_a_chat_of_its_own,

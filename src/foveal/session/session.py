@@ -203,11 +203,15 @@ class Session:
             same = (one for one in fitting if one.context == (view.facts.context or NOTHING.context))
             if fitting:
                 return next(same, fitting[0]), again, None
-        setup = view.facts.setup or offers.with_own().setup
         for share in OPTIONAL_SHARES:
+            setup = view.facts.setup or offers.with_own().setup
             injection = beside(view, setup, share)
             try:
                 offer, fold = planner.plan(view, offers, taken=injection.tokens, is_cold=is_cold)
+                if fold is None and offer.setup != setup:  # other tools, other pressure, other reminders: planned once more
+                    setup = offer.setup
+                    injection = beside(view, setup, share)
+                    offer, fold = planner.plan(view, offers, taken=injection.tokens, is_cold=is_cold)
             except OverBudget as error:
                 if injection.tokens > injection.mandatory:
                     continue
