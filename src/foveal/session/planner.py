@@ -110,7 +110,13 @@ class Planner:
             return None  # by hand, and for no prompt yet
         own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.model_setup.policy.recall else ()))
         offers = (tools.with_own(some) for some in (own, self._checkpoint(view), ()))
-        return next((one for one in offers if one.setup == facts.setup), None)
+        recorded = self.setup_of(view, tools)
+        return next((one for one in offers if one.setup == recorded), None)
+
+    def setup_of(self, view: View, tools: ToolOffers) -> Setup:
+        """Return the setup of the last prompt as offers have it, without the nonce; of these tools if there was no prompt."""
+        recorded = view.facts.setup
+        return msgspec.structs.replace(recorded, nonce="") if recorded else tools.with_own().setup
 
     def has_room(self, view: View, offer: Offer, taken: int) -> bool:
         """Return whether a prompt of this view fits, with these tools and `taken` tokens of side context."""

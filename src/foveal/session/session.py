@@ -204,11 +204,13 @@ class Session:
             if fitting:
                 return next(same, fitting[0]), again, None
         for share in OPTIONAL_SHARES:
-            setup = view.facts.setup or offers.with_own().setup
+            setup = planner.setup_of(view, offers)
             injection = beside(view, setup, share)
             try:
                 offer, fold = planner.plan(view, offers, taken=injection.tokens, is_cold=is_cold)
-                if fold is None and offer.setup != setup:  # other tools, other pressure, other reminders: planned once more
+                if (
+                    fold is None and offer.setup != setup
+                ):  # other tools, other pressure, other reminders: planned once more
                     setup = offer.setup
                     injection = beside(view, setup, share)
                     offer, fold = planner.plan(view, offers, taken=injection.tokens, is_cold=is_cold)
