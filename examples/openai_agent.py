@@ -57,7 +57,9 @@ def main() -> int:
 def run(session: foveal.Session, client: openai.OpenAI) -> None:
     """Call the model until it has answered."""
     newest = session.view.atoms[-1]
-    if newest.kind == "assistant" and newest.items[0].repair:  # cut off in the run before: the words that came are shown
+    if (
+        newest.kind == "assistant" and newest.items[0].repair
+    ):  # cut off in the run before: the words that came are shown
         session.append(foveal.user("Go on."))
     elif newest.kind == "assistant":  # the newest entry is an answer
         print("That is answered:", session.recall(newest.last))
