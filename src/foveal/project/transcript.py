@@ -3,14 +3,18 @@
 A message is added at the end, or answers the calls of the open reply; a fold replaces parts and ranges by stand-ins. Three
 things are repaired here, in the transcript only, and named on the item: results that came late, twice or for no known call; ids
 that a provider would refuse; and replies that were cut off. The log keeps the original messages.
+
+Which messages are shown, in which atoms and under which ids, follows from the log alone; the projection decides how each of
+them is shown. That is why `shown_by` can show a transcript by another projection without the messages that folds cover.
 """
 
 import hashlib
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import itemgetter
+from typing import cast
 
 import msgspec
 
@@ -20,7 +24,21 @@ from foveal.project.projection import Projection
 from foveal.text.repair import json_object
 from foveal.text.stand_in import holds_artifact, part_text, replace_part, stored_preview
 from foveal.text.user_words import user_words
-from foveal.values.entry import FoldItem, Message, Opaque, Part, PartFold, RangeFold, Stored, Text, ToolCall, ToolResult
+from foveal.values.entry import (
+    Cover,
+    Entry,
+    Fold,
+    FoldItem,
+    Message,
+    Opaque,
+    Part,
+    PartFold,
+    RangeFold,
+    Stored,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from foveal.values.own_tools import RECALL_TOOL, SEARCH_TOOL
 from foveal.values.pins import with_quotes
 from foveal.values.retention import is_below
@@ -47,14 +65,60 @@ _LATE = Size(8, 64)
 _LABEL = Size(8, 32)
 _SEAM = Size(MESSAGE_TOKENS + 4, 64)
 _OPENING = Size(MESSAGE_TOKENS + 16, 128)
+_NOTE = Size(MESSAGE_TOKENS, 32)
+
+_REPEATED = "the very same part is shown already; providers refuse it twice"
+_ENDED_EARLY = "the reply that asked for it ended early"
 
 _Answered = list[tuple[ToolCall, ToolResult]]
+
+
+class _OpaqueParts:
+    """The parts of a transcript that are not modelled, whether the dialect shows them or not. Folded parts are none of them."""
+
+    def __init__(self, known: Mapping[tuple[str, int], str] | None = None) -> None:
+        self._known = dict(known or {})
+        """What makes two parts the same, by entry and number."""
+        self._same = set(self._known.values())
+
+    def __iter__(self) -> Iterator[tuple[str, int, str]]:
+        return ((entry, part, same) for (entry, part), same in self._known.items())
+
+    def copy(self) -> "_OpaqueParts":
+        return _OpaqueParts(self._known)
+
+    def take(self, entry_id: str, message: Message) -> tuple[int, ...]:
+        """Add the parts of a message. Return the numbers of those that were there already, written by the same model."""
+        repeated: list[int] = []
+        for i, part in enumerate(message.parts):
+            if isinstance(part, Opaque):
+                same = hashlib.sha256(repr((part.json, message.model)).encode()).hexdigest()[:24]
+                if same in self._same:
+                    repeated.append(i)
+                else:
+                    self._known[entry_id, i] = same
+                    self._same.add(same)
+        return tuple(repeated)
+
+    def drop(self, entry_id: str, part: int) -> None:
+        """Forget a part."""
+        self._same.discard(self._known.pop((entry_id, part), ""))
+
+    def of(self, entries: Collection[str]) -> "_OpaqueParts":
+        """Return the parts of these entries."""
+        return _OpaqueParts({at: same for at, same in self._known.items() if at[0] in entries})
 
 
 class Transcript:
     """A list of atoms that knows its places and sizes, and which atoms changed since a version."""
 
-    def __init__(self, projection: Projection, atoms: Iterable[Atom] = (), open_reply: int | None = None) -> None:
+    def __init__(
+        self,
+        projection: Projection,
+        atoms: Iterable[Atom] = (),
+        open_reply: int | None = None,
+        opaque: Iterable[tuple[str, int, str]] = (),
+    ) -> None:
         self.projection = projection
         self.atoms = list(atoms)
         self.size = NOTHING
@@ -66,7 +130,7 @@ class Transcript:
         """(version, first place changed), both rising: a change at or before the place of an earlier one replaces it."""
         self._place: dict[str, int] = {}
         self._wire_ids: set[str] = set()
-        self._opaque: set[str] = set()
+        self._opaque = _OpaqueParts({(entry, part): same for entry, part, same in opaque})
         if self.atoms:
             self._recount()
             self.open_reply = open_reply
@@ -76,8 +140,13 @@ class Transcript:
         twin = Transcript(self.projection)
         twin.atoms, twin.size, twin.open_reply = list(self.atoms), self.size, self.open_reply
         twin.version, twin._changes = self.version, list(self._changes)
-        twin._place, twin._wire_ids, twin._opaque = dict(self._place), set(self._wire_ids), set(self._opaque)
+        twin._place, twin._wire_ids, twin._opaque = dict(self._place), set(self._wire_ids), self._opaque.copy()
         return twin
+
+    @property
+    def opaque(self) -> tuple[tuple[str, int, str], ...]:
+        """The parts that are not modelled: entry, number, and what makes two of them the same."""
+        return tuple(self._opaque)
 
     def place(self, entry_id: str) -> int | None:
         """Return the place of the atom that shows this entry. Of a gap, only its first and last entry are known."""
@@ -96,47 +165,62 @@ class Transcript:
 
     def take(self, seq: int, entry_id: str, message: Message) -> Effect:
         """Add a message: as a new atom, or to the open reply that it answers or continues."""
-        item = self._item(seq, entry_id, message)
+        calls = calls_of(self.atoms[self.open_reply]) if self.open_reply is not None else ()
+        item = self._item(seq, entry_id, message, calls)
         raw_tokens = sum(s.raw_tokens for s in item.shown) + MESSAGE_TOKENS * (message.role != "tool")
-        is_reduced = any(s.level not in ("full", "hidden") for s in item.shown)
+        is_reduced = _is_reduced(item)
         match message.role:
             case "assistant":
                 self._reply(item, message)
             case "tool":
                 answered = self._results(item, message)
-                return Effect(raw_tokens, is_reduced, answered=tuple(answered))
+                kept = self.atoms[self._place[entry_id]].items[-1]  # a second result of a call is hidden
+                return Effect(raw_tokens, _is_reduced(kept), answered=tuple(answered))
             case "system":
                 leading = all(atom.kind == "system" for atom in self.atoms[-1:])
                 size = item.size if leading else item.size + _LABEL
                 self._push(Atom("system" if leading else "user", (item,), size))
             case "user":
                 self._push(Atom("user", (item,), item.size))
-                return Effect(raw_tokens, is_reduced, any(map(_asks, item.shown, message.parts)))
+                return Effect(raw_tokens, is_reduced, any(map(_asks, message.parts)))
         return Effect(raw_tokens, is_reduced)
 
-    def _item(self, seq: int, entry_id: str, message: Message) -> Item:
+    def _item(
+        self,
+        seq: int,
+        entry_id: str,
+        message: Message,
+        calls: Iterable[ToolCall] = (),
+        repeated: Collection[int] | None = None,
+    ) -> Item:
+        """Return a message as it is shown on arrival; `calls` are those that a tool message may answer.
+
+        `repeated` are the numbers of its parts that the transcript had already when it came; None if it comes now.
+        """
         is_pinned = entry_id in self.projection.pins.entries
-        refs = [short_ref(entry_id, i) for i in range(len(message.parts))]
-        shown = tuple(self._show(part, message, ref) for part, ref in zip(message.parts, refs, strict=True))
+        if repeated is None:
+            repeated = self._opaque.take(entry_id, message)
+        shown = tuple(
+            self._show(part, message, short_ref(entry_id, i), is_repeated=i in repeated)
+            for i, part in enumerate(message.parts)
+        )
         if message.role == "tool" and not is_pinned:
-            shown = tuple(self._retained(one, ref) for one, ref in zip(shown, refs, strict=True))
+            known = {call.id: call for call in reversed(list(calls))}
+            shown = tuple(self._retained(one, short_ref(entry_id, i), known) for i, one in enumerate(shown))
         repair = "" if shown else "the message is empty"
         return Item(seq, entry_id, message.role, shown, message.model, is_pinned, repair)
 
-    def _show(self, part: Part, message: Message, ref: str) -> Shown:
+    def _show(self, part: Part, message: Message, ref: str, *, is_repeated: bool) -> Shown:
         """Return the part as it is shown on arrival, before retention."""
         measure = self.projection.measure
         if isinstance(part, Opaque) and json_object(part.json) is None:
             return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "repair", "not a JSON object")
+        if is_repeated:
+            return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "repair", _REPEATED)
         if reason := self.projection.omit(part, message.model):
             return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "dialect", reason)
         if isinstance(part, Text) and not part.text.strip() and not part.signature:
             return Shown(None, NOTHING, 0, "hidden", "repair", "empty text")
-        if isinstance(part, Opaque):
-            if part.json in self._opaque:
-                because = "the very same part is shown already; providers refuse it twice"
-                return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "repair", because)
-            self._opaque.add(part.json)
         raw = measure.part(part)
         safe, wrong, policy = self.projection.prepared(part, message.role)
         if holds_artifact(safe):
@@ -148,12 +232,11 @@ class Transcript:
             return Shown(safe, measure.part(safe), raw.tokens, "full", policy, wrong)
         return Shown(safe, raw, raw.tokens)
 
-    def _retained(self, shown: Shown, ref: str) -> Shown:
+    def _retained(self, shown: Shown, ref: str, calls: Mapping[str, ToolCall]) -> Shown:
         """Return a result as its retention shows it on arrival."""
         if not isinstance(result := shown.part, ToolResult):
             return shown
-        calls = calls_of(self.atoms[self.open_reply]) if self.open_reply is not None else ()
-        call = next((call for call in calls if call.id == result.call), None)
+        call = calls.get(result.call)
         if call and call.name in (RECALL_TOOL, SEARCH_TOOL):
             return shown  # the model has just fetched it
         arrival = self.projection.on_arrival(result, call, ref)
@@ -171,7 +254,8 @@ class Transcript:
     def _reply(self, item: Item, message: Message) -> None:
         calls = [(i, part) for i, part in enumerate(message.parts) if isinstance(part, ToolCall)]
         if message.stop != "done":
-            self._opaque -= {s.part.json for s in item.shown if isinstance(s.part, Opaque)}
+            for i in range(len(item.shown)):
+                self._opaque.drop(item.id, i)
             hidden = _hide(item, f"the reply ended with {message.stop}")
             self._push(Atom("hidden", (hidden,), NOTHING, tuple(c.id for _, c in calls), (None,) * len(calls)))
             self.open_reply = len(self.atoms) - 1 if calls else None
@@ -183,11 +267,173 @@ class Transcript:
             return
         if not calls:
             self.open_reply = None
-            self._push(Atom("assistant", (item,), item.size + self._seam()))
+            seam = self._seam()
+            self._push(Atom("assistant", (item,), item.size + seam, seam=seam))
             return
-        size = total((item.size, self._seam(), *map(self._placeholder, wire_ids)))
-        self._push(Atom("tools", (item,), size, wire_ids, (None,) * len(calls)))
+        seam = self._seam()
+        size = total((item.size, seam, *map(self._placeholder, wire_ids)))
+        self._push(Atom("tools", (item,), size, wire_ids, (None,) * len(calls), seam=seam))
         self.open_reply = len(self.atoms) - 1
+
+    def needed(self, atoms: Iterable[Atom]) -> set[int]:
+        """Return the positions in the log of the entries by which these atoms can be shown again."""
+        seqs: set[int] = set()
+        for atom in atoms:
+            if atom.gap:
+                seqs.add(atom.gap.fold[0])
+            for item in atom.items:
+                seqs.add(item.seq)
+                seqs.update(seq for seq, _ in item.folds)
+        return seqs
+
+    def shown_by(
+        self, projection: Projection, found: Mapping[int, Entry], places: Collection[int] | None = None
+    ) -> "Transcript":
+        """Return the same messages as another projection shows them: all, or those of the atoms at these places.
+
+        `found` has the entries that the atoms need; the ranges that folds cover are not read.
+        """
+        fresh = self.copy()
+        fresh.projection = projection
+        for i in range(len(self.atoms)) if places is None else places:
+            fresh.atoms[i] = fresh._again(self.atoms[i], found)
+            fresh._mark_changed(i)
+        fresh._recount()
+        fresh.open_reply = self.open_reply
+        return fresh
+
+    def bring_back(self, covered: Atom, found: Mapping[int, Entry]) -> int:
+        """Show an atom that a fold covers again, behind the gap that covers it, and return its place."""
+        calls = [(item, i) for item in covered.items for i in self._call_numbers(found[item.seq])]
+        ids = [cast("ToolCall", cast("Message", found[item.seq].body).parts[i]).id for item, i in calls]
+        if covered.kind == "tools":
+            wire_ids = tuple(self._wire_id(ids[k], item.id, i) for k, (item, i) in enumerate(calls))
+            covered = msgspec.structs.replace(covered, wire_ids=wire_ids)
+        covered = msgspec.structs.replace(covered, is_brought_back=True)
+        for item in covered.items:
+            self._opaque.take(item.id, cast("Message", found[item.seq].body))
+        gap = self.covering(covered)
+        place = 0 if gap is None else gap + 1
+        while place < len(self.atoms) and self.atoms[place].newest < covered.newest:
+            place += 1
+        self.atoms.insert(place, self._again(covered, found))
+        self._shifted(place, 1)
+        return place
+
+    def let_go(self, entry_id: str) -> bool:
+        """Remove an atom that only a pin has brought back, if no pin of its entries is left; return whether it did."""
+        place = self._place.get(entry_id)
+        if place is None or not self.atoms[place].is_brought_back:
+            return False
+        if any(item.id in self.projection.pins.entries for item in self.atoms[place].items):
+            return False
+        del self.atoms[place]
+        self._shifted(place, -1)
+        return True
+
+    def _shifted(self, place: int, by: int) -> None:
+        """Derive everything anew after an atom came to this place, or left it."""
+        at = self.open_reply
+        self._mark_changed(place)
+        self._recount()
+        self.open_reply = at + by if at is not None and place <= at else at
+
+    def covering(self, atom: Atom) -> int | None:
+        """Return the place of the gap that covers an atom, the narrowest if there are several; None if there is none."""
+        seq = atom.items[0].seq
+        gaps = [
+            (one.gap.span[1] - one.gap.span[0], i)
+            for i, one in enumerate(self.atoms)
+            if one.gap and one.gap.span[0] <= seq <= one.gap.span[1]
+        ]
+        return min(gaps)[1] if gaps else None
+
+    def quoting(self, pinned: tuple[str, str]) -> set[int]:
+        """Return the places of the gaps that quote this passage of an entry."""
+        return {i for i, atom in enumerate(self.atoms) if atom.gap and pinned in atom.gap.quotes}
+
+    def quote(self, covered: Atom, pinned: tuple[str, str]) -> set[int]:
+        """Add a pinned passage to the gap that covers an atom. Return the place of the gap, whose text is to be made anew."""
+        place = self.covering(covered)
+        atom = self.atoms[place] if place is not None else None
+        if place is None or atom is None or atom.gap is None or pinned in atom.gap.quotes:
+            return set()
+        gap = msgspec.structs.replace(atom.gap, quotes=(*atom.gap.quotes, pinned))
+        self.atoms[place] = msgspec.structs.replace(atom, gap=gap)
+        return {place}
+
+    def _call_numbers(self, entry: Entry) -> list[int]:
+        parts = entry.body.parts if isinstance(entry.body, Message) else ()
+        return [i for i, part in enumerate(parts) if isinstance(part, ToolCall)]
+
+    def _again(self, old: Atom, found: Mapping[int, Entry]) -> Atom:
+        """Return an atom as this projection shows it."""
+        if old.gap:
+            return self.gap_again(old, old.gap, found)
+        items: list[Item] = []
+        atom = msgspec.structs.replace(old, items=(), seam=NOTHING, size=NOTHING)
+        for item in old.items:
+            # A result arrives at the calls as they are shown then: folds of the parts before it come first.
+            atom = self._folded_until(msgspec.structs.replace(atom, items=(*atom.items,)), item.seq, old, found)
+            body = cast("Message", found[item.seq].body)
+            atom = msgspec.structs.replace(atom, items=(*atom.items, self._item_again(atom, item, body)))
+        items = list(self._folded_until(atom, None, old, found).items)
+        match old.kind:
+            case "hidden":
+                size = NOTHING
+            case "tools":
+                free = [wire_id for wire_id, answer in zip(old.wire_ids, old.answers, strict=True) if answer is None]
+                size = total((*(item.size for item in items), *map(self._placeholder, free)))
+            case "user" if items[0].role == "tool":
+                size = _note_size(items[0])
+            case "user" if items[0].role == "system":
+                size = items[0].size + _LABEL
+            case _:
+                size = total(item.size for item in items)
+        return msgspec.structs.replace(atom, items=tuple(items), size=size)
+
+    def _item_again(self, atom: Atom, old: Item, message: Message) -> Item:
+        """Return the next item of an atom as this projection shows it; the repairs of the transcript stay."""
+        repeated = [i for i, shown in enumerate(old.shown) if shown.because == _REPEATED]
+        item = self._item(old.seq, old.id, message, calls_of(atom), repeated)
+        item = msgspec.structs.replace(item, repair=old.repair)
+        at = len(atom.items)
+        if atom.kind == "hidden":
+            return _hide(item, _ENDED_EARLY if at else f"the reply ended with {message.stop}")
+        if atom.kind != "tools":
+            return item
+        if message.role == "assistant":
+            before = len(list(calls_of(atom)))
+            numbers = [i for i, part in enumerate(message.parts) if isinstance(part, ToolCall)]
+            return self._with_wire_ids(item, numbers, atom.wire_ids[before : before + len(numbers)])
+        shown = list(item.shown)
+        for i, one in enumerate(shown):
+            wire_id = wire_id_at(atom, ResultPlace(at, i)) if ResultPlace(at, i) in atom.answers else None
+            shown[i] = (
+                Shown(None, NOTHING, one.raw_tokens, "hidden", "repair", old.shown[i].because)
+                if wire_id is None
+                else self._with_wire_id(one, wire_id)
+            )
+        return msgspec.structs.replace(item, shown=tuple(shown))
+
+    def _folded_until(self, atom: Atom, seq: int | None, old: Atom, found: Mapping[int, Entry]) -> Atom:
+        """Return the atom with the folds of its parts that were recorded before this position and are not applied yet."""
+        for at, item in enumerate(atom.items):
+            for ref in old.items[at].folds[len(item.folds) :]:
+                if seq is not None and ref[0] > seq:
+                    break
+                fold = cast("PartFold", cast("Fold", found[ref[0]].body).items[ref[1]])
+                atom = self._with_fold(atom, at, fold, ref)
+        return atom
+
+    def gap_again(self, old: Atom, gap: Gap, found: Mapping[int, Entry]) -> Atom:
+        """Return a gap with its text, from the fold that made it, and the passages of it that are pinned."""
+        seq, number = gap.fold
+        text = cast("RangeFold", cast("Fold", found[seq].body).items[number]).text if gap.leads else ""
+        quotes = tuple(pair for pair in gap.quotes if pair in self.projection.pins.quotes)
+        words = self._quoting(text, quotes)
+        gap = msgspec.structs.replace(gap, text=words, quotes=quotes)
+        return msgspec.structs.replace(old, gap=gap, size=self._gap_size(words))
 
     def _placeholder(self, wire_id: str) -> Size:
         """Return the size of the made-up result for a call that has none yet."""
@@ -215,7 +461,8 @@ class Transcript:
         item = msgspec.structs.replace(item, repair="joined to the reply before it, which it continues")
         size = total((atom.size, item.size, *map(self._placeholder, wire_ids)))
         answers = atom.answers + (None,) * len(wire_ids)
-        self._replace(index, Atom("tools", (*atom.items, item), size, atom.wire_ids + wire_ids, answers))
+        joined = Atom("tools", (*atom.items, item), size, atom.wire_ids + wire_ids, answers, seam=atom.seam)
+        self._replace(index, joined)
         self._place[item.id] = index
 
     def _wire_id(self, original: str, entry_id: str, part: int) -> str:
@@ -244,8 +491,7 @@ class Transcript:
         answered = self._answer(self.open_reply, item, message) if self.open_reply is not None else None
         if answered is None:
             item = msgspec.structs.replace(item, repair=item.repair or "no open call has this id; shown as a note")
-            notes = [_LATE] * sum(shown.part is not None for shown in item.shown)
-            self._push(Atom("user", (item,), total((item.size, *notes, Size(MESSAGE_TOKENS, 32)))))
+            self._push(Atom("user", (item,), _note_size(item)))
         return answered or []
 
     def _answer(self, index: int, item: Item, message: Message) -> _Answered | None:
@@ -274,109 +520,150 @@ class Transcript:
             return None
         item = msgspec.structs.replace(item, shown=tuple(shown))
         if atom.kind == "hidden":
-            item, size = _hide(item, "the reply that asked for it ended early"), NOTHING
+            item, size = _hide(item, _ENDED_EARLY), NOTHING
         size += item.size
-        self._replace(index, Atom(atom.kind, (*atom.items, item), size, atom.wire_ids, tuple(answers)))
+        items = (*atom.items, item)
+        self._replace(index, Atom(atom.kind, items, size, atom.wire_ids, tuple(answers), seam=atom.seam))
         self._place[item.id] = index
         return answered
 
-    def apply(self, items: Iterable[FoldItem]) -> bool:
-        """Show these parts and ranges by their stand-ins, except pinned ones. Return whether any of them was shown."""
+    def apply(self, items: Iterable[FoldItem], seq: int = 0, first: int = 0) -> bool:
+        """Show these parts and ranges by their stand-ins, except pinned ones. Return whether any of them was there.
+
+        `seq` is the position of their mark in the log, 0 while they are only planned; `first` is the number of the first of
+        them in that mark.
+        """
         applied = False
-        for item in items:
+        for number, item in enumerate(items, first):
             match item:
                 case PartFold():
-                    applied |= self._fold_part(item)
+                    applied |= self._fold_part(item, (seq, number))
                 case RangeFold():
-                    applied |= self._fold_range(item)
+                    applied |= self._fold_range(item, (seq, number))
         return applied
+
+    def settled_fold(self, item: FoldItem) -> FoldItem:
+        """Return a fold with the decisions that it takes on this transcript."""
+        return msgspec.structs.replace(item, cover=self._cover(item)) if isinstance(item, RangeFold) else item
 
     def covered_by(self, fold: RangeFold) -> Iterator[int]:
         """Yield the positions in the log of the messages that this fold covers and no fold before it did."""
         first, last = self._place.get(fold.first), self._place.get(fold.last)
         if first is not None and last is not None:
+            is_left_out = _left_out(fold)
             for atom in self.atoms[first : last + 1]:
-                yield from (item.seq for item in atom.items if not atom.is_held)
+                yield from (item.seq for item in atom.items if not is_left_out(atom))
 
     def shrinks(self, fold: FoldItem) -> bool:
         """Return whether the fold makes the transcript smaller: a stand-in may be longer than its original."""
         if isinstance(fold, PartFold):
-            if (place := self._foldable_part(fold)) is None:
+            if (place := self._part_place(fold)) is None:
                 return False
-            index, at = place
-            before = self.atoms[index].items[at].shown[fold.part].size
-            return self._stand_in(index, at, fold).size.is_less_than(before)
+            atom, at = self.atoms[place[0]], place[1]
+            item = atom.items[at]
+            before = item.shown[fold.part].size
+            return self._is_foldable(item, fold) and self._stand_in(atom, at, fold).size.is_less_than(before)
         first, last = self._place.get(fold.first), self._place.get(fold.last)
         if first is None or last is None:
             return False
         going = [atom for atom in self.atoms[first : last + 1] if not atom.is_held]
-        text = with_quotes(fold.text, self._quotes(going))
+        text = self._quoting(fold.text, self._quotes(going))
         return self._gap_size(text).is_less_than(total(atom.size for atom in going))
 
-    def _foldable_part(self, fold: PartFold) -> tuple[int, int] | None:
-        """Return the atom and the item of a part; None if it is pinned, covered, not shown or at its floor."""
+    def _part_place(self, fold: PartFold) -> tuple[int, int] | None:
+        """Return the atom and the item of a part; None if it is covered or there is no such part."""
         index = self._place.get(fold.entry)
-        if index is None or fold.entry in self.projection.pins.entries or self.atoms[index].gap is not None:
+        if index is None or self.atoms[index].gap is not None:
             return None
         items = self.atoms[index].items
         at = next(i for i, item in enumerate(items) if item.id == fold.entry)
-        if not 0 <= fold.part < len(items[at].shown):
-            return None
-        shown = items[at].shown[fold.part]
-        return None if shown.part is None or is_below(fold.level, shown.floor) else (index, at)
+        return (index, at) if 0 <= fold.part < len(items[at].shown) else None
 
-    def _stand_in(self, index: int, at: int, fold: PartFold) -> Shown:
-        atom = self.atoms[index]
+    def _is_foldable(self, item: Item, fold: PartFold) -> bool:
+        """Return whether a part may be shown by this fold: it is not pinned, it is shown, and above its floor."""
+        shown = item.shown[fold.part]
+        return not item.pinned and shown.part is not None and not is_below(fold.level, shown.floor)
+
+    def _stand_in(self, atom: Atom, at: int, fold: PartFold) -> Shown:
         before = atom.items[at].shown[fold.part]
-        part = replace_part(before.part, with_quotes(fold.text, self._quotes_in(atom.items[at], fold.part)))
+        quotes = self._quotes_in(atom.items[at], fold.part)
+        part = replace_part(before.part, with_quotes(fold.text, quotes))
         sent = sent_as(part, wire_id_at(atom, ResultPlace(at, fold.part)))
         size = self.projection.measure.part(sent) if sent else NOTHING
         return msgspec.structs.replace(
             before, part=part, size=size, level=fold.level, policy=fold.policy, because=fold.because
         )
 
-    def _fold_part(self, fold: PartFold) -> bool:
-        place = self._foldable_part(fold)
+    def _fold_part(self, fold: PartFold, ref: tuple[int, int]) -> bool:
+        place = self._part_place(fold)
         if place is None:
             return False
         index, at = place
         atom = self.atoms[index]
-        item = atom.items[at]
-        shown = list(item.shown)
-        if isinstance(part := shown[fold.part].part, Opaque):
-            self._opaque.discard(part.json)
-        shown[fold.part] = self._stand_in(index, at, fold)
-        folded = msgspec.structs.replace(item, shown=tuple(shown))
-        items = (*atom.items[:at], folded, *atom.items[at + 1 :])
-        self._replace(index, msgspec.structs.replace(atom, items=items, size=atom.size - item.size + folded.size))
+        if atom.items[at].pinned:
+            return False
+        self._opaque.drop(fold.entry, fold.part)
+        folded = self._with_fold(atom, at, fold, ref)
+        self._replace(index, folded)
+        if folded.items[at].is_silent != atom.items[at].is_silent:
+            self._reseam()
         return True
 
-    def _fold_range(self, fold: RangeFold) -> bool:
+    def _with_fold(self, atom: Atom, at: int, fold: PartFold, ref: tuple[int, int]) -> Atom:
+        """Return the atom with the fold of one of its parts: it is noted even where this projection does not show it."""
+        item = atom.items[at]
+        shown = item.shown
+        if self._is_foldable(item, fold):
+            shown = (*shown[: fold.part], self._stand_in(atom, at, fold), *shown[fold.part + 1 :])
+        folded = msgspec.structs.replace(item, shown=shown, folds=(*item.folds, ref))
+        items = (*atom.items[:at], folded, *atom.items[at + 1 :])
+        return msgspec.structs.replace(atom, items=items, size=atom.size - item.size + folded.size)
+
+    def _cover(self, fold: RangeFold) -> Cover | None:
+        """Return the decisions of a range fold on this transcript; None if it has no effect."""
         first, last = self._place.get(fold.first), self._place.get(fold.last)
         if first is None or last is None or first > last:
+            return None
+        atoms, opener = self.atoms[first : last + 1], loop_opener(self.atoms)
+        return Cover(
+            held=tuple(atom.first for atom in atoms if atom.is_held),
+            opener=self.atoms[opener].first if opener is not None and opener < first else "",
+            raw_tokens=tuple(
+                sum(atom.raw_tokens for atom in run) for held, run in groupby(atoms, _is_held) if not held
+            ),
+        )
+
+    def _fold_range(self, fold: RangeFold, ref: tuple[int, int]) -> bool:
+        cover = fold.cover or self._cover(fold)
+        first, last = self._place.get(fold.first), self._place.get(fold.last)
+        if cover is None or first is None or last is None or first > last:
             return False
-        text, kept, gaps = fold.text, list[Atom](), list[Atom]()
-        opener = loop_opener(self.atoms)
-        in_loop = opener is not None and opener < first
-        for is_held, run in groupby(self.atoms[first : last + 1], attrgetter("is_held")):
-            if is_held:
+        text, kept, gaps, raw = fold.text, list[Atom](), list[Atom](), iter(cover.raw_tokens)
+        opener = self._place.get(cover.opener)
+        for is_left_out, run in groupby(self.atoms[first : last + 1], _left_out(fold)):
+            if is_left_out:
                 kept.extend(run)
             else:
                 # A user turn inside a running loop would end it, so gaps of the loop are placed before its opener.
-                (gaps if in_loop else kept).append(self._gap(list(run), fold, text))
-                text = ""  # one stand-in for the range, even if a pin splits it
+                places = gaps if opener is not None else kept
+                places.append(self._gap(list(run), fold, text, ref, next(raw, 0)))
+                text = None  # one stand-in for the range, even if a pin splits it
         self.atoms[first : last + 1] = kept
-        if opener is not None and in_loop:
+        if opener is not None:
             self.atoms[opener:opener] = gaps
-        self._mark_changed(opener if opener is not None and in_loop else first)
+        self._mark_changed(first if opener is None else min(opener, first))
         self._recount()
         return True
 
-    def _quotes(self, run: list[Atom]) -> list[str]:
-        """Return the pinned passages of these atoms, including those of atoms covered before."""
-        ids = [item.id for atom in run for item in atom.items]
+    def _quotes(self, run: list[Atom]) -> tuple[tuple[str, str], ...]:
+        """Return the pinned passages of these atoms, each with its entry, including those of atoms covered before."""
+        ids = {item.id for atom in run for item in atom.items}
         before = [quote for atom in run if atom.gap for quote in atom.gap.quotes]
-        return [*before, *self.projection.pins.quotes_of(ids, self._quote).values()]
+        return *before, *sorted((pair for pair in self.projection.pins.quotes if pair[0] in ids), key=itemgetter(1, 0))
+
+    def _quoting(self, text: str, quotes: Iterable[tuple[str, str]]) -> str:
+        """Return a text followed by the pinned passages that it does not contain, as they are shown."""
+        return with_quotes(text, dict.fromkeys(self._quote(passage) for _, passage in quotes))
 
     def _quotes_in(self, item: Item, index: int) -> list[str]:
         """Return the pinned passages of this part.
@@ -392,15 +679,17 @@ class Transcript:
     def _quote(self, text: str) -> str:
         return part_text(self.projection.neutralise(Text(text)))
 
-    def _gap(self, run: list[Atom], fold: RangeFold, text: str) -> Atom:
+    def _gap(self, run: list[Atom], fold: RangeFold, text: str | None, ref: tuple[int, int], raw: int) -> Atom:
         entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)
-        raw = sum(atom.raw_tokens for atom in run)
         newest = max(atom.newest for atom in run)
-        quotes = tuple(self._quotes(run))
-        text = with_quotes(text, quotes)
-        reason = text, fold.level, fold.policy, fold.because
-        gap = Gap(run[0].first, run[-1].last, newest, entries, raw, *reason, quotes)
-        return Atom("gap", (), self._gap_size(text), gap=gap)
+        spans = [atom.gap.span if atom.gap else (atom.items[0].seq, atom.items[0].seq) for atom in run]
+        quotes = self._quotes(run)
+        words = self._quoting(text or "", quotes)
+        gap = Gap(
+            run[0].first, run[-1].last, newest, entries, raw, words, fold.level, fold.policy, fold.because,
+            quotes, ref, text is not None, (min(span[0] for span in spans), max(span[1] for span in spans)),
+        )  # fmt: skip
+        return Atom("gap", (), self._gap_size(words), gap=gap)
 
     def _gap_size(self, text: str) -> Size:
         # Without a text, the pins on both sides of the gap become neighbours: two replies in a row.
@@ -427,17 +716,53 @@ class Transcript:
         """Derive places, size, used ids and the open reply anew, after atoms have moved."""
         self._place = {entry: i for i, atom in enumerate(self.atoms) for entry in ids_of(atom)}
         self._wire_ids = {wire_id for atom in self.atoms if atom.kind == "tools" for wire_id in atom.wire_ids}
-        shown = (s.part for atom in self.atoms for item in atom.items for s in item.shown)
-        self._opaque = {part.json for part in shown if isinstance(part, Opaque)}
+        self._opaque = self._opaque.of({item.id for atom in self.atoms for item in atom.items})
+        self._reseam()
         self.size = total(atom.size for atom in self.atoms)
         if self.open_reply is not None:
             replies = [i for i, atom in enumerate(self.atoms) if atom.kind in ("tools", "hidden", "assistant")]
             self.open_reply = replies[-1] if replies and self.atoms[replies[-1]].wire_ids else None
 
+    def _reseam(self) -> None:
+        """Size the turns of the user between two replies anew, after the atoms before a reply have changed."""
+        before: str | None = None
+        for i, atom in enumerate(self.atoms):
+            if atom.kind in ("assistant", "tools"):
+                seam = _OPENING if before is None else _SEAM if before == "assistant" else NOTHING
+                if seam != atom.seam:
+                    self.size += seam - atom.seam
+                    self.atoms[i] = msgspec.structs.replace(atom, size=atom.size - atom.seam + seam, seam=seam)
+            if atom.kind == "system":
+                before = None
+            elif atom.gap or any(not item.is_silent for item in atom.items):
+                before = atom.kind
 
-def _asks(shown: Shown, part: Part) -> bool:
-    """Return whether a part of a user message may be the request: it is shown, and is not a harness's text."""
-    return shown.part is not None and not (isinstance(part, Text) and not user_words(part.text))
+
+def _is_reduced(item: Item) -> bool:
+    return any(shown.level not in ("full", "hidden") for shown in item.shown)
+
+
+def _asks(part: Part) -> bool:
+    """Return whether a part of a user message may be the request: it is neither empty nor a harness's text."""
+    return not isinstance(part, Text) or (bool(part.text.strip()) and bool(user_words(part.text)))
+
+
+def _is_held(atom: Atom) -> bool:
+    return atom.is_held
+
+
+def _left_out(fold: RangeFold) -> Callable[[Atom], bool]:
+    """Return the rule by which a range fold leaves atoms out: as it was decided, or by the view where that is not recorded."""
+    if fold.cover is None:
+        return _is_held
+    held = frozenset(fold.cover.held)
+    return lambda atom: atom.first in held
+
+
+def _note_size(item: Item) -> Size:
+    """Return the size of results that no open call has asked for, as a message of their own."""
+    notes = [_LATE] * sum(shown.part is not None for shown in item.shown)
+    return total((item.size, *notes, _NOTE))
 
 
 def _hide(item: Item, because: str) -> Item:

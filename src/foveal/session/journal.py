@@ -6,20 +6,24 @@ log from which the same view is built again.
 
 from base64 import b32encode
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import TypeAlias
 
+import msgspec
+
 from foveal.dialects.renderer import Renderer
-from foveal.project.snapshot import ViewSnapshot
+from foveal.project.snapshot import ViewSnapshot, record_fold
 from foveal.project.view import View
 from foveal.record.intake import AskedModel, bodies
+from foveal.session.branch import BranchReader
 from foveal.session.model_setup import ModelSetup
 from foveal.session.options import Clock
-from foveal.session.rebuild import open_view, view_of
+from foveal.session.rebuild import advanced, open_view, view_after
 from foveal.stores import rows as log
 from foveal.stores.port import Draft, Store
-from foveal.values.entry import ATTACHED, Body, Entry, Fence, Rewind
-from foveal.values.errors import BadEntry, NotFound
+from foveal.values.entry import ATTACHED, Body, Entry, Fence, Fold, Pin, Rewind, Unpin
+from foveal.values.errors import BadEntry, NotFound, StoreError
 
 SNAPSHOT_EVERY = 256
 """Entries between two snapshots, and as many as the view has atoms if those are more: opening reads at most as much again
@@ -54,6 +58,8 @@ class Journal:
             raise
         self.renderer = Renderer(setup.dialect)
         self._snapshot_due = self._view.facts.seq + SNAPSHOT_EVERY
+        self._state_kept = self._view.facts.folds if self._view.facts.summary.state else -1
+        """`folds` of the newest snapshot that has the state of the summary; -1 if the newest one has not."""
         self.on_entry: Callable[[int, Entry], None] = lambda seq, entry: None
         """Called after each entry that the view has taken in."""
         self.on_rewind: Callable[[View], None] = lambda view: None
@@ -91,22 +97,41 @@ class Journal:
         """
         entries: list[Entry] = []
         drafts: list[Draft] = []
-        parent = self._view.facts.head
+        parent, ahead = self._view.facts.head, self._view
         for item, entry_id in zip(new, ids or [self.clock.new_id() for _ in new], strict=True):
-            body, payload = log.encoded(item)
             author = ATTACHED if entry_id in attached else self._author
-            entries.append(Entry(entry_id, parent, self.clock.now_ms(), author, body))
-            drafts.append(log.to_draft(entries[-1], payload))
+            body, payload = item if isinstance(item, log.EncodedBody) else (item, None)
+            entry = Entry(entry_id, parent, self.clock.now_ms(), author, body)
+            if isinstance(body, Fold):
+                ahead, body = self._ahead_of(ahead, entries, entry, body)
+                entry, payload = msgspec.structs.replace(entry, body=body), None
+            entries.append(entry)
+            drafts.append(log.to_draft(entry, log.encoded(body).payload if payload is None else payload))
             parent = entry_id
         due = with_snapshot and self._view.facts.seq >= self._snapshot_due
-        frozen = ViewSnapshot.of(self._view).encode() if due else None
+        frozen = ViewSnapshot.of(self._view, with_state=False).encode() if due else None
         seqs = self._writer.append(drafts, snapshot=frozen)
         if due:
+            self._state_kept = -1
             self._snapshot_due = self._view.facts.seq + max(SNAPSHOT_EVERY, len(self._view.atoms))
         for seq, entry in zip(seqs, entries, strict=True):
             if seq > self._view.facts.seq:  # a retry of an entry that is there already has a lower place
-                self._take(seq, entry)
+                self._take(seq, entry, ahead)
         return entries
+
+    def _ahead_of(self, ahead: View, before: Sequence[Entry], entry: Entry, fold: Fold) -> tuple[View, Fold]:
+        """Return the view after a fold that is about to be written behind these entries, and the fold as it is written."""
+        seq = self._view.facts.seq + len(before) + 1
+        view = ahead.copy()
+        if any(isinstance(one.body, Pin | Unpin) for one in before):
+            return (
+                ahead,
+                fold,
+            )  # the view cannot follow those before they are written: it decides when it takes the fold in
+        for place, one in enumerate(before, self._view.facts.seq + 1):
+            if place > view.facts.seq:
+                view.feed(place, one)
+        return record_fold(view, seq, entry, fold)
 
     def snapshot_soon(self) -> None:
         """Write a snapshot with the next append: after a fold the view is at its smallest."""
@@ -128,10 +153,16 @@ class Journal:
         self._view.drop_fences(expired)
 
     def rebuild(self, setup: ModelSetup) -> None:
-        """Build the view anew from the log, with this setup."""
+        """Show the messages of the view by this setup."""
         self.setup = setup
-        self._view = view_of(log.branch(self.store.rows(self.name)), self.name, setup)
-        self.renderer = Renderer(setup.dialect)
+        view, branch = self._view, BranchReader(self.store, self.name)
+        projection = setup.projection(view.projection.pins)
+        self._see(view.shown_by(projection, branch.entries(view.transcript.needed(view.atoms))))
+
+    def _see(self, view: View) -> None:
+        """Go on with a view that shows messages in another way."""
+        self._view = view
+        self.renderer = Renderer(self.setup.dialect)
         self._snapshot_due = 0
 
     def has(self, entry_id: str) -> bool:
@@ -143,7 +174,12 @@ class Journal:
         return next(iter(self.store.rows(self.name, upto=1))).time_ms
 
     def release(self) -> None:
-        """Give the session up for other processes to open."""
+        """Give the session up for other processes to open, with a snapshot from which the next fold can be made at once."""
+        summary = self._view.facts.summary
+        if summary.read and summary.state and self._state_kept != self._view.facts.folds:
+            with suppress(StoreError):  # a shortcut; the log has everything
+                self._writer.append([], snapshot=ViewSnapshot.of(self._view).encode())
+            self._state_kept = self._view.facts.folds
         self._writer.release()
 
     def _known(self, body: Body, entry_id: str) -> Entry | None:
@@ -159,13 +195,22 @@ class Journal:
             )
         return entry
 
-    def _take(self, seq: int, entry: Entry) -> None:
-        is_stale = self._view.feed(seq, entry)
-        self.on_entry(seq, entry)
-        if is_stale:
-            self.rebuild(self.setup)
-            if isinstance(entry.body, Rewind):
-                self.on_rewind(self._view)
+    def _take(self, seq: int, entry: Entry, ahead: View | None = None) -> None:
+        """Take in an entry that was written; `ahead` is the view after a fold, if it was made before."""
+        branch = BranchReader(self.store, self.name)
+        if ahead and ahead.facts.seq == seq and ahead.facts.head == entry.id:
+            self._view = ahead
+            self.on_entry(seq, entry)
+        elif isinstance(entry.body, Rewind) and entry.parent != self._view.facts.head:
+            parent = branch.row(entry.parent or "")
+            self._see(advanced(view_after(parent, branch, self.setup), seq, entry, branch))
+            self.on_entry(seq, entry)
+            self.on_rewind(self._view)
+        else:
+            view = advanced(self._view, seq, entry, branch)
+            self.on_entry(seq, entry)
+            if view is not self._view:
+                self._see(view)
 
 
 def _derived_id(first: str, number: int) -> str:

@@ -9,7 +9,7 @@ if its version is another one, it is ignored and made again from the log.
 |------------------|---------|------------------------------------------|----------------------------------|
 | `SCHEMA_VERSION` | 1       | the store's file, `PRAGMA user_version`  | older: upgraded; newer: refused  |
 | body codec       | `=` `~` | the first byte of each payload           | refused as damage                |
-| `PROJECTION`     | 6       | the key in each snapshot (`project.view`)| the snapshot is ignored          |
+| `PROJECTION`     | 7       | the key in each snapshot (`project.view`)| the snapshot is ignored          |
 | `FRAME`          | 1       | the same key (`session.model_setup`)     | the snapshot is ignored          |
 | `INDEX_VERSION`  | 1       | each index file, `PRAGMA user_version`   | the index is made anew           |
 

@@ -1,0 +1,168 @@
+"""Reading a branch of a stored log from its end, and finding places of it without reading all that lies between."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from foveal.project.facts import Facts, trail_after
+from foveal.project.snapshot import ViewSnapshot, layout_of
+from foveal.stores import rows as log
+from foveal.stores.port import Row
+from foveal.values.entry import Entry
+from foveal.values.errors import NotFound, StoreCorrupt
+
+WINDOW = 64
+"""Rows read at once while a branch is followed back; four times as many each time."""
+
+_FOLD = b'={"is":"fold"', b'~{"is":"fold"'
+_REPLY = b'={"is":"message","role":"assistant"', b'~{"is":"message","role":"assistant"'
+
+
+class Rows(Protocol):
+    """The rows of stored sessions: a store, or a list in its place."""
+
+    def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]: ...
+    def rows_at(self, session: str, seqs: Iterable[int]) -> dict[int, Row]: ...
+    def find(self, session: str, prefix: str) -> list[Row]: ...
+
+
+class ListedRows:
+    """Rows that are read already, by the methods of a store."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._by_seq = {row.seq: row for row in rows}
+        self._last = max(self._by_seq, default=0)
+        self._by_id = {row.id: row for row in rows}
+
+    def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
+        """Yield the rows of these positions that are known."""
+        last = self._last if upto is None else upto
+        return (self._by_seq[seq] for seq in range(after + 1, last + 1) if seq in self._by_seq)
+
+    def rows_at(self, session: str, seqs: Iterable[int]) -> dict[int, Row]:
+        """Return the rows at these positions."""
+        return {seq: self._by_seq[seq] for seq in seqs if seq in self._by_seq}
+
+    def find(self, session: str, prefix: str) -> list[Row]:
+        """Return the row of this id."""
+        return [self._by_id[prefix]] if prefix in self._by_id else []
+
+
+class BranchReader:
+    """Reads the log of one session along the parents of its entries."""
+
+    def __init__(self, rows: Rows, name: str) -> None:
+        self._rows, self.name = rows, name
+        self._shown: dict[int, frozenset[str]] = {}
+
+    def entry(self, row: Row) -> Entry:
+        return log.to_entry(row, self.name)
+
+    def entries(self, seqs: Iterable[int]) -> dict[int, Entry]:
+        """Return the entries at these positions."""
+        return {seq: self.entry(row) for seq, row in self._rows.rows_at(self.name, seqs).items()}
+
+    def row(self, entry_id: str) -> Row | None:
+        """Return the row with exactly this id; None if there is none."""
+        return next((row for row in self._rows.find(self.name, entry_id) if row.id == entry_id), None)
+
+    def since(self, seq: int) -> Iterator[Row]:
+        """Yield the rows after a position."""
+        return self._rows.rows(self.name, after=seq)
+
+    def back(self, head: Row) -> Iterator[Row]:
+        """Yield the rows of a branch from its head to its first, reading no more than is asked for."""
+        known, wanted, size = {head.id: head}, head, WINDOW
+        while True:
+            yield wanted
+            if wanted.parent is None:
+                return
+            if wanted.parent not in known:
+                known = {
+                    row.id: row
+                    for row in self._rows.rows(self.name, after=max(0, wanted.seq - 1 - size), upto=wanted.seq - 1)
+                }
+                size *= 4
+                if wanted.parent not in known:  # the branch left another one further back
+                    found = self.row(wanted.parent)
+                    if found is None:
+                        raise StoreCorrupt(
+                            f"entry {wanted.seq} ({wanted.id})", f"its parent {wanted.parent!r} is not in the log"
+                        )
+                    known, size = {found.id: found}, WINDOW
+            wanted = known[wanted.parent]
+
+    def layout(self, row: Row) -> ViewSnapshot | None:
+        """Return the layout of the view after this row, if the row is a fold that has one."""
+        return layout_of(self.entry(row)) if row.payload.startswith(_FOLD) else None
+
+    def from_layout(self, head: Row) -> tuple[ViewSnapshot | None, list[Row]]:
+        """Return the newest layout of the branch up to this row, and the rows since; None and all rows if there is none."""
+        path: list[Row] = []
+        for row in self.back(head):
+            if layout := self.layout(row):
+                return layout, path[::-1]
+            path.append(row)
+        return None, path[::-1]
+
+    def first_fold(self, facts: Facts, is_after: Callable[[int, int], bool]) -> tuple[Row | None, Facts]:
+        """Return the first fold with a layout for which `is_after(position, calls)` holds, and the facts before it.
+
+        `facts` are those of the branch's end. What holds for a fold must hold for those after it. If it holds for no fold,
+        the result is None and the given facts.
+        """
+        found: Row | None = None
+        while True:
+            later = [one for one in facts.trail if is_after(*one)]
+            if not later:
+                return found, facts
+            seq = min(later)[0]
+            row = self._rows.rows_at(self.name, [seq]).get(seq)
+            layout = self.layout(row) if row else None
+            if row is None or layout is None:
+                return found, facts
+            found, facts = row, layout.facts
+
+    def on_branch(self, entry_id: str, facts: Facts) -> Row | None:
+        """Return the row of an entry before the end of the branch with these facts; None if the branch does not hold it."""
+        row, head = self.row(entry_id), self.row(facts.head or "")
+        if row is None or head is None or row.seq > head.seq:
+            return None
+        fold, _ = self.first_fold(facts, lambda seq, _calls: seq > row.seq)
+        for one in self.back(fold or head):
+            if one.seq <= row.seq:
+                return row if one.id == row.id else None
+        return None
+
+    def shows(self, seq: int, entry_id: str) -> bool:
+        """Return whether the view after the fold at this position shows an entry."""
+        if seq not in self._shown:
+            row = self._rows.rows_at(self.name, [seq]).get(seq)
+            layout = self.layout(row) if row else None
+            self._shown[seq] = (
+                frozenset(item.id for atom in layout.atoms for item in atom.items) if layout else frozenset()
+            )
+        return entry_id in self._shown[seq]
+
+    def calls_and_trail(self, head: Row) -> Facts:
+        """Return the number of calls up to this row, and the trail to it."""
+        layout, rows = self.from_layout(head)
+        calls = sum(row.payload.startswith(_REPLY) for row in rows)
+        if layout is None:
+            return Facts(calls=calls)
+        facts = layout.facts
+        return Facts(calls=facts.calls + calls, trail=trail_after(facts, facts.seq))
+
+    def reply(self, head: Row, facts: Facts, call: int) -> Row | None:
+        """Return the row of the reply to this call, on the branch with this head and these facts; None if it has none yet."""
+        if call == facts.calls + 1:
+            return None
+        if not 1 <= call <= facts.calls:
+            raise NotFound(f"session {self.name!r} has {facts.calls} calls; there is no call {call}")
+        fold, before = self.first_fold(facts, lambda _seq, calls: calls >= call)
+        number = before.calls
+        for row in self.back(fold or head):
+            if row.payload.startswith(_REPLY):
+                if number == call:
+                    return row
+                number -= 1
+        raise NotFound(f"session {self.name!r} has no reply to call {call}")
