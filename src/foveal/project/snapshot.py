@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
+from foveal.project.atom_maker import AtomMaker
 from foveal.project.facts import Facts, trail_after
 from foveal.project.projection import Projection
 from foveal.project.transcript import Transcript
@@ -80,10 +81,11 @@ class ViewSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
         facts = msgspec.structs.replace(self.facts, setup=setup if isinstance(setup, Setup) else None)
         if not self.key:
             facts = msgspec.structs.replace(facts, trail=trail_after(facts, facts.seq))
+        maker = AtomMaker(projection)
         if not is_same:
             return View(projection, facts, shown).shown_by(projection, found)
         atoms = (
-            shown.gap_again(atom, atom.gap, found)
+            maker.gap_again(atom, atom.gap, found)
             if atom.gap
             else msgspec.structs.replace(atom, items=tuple(_filled(item, found, projection) for item in atom.items))
             for atom in self.atoms

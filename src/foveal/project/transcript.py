@@ -18,95 +18,43 @@ from typing import cast
 
 import msgspec
 
-from foveal.project.atoms import calls_of, ids_of, loop_opener, sent_as, wire_id_at
+from foveal.project.atom_maker import ENDED_EARLY, LABEL, NO_CALLS, SEAM, AtomMaker, calls_by_id, hide, note_size
+from foveal.project.atoms import calls_of, ids_of, loop_opener
 from foveal.project.facts import Effect
+from foveal.project.opaque_parts import OpaqueParts
 from foveal.project.projection import Projection
-from foveal.text.repair import json_object
-from foveal.text.stand_in import holds_artifact, part_text, replace_part, stored_preview
 from foveal.text.user_words import user_words
 from foveal.values.entry import (
     Cover,
     Entry,
-    Fold,
     FoldItem,
     Message,
-    Opaque,
     Part,
     PartFold,
     RangeFold,
-    Stored,
     Text,
     ToolCall,
     ToolResult,
 )
-from foveal.values.own_tools import RECALL_TOOL, SEARCH_TOOL
-from foveal.values.pins import with_quotes
-from foveal.values.retention import is_below
 from foveal.values.shown import (
     MESSAGE_TOKENS,
     NOTHING,
-    SYNTHETIC_RESULT,
     Atom,
     Gap,
     Item,
     ResultPlace,
     Shown,
     Size,
-    short_ref,
     total,
 )
 
 # 40 characters: the shortest limit that a provider was seen to enforce on call ids.
 _USABLE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}\Z")
 
-# Dialects may add these around an item: a label on a late result or on a system message among the others, a turn of the
-# user between two replies, and one before a reply without a request.
-_LATE = Size(8, 64)
-_LABEL = Size(8, 32)
-_SEAM = Size(MESSAGE_TOKENS + 4, 64)
+# A turn of the user that some providers require before a reply without a request.
 _OPENING = Size(MESSAGE_TOKENS + 16, 128)
-_NOTE = Size(MESSAGE_TOKENS, 32)
-
-_REPEATED = "the very same part is shown already; providers refuse it twice"
-_ENDED_EARLY = "the reply that asked for it ended early"
 
 _Answered = list[tuple[ToolCall, ToolResult]]
-
-
-class _OpaqueParts:
-    """The parts of a transcript that are not modelled, whether the dialect shows them or not. Folded parts are none of them."""
-
-    def __init__(self, known: Mapping[tuple[str, int], str] | None = None) -> None:
-        self._known = dict(known or {})
-        """What makes two parts the same, by entry and number."""
-        self._same = set(self._known.values())
-
-    def __iter__(self) -> Iterator[tuple[str, int, str]]:
-        return ((entry, part, same) for (entry, part), same in self._known.items())
-
-    def copy(self) -> "_OpaqueParts":
-        return _OpaqueParts(self._known)
-
-    def take(self, entry_id: str, message: Message) -> tuple[int, ...]:
-        """Add the parts of a message. Return the numbers of those that were there already, written by the same model."""
-        repeated: list[int] = []
-        for i, part in enumerate(message.parts):
-            if isinstance(part, Opaque):
-                same = hashlib.sha256(repr((part.json, message.model)).encode()).hexdigest()[:24]
-                if same in self._same:
-                    repeated.append(i)
-                else:
-                    self._known[entry_id, i] = same
-                    self._same.add(same)
-        return tuple(repeated)
-
-    def drop(self, entry_id: str, part: int) -> None:
-        """Forget a part."""
-        self._same.discard(self._known.pop((entry_id, part), ""))
-
-    def of(self, entries: Collection[str]) -> "_OpaqueParts":
-        """Return the parts of these entries."""
-        return _OpaqueParts({at: same for at, same in self._known.items() if at[0] in entries})
 
 
 class Transcript:
@@ -119,7 +67,7 @@ class Transcript:
         open_reply: int | None = None,
         opaque: Iterable[tuple[str, int, str]] = (),
     ) -> None:
-        self.projection = projection
+        self._maker = AtomMaker(projection)
         self.atoms = list(atoms)
         self.size = NOTHING
         self.version = 0
@@ -130,14 +78,19 @@ class Transcript:
         """(version, first place changed), both rising: a change at or before the place of an earlier one replaces it."""
         self._place: dict[str, int] = {}
         self._wire_ids: set[str] = set()
-        self._opaque = _OpaqueParts({(entry, part): same for entry, part, same in opaque})
+        self._opaque = OpaqueParts({(entry, part): same for entry, part, same in opaque})
         if self.atoms:
             self._recount()
             self.open_reply = open_reply
 
-    def copy(self) -> "Transcript":
-        """Return a transcript that can be folded further without changing this one."""
-        twin = Transcript(self.projection)
+    @property
+    def projection(self) -> Projection:
+        """The projection that decides how the messages are shown."""
+        return self._maker.projection
+
+    def copy(self, projection: Projection | None = None) -> "Transcript":
+        """Return a transcript that can be folded further without changing this one, or go on by another projection."""
+        twin = Transcript(projection or self.projection)
         twin.atoms, twin.size, twin.open_reply = list(self.atoms), self.size, self.open_reply
         twin.version, twin._changes = self.version, list(self._changes)
         twin._place, twin._wire_ids, twin._opaque = dict(self._place), set(self._wire_ids), self._opaque.copy()
@@ -165,8 +118,10 @@ class Transcript:
 
     def take(self, seq: int, entry_id: str, message: Message) -> Effect:
         """Add a message: as a new atom, or to the open reply that it answers or continues."""
-        calls = calls_of(self.atoms[self.open_reply]) if self.open_reply is not None else ()
-        item = self._item(seq, entry_id, message, calls)
+        repeated = self._opaque.take(entry_id, message)
+        item = self._maker.item(
+            seq, entry_id, message, self._open_calls() if message.role == "tool" else NO_CALLS, repeated
+        )
         raw_tokens = sum(s.raw_tokens for s in item.shown) + MESSAGE_TOKENS * (message.role != "tool")
         is_reduced = _is_reduced(item)
         match message.role:
@@ -178,90 +133,28 @@ class Transcript:
                 return Effect(raw_tokens, _is_reduced(kept), answered=tuple(answered))
             case "system":
                 leading = all(atom.kind == "system" for atom in self.atoms[-1:])
-                size = item.size if leading else item.size + _LABEL
+                size = item.size if leading else item.size + LABEL
                 self._push(Atom("system" if leading else "user", (item,), size))
             case "user":
                 self._push(Atom("user", (item,), item.size))
                 return Effect(raw_tokens, is_reduced, any(map(_asks, message.parts)))
         return Effect(raw_tokens, is_reduced)
 
-    def _item(
-        self,
-        seq: int,
-        entry_id: str,
-        message: Message,
-        calls: Iterable[ToolCall] = (),
-        repeated: Collection[int] | None = None,
-    ) -> Item:
-        """Return a message as it is shown on arrival; `calls` are those that a tool message may answer.
-
-        `repeated` are the numbers of its parts that the transcript had already when it came; None if it comes now.
-        """
-        is_pinned = entry_id in self.projection.pins.entries
-        if repeated is None:
-            repeated = self._opaque.take(entry_id, message)
-        shown = tuple(
-            self._show(part, message, short_ref(entry_id, i), is_repeated=i in repeated)
-            for i, part in enumerate(message.parts)
-        )
-        if message.role == "tool" and not is_pinned:
-            known = {call.id: call for call in reversed(list(calls))}
-            shown = tuple(self._retained(one, short_ref(entry_id, i), known) for i, one in enumerate(shown))
-        repair = "" if shown else "the message is empty"
-        return Item(seq, entry_id, message.role, shown, message.model, is_pinned, repair)
-
-    def _show(self, part: Part, message: Message, ref: str, *, is_repeated: bool) -> Shown:
-        """Return the part as it is shown on arrival, before retention."""
-        measure = self.projection.measure
-        if isinstance(part, Opaque) and json_object(part.json) is None:
-            return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "repair", "not a JSON object")
-        if is_repeated:
-            return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "repair", _REPEATED)
-        if reason := self.projection.omit(part, message.model):
-            return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "dialect", reason)
-        if isinstance(part, Text) and not part.text.strip() and not part.signature:
-            return Shown(None, NOTHING, 0, "hidden", "repair", "empty text")
-        raw = measure.part(part)
-        safe, wrong, policy = self.projection.prepared(part, message.role)
-        if holds_artifact(safe):
-            small = stored_preview(safe, ref)
-            has_line = isinstance(safe, Stored) and bool(safe.shown)
-            because = "a line of its own" if has_line else "too large for the log; head and tail of the artifact"
-            return Shown(small, measure.part(small), raw.tokens, "trimmed", "arrival", because)
-        if wrong:
-            return Shown(safe, measure.part(safe), raw.tokens, "full", policy, wrong)
-        return Shown(safe, raw, raw.tokens)
-
-    def _retained(self, shown: Shown, ref: str, calls: Mapping[str, ToolCall]) -> Shown:
-        """Return a result as its retention shows it on arrival."""
-        if not isinstance(result := shown.part, ToolResult):
-            return shown
-        call = calls.get(result.call)
-        if call and call.name in (RECALL_TOOL, SEARCH_TOOL):
-            return shown  # the model has just fetched it
-        arrival = self.projection.on_arrival(result, call, ref)
-        if call and call.name in self.projection.pins.tools:
-            return msgspec.structs.replace(shown, floor="full")
-        kept = msgspec.structs.replace(shown, floor=arrival.floor, ttl_turns=arrival.ttl_turns, hint=arrival.hint)
-        if arrival.text is None:
-            return msgspec.structs.replace(kept, because=arrival.because or kept.because)
-        part = replace_part(result, arrival.text)
-        size = self.projection.measure.part(part) if part else NOTHING
-        return msgspec.structs.replace(
-            kept, part=part, size=size, level=arrival.level, policy="retention", because=arrival.because
-        )
+    def _open_calls(self) -> Mapping[str, ToolCall]:
+        """Return the calls that may still be answered, by their ids."""
+        return calls_by_id(self.atoms[self.open_reply]) if self.open_reply is not None else NO_CALLS
 
     def _reply(self, item: Item, message: Message) -> None:
         calls = [(i, part) for i, part in enumerate(message.parts) if isinstance(part, ToolCall)]
         if message.stop != "done":
             for i in range(len(item.shown)):
                 self._opaque.drop(item.id, i)
-            hidden = _hide(item, f"the reply ended with {message.stop}")
+            hidden = hide(item, f"the reply ended with {message.stop}")
             self._push(Atom("hidden", (hidden,), NOTHING, tuple(c.id for _, c in calls), (None,) * len(calls)))
             self.open_reply = len(self.atoms) - 1 if calls else None
             return
         wire_ids = tuple(self._wire_id(call.id, item.id, i) for i, call in calls)
-        item = self._with_wire_ids(item, [i for i, _ in calls], wire_ids)
+        item = self._maker.with_wire_ids(item, [i for i, _ in calls], wire_ids)
         if self._is_split_reply(message.model):
             self._join_reply(item, wire_ids)
             return
@@ -271,7 +164,7 @@ class Transcript:
             self._push(Atom("assistant", (item,), item.size + seam, seam=seam))
             return
         seam = self._seam()
-        size = total((item.size, seam, *map(self._placeholder, wire_ids)))
+        size = total((item.size, seam, *map(self._maker.placeholder, wire_ids)))
         self._push(Atom("tools", (item,), size, wire_ids, (None,) * len(calls), seam=seam))
         self.open_reply = len(self.atoms) - 1
 
@@ -293,10 +186,9 @@ class Transcript:
 
         `found` has the entries that the atoms need; the ranges that folds cover are not read.
         """
-        fresh = self.copy()
-        fresh.projection = projection
+        fresh = self.copy(projection)
         for i in range(len(self.atoms)) if places is None else places:
-            fresh.atoms[i] = fresh._again(self.atoms[i], found)
+            fresh.atoms[i] = fresh._maker.again(self.atoms[i], found)
             fresh._mark_changed(i)
         fresh._recount()
         fresh.open_reply = self.open_reply
@@ -316,7 +208,7 @@ class Transcript:
         place = 0 if gap is None else gap + 1
         while place < len(self.atoms) and self.atoms[place].newest < covered.newest:
             place += 1
-        self.atoms.insert(place, self._again(covered, found))
+        self.atoms.insert(place, self._maker.again(covered, found))
         self._shifted(place, 1)
         return place
 
@@ -366,86 +258,13 @@ class Transcript:
         parts = entry.body.parts if isinstance(entry.body, Message) else ()
         return [i for i, part in enumerate(parts) if isinstance(part, ToolCall)]
 
-    def _again(self, old: Atom, found: Mapping[int, Entry]) -> Atom:
-        """Return an atom as this projection shows it."""
-        if old.gap:
-            return self.gap_again(old, old.gap, found)
-        items: list[Item] = []
-        atom = msgspec.structs.replace(old, items=(), seam=NOTHING, size=NOTHING)
-        for item in old.items:
-            # A result arrives at the calls as they are shown then: folds of the parts before it come first.
-            atom = self._folded_until(msgspec.structs.replace(atom, items=(*atom.items,)), item.seq, old, found)
-            body = cast("Message", found[item.seq].body)
-            atom = msgspec.structs.replace(atom, items=(*atom.items, self._item_again(atom, item, body)))
-        items = list(self._folded_until(atom, None, old, found).items)
-        match old.kind:
-            case "hidden":
-                size = NOTHING
-            case "tools":
-                free = [wire_id for wire_id, answer in zip(old.wire_ids, old.answers, strict=True) if answer is None]
-                size = total((*(item.size for item in items), *map(self._placeholder, free)))
-            case "user" if items[0].role == "tool":
-                size = _note_size(items[0])
-            case "user" if items[0].role == "system":
-                size = items[0].size + _LABEL
-            case _:
-                size = total(item.size for item in items)
-        return msgspec.structs.replace(atom, items=tuple(items), size=size)
-
-    def _item_again(self, atom: Atom, old: Item, message: Message) -> Item:
-        """Return the next item of an atom as this projection shows it; the repairs of the transcript stay."""
-        repeated = [i for i, shown in enumerate(old.shown) if shown.because == _REPEATED]
-        item = self._item(old.seq, old.id, message, calls_of(atom), repeated)
-        item = msgspec.structs.replace(item, repair=old.repair)
-        at = len(atom.items)
-        if atom.kind == "hidden":
-            return _hide(item, _ENDED_EARLY if at else f"the reply ended with {message.stop}")
-        if atom.kind != "tools":
-            return item
-        if message.role == "assistant":
-            before = len(list(calls_of(atom)))
-            numbers = [i for i, part in enumerate(message.parts) if isinstance(part, ToolCall)]
-            return self._with_wire_ids(item, numbers, atom.wire_ids[before : before + len(numbers)])
-        shown = list(item.shown)
-        for i, one in enumerate(shown):
-            wire_id = wire_id_at(atom, ResultPlace(at, i)) if ResultPlace(at, i) in atom.answers else None
-            shown[i] = (
-                Shown(None, NOTHING, one.raw_tokens, "hidden", "repair", old.shown[i].because)
-                if wire_id is None
-                else self._with_wire_id(one, wire_id)
-            )
-        return msgspec.structs.replace(item, shown=tuple(shown))
-
-    def _folded_until(self, atom: Atom, seq: int | None, old: Atom, found: Mapping[int, Entry]) -> Atom:
-        """Return the atom with the folds of its parts that were recorded before this position and are not applied yet."""
-        for at, item in enumerate(atom.items):
-            for ref in old.items[at].folds[len(item.folds) :]:
-                if seq is not None and ref[0] > seq:
-                    break
-                fold = cast("PartFold", cast("Fold", found[ref[0]].body).items[ref[1]])
-                atom = self._with_fold(atom, at, fold, ref)
-        return atom
-
-    def gap_again(self, old: Atom, gap: Gap, found: Mapping[int, Entry]) -> Atom:
-        """Return a gap with its text, from the fold that made it, and the passages of it that are pinned."""
-        seq, number = gap.fold
-        text = cast("RangeFold", cast("Fold", found[seq].body).items[number]).text if gap.leads else ""
-        quotes = tuple(pair for pair in gap.quotes if pair in self.projection.pins.quotes)
-        words = self._quoting(text, quotes)
-        gap = msgspec.structs.replace(gap, text=words, quotes=quotes)
-        return msgspec.structs.replace(old, gap=gap, size=self._gap_size(words))
-
-    def _placeholder(self, wire_id: str) -> Size:
-        """Return the size of the made-up result for a call that has none yet."""
-        return self.projection.measure.part(ToolResult(wire_id, (Text(SYNTHETIC_RESULT),)))
-
     def _seam(self) -> Size:
         """Return the size of the user turn that some providers require between two replies, and before the first."""
         for atom in reversed(self.atoms):
             if atom.kind == "system":
                 break
             if atom.gap or any(not item.is_silent for item in atom.items):
-                return _SEAM if atom.kind == "assistant" else NOTHING
+                return SEAM if atom.kind == "assistant" else NOTHING
         return _OPENING
 
     def _is_split_reply(self, model: str | None) -> bool:
@@ -459,7 +278,7 @@ class Transcript:
         index = len(self.atoms) - 1
         atom = self.atoms[index]
         item = msgspec.structs.replace(item, repair="joined to the reply before it, which it continues")
-        size = total((atom.size, item.size, *map(self._placeholder, wire_ids)))
+        size = total((atom.size, item.size, *map(self._maker.placeholder, wire_ids)))
         answers = atom.answers + (None,) * len(wire_ids)
         joined = Atom("tools", (*atom.items, item), size, atom.wire_ids + wire_ids, answers, seam=atom.seam)
         self._replace(index, joined)
@@ -473,25 +292,12 @@ class Transcript:
         self._wire_ids.add(wire_id)
         return wire_id
 
-    def _with_wire_ids(self, item: Item, places: list[int], wire_ids: tuple[str, ...]) -> Item:
-        """Return the item measured with the ids that are sent, which may be longer than the recorded ones."""
-        shown = list(item.shown)
-        for i, wire_id in zip(places, wire_ids, strict=True):
-            shown[i] = self._with_wire_id(shown[i], wire_id)
-        return msgspec.structs.replace(item, shown=tuple(shown))
-
-    def _with_wire_id(self, shown: Shown, wire_id: str) -> Shown:
-        sent = sent_as(shown.part, wire_id)
-        if sent is None or sent is shown.part:
-            return shown
-        return msgspec.structs.replace(shown, size=self.projection.measure.part(sent))
-
     def _results(self, item: Item, message: Message) -> _Answered:
         """Add a tool message to the open reply, or as a note of its own. Return the calls that it answered."""
         answered = self._answer(self.open_reply, item, message) if self.open_reply is not None else None
         if answered is None:
             item = msgspec.structs.replace(item, repair=item.repair or "no open call has this id; shown as a note")
-            self._push(Atom("user", (item,), _note_size(item)))
+            self._push(Atom("user", (item,), note_size(item)))
         return answered or []
 
     def _answer(self, index: int, item: Item, message: Message) -> _Answered | None:
@@ -514,13 +320,13 @@ class Transcript:
             answers[free] = ResultPlace(len(atom.items), i)
             if free < len(calls) and isinstance(part, ToolResult):
                 answered.append((calls[free], part))
-            shown[i] = self._with_wire_id(shown[i], atom.wire_ids[free])
-            size -= self._placeholder(atom.wire_ids[free])
+            shown[i] = self._maker.with_wire_id(shown[i], atom.wire_ids[free])
+            size -= self._maker.placeholder(atom.wire_ids[free])
         if not known:
             return None
         item = msgspec.structs.replace(item, shown=tuple(shown))
         if atom.kind == "hidden":
-            item, size = _hide(item, _ENDED_EARLY), NOTHING
+            item, size = hide(item, ENDED_EARLY), NOTHING
         size += item.size
         items = (*atom.items, item)
         self._replace(index, Atom(atom.kind, items, size, atom.wire_ids, tuple(answers), seam=atom.seam))
@@ -562,13 +368,15 @@ class Transcript:
             atom, at = self.atoms[place[0]], place[1]
             item = atom.items[at]
             before = item.shown[fold.part].size
-            return self._is_foldable(item, fold) and self._stand_in(atom, at, fold).size.is_less_than(before)
+            return self._maker.is_foldable(item, fold) and self._maker.stand_in(atom, at, fold).size.is_less_than(
+                before
+            )
         first, last = self._place.get(fold.first), self._place.get(fold.last)
         if first is None or last is None:
             return False
         going = [atom for atom in self.atoms[first : last + 1] if not atom.is_held]
-        text = self._quoting(fold.text, self._quotes(going))
-        return self._gap_size(text).is_less_than(total(atom.size for atom in going))
+        text = self._maker.quoting(fold.text, self._quotes(going))
+        return self._maker.gap_size(text).is_less_than(total(atom.size for atom in going))
 
     def _part_place(self, fold: PartFold) -> tuple[int, int] | None:
         """Return the atom and the item of a part; None if it is covered or there is no such part."""
@@ -579,21 +387,6 @@ class Transcript:
         at = next(i for i, item in enumerate(items) if item.id == fold.entry)
         return (index, at) if 0 <= fold.part < len(items[at].shown) else None
 
-    def _is_foldable(self, item: Item, fold: PartFold) -> bool:
-        """Return whether a part may be shown by this fold: it is not pinned, it is shown, and above its floor."""
-        shown = item.shown[fold.part]
-        return not item.pinned and shown.part is not None and not is_below(fold.level, shown.floor)
-
-    def _stand_in(self, atom: Atom, at: int, fold: PartFold) -> Shown:
-        before = atom.items[at].shown[fold.part]
-        quotes = self._quotes_in(atom.items[at], fold.part)
-        part = replace_part(before.part, with_quotes(fold.text, quotes))
-        sent = sent_as(part, wire_id_at(atom, ResultPlace(at, fold.part)))
-        size = self.projection.measure.part(sent) if sent else NOTHING
-        return msgspec.structs.replace(
-            before, part=part, size=size, level=fold.level, policy=fold.policy, because=fold.because
-        )
-
     def _fold_part(self, fold: PartFold, ref: tuple[int, int]) -> bool:
         place = self._part_place(fold)
         if place is None:
@@ -603,21 +396,11 @@ class Transcript:
         if atom.items[at].pinned:
             return False
         self._opaque.drop(fold.entry, fold.part)
-        folded = self._with_fold(atom, at, fold, ref)
+        folded = self._maker.with_fold(atom, at, fold, ref)
         self._replace(index, folded)
         if folded.items[at].is_silent != atom.items[at].is_silent:
             self._reseam()
         return True
-
-    def _with_fold(self, atom: Atom, at: int, fold: PartFold, ref: tuple[int, int]) -> Atom:
-        """Return the atom with the fold of one of its parts: it is noted even where this projection does not show it."""
-        item = atom.items[at]
-        shown = item.shown
-        if self._is_foldable(item, fold):
-            shown = (*shown[: fold.part], self._stand_in(atom, at, fold), *shown[fold.part + 1 :])
-        folded = msgspec.structs.replace(item, shown=shown, folds=(*item.folds, ref))
-        items = (*atom.items[:at], folded, *atom.items[at + 1 :])
-        return msgspec.structs.replace(atom, items=items, size=atom.size - item.size + folded.size)
 
     def _cover(self, fold: RangeFold) -> Cover | None:
         """Return the decisions of a range fold on this transcript; None if it has no effect."""
@@ -661,39 +444,17 @@ class Transcript:
         before = [quote for atom in run if atom.gap for quote in atom.gap.quotes]
         return *before, *sorted((pair for pair in self.projection.pins.quotes if pair[0] in ids), key=itemgetter(1, 0))
 
-    def _quoting(self, text: str, quotes: Iterable[tuple[str, str]]) -> str:
-        """Return a text followed by the pinned passages that it does not contain, as they are shown."""
-        return with_quotes(text, dict.fromkeys(self._quote(passage) for _, passage in quotes))
-
-    def _quotes_in(self, item: Item, index: int) -> list[str]:
-        """Return the pinned passages of this part.
-
-        A passage that ends in the middle of a forged tag is in no part as it is shown alone: it then counts as a passage of
-        every part that has words, rather than of none.
-        """
-        words = [part_text(shown.part) for shown in item.shown]
-        quotes = self.projection.pins.quotes_of((item.id,), self._quote)
-        found = {raw: [shown in text or raw in text for text in words] for raw, shown in quotes.items()}
-        return [quotes[raw] for raw, places in found.items() if words[index] and (places[index] or not any(places))]
-
-    def _quote(self, text: str) -> str:
-        return part_text(self.projection.neutralise(Text(text)))
-
     def _gap(self, run: list[Atom], fold: RangeFold, text: str | None, ref: tuple[int, int], raw: int) -> Atom:
         entries = sum(atom.gap.entries if atom.gap else len(atom.items) for atom in run)
         newest = max(atom.newest for atom in run)
         spans = [atom.gap.span if atom.gap else (atom.items[0].seq, atom.items[0].seq) for atom in run]
         quotes = self._quotes(run)
-        words = self._quoting(text or "", quotes)
+        words = self._maker.quoting(text or "", quotes)
         gap = Gap(
             run[0].first, run[-1].last, newest, entries, raw, words, fold.level, fold.policy, fold.because,
             quotes, ref, text is not None, (min(span[0] for span in spans), max(span[1] for span in spans)),
         )  # fmt: skip
-        return Atom("gap", (), self._gap_size(words), gap=gap)
-
-    def _gap_size(self, text: str) -> Size:
-        # Without a text, the pins on both sides of the gap become neighbours: two replies in a row.
-        return self.projection.measure.text(text) + Size(MESSAGE_TOKENS, 32) if text.strip() else _SEAM
+        return Atom("gap", (), self._maker.gap_size(words), gap=gap)
 
     def _push(self, atom: Atom) -> None:
         for entry in ids_of(atom):
@@ -728,7 +489,7 @@ class Transcript:
         before: str | None = None
         for i, atom in enumerate(self.atoms):
             if atom.kind in ("assistant", "tools"):
-                seam = _OPENING if before is None else _SEAM if before == "assistant" else NOTHING
+                seam = _OPENING if before is None else SEAM if before == "assistant" else NOTHING
                 if seam != atom.seam:
                     self.size += seam - atom.seam
                     self.atoms[i] = msgspec.structs.replace(atom, size=atom.size - atom.seam + seam, seam=seam)
@@ -757,14 +518,3 @@ def _left_out(fold: RangeFold) -> Callable[[Atom], bool]:
         return _is_held
     held = frozenset(fold.cover.held)
     return lambda atom: atom.first in held
-
-
-def _note_size(item: Item) -> Size:
-    """Return the size of results that no open call has asked for, as a message of their own."""
-    notes = [_LATE] * sum(shown.part is not None for shown in item.shown)
-    return total((item.size, *notes, _NOTE))
-
-
-def _hide(item: Item, because: str) -> Item:
-    shown = tuple(Shown(None, NOTHING, s.raw_tokens, "hidden", "repair", because) for s in item.shown)
-    return msgspec.structs.replace(item, shown=shown)

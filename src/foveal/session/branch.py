@@ -71,25 +71,19 @@ class BranchReader:
 
     def back(self, head: Row) -> Iterator[Row]:
         """Yield the rows of a branch from its head to its first, reading no more than is asked for."""
-        known, wanted, size = {head.id: head}, head, WINDOW
-        while True:
-            yield wanted
-            if wanted.parent is None:
-                return
-            if wanted.parent not in known:
-                known = {
-                    row.id: row
-                    for row in self._rows.rows(self.name, after=max(0, wanted.seq - 1 - size), upto=wanted.seq - 1)
-                }
-                size *= 4
-                if wanted.parent not in known:  # the branch left another one further back
-                    found = self.row(wanted.parent)
-                    if found is None:
-                        raise StoreCorrupt(
-                            f"entry {wanted.seq} ({wanted.id})", f"its parent {wanted.parent!r} is not in the log"
-                        )
-                    known, size = {found.id: found}, WINDOW
-            wanted = known[wanted.parent]
+        yield head
+        known: dict[str, Row] = {}
+        row, size = head, WINDOW
+        while row.parent is not None:
+            if row.parent not in known:
+                before = self._rows.rows(self.name, after=max(0, row.seq - 1 - size), upto=row.seq - 1)
+                known, size = {one.id: one for one in before}, size * 4
+            # A branch may have left another one further back.
+            parent = known.get(row.parent) or self.row(row.parent)
+            if parent is None:
+                raise StoreCorrupt(f"entry {row.seq} ({row.id})", f"its parent {row.parent!r} is not in the log")
+            row = parent
+            yield row
 
     def layout(self, row: Row) -> ViewSnapshot | None:
         """Return the layout of the view after this row, if the row is a fold that has one."""

@@ -203,7 +203,8 @@ class Journal:
             self.on_entry(seq, entry)
         elif isinstance(entry.body, Rewind) and entry.parent != self._view.facts.head:
             parent = branch.row(entry.parent or "")
-            self._see(advanced(view_after(parent, branch, self.setup), seq, entry, branch))
+            view = view_after(parent, branch, self.setup, self._view.facts.summary)
+            self._see(advanced(view, seq, entry, branch))
             self.on_entry(seq, entry)
             self.on_rewind(self._view)
         else:

@@ -8,7 +8,7 @@ import msgspec
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.renderer import Renderer
 from foveal.dialects.tools import read_tools
-from foveal.project.facts import Facts
+from foveal.project.facts import Facts, LatestSummary
 from foveal.project.projection import Projection
 from foveal.project.retention_layers import declared_in
 from foveal.project.snapshot import ViewSnapshot, layout_of
@@ -51,14 +51,22 @@ def open_view(store: Store, name: str, model_setup: ModelSetup, snapshot: ViewSn
     return view_after(_newest(store, name), branch, model_setup)
 
 
-def view_after(head: Row | None, branch: BranchReader, model_setup: ModelSetup) -> View:
-    """Return the view after this row: from the newest fold of its branch that has a layout, and the rows since."""
+def view_after(
+    head: Row | None, branch: BranchReader, model_setup: ModelSetup, known: LatestSummary | None = None
+) -> View:
+    """Return the view after this row: from the newest fold of its branch that has a layout, and the rows since.
+
+    `known` is a summary whose state is at hand: it is taken if it is of the same messages.
+    """
     projection = model_setup.projection()
     layout, rows = branch.from_layout(head) if head else (None, [])
     view = layout.restore(projection, branch.entries) if layout else None
     if layout and head and view is None:
         rows = list(branch.back(head))[::-1]
-    return with_state(fed(view or View(projection), rows, branch), branch)
+    view = fed(view or View(projection), rows, branch)
+    if known and known.packed == view.facts.summary.packed:
+        view.facts = msgspec.structs.replace(view.facts, summary=known)
+    return with_state(view, branch)
 
 
 def view_of(rows: Iterable[Row], name: str, model_setup: ModelSetup) -> View:
@@ -84,8 +92,7 @@ def advanced(view: View, seq: int, entry: Entry, branch: BranchReader) -> View:
 def repinned(view: View, mark: Pin | Unpin, branch: BranchReader) -> View:
     """Return the view with one pin more or less. A message that a fold covers is shown again, a passage of it by the gap."""
     projection = msgspec.structs.replace(view.projection, pins=view.projection.pins.after(mark))
-    transcript = view.transcript.copy()
-    transcript.projection = projection
+    transcript = view.transcript.copy(projection)
     is_gone = isinstance(mark, Unpin) and transcript.let_go(mark.entry)
     place = None if is_gone else transcript.place(mark.entry)
     changed = {place} if place is not None else set[int]()
