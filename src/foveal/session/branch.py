@@ -11,7 +11,9 @@ from foveal.values.entry import Entry
 from foveal.values.errors import NotFound, StoreCorrupt
 
 WINDOW = 64
-"""Rows read at once while a branch is followed back; four times as many each time."""
+"""Rows read at once while a branch is followed back; four times as many each time, and at most `MOST`."""
+
+MOST = 4_096
 
 _FOLD = b'={"is":"fold"', b'~{"is":"fold"'
 _REPLY = b'={"is":"message","role":"assistant"', b'~{"is":"message","role":"assistant"'
@@ -77,7 +79,7 @@ class BranchReader:
         while row.parent is not None:
             if row.parent not in known:
                 before = self._rows.rows(self.name, after=max(0, row.seq - 1 - size), upto=row.seq - 1)
-                known, size = {one.id: one for one in before}, size * 4
+                known, size = {one.id: one for one in before}, min(size * 4, MOST)
             # A branch may have left another one further back.
             parent = known.get(row.parent) or self.row(row.parent)
             if parent is None:

@@ -81,7 +81,7 @@ class Compaction:
         journal: Journal,
         planner: Planner,
         writer: FoldWriter,
-        prompt: Callable[..., Prompt],
+        prompt: Callable[[Sequence[Mapping[str, Any]], NextCall], Prompt],
     ) -> None:
         self._journal, self._planner, self._writer, self._prompt = journal, planner, writer, prompt
 
@@ -90,13 +90,14 @@ class Compaction:
 
         `instructions` tell the summariser what to look at above all; without a summariser they have no reader.
         """
-        planned = self._planner.by_hand(self._journal.view)
-        if planned is None:
-            return None
-        written = self._writer.write(planned, instructions, by_hand=True)
-        self._journal.keep([written], with_snapshot=False)
-        self._journal.snapshot_soon()
-        return written
+        with self._journal.turn("compaction.fold"):
+            planned = self._planner.by_hand(self._journal.view)
+            if planned is None:
+                return None
+            written = self._writer.write(planned, instructions, by_hand=True)
+            self._journal.keep([written], with_snapshot=False)
+            self._journal.snapshot_soon()
+            return written
 
     def recover(
         self,
@@ -113,18 +114,20 @@ class Compaction:
         refusal = refusal_in(error)
         if refusal is None:
             raise error if isinstance(error, BaseException) else BadInput(f"this tells of no overflow: {error!r}")
-        journal, overflows = self._journal, self._journal.view.facts.overflows
-        sent = journal.estimated or self.pressure().tokens
-        if overflows >= journal.setup.policy.compact.recoveries:
-            raise ContextOverflow(journal.setup.model, overflows + 1, sent, refusal.said)
-        factor = journal.setup.factor(journal.view)
-        journal.keep([refused_overflow(journal.setup.model, refusal, sent, factor)])
-        return self._prompt(tools, next_call=next_call)
+        journal = self._journal
+        with journal.turn("compaction.recover"):
+            overflows, sent = journal.view.facts.overflows, journal.estimated or self.pressure().tokens
+            if overflows >= journal.setup.policy.compact.recoveries:
+                raise ContextOverflow(journal.setup.model, overflows + 1, sent, refusal.said)
+            factor = journal.setup.factor(journal.view)
+            journal.keep([refused_overflow(journal.setup.model, refusal, sent, factor)])
+            return self._prompt(tools, next_call)
 
     def forget_limit(self) -> None:
         """Forget the limit that was learned of the model; the policy's own holds again."""
-        if self._journal.setup.model in self._journal.view.facts.ceilings:
-            self._journal.keep([LimitForgotten(self._journal.setup.model)])
+        with self._journal.turn("compaction.forget_limit"):
+            if self._journal.setup.model in self._journal.view.facts.ceilings:
+                self._journal.keep([LimitForgotten(self._journal.setup.model)])
 
     def pressure(self) -> Pressure:
         """Return how full the next prompt is."""

@@ -19,11 +19,12 @@ from foveal.record.intake import AskedModel, bodies
 from foveal.session.branch import BranchReader
 from foveal.session.model_setup import ModelSetup
 from foveal.session.options import Clock
-from foveal.session.rebuild import advanced, open_view, view_after
+from foveal.session.rebuild import advanced, newest_row, open_view, view_after
+from foveal.session.turn import SessionTurn
 from foveal.stores import rows as log
 from foveal.stores.port import Draft, Store
 from foveal.values.entry import ATTACHED, Body, Entry, Fence, Fold, Pin, Rewind, Unpin
-from foveal.values.errors import BadEntry, NotFound, StoreError
+from foveal.values.errors import BadEntry, BadInput, NotFound, StoreError
 
 SNAPSHOT_EVERY = 256
 """Entries between two snapshots, and as many as the view has atoms if those are more: opening reads at most as much again
@@ -63,12 +64,35 @@ class Journal:
         self.on_entry: Callable[[int, Entry], None] = lambda seq, entry: None
         """Called after each entry that the view has taken in."""
         self.on_rewind: Callable[[View], None] = lambda view: None
-        """Called with the new view after a rewind."""
+        """Called with the new view after a rewind, or after entries that the view had missed."""
+        self._turn = SessionTurn(name)
+        self._is_behind = False
+        """Whether a write was begun of which the view has not taken in everything."""
 
     @property
     def view(self) -> View:
         """The branch as the next prompt would show it, before it is made to fit."""
         return self._view
+
+    def turn(self, doing: str, *, needs_view: bool = True) -> SessionTurn:
+        """Take the turn for one call; `SessionBusy` if another call has it. A view that is behind the log catches up first."""
+        turn = self._turn.of(doing)
+        if self._is_behind and needs_view:
+            try:
+                self._catch_up()
+            except BaseException:
+                turn.__exit__(None, None, None)
+                raise
+        return turn
+
+    def _catch_up(self) -> None:
+        """Let the view follow the log after a write that was interrupted: its entries may be there, or may come yet."""
+        self._writer.append([])  # returns after all writes that were begun before it
+        head = newest_row(self.store, self.name)
+        if (head.id if head else None) != self._view.facts.head:
+            self._see(view_after(head, BranchReader(self.store, self.name), self.setup, self._view.facts.summary))
+        self.on_rewind(self._view)
+        self._is_behind = False
 
     def bodies_of(self, item: object) -> list[log.EncodedBody]:
         """Return the bodies that an item of the host's becomes in the log: itself, or a provider's reply read."""
@@ -110,13 +134,14 @@ class Journal:
             parent = entry_id
         due = with_snapshot and self._view.facts.seq >= self._snapshot_due
         frozen = ViewSnapshot.of(self._view, with_state=False).encode() if due else None
-        seqs = self._writer.append(drafts, snapshot=frozen)
+        seqs = self._write(drafts, frozen)
         if due:
             self._state_kept = -1
             self._snapshot_due = self._view.facts.seq + max(SNAPSHOT_EVERY, len(self._view.atoms))
         for seq, entry in zip(seqs, entries, strict=True):
             if seq > self._view.facts.seq:  # a retry of an entry that is there already has a lower place
                 self._take(seq, entry, ahead)
+        self._is_behind = False
         return entries
 
     def _ahead_of(self, ahead: View, before: Sequence[Entry], entry: Entry, fold: Fold) -> tuple[View, Fold]:
@@ -133,6 +158,15 @@ class Journal:
                 view.feed(place, one)
         return record_fold(view, seq, entry, fold)
 
+    def _write(self, drafts: Sequence[Draft], snapshot: bytes | None = None) -> list[int]:
+        """Write entries. From here until the view has taken them in, it counts as behind the log."""
+        self._is_behind = True
+        try:
+            return self._writer.append(drafts, snapshot=snapshot)
+        except BadInput:  # refused, and nothing was written
+            self._is_behind = False
+            raise
+
     def snapshot_soon(self) -> None:
         """Write a snapshot with the next append: after a fold the view is at its smallest."""
         self._snapshot_due = 0
@@ -144,8 +178,9 @@ class Journal:
             raise NotFound(f"session {self.name!r} has no entry {entry_id!r} to rewind to")
         body, payload = log.encoded(Rewind(reason))
         entry = Entry(self.clock.new_id(), found[0].id, self.clock.now_ms(), self._author, body)
-        (seq,) = self._writer.append([log.to_draft(entry, payload)])
+        (seq,) = self._write([log.to_draft(entry, payload)])
         self._take(seq, entry)
+        self._is_behind = False
         return entry
 
     def drop_fences(self, expired: Sequence[Fence]) -> None:
@@ -176,7 +211,7 @@ class Journal:
     def release(self) -> None:
         """Give the session up for other processes to open, with a snapshot from which the next fold can be made at once."""
         summary = self._view.facts.summary
-        if summary.read and summary.state and self._state_kept != self._view.facts.folds:
+        if not self._is_behind and summary.read and summary.state and self._state_kept != self._view.facts.folds:
             with suppress(StoreError):  # a shortcut; the log has everything
                 self._writer.append([], snapshot=ViewSnapshot.of(self._view).encode())
             self._state_kept = self._view.facts.folds

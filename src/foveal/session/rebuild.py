@@ -48,7 +48,7 @@ def open_view(store: Store, name: str, model_setup: ModelSetup, snapshot: ViewSn
     rows = list(branch.since(view.facts.seq)) if view else []
     if view and _is_straight(view.facts.head, rows):
         return with_state(fed(view, rows, branch), branch)
-    return view_after(_newest(store, name), branch, model_setup)
+    return view_after(newest_row(store, name), branch, model_setup)
 
 
 def view_after(
@@ -175,7 +175,7 @@ def prompt_at(store: Store, name: str, model_setup: ModelSetup, call: int | None
 def setup_at(store: Store, name: str, call: int | None = None) -> Setup:
     """Return the newest setup of a stored session, or the setup of a past call."""
     branch = BranchReader(store, name)
-    head = _newest(store, name)
+    head = newest_row(store, name)
     if head and call is not None:
         reply = branch.reply(head, branch.calls_and_trail(head), call)
         head = _before(reply, branch) if reply else head
@@ -188,7 +188,7 @@ def setup_at(store: Store, name: str, call: int | None = None) -> Setup:
     raise NotFound(f"session {name!r} has no prompt yet: nothing says which model it is for")
 
 
-def _newest(store: Store, name: str) -> Row | None:
+def newest_row(store: Store, name: str) -> Row | None:
     """Return the newest row of a session, which is the head of its branch; None if it has no entries yet."""
     card = next(iter(store.cards(name)), None)
     if card is None:

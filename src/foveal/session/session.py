@@ -40,7 +40,7 @@ from foveal.values.trace import Trace
 
 
 class Session:
-    """One agent's log, seen through one model and one policy. Not for use from several threads at once."""
+    """One agent's log, seen through one model and one policy. A second call at the same time is refused (`SessionBusy`)."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Session:
             raise
         self.context = context.SideContext(self._injector, _access_to(self._journal, host))
         """Content beside the conversation: `inject`, `remind`, `attach`, `mentioned`."""
-        self.compaction = Compaction(self._journal, self._planner, self._folds, self.prompt)
+        self.compaction = Compaction(self._journal, self._planner, self._folds, self._prompt)
         """Folds on demand: `fold`, `recover`, `pressure`, `forget_limit`."""
         self.branches = Branches(self._journal)
         """Branches of the log: `rewind`."""
@@ -97,11 +97,13 @@ class Session:
 
         Durable when it returns. Appending the same item under the same `id` again changes nothing.
         """
-        return self._journal.append(self._journal.bodies_of(item), id)
+        with self._journal.turn("append"):
+            return self._journal.append(self._journal.bodies_of(item), id)
 
     def extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
         """Keep several items together: all of them or none, with one commit."""
-        return self._journal.keep([body for item in items for body in self._journal.bodies_of(item)])
+        with self._journal.turn("extend"):
+            return self._extend(items)
 
     def prompt(
         self,
@@ -113,6 +115,41 @@ class Session:
 
         `next_call` holds facts about the next call that only the host knows, for reminders.
         """
+        with self._journal.turn("prompt"):
+            return self._prompt(tools, next_call)
+
+    def serve(self) -> list[ToolCall]:
+        """Answer the newest reply's calls to Foveal's own tools, and return its other calls for the host to run."""
+        with self._journal.turn("serve"):
+            return self._serve()
+
+    def why(self, call: int | None = None) -> Trace:
+        """Explain the next prompt, or the prompt of a past call: one line an entry."""
+        with self._journal.turn("why"):
+            return prompt_at(self._journal.store, self.name, self._journal.setup, call, self.view).trace
+
+    def recall(self, ref: str) -> str:
+        """Return the original of a reference, whole."""
+        return recall.read(self._journal.store, self.name, ref)
+
+    def close(self) -> None:
+        """Give the session up for other processes to open."""
+        with self._journal.turn("close", needs_view=False):
+            self._folds.close()
+            self._journal.release()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
+        return self._journal.keep([body for item in items for body in self._journal.bodies_of(item)])
+
+    def _prompt(self, tools: Sequence[Mapping[str, Any]], next_call: NextCall) -> Prompt:
         journal = self._journal
         tools = self._injector.tools(self._permitted(tools), journal.setup.budget.sendable)
         tools, declared = split_retention(tools)
@@ -131,8 +168,7 @@ class Session:
             self._injector.reminders.sent()
         return msgspec.structs.replace(prompt, fold=fold, beside=injection.lines)
 
-    def serve(self) -> list[ToolCall]:
-        """Answer the newest reply's calls to Foveal's own tools, and return its other calls for the host to run."""
+    def _serve(self) -> list[ToolCall]:
         view, journal = self.view, self._journal
         atom = next((atom for atom in reversed(view.atoms) if atom.kind == "tools"), None)
         open_calls = zip(calls_of(atom), atom.answers, strict=False) if atom else ()
@@ -140,30 +176,9 @@ class Session:
         ours = own_tools.ours(view.facts.setup.tools if view.facts.setup else "[]")
         answers = {call.id: own_tools.answer(journal.store, self.name, call) for call in waiting if call.name in ours}
         found = {call.id: answer for call in waiting if (answer := self._injector.answer(call))}
-        self.extend((answers | found).values())
+        self._extend((answers | found).values())
         left = [call for call in waiting if call.id not in answers and call.id not in found]
         return [_as_written(call) for call in left] if journal.setup.policy.guard else left
-
-    def why(self, call: int | None = None) -> Trace:
-        """Explain the next prompt, or the prompt of a past call: one line an entry."""
-        return prompt_at(self._journal.store, self.name, self._journal.setup, call, self.view).trace
-
-    def recall(self, ref: str) -> str:
-        """Return the original of a reference, whole."""
-        return recall.read(self._journal.store, self.name, ref)
-
-    def close(self) -> None:
-        """Give the session up for other processes to open."""
-        self._folds.close()
-        self._journal.release()
-
-    def __enter__(self) -> "Session":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @classmethod
     def _begun(cls, store: Store, name: str, *, begin: Callable[[Journal], None], **options: Any) -> "Session":
@@ -239,7 +254,8 @@ class Branches:
 
     def rewind(self, entry_id: str, reason: str = "") -> Entry:
         """Continue from an earlier entry. The entries after it stay in the log, as a branch of their own."""
-        return self._journal.rewind(entry_id, reason)
+        with self._journal.turn("rewind"):
+            return self._journal.rewind(entry_id, reason)
 
 
 class Children:
@@ -312,7 +328,8 @@ def _access_to(journal: Journal, host: Host) -> "context.SessionAccess":
     """Return the parts of a session that its side context uses."""
 
     def append(body: NewBody, entry_id: str, author: str | None) -> Entry:
-        return journal.keep([body], [entry_id], attached={entry_id} if author == ATTACHED else ())[0]
+        with journal.turn("an append of the side context"):
+            return journal.keep([body], [entry_id], attached={entry_id} if author == ATTACHED else ())[0]
 
     return context.SessionAccess(
         store=journal.store,
