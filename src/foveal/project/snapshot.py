@@ -121,6 +121,50 @@ def layout_of(entry: Entry) -> ViewSnapshot | None:
     return ViewSnapshot.decode(entry.body.layout) if isinstance(entry.body, Fold) and entry.body.layout else None
 
 
+class _ShownItem(msgspec.Struct, frozen=True):
+    id: str
+
+
+class _ShownAtom(msgspec.Struct, frozen=True):
+    items: tuple[_ShownItem, ...] = ()
+
+
+class _Milestones(msgspec.Struct, frozen=True):
+    calls: int = 0
+    trail: tuple[tuple[int, int], ...] = ()
+
+
+class LayoutGlance(msgspec.Struct, frozen=True):
+    """The part of a layout by which places of a branch are found: a twentieth of the time that the whole takes."""
+
+    version: int
+    facts: _Milestones
+    atoms: tuple[_ShownAtom, ...] = ()
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """The entries that the view after the fold shows."""
+        return frozenset(item.id for atom in self.atoms for item in atom.items)
+
+
+class _HasLayout(msgspec.Struct, frozen=True):
+    layout: bytes = b""
+
+
+_glances = msgspec.msgpack.Decoder(LayoutGlance)
+_layouts = msgspec.json.Decoder(_HasLayout)
+
+
+def glance_at(payload: bytes) -> LayoutGlance | None:
+    """Return a glance at the layout of a fold that was encoded as these bytes; None if it has none of this version."""
+    try:
+        packed = _layouts.decode(memoryview(payload)[1:]).layout
+        found = _glances.decode(zlib.decompress(packed)) if packed else None
+    except (msgspec.DecodeError, zlib.error):
+        return None
+    return found if found and found.version == PROJECTION else None
+
+
 def _snapshot(view: View, key: str, less: Callable[[Item], Item], *, with_state: bool) -> ViewSnapshot:
     atoms = tuple(
         msgspec.structs.replace(

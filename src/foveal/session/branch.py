@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from foveal.project.facts import Facts, trail_after
-from foveal.project.snapshot import ViewSnapshot, layout_of
+from foveal.project.snapshot import LayoutGlance, ViewSnapshot, glance_at, layout_of
 from foveal.stores import rows as log
 from foveal.stores.port import Row
 from foveal.values.entry import Entry
@@ -54,7 +54,7 @@ class BranchReader:
 
     def __init__(self, rows: Rows, name: str) -> None:
         self._rows, self.name = rows, name
-        self._shown: dict[int, frozenset[str]] = {}
+        self._glances: dict[int, LayoutGlance | None] = {}
 
     def entry(self, row: Row) -> Entry:
         return log.to_entry(row, self.name)
@@ -100,23 +100,19 @@ class BranchReader:
             path.append(row)
         return None, path[::-1]
 
-    def first_fold(self, facts: Facts, is_after: Callable[[int, int], bool]) -> tuple[Row | None, Facts]:
-        """Return the first fold with a layout for which `is_after(position, calls)` holds, and the facts before it.
+    def first_fold(self, facts: Facts, is_after: Callable[[int, int], bool]) -> tuple[Row | None, int]:
+        """Return the first fold with a layout for which `is_after(position, calls)` holds, and the calls before it.
 
         `facts` are those of the branch's end. What holds for a fold must hold for those after it. If it holds for no fold,
-        the result is None and the given facts.
+        the result is None and all calls.
         """
-        found: Row | None = None
-        while True:
-            later = [one for one in facts.trail if is_after(*one)]
-            if not later:
-                return found, facts
-            seq = min(later)[0]
-            row = self._rows.rows_at(self.name, [seq]).get(seq)
-            layout = self.layout(row) if row else None
-            if row is None or layout is None:
-                return found, facts
-            found, facts = row, layout.facts
+        found, calls, trail = 0, facts.calls, facts.trail
+        while step := next((one for one in sorted(set(trail)) if is_after(*one)), None):
+            glance = self._glance(step[0])
+            if glance is None:
+                break
+            found, calls, trail = step[0], glance.facts.calls, glance.facts.trail
+        return self._rows.rows_at(self.name, [found]).get(found), calls
 
     def on_branch(self, entry_id: str, facts: Facts) -> Row | None:
         """Return the row of an entry before the end of the branch with these facts; None if the branch does not hold it."""
@@ -131,13 +127,14 @@ class BranchReader:
 
     def shows(self, seq: int, entry_id: str) -> bool:
         """Return whether the view after the fold at this position shows an entry."""
-        if seq not in self._shown:
+        glance = self._glance(seq)
+        return glance is not None and entry_id in glance.shown
+
+    def _glance(self, seq: int) -> LayoutGlance | None:
+        if seq not in self._glances:
             row = self._rows.rows_at(self.name, [seq]).get(seq)
-            layout = self.layout(row) if row else None
-            self._shown[seq] = (
-                frozenset(item.id for atom in layout.atoms for item in atom.items) if layout else frozenset()
-            )
-        return entry_id in self._shown[seq]
+            self._glances[seq] = glance_at(row.payload) if row else None
+        return self._glances[seq]
 
     def calls_and_trail(self, head: Row) -> Facts:
         """Return the number of calls up to this row, and the trail to it."""
@@ -154,8 +151,7 @@ class BranchReader:
             return None
         if not 1 <= call <= facts.calls:
             raise NotFound(f"session {self.name!r} has {facts.calls} calls; there is no call {call}")
-        fold, before = self.first_fold(facts, lambda _seq, calls: calls >= call)
-        number = before.calls
+        fold, number = self.first_fold(facts, lambda _seq, calls: calls >= call)
         for row in self.back(fold or head):
             if row.payload.startswith(_REPLY):
                 if number == call:
