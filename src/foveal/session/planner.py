@@ -10,6 +10,7 @@ from foveal import recall, summary
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.tools import read_tools
 from foveal.fit.fit import Originals, fit, run_fit
+from foveal.fit.scene import Remembered
 from foveal.project.facts import SUMMARISED
 from foveal.project.view import View
 from foveal.recall import tools as recall_tools
@@ -33,7 +34,7 @@ RECALLED_OFTEN = 2
 """Fetches after which a result is shown again, as far as there is room."""
 
 LOOK_EVERY = 16
-"""Calls between two searches for stale results: a search costs as much as the view is long."""
+"""Calls between two searches for stale results: a search reads what is new, and walks over the calls of the view."""
 
 LEAST_SAVED = 512
 """Tokens that an early fold must save to be worth a mark in the log."""
@@ -74,6 +75,7 @@ class Planner:
         self._store, self._session = store, session
         self._no_tools = ToolOffers((), model_setup)
         self._offers: tuple[bytes | None, ToolOffers] = None, self._no_tools
+        self._remembered: Remembered = {}
 
     def plan(
         self, view: View, tools: ToolOffers, *, taken: int = 0, is_cold: bool = False
@@ -112,7 +114,9 @@ class Planner:
         kind: FoldKind = "cold" if is_cold else "moved" if is_moved else "early"
         if kind == "early" and view.facts.calls % LOOK_EVERY != LOOK_EVERY - 1:
             return None
-        fold = stale_fold(view, limits, self.model_setup, kind=kind, originals=self._originals)
+        fold = stale_fold(
+            view, limits, self.model_setup, kind=kind, originals=self._originals, remembered=self._remembered
+        )
         if fold is None or fold.stake is None:
             return None
         if kind == "early":
@@ -179,6 +183,7 @@ class Planner:
             wanted=self._wanted(view),
             fetched=fetched_often(self._store, self._session, view),
             prices=self.model_setup.prices,
+            remembered=self._remembered,
         )
         return run_fit(steps, self._originals)
 
@@ -217,11 +222,18 @@ def stake_of(kind: FoldKind, view: View, limits: MessageLimits, *, model_setup: 
 
 
 def stale_fold(
-    view: View, limits: MessageLimits, model_setup: ModelSetup, *, kind: FoldKind, originals: Originals
+    view: View,
+    limits: MessageLimits,
+    model_setup: ModelSetup,
+    *,
+    kind: FoldKind,
+    originals: Originals,
+    remembered: Remembered | None = None,
 ) -> Fold | None:
     """Return the fold of all stale results, without checking that it pays off; None if it saves less than `LEAST_SAVED`."""
     stages = [stage for stage in model_setup.policy.stages if getattr(stage, "finds_stale", False)]
-    fold = run_fit(fit(view, limits.most, Size(), stages, trigger=Size()), originals) if stages else None
+    steps = fit(view, limits.most, Size(), stages, trigger=Size(), remembered=remembered)
+    fold = run_fit(steps, originals) if stages else None
     if fold is None or fold.saved < LEAST_SAVED:
         return None
     if model_setup.policy.recall and not view.facts.is_reduced:
