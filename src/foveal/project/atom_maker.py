@@ -235,8 +235,8 @@ class AtomMaker:
     def _with_reply(self, atom: Atom, made: Item, old: Item, message: Message) -> Atom:
         """Return an atom with one more item that is no result; the repairs of the transcript stay."""
         made = msgspec.structs.replace(made, repair=old.repair)
-        if atom.kind == "hidden":
-            made = hide(made, f"the reply ended with {message.stop}")
+        if message.stop != "done":
+            made = cut_off(made, message.stop)
         elif atom.kind == "tools":
             before = len(list(calls_of(atom)))
             numbers = [i for i, part in enumerate(message.parts) if isinstance(part, ToolCall)]
@@ -245,10 +245,8 @@ class AtomMaker:
 
     def _with_results(self, made: Item, old: Item, at: int, kind: AtomKind, places: Mapping[ResultPlace, str]) -> Item:
         """Return results, the item at this place of an atom of this kind, with the ids and the repairs of the transcript."""
-        if kind == "hidden":
-            return hide(made, ENDED_EARLY)
         if kind != "tools":
-            return made
+            return made if kind == "user" else hide(made, ENDED_EARLY)
         shown = [
             self.with_wire_id(one, places[place])
             if (place := ResultPlace(at, i)) in places
@@ -276,9 +274,21 @@ class AtomMaker:
                 return note_size(first)
             case "user" if first.role == "system":
                 return first.size + LABEL
-            case _:
+            case "tools":
                 free = [wire_id for wire_id, answer in zip(atom.wire_ids, atom.answers, strict=True) if answer is None]
                 return total((*(item.size for item in atom.items), *map(self.placeholder, free)))
+            case _:
+                return total(item.size for item in atom.items)
+
+
+def cut_off(item: Item, stop: str) -> Item:
+    """Return a reply that ended early."""
+    return hide(item, f"the reply ended with {stop}")
+
+
+def is_reduced(item: Item) -> bool:
+    """Return whether a part of the item is shown below full, so that recall can show more of it."""
+    return any(shown.level not in ("full", "hidden") for shown in item.shown)
 
 
 def hide(item: Item, because: str) -> Item:

@@ -12,13 +12,24 @@ import hashlib
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, takewhile
 from operator import itemgetter
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
-from foveal.project.atom_maker import ENDED_EARLY, LABEL, NO_CALLS, SEAM, AtomMaker, calls_by_id, hide, note_size
+from foveal.project.atom_maker import (
+    ENDED_EARLY,
+    LABEL,
+    NO_CALLS,
+    SEAM,
+    AtomMaker,
+    calls_by_id,
+    cut_off,
+    hide,
+    is_reduced,
+    note_size,
+)
 from foveal.project.atoms import calls_of, ids_of, loop_opener
 from foveal.project.facts import Effect
 from foveal.project.opaque_parts import OpaqueParts
@@ -57,6 +68,24 @@ _OPENING = Size(MESSAGE_TOKENS + 16, 128)
 _Answered = list[tuple[ToolCall, ToolResult]]
 
 
+class _Asked(NamedTuple):
+    """The calls of a reply."""
+
+    items: tuple[Item, ...]
+    calls: list[ToolCall]
+    by_id: Mapping[str, ToolCall]
+    places: dict[str, list[int]]
+    """Numbers of the calls with each id."""
+
+    def is_of(self, atom: Atom) -> bool:
+        """Return whether the atom has the same calls: the very items of the reply, and no more of them."""
+        size = len(self.items)
+        is_same = len(atom.items) >= size and all(
+            old is item for old, item in zip(self.items, atom.items, strict=False)
+        )
+        return is_same and (len(atom.items) == size or atom.items[size].role != "assistant")
+
+
 class Transcript:
     """A list of atoms that knows its places and sizes, and which atoms changed since a version."""
 
@@ -74,6 +103,8 @@ class Transcript:
         """Raised by every change of an atom that was there already."""
         self.open_reply: int | None = None
         """Place of the reply whose calls may still be answered."""
+        self._open: _Asked | None = None
+        """Its calls, once somebody asked for them."""
         self._changes: list[tuple[int, int]] = []
         """(version, first place changed), both rising: a change at or before the place of an earlier one replaces it."""
         self._place: dict[str, int] = {}
@@ -123,33 +154,46 @@ class Transcript:
             seq, entry_id, message, self._open_calls() if message.role == "tool" else NO_CALLS, repeated
         )
         raw_tokens = sum(s.raw_tokens for s in item.shown) + MESSAGE_TOKENS * (message.role != "tool")
-        is_reduced = _is_reduced(item)
         match message.role:
             case "assistant":
                 self._reply(item, message)
             case "tool":
                 answered = self._results(item, message)
                 kept = self.atoms[self._place[entry_id]].items[-1]  # a second result of a call is hidden
-                return Effect(raw_tokens, _is_reduced(kept), answered=tuple(answered))
+                return Effect(raw_tokens, is_reduced(kept), answered=tuple(answered))
             case "system":
                 leading = all(atom.kind == "system" for atom in self.atoms[-1:])
                 size = item.size if leading else item.size + LABEL
                 self._push(Atom("system" if leading else "user", (item,), size))
             case "user":
                 self._push(Atom("user", (item,), item.size))
-                return Effect(raw_tokens, is_reduced, any(map(_asks, message.parts)))
-        return Effect(raw_tokens, is_reduced)
+                return Effect(raw_tokens, is_reduced(item), any(map(_asks, message.parts)))
+        return Effect(raw_tokens, is_reduced(item))
 
     def _open_calls(self) -> Mapping[str, ToolCall]:
         """Return the calls that may still be answered, by their ids."""
-        return calls_by_id(self.atoms[self.open_reply]) if self.open_reply is not None else NO_CALLS
+        return NO_CALLS if self.open_reply is None else self._asked(self.atoms[self.open_reply]).by_id
+
+    def _asked(self, atom: Atom) -> _Asked:
+        """Return the calls of the open reply: the same as before for one more of its results."""
+        known = self._open
+        if known is None or not known.is_of(atom):
+            calls = list(calls_of(atom))
+            # A reply that ended early shows no calls any more; it keeps the recorded ids in place of wire ids.
+            ids = atom.wire_ids if atom.kind == "hidden" else [call.id for call in calls]
+            places: dict[str, list[int]] = {}
+            for k, call_id in enumerate(ids):
+                places.setdefault(call_id, []).append(k)
+            items = tuple(takewhile(lambda item: item.role == "assistant", atom.items))
+            self._open = known = _Asked(items, calls, calls_by_id(atom), places)
+        return known
 
     def _reply(self, item: Item, message: Message) -> None:
         calls = [(i, part) for i, part in enumerate(message.parts) if isinstance(part, ToolCall)]
         if message.stop != "done":
             for i in range(len(item.shown)):
                 self._opaque.drop(item.id, i)
-            hidden = hide(item, f"the reply ended with {message.stop}")
+            hidden = cut_off(item, message.stop)
             self._push(Atom("hidden", (hidden,), NOTHING, tuple(c.id for _, c in calls), (None,) * len(calls)))
             self.open_reply = len(self.atoms) - 1 if calls else None
             return
@@ -304,11 +348,10 @@ class Transcript:
         """Give the results to the open calls of this atom and return those calls; None if no result belongs here."""
         atom = self.atoms[index]
         answers, shown, size, known = list(atom.answers), list(item.shown), atom.size, False
-        calls, answered = list(calls_of(atom)), _Answered()
-        # A reply that ended early shows no calls any more; it keeps the recorded ids in place of wire ids.
-        ids = atom.wire_ids if atom.kind == "hidden" else [call.id for call in calls]
+        asked, answered = self._asked(atom), _Answered()
+        calls = asked.calls
         for i, part in enumerate(message.parts):
-            same = [k for k, call_id in enumerate(ids) if isinstance(part, ToolResult) and call_id == part.call]
+            same = asked.places.get(part.call, []) if isinstance(part, ToolResult) else []
             known |= bool(same)
             free = next((k for k in same if answers[k] is None), None)
             if free is None:
@@ -497,10 +540,6 @@ class Transcript:
                 before = None
             elif atom.gap or any(not item.is_silent for item in atom.items):
                 before = atom.kind
-
-
-def _is_reduced(item: Item) -> bool:
-    return any(shown.level not in ("full", "hidden") for shown in item.shown)
 
 
 def _asks(part: Part) -> bool:

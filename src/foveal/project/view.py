@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from foveal.project.atom_maker import is_reduced
 from foveal.project.facts import NO_EFFECT, Effect, Facts, after, summaries_in
 from foveal.project.projection import Projection
 from foveal.project.transcript import Transcript
@@ -105,9 +106,9 @@ class View:
         `found` has the entries that `Transcript.needed` names.
         """
         transcript = self.transcript.shown_by(projection, found, None if places is None else tuple(places))
-        levels = (shown.level for atom in transcript.atoms for item in atom.items for shown in item.shown)
-        is_reduced = self.facts.is_folded or any(level not in ("full", "hidden") for level in levels)
-        return View(projection, msgspec.structs.replace(self.facts, is_reduced=is_reduced), transcript)
+        is_below_full = any(is_reduced(item) for atom in transcript.atoms for item in atom.items)
+        facts = msgspec.structs.replace(self.facts, is_reduced=self.facts.is_folded or is_below_full)
+        return View(projection, facts, transcript)
 
     def _fold(self, seq: int, fold: Fold) -> Effect:
         transcript = self.transcript

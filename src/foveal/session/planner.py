@@ -16,6 +16,7 @@ from foveal.project.view import View
 from foveal.recall import tools as recall_tools
 from foveal.session.model_setup import MessageLimits, ModelSetup
 from foveal.session.rebuild import entries_at
+from foveal.session.tool_list import OfferedTools
 from foveal.stores.port import Store
 from foveal.text import guard
 from foveal.values.codec import sendable
@@ -152,11 +153,10 @@ class Planner:
         places = sorted({place for item in items for place in view.transcript.covered_by(item)})
         return summary.steps_at(places, self._originals(places))
 
-    def offers(self, tools: Sequence[Mapping[str, Any]]) -> ToolOffers:
+    def offers(self, offered: OfferedTools) -> ToolOffers:
         """Return the offers of the host's tools; the same ones as long as the tools are the same."""
-        key = _key_of(tools)
-        if key is None or self._offers[0] != key:
-            self._offers = key, ToolOffers(tools, self.model_setup)
+        if offered.key is None or self._offers[0] != offered.key:
+            self._offers = offered.key, ToolOffers(offered.tools, self.model_setup)
         return self._offers[1]
 
     def use(self, model_setup: ModelSetup) -> None:
@@ -256,11 +256,3 @@ def fetched_often(store: Store, session: str, view: View) -> dict[str, str]:
 
 def _often(view: View) -> set[str]:
     return {ref for ref, times in view.facts.recalled.items() if times >= RECALLED_OFTEN}
-
-
-def _key_of(tools: Sequence[Mapping[str, Any]]) -> bytes | None:
-    """Return a key that two lists of the same tools share; None if they are no plain JSON."""
-    try:
-        return msgspec.json.encode(tools)
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-        return None

@@ -14,8 +14,6 @@ import msgspec
 
 from foveal import context, recall
 from foveal.context.injection import NOTHING, OPTIONAL_SHARES, Injection, NextCall, with_fences
-from foveal.context.tool_retention import split_retention
-from foveal.dialects.tools import read_tools
 from foveal.project.arrival import NO_RENDERERS, Renderers
 from foveal.project.retention_layers import declared_in
 from foveal.project.transcript import calls_of
@@ -29,6 +27,7 @@ from foveal.session.options import Clock, Host, Model
 from foveal.session.planner import Offer, Planner
 from foveal.session.policy import Policy
 from foveal.session.rebuild import build, prompt_at, read_declared_retention, stored_snapshot
+from foveal.session.tool_list import OfferedTools, ToolList
 from foveal.stores.port import Store
 from foveal.text import guard
 from foveal.values.entry import ATTACHED, Body, Entry, Fold, Overflow, ToolCall
@@ -67,7 +66,7 @@ class Session:
             store, name, setup, snapshot=snapshot, author=host.author, clock=clock, takeover=takeover
         )
         self._journal.on_entry = self._observe
-        self._allowed_tools, self._listener = host.allowed_tools, host.on_event
+        self._tools, self._listener = ToolList(host.allowed_tools), host.on_event
         try:
             self._planner = Planner(store, name, setup)
             self._folds = FoldWriter(self._journal, self._planner, host)
@@ -151,11 +150,11 @@ class Session:
 
     def _prompt(self, tools: Sequence[Mapping[str, Any]], next_call: NextCall) -> Prompt:
         journal = self._journal
-        tools = self._injector.tools(self._permitted(tools), journal.setup.budget.sendable)
-        tools, declared = split_retention(tools)
-        if not declared.items() <= self._declared.items():
-            self._declare(self._declared | declared)
-        injection, offer, fold = self._plan(tools, next_call)
+        limit = journal.setup.budget.sendable
+        offered = self._tools.read(tools, lambda given: self._injector.tools(given, limit))
+        if not offered.declared.items() <= self._declared.items():
+            self._declare(self._declared | offered.declared)
+        injection, offer, fold = self._plan(offered, next_call)
         if fold:
             fold = self._folds.write(fold)
         else:
@@ -191,19 +190,13 @@ class Session:
             raise
         return session
 
-    def _permitted(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Return the tools that this session may be offered: a child sees those that it was given."""
-        if self._allowed_tools is None:
-            return tools
-        return [tool for tool in tools if read_tools([split_retention([tool])[0][0]])[0].name in self._allowed_tools]
-
-    def _plan(self, tools: Sequence[Mapping[str, Any]], next_call: NextCall) -> tuple[Injection, Offer, Fold | None]:
+    def _plan(self, offered: OfferedTools, next_call: NextCall) -> tuple[Injection, Offer, Fold | None]:
         """Choose the side context and plan a fold for it. Optional context is reduced until the mandatory part fits."""
         journal = self._journal
         for fence in self._injector.due_fences(journal.view):
             journal.keep([fence])
         view = journal.view
-        offers = self._planner.offers(tools)
+        offers = self._planner.offers(offered)
         is_cold = journal.setup.is_cold(view, journal.clock.now_ms())
         pressure = self._planner.pressure(view)
         for share in OPTIONAL_SHARES:
