@@ -9,12 +9,13 @@ import pytest
 
 from foveal.project.view import View
 from foveal.session.options import Host, Model
-from foveal.session.policy import BudgetTable, Policy
+from foveal.session.policy import BudgetTable, Compact, Policy
 from foveal.session.session import Session
 from foveal.stores import rows as log
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
 from foveal.stores.sqlite import SqliteStore
+from foveal.summary.question import Question
 from foveal.testing.builders import counted_ids, open_session
 from foveal.values.entry import Message, ToolCall, assistant, result, user
 from foveal.values.errors import FovealError, SessionBusy
@@ -188,3 +189,29 @@ def test_an_interrupted_session_can_be_closed() -> None:
         session.append(user("two"))
     session.close()
     assert "two" in said(open_session(store, new_id=counted_ids("again")))
+
+
+def test_another_thread_may_append_while_a_model_writes_and_do_nothing_else() -> None:
+    """What a user says in the meantime is in the prompt, behind the fold; a second prompt would fold twice, and is refused."""
+    store, refused = MemoryStore(), list[FovealError]()
+
+    def meanwhile(_question: Question) -> str:
+        for act in (session.prompt, lambda: session.branches.rewind(first), session.compaction.fold):
+            try:
+                act()
+            except SessionBusy as error:
+                refused.append(error)
+        session.append(user("Stop after the import."))
+        return "The agent reads one file after the other and has found nothing yet. " * 3
+
+    policy = Policy(budget=BudgetTable(limit=2_000, reserve=0), compact=Compact(soft=1.0, retries=0))
+    session = Session(store, "test", model=Model("gpt-5"), policy=policy, host=Host(summariser=meanwhile))
+    first = session.append(user("Go.")).id
+    for i in range(8):
+        call = ToolCall(f"c{i}", "read", f'{{"path": "{i}.py"}}')
+        session.extend([assistant("", call), result(call.id, f"line {i} of it " * 99)])
+    prompt = session.prompt()
+    assert prompt.fold
+    assert "Stop after the import." in str(prompt.request)
+    assert [error.wanted for error in refused] == ["prompt", "rewind", "compaction.fold"]
+    assert on_the_branch(store) == [row.id for row in store.rows("test")]

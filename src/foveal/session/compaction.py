@@ -1,7 +1,7 @@
 """Folds of an open session: planned when due, by hand, or after a provider's refusal."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cached_property
 from typing import Any
 
@@ -39,17 +39,21 @@ class FoldWriter:
         view = self._journal.view
         facts = view.facts
         may_have_prose = self._asks_model or bool(facts.checkpoint)
-        return self._summary_writer.write(
-            fold,
-            self._planner.steps(view, fold) if self._asks_model else (),  # code has read them already
-            count=view.projection.measure.count,
-            shown=tuple(stages.shown_beside(view, fold)) if may_have_prose else (),
-            fetched=fetched_often(self._journal.store, self._journal.name, view) if may_have_prose else {},
-            instructions=instructions,
-            by_hand=by_hand,
-            may_ask=by_hand or not facts.overflows,  # after a refusal nothing may depend on one more call
-            checkpoint=facts.checkpoint,
-        )
+        steps = self._planner.steps(view, fold) if self._asks_model else ()  # code has read them already
+        shown = tuple(stages.shown_beside(view, fold)) if may_have_prose else ()
+        fetched = fetched_often(self._journal.store, self._journal.name, view) if may_have_prose else {}
+        with self._journal.open_for_appends() if self._asks_model else nullcontext():
+            return self._summary_writer.write(
+                fold,
+                steps,
+                count=view.projection.measure.count,
+                shown=shown,
+                fetched=fetched,
+                instructions=instructions,
+                by_hand=by_hand,
+                may_ask=by_hand or not facts.overflows,  # after a refusal nothing may depend on one more call
+                checkpoint=facts.checkpoint,
+            )
 
     def ask_ahead(self, setup: Setup, pressure: Callable[[], Pressure]) -> None:
         """Have the next summary written in the background once the soft trigger is reached, so that no prompt waits for it."""

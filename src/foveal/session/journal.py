@@ -6,7 +6,7 @@ log from which the same view is built again.
 
 from base64 import b32encode
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -74,9 +74,9 @@ class Journal:
         """The branch as the next prompt would show it, before it is made to fit."""
         return self._view
 
-    def turn(self, doing: str, *, needs_view: bool = True) -> SessionTurn:
+    def turn(self, doing: str, *, needs_view: bool = True, is_append: bool = False) -> AbstractContextManager[None]:
         """Take the turn for one call; `SessionBusy` if another call has it. A view that is behind the log catches up first."""
-        turn = self._turn.of(doing)
+        turn = self._turn.of(doing, is_append=is_append)
         if self._is_behind and needs_view:
             try:
                 self._catch_up()
@@ -84,6 +84,10 @@ class Journal:
                 turn.__exit__(None, None, None)
                 raise
         return turn
+
+    def open_for_appends(self) -> AbstractContextManager[None]:
+        """Let other threads append while the call that has the turn waits for a model."""
+        return self._turn.open_for_appends()
 
     def _catch_up(self) -> None:
         """Let the view follow the log after a write that was interrupted: its entries may be there, or may come yet."""

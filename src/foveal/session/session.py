@@ -96,12 +96,12 @@ class Session:
 
         Durable when it returns. Appending the same item under the same `id` again changes nothing.
         """
-        with self._journal.turn("append"):
+        with self._journal.turn("append", is_append=True):
             return self._journal.append(self._journal.bodies_of(item), id)
 
     def extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
         """Keep several items together: all of them or none, with one commit."""
-        with self._journal.turn("extend"):
+        with self._journal.turn("extend", is_append=True):
             return self._extend(items)
 
     def prompt(
