@@ -13,7 +13,6 @@ writes to disk, pages and write-ahead log included. Bytes appended are the paylo
 
 import argparse
 import json
-import resource
 import shutil
 import statistics
 import subprocess
@@ -47,7 +46,9 @@ class Places:
     def __init__(self, store: Any) -> None:
         entries = store.cards("flat")[0].entries
         self.near = next(store.rows("flat", after=entries - 8)).id
-        messages = (row for row in store.rows("flat", after=entries // 10) if row.payload.startswith(b'={"is":"message"'))
+        messages = (
+            row for row in store.rows("flat", after=entries // 10) if row.payload.startswith(b'={"is":"message"')
+        )
         self.covered = next(messages).id
         middle = (row for row in store.rows("flat", after=entries // 2) if row.payload.startswith(b'={"is":"message"'))
         self.middle = next(middle).id
@@ -119,7 +120,7 @@ def act(path: Path, name: str) -> dict[str, float]:
     acted = time.process_time()
     begun = opened if name not in ("open and prompt", "another model") else started
     found = {"act_ms": (acted - begun) * 1e3, "fold_ms": next_fold(session, tools) * 1e3}
-    found["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    found["memory_mb"] = status("/proc/self/status", "VmHWM") / 1024  # `ru_maxrss` would count the parent's memory too
     session.close()
     store.close()
     return found
@@ -138,9 +139,14 @@ def acts(path: Path, folder: Path) -> Iterator[tuple[str, dict[str, float]]]:
         yield name, {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
+def status(file: str, name: str) -> int:
+    """Return a number of this process that the system tells."""
+    lines = Path(file).read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
 def written() -> int:
-    lines = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
-    return next(int(line.split(":")[1]) for line in lines if line.startswith("write_bytes"))
+    return status("/proc/self/io", "write_bytes")
 
 
 def amplification(folder: Path, messages: int) -> dict[str, float]:
@@ -214,7 +220,7 @@ def main() -> None:
         "",
         *table(found),
         "",
-        f"Bytes written for each byte appended ({AMPLIFIED:,} messages, {ratio['appended_mb']:.1f} MB, a commit for each message):",
+        f"Bytes written for each byte appended ({AMPLIFIED:,} messages of {ratio['appended_mb']:.1f} MB, each committed alone):",
         "",
         "| handed to the store | of it rows | of it snapshots | written to disk |",
         "|---:|---:|---:|---:|",
