@@ -81,12 +81,13 @@ class AtomMaker:
         `repeated` are the numbers of its parts that the transcript had already when it came.
         """
         is_pinned = entry_id in self.projection.pins.entries
+        refs = [short_ref(entry_id, i) for i in range(len(message.parts))]
         shown = tuple(
-            self._show(part, message, short_ref(entry_id, i), is_repeated=i in repeated)
-            for i, part in enumerate(message.parts)
+            self._show(part, message, ref, is_repeated=i in repeated)
+            for i, (part, ref) in enumerate(zip(message.parts, refs, strict=True))
         )
         if message.role == "tool" and not is_pinned:
-            shown = tuple(self._retained(one, short_ref(entry_id, i), calls) for i, one in enumerate(shown))
+            shown = tuple(self._retained(one, ref, calls) for one, ref in zip(shown, refs, strict=True))
         repair = "" if shown else "the message is empty"
         return Item(seq, entry_id, message.role, shown, message.model, is_pinned, repair)
 

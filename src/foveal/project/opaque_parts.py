@@ -22,6 +22,8 @@ class OpaqueParts:
 
     def take(self, entry_id: str, message: Message) -> tuple[int, ...]:
         """Add the parts of a message. Return the numbers of those that were there already, written by the same model."""
+        if message.role != "assistant":  # nobody else has such parts
+            return ()
         repeated: list[int] = []
         for i, part in enumerate(message.parts):
             if isinstance(part, Opaque):

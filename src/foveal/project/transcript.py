@@ -12,7 +12,7 @@ import hashlib
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import groupby, takewhile
+from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, cast
 
@@ -24,7 +24,6 @@ from foveal.project.atom_maker import (
     NO_CALLS,
     SEAM,
     AtomMaker,
-    calls_by_id,
     cut_off,
     hide,
     is_reduced,
@@ -79,11 +78,12 @@ class _Asked(NamedTuple):
 
     def is_of(self, atom: Atom) -> bool:
         """Return whether the atom has the same calls: the very items of the reply, and no more of them."""
-        size = len(self.items)
-        is_same = len(atom.items) >= size and all(
-            old is item for old, item in zip(self.items, atom.items, strict=False)
-        )
-        return is_same and (len(atom.items) == size or atom.items[size].role != "assistant")
+        at, items = 0, atom.items
+        for item in self.items:
+            if at == len(items) or items[at] is not item:
+                return False
+            at += 1
+        return at == len(items) or items[at].role != "assistant"
 
 
 class Transcript:
@@ -149,10 +149,10 @@ class Transcript:
 
     def take(self, seq: int, entry_id: str, message: Message) -> Effect:
         """Add a message: as a new atom, or to the open reply that it answers or continues."""
-        repeated = self._opaque.take(entry_id, message)
-        item = self._maker.item(
-            seq, entry_id, message, self._open_calls() if message.role == "tool" else NO_CALLS, repeated
-        )
+        repeated, calls = self._opaque.take(entry_id, message), NO_CALLS
+        if message.role == "tool" and self.open_reply is not None:
+            calls = self._asked(self.atoms[self.open_reply]).by_id
+        item = self._maker.item(seq, entry_id, message, calls, repeated)
         raw_tokens = sum(s.raw_tokens for s in item.shown) + MESSAGE_TOKENS * (message.role != "tool")
         match message.role:
             case "assistant":
@@ -170,10 +170,6 @@ class Transcript:
                 return Effect(raw_tokens, is_reduced(item), any(map(_asks, message.parts)))
         return Effect(raw_tokens, is_reduced(item))
 
-    def _open_calls(self) -> Mapping[str, ToolCall]:
-        """Return the calls that may still be answered, by their ids."""
-        return NO_CALLS if self.open_reply is None else self._asked(self.atoms[self.open_reply]).by_id
-
     def _asked(self, atom: Atom) -> _Asked:
         """Return the calls of the open reply: the same as before for one more of its results."""
         known = self._open
@@ -184,8 +180,9 @@ class Transcript:
             places: dict[str, list[int]] = {}
             for k, call_id in enumerate(ids):
                 places.setdefault(call_id, []).append(k)
-            items = tuple(takewhile(lambda item: item.role == "assistant", atom.items))
-            self._open = known = _Asked(items, calls, calls_by_id(atom), places)
+            by_id = {call_id: calls[found[0]] for call_id, found in places.items()} if calls else NO_CALLS
+            items = tuple([item for item in atom.items if item.role == "assistant"])
+            self._open = known = _Asked(items, calls, by_id, places)
         return known
 
     def _reply(self, item: Item, message: Message) -> None:
@@ -248,7 +245,7 @@ class Transcript:
         covered = msgspec.structs.replace(covered, is_brought_back=True)
         for item in covered.items:
             self._opaque.take(item.id, cast("Message", found[item.seq].body))
-        gap = self.covering(covered)
+        gap = self._covers(covered, -1)
         place = 0 if gap is None else gap + 1
         while place < len(self.atoms) and self.atoms[place].newest < covered.newest:
             place += 1
@@ -263,9 +260,19 @@ class Transcript:
             return False
         if any(item.id in self.projection.pins.entries for item in self.atoms[place].items):
             return False
+        self._covers(self.atoms[place], 1)
         del self.atoms[place]
         self._shifted(place, -1)
         return True
+
+    def _covers(self, atom: Atom, sign: int) -> int | None:
+        """Let the gap that covers an atom stand for its entries again, or no more; return the place of the gap."""
+        place = self.covering(atom)
+        found = self.atoms[place] if place is not None else None
+        if place is not None and found is not None and found.gap:
+            gap = msgspec.structs.replace(found.gap, entries=found.gap.entries + sign * len(atom.items))
+            self.atoms[place] = msgspec.structs.replace(found, gap=gap)
+        return place
 
     def _shifted(self, place: int, by: int) -> None:
         """Derive everything anew after an atom came to this place, or left it."""

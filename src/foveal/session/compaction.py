@@ -42,7 +42,7 @@ class FoldWriter:
         steps = self._planner.steps(view, fold) if self._asks_model else ()  # code has read them already
         shown = tuple(stages.shown_beside(view, fold)) if may_have_prose else ()
         fetched = fetched_often(self._journal.store, self._journal.name, view) if may_have_prose else {}
-        with self._journal.open_for_appends() if self._asks_model else nullcontext():
+        with self._journal.turn.open_for_appends() if self._asks_model else nullcontext():
             return self._summary_writer.write(
                 fold,
                 steps,
@@ -94,7 +94,7 @@ class Compaction:
 
         `instructions` tell the summariser what to look at above all; without a summariser they have no reader.
         """
-        with self._journal.turn("compaction.fold"):
+        with self._journal.turn.of("compaction.fold"):
             planned = self._planner.by_hand(self._journal.view)
             if planned is None:
                 return None
@@ -119,7 +119,7 @@ class Compaction:
         if refusal is None:
             raise error if isinstance(error, BaseException) else BadInput(f"this tells of no overflow: {error!r}")
         journal = self._journal
-        with journal.turn("compaction.recover"):
+        with journal.turn.of("compaction.recover"):
             overflows, sent = journal.view.facts.overflows, journal.estimated or self.pressure().tokens
             if overflows >= journal.setup.policy.compact.recoveries:
                 raise ContextOverflow(journal.setup.model, overflows + 1, sent, refusal.said)
@@ -129,7 +129,7 @@ class Compaction:
 
     def forget_limit(self) -> None:
         """Forget the limit that was learned of the model; the policy's own holds again."""
-        with self._journal.turn("compaction.forget_limit"):
+        with self._journal.turn.of("compaction.forget_limit"):
             if self._journal.setup.model in self._journal.view.facts.ceilings:
                 self._journal.keep([LimitForgotten(self._journal.setup.model)])
 

@@ -6,7 +6,7 @@ log from which the same view is built again.
 
 from base64 import b32encode
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -19,7 +19,7 @@ from foveal.record.intake import AskedModel, bodies
 from foveal.session.branch import BranchReader
 from foveal.session.model_setup import ModelSetup
 from foveal.session.options import Clock
-from foveal.session.rebuild import advanced, newest_row, open_view, view_after
+from foveal.session.rebuild import advanced, newest_row, open_view, repinned, view_after
 from foveal.session.turn import SessionTurn
 from foveal.stores import rows as log
 from foveal.stores.port import Draft, Store
@@ -65,38 +65,20 @@ class Journal:
         """Called after each entry that the view has taken in."""
         self.on_rewind: Callable[[View], None] = lambda view: None
         """Called with the new view after a rewind, or after entries that the view had missed."""
-        self._turn = SessionTurn(name)
-        self._is_behind = False
-        """Whether a write was begun of which the view has not taken in everything."""
+        self.turn = SessionTurn(name)
+        """The turn of the call that is inside the session. While a write is not taken in by the view, it knows how to."""
 
     @property
     def view(self) -> View:
         """The branch as the next prompt would show it, before it is made to fit."""
         return self._view
 
-    def turn(self, doing: str, *, needs_view: bool = True, is_append: bool = False) -> AbstractContextManager[None]:
-        """Take the turn for one call; `SessionBusy` if another call has it. A view that is behind the log catches up first."""
-        turn = self._turn.of(doing, is_append=is_append)
-        if self._is_behind and needs_view:
-            try:
-                self._catch_up()
-            except BaseException:
-                turn.__exit__(None, None, None)
-                raise
-        return turn
-
-    def open_for_appends(self) -> AbstractContextManager[None]:
-        """Let other threads append while the call that has the turn waits for a model."""
-        return self._turn.open_for_appends()
-
     def _catch_up(self) -> None:
         """Let the view follow the log after a write that was interrupted: its entries may be there, or may come yet."""
         self._writer.append([])  # returns after all writes that were begun before it
-        head = newest_row(self.store, self.name)
-        if (head.id if head else None) != self._view.facts.head:
-            self._see(view_after(head, BranchReader(self.store, self.name), self.setup, self._view.facts.summary))
+        head, branch = newest_row(self.store, self.name), BranchReader(self.store, self.name)
+        self._see(view_after(head, branch, self.setup, self._view.facts.summary))
         self.on_rewind(self._view)
-        self._is_behind = False
 
     def bodies_of(self, item: object) -> list[log.EncodedBody]:
         """Return the bodies that an item of the host's becomes in the log: itself, or a provider's reply read."""
@@ -138,14 +120,19 @@ class Journal:
             parent = entry_id
         due = with_snapshot and self._view.facts.seq >= self._snapshot_due
         frozen = ViewSnapshot.of(self._view, with_state=False).encode() if due else None
-        seqs = self._write(drafts, frozen)
+        self.turn.catch_up = self._catch_up  # from here on, until the view has taken the entries in
+        try:
+            seqs = self._writer.append(drafts, snapshot=frozen)
+        except BadInput:  # refused, and nothing was written
+            self.turn.catch_up = None
+            raise
         if due:
             self._state_kept = -1
             self._snapshot_due = self._view.facts.seq + max(SNAPSHOT_EVERY, len(self._view.atoms))
         for seq, entry in zip(seqs, entries, strict=True):
             if seq > self._view.facts.seq:  # a retry of an entry that is there already has a lower place
                 self._take(seq, entry, ahead)
-        self._is_behind = False
+        self.turn.catch_up = None
         return entries
 
     def _ahead_of(self, ahead: View, before: Sequence[Entry], entry: Entry, fold: Fold) -> tuple[View, Fold]:
@@ -162,15 +149,6 @@ class Journal:
                 view.feed(place, one)
         return record_fold(view, seq, entry, fold)
 
-    def _write(self, drafts: Sequence[Draft], snapshot: bytes | None = None) -> list[int]:
-        """Write entries. From here until the view has taken them in, it counts as behind the log."""
-        self._is_behind = True
-        try:
-            return self._writer.append(drafts, snapshot=snapshot)
-        except BadInput:  # refused, and nothing was written
-            self._is_behind = False
-            raise
-
     def snapshot_soon(self) -> None:
         """Write a snapshot with the next append: after a fold the view is at its smallest."""
         self._snapshot_due = 0
@@ -182,9 +160,10 @@ class Journal:
             raise NotFound(f"session {self.name!r} has no entry {entry_id!r} to rewind to")
         body, payload = log.encoded(Rewind(reason))
         entry = Entry(self.clock.new_id(), found[0].id, self.clock.now_ms(), self._author, body)
-        (seq,) = self._write([log.to_draft(entry, payload)])
+        self.turn.catch_up = self._catch_up
+        (seq,) = self._writer.append([log.to_draft(entry, payload)])
         self._take(seq, entry)
-        self._is_behind = False
+        self.turn.catch_up = None
         return entry
 
     def drop_fences(self, expired: Sequence[Fence]) -> None:
@@ -215,7 +194,7 @@ class Journal:
     def release(self) -> None:
         """Give the session up for other processes to open, with a snapshot from which the next fold can be made at once."""
         summary = self._view.facts.summary
-        if not self._is_behind and summary.read and summary.state and self._state_kept != self._view.facts.folds:
+        if self.turn.catch_up is None and summary.read and summary.state and self._state_kept != self._view.facts.folds:
             with suppress(StoreError):  # a shortcut; the log has everything
                 self._writer.append([], snapshot=ViewSnapshot.of(self._view).encode())
             self._state_kept = self._view.facts.folds
@@ -236,21 +215,21 @@ class Journal:
 
     def _take(self, seq: int, entry: Entry, ahead: View | None = None) -> None:
         """Take in an entry that was written; `ahead` is the view after a fold, if it was made before."""
-        branch = BranchReader(self.store, self.name)
-        if ahead and ahead.facts.seq == seq and ahead.facts.head == entry.id:
+        if ahead is not self._view and ahead and (ahead.facts.seq, ahead.facts.head) == (seq, entry.id):
             self._view = ahead
             self.on_entry(seq, entry)
         elif isinstance(entry.body, Rewind) and entry.parent != self._view.facts.head:
+            branch = BranchReader(self.store, self.name)
             parent = branch.row(entry.parent or "")
             view = view_after(parent, branch, self.setup, self._view.facts.summary)
             self._see(advanced(view, seq, entry, branch))
             self.on_entry(seq, entry)
             self.on_rewind(self._view)
         else:
-            view = advanced(self._view, seq, entry, branch)
+            is_stale = self._view.feed(seq, entry)
             self.on_entry(seq, entry)
-            if view is not self._view:
-                self._see(view)
+            if is_stale and isinstance(entry.body, Pin | Unpin):
+                self._see(repinned(self._view, entry.body, BranchReader(self.store, self.name)))
 
 
 def _derived_id(first: str, number: int) -> str:

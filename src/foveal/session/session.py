@@ -96,12 +96,12 @@ class Session:
 
         Durable when it returns. Appending the same item under the same `id` again changes nothing.
         """
-        with self._journal.turn("append", is_append=True):
+        with self._journal.turn.of("append", is_append=True):
             return self._journal.append(self._journal.bodies_of(item), id)
 
     def extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
         """Keep several items together: all of them or none, with one commit."""
-        with self._journal.turn("extend", is_append=True):
+        with self._journal.turn.of("extend", is_append=True):
             return self._extend(items)
 
     def prompt(
@@ -114,17 +114,17 @@ class Session:
 
         `next_call` holds facts about the next call that only the host knows, for reminders.
         """
-        with self._journal.turn("prompt"):
+        with self._journal.turn.of("prompt"):
             return self._prompt(tools, next_call)
 
     def serve(self) -> list[ToolCall]:
         """Answer the newest reply's calls to Foveal's own tools, and return its other calls for the host to run."""
-        with self._journal.turn("serve"):
+        with self._journal.turn.of("serve"):
             return self._serve()
 
     def why(self, call: int | None = None) -> Trace:
         """Explain the next prompt, or the prompt of a past call: one line an entry."""
-        with self._journal.turn("why"):
+        with self._journal.turn.of("why"):
             return prompt_at(self._journal.store, self.name, self._journal.setup, call, self.view).trace
 
     def recall(self, ref: str) -> str:
@@ -133,7 +133,7 @@ class Session:
 
     def close(self) -> None:
         """Give the session up for other processes to open."""
-        with self._journal.turn("close", needs_view=False):
+        with self._journal.turn.of("close", needs_view=False):
             self._folds.close()
             self._journal.release()
 
@@ -247,7 +247,7 @@ class Branches:
 
     def rewind(self, entry_id: str, reason: str = "") -> Entry:
         """Continue from an earlier entry. The entries after it stay in the log, as a branch of their own."""
-        with self._journal.turn("rewind"):
+        with self._journal.turn.of("rewind"):
             return self._journal.rewind(entry_id, reason)
 
 
@@ -321,7 +321,7 @@ def _access_to(journal: Journal, host: Host) -> "context.SessionAccess":
     """Return the parts of a session that its side context uses."""
 
     def append(body: NewBody, entry_id: str, author: str | None) -> Entry:
-        with journal.turn("an append of the side context"):
+        with journal.turn.of("an append of the side context"):
             return journal.keep([body], [entry_id], attached={entry_id} if author == ATTACHED else ())[0]
 
     return context.SessionAccess(
