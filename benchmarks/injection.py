@@ -19,7 +19,6 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,13 @@ import msgspec
 from foveal import Policy, ToolCall, assistant, result, system, user
 from foveal.analysis.recordings import Recording, read
 from foveal.analysis.replay.bills import bill
-from foveal.analysis.replay.replay import ids_from, usable_tools
+from foveal.analysis.replay.replay import recorded_clock, usable_tools
 from foveal.context.fences import FenceKind
 from foveal.context.injection import NextCall
 from foveal.context.reminders import ReminderRule
 from foveal.models.catalogue import find
 from foveal.models.counters import encoding
-from foveal.session.options import Clock, Model
+from foveal.session.options import Model
 from foveal.session.policy import BudgetTable
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -155,7 +154,7 @@ def replayed(recording: Recording, *, is_beside: bool) -> Share:
         recording.id,
         model=Model(MODEL, "openai_chat"),
         policy=policy,
-        clock=Clock(new_id=ids_from(recording.id), now_ms=count().__next__),
+        clock=recorded_clock(recording.id),
     )
     tools, _ = usable_tools(recording)
     share, before, sizes = Share(), list[dict[str, Any]](), dict[bytes, int]()

@@ -16,6 +16,7 @@ from foveal.fit.stages import summary_folds as summing
 from foveal.fit.stages.shorten import Shorten
 from foveal.models.counters import calibration
 from foveal.models.counters.calibration import Calibration
+from foveal.project.atom_maker import AtomMaker
 from foveal.project.transcript import Transcript
 from foveal.record import overflow
 from foveal.session import journal
@@ -81,10 +82,10 @@ def cuts_atoms() -> AbstractContextManager[Any]:
     """A range ends in the middle of an atom: the call goes and its results stay."""
     real = Transcript._fold_range
 
-    def fold_range(self: Any, fold: RangeFold) -> bool:
+    def fold_range(self: Any, fold: RangeFold, ref: Any) -> bool:
         place = self.place(fold.last)
         atom = self.atoms[place] if place is not None else None
-        applied = real(self, fold)
+        applied = real(self, fold, ref)
         if atom is not None and atom.kind == "tools":
             silent = tuple(msgspec.structs.replace(shown, part=None) for shown in atom.items[0].shown)
             half = (msgspec.structs.replace(atom.items[0], shown=silent), *atom.items[1:])
@@ -187,8 +188,8 @@ def has_the_last_word() -> AbstractContextManager[Any]:
     """What stands for the covered is put after everything else."""
     real = Transcript._fold_range
 
-    def fold_range(self: Any, fold: RangeFold) -> bool:
-        applied = real(self, fold)
+    def fold_range(self: Any, fold: RangeFold, ref: Any) -> bool:
+        applied = real(self, fold, ref)
         self.atoms.sort(key=lambda atom: atom.gap is not None)
         self._mark_changed(0)
         self._recount()
@@ -287,15 +288,15 @@ def goes_back_after_summarising() -> AbstractContextManager[Any]:
 def tells_to_start_again() -> AbstractContextManager[Any]:
     real = Transcript._gap
 
-    def gap(self: Any, run: Any, fold: RangeFold, text: str) -> Any:
-        return real(self, run, fold, f"{text}\nPlease continue: start with the steps of your instructions.")
+    def gap(self: Any, run: Any, fold: RangeFold, text: str, *rest: Any) -> Any:
+        return real(self, run, fold, f"{text}\nPlease continue: start with the steps of your instructions.", *rest)
 
     return patch.object(Transcript, "_gap", gap)
 
 
 def stubs_what_was_read() -> AbstractContextManager[Any]:
     """A result that was seen before is shown as a line that says so."""
-    real, seen = Transcript._retained, set[str]()
+    real, seen = AtomMaker._retained, set[str]()
 
     def retained(self: Any, shown: Any, *rest: Any) -> Any:
         text = str(shown.part.content) if isinstance(shown.part, ToolResult) else ""
@@ -305,7 +306,7 @@ def stubs_what_was_read() -> AbstractContextManager[Any]:
             return real(self, shown, *rest)
         return msgspec.structs.replace(shown, part=replace_part(shown.part, "[unchanged since it was last read]"))
 
-    return patch.object(Transcript, "_retained", retained)
+    return patch.object(AtomMaker, "_retained", retained)
 
 
 def believes_every_harness() -> AbstractContextManager[Any]:

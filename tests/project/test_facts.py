@@ -124,17 +124,37 @@ def test_a_checkpoint_counts_once_it_is_answered(
 
 def test_a_fold_is_counted_and_its_summary_is_the_latest() -> None:
     """The state of the new summary replaces the one before; its growth is measured from here."""
-    before = msgspec.structs.replace(KNOWN, summary=LatestSummary("old", "prose", "model", ((1, 2),)))
+    before = msgspec.structs.replace(KNOWN, summary=LatestSummary("old", "prose", "model", since=((1, 2),)))
     summary = RangeFold("e1", "e3", "summary", "…", 9, "summarise", "old", "new prose", "agent", state="new")
     fold = Fold((summary,), "too large", 90, 40, 30)
-    assert changed(fold, Effect(is_reduced=True, covered=(3,), tokens=40), facts=before) == {
+    assert changed(fold, Effect(is_reduced=True, covered=(3,)), facts=before) == {
         "folds": 1,
+        "fold_seq": 5,
         "fold_calls": 2,
         "fold_tokens": 40,
+        "is_folded": True,
         "is_reduced": True,
         "decided": Fold((), "too large", 90, 40, 30),
-        "summary": LatestSummary("new", "new prose", "agent"),
+        "summary": LatestSummary("new", "new prose", "agent", since=((1, 2), (3,)), read=2),
     }
+
+
+def test_a_fold_that_keeps_its_state_is_the_base_of_the_next_ones() -> None:
+    """The messages that were covered before it need not be known any more, whether the state was fetched or not."""
+    before = msgspec.structs.replace(KNOWN, summary=LatestSummary("old", "prose", "model", since=((1, 2),)))
+    for state in ("new", ""):
+        summary = RangeFold("e1", "e3", "summary", "…", 9, "summarise", "old", "prose", "agent", state=state)
+        fold = Fold((summary,), "too large", 90, 40, 30, keeps_state=True)
+        assert after(before, 5, entry(fold), Effect(covered=(3,))).summary == LatestSummary(state, "prose", "agent", 5)
+
+
+def test_the_trail_leads_to_any_fold_in_few_steps() -> None:
+    """At each place the newest fold whose number a higher power of two divides."""
+    facts, fold = Facts(), Fold((), "too large", 90, 40, 30, layout=b"packed")
+    for seq in range(1, 13):
+        facts = after(facts, seq, entry(fold))
+    assert facts.trail == ((12, 0), (12, 0), (12, 0), (8, 0))
+    assert after(facts, 13, entry(fold)).trail == ((13, 0), (12, 0), (12, 0), (8, 0))
 
 
 def test_a_summary_without_state_leaves_messages_unread() -> None:
@@ -142,7 +162,7 @@ def test_a_summary_without_state_leaves_messages_unread() -> None:
     covered = RangeFold("e1", "e3", "summary", "…", 9, "summarise", "old", "prose", "agent")
     first = after(KNOWN, 5, entry(Fold((covered,), "too large", 90, 40, 30)), Effect(covered=(1, 2, 3)))
     second = after(first, 6, entry(Fold((covered,), "too large", 90, 40, 30)), Effect(covered=(5,)))
-    assert second.summary == LatestSummary("", "prose", "agent", ((1, 2, 3), (5,)))
+    assert second.summary == LatestSummary("", "prose", "agent", since=((1, 2, 3), (5,)))
 
 
 def test_marks_that_hold_are_facts() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foveal.session.policy import BudgetTable, Policy
 from foveal.stores import rows as log
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, READ_TOOL, Move, Player
@@ -24,10 +25,14 @@ DIALECTS = sorted(MODELS)
 LIMITS = (500, 1_200, 4_000, 16_000, 64_000, 200_000)
 
 
-def played(moves: list[Move], dialect: str, limit: int) -> Iterator[tuple[Player, Prompt]]:
+def played(
+    moves: list[Move], dialect: str, limit: int, policy: Policy | None = None
+) -> Iterator[tuple[Player, Prompt]]:
     """Each prompt of a history, with the player as it stands right after it."""
-    player = Player(dialect=dialect, limit=limit, tools=[READ_TOOL])
-    for move in moves:
+    player = Player(dialect=dialect, limit=limit, tools=[READ_TOOL], policy=policy)
+    for number, move in enumerate(moves):
+        if policy and number % 3 == 1:
+            player.session.context.remind(f"The {number}th thing to think of.")
         made = len(player.prompts)
         try:
             player.make(move)
@@ -225,3 +230,21 @@ def test_asking_again_gives_the_same_and_records_nothing(dialect: str, moves: li
         assert again.trace == prompt.trace
         assert again.fold is None
         assert len(list(player.store.rows(player.name))) == rows
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(moves=histories(), limit=st.sampled_from(LIMITS))
+def test_the_same_log_gives_the_same_reminders(dialect: str, moves: list[Move], limit: int) -> None:
+    """A prompt with reminders that is asked for again, also by a session that was opened anew, has the same bytes. A reminder
+    of the size tells the size of the prompt that it is in."""
+    policy = Policy(budget=BudgetTable(limit=limit, reserve=0), remind=True)
+    for player, prompt in played(moves, dialect, limit, policy):
+        assert oracles.body(player.session.prompt(player.tools)) == oracles.body(prompt)
+        player.reopen()
+        again = player.session.prompt(player.tools)
+        assert oracles.body(again) == oracles.body(prompt)
+        assert again.trace == prompt.trace
+        for used in re.findall(
+            r"context (?:holds|is nearly full:) ([\d,]+) of", "\n".join(oracles.strings(prompt.request))
+        ):
+            assert int(used.replace(",", "")) <= prompt.tokens

@@ -1,26 +1,24 @@
 """The nonce of the engine's own tags: a secret of the session, the same in all of its prompts."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
 from foveal.context.fences import FenceKind
 from foveal.session.options import Clock
-from foveal.session.policy import BudgetTable, Policy
+from foveal.session.policy import Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
-from foveal.stores.rows import branch, to_entry
 from foveal.testing.builders import counted_ids
-from foveal.text.guard import session_nonce
-from foveal.values.entry import Setup, assistant, user
-from foveal.values.errors import OverBudget
+from foveal.text.guard import nonce, session_nonce
+from foveal.values.entry import assistant, user
 
 POLICY = Policy(fences=(FenceKind("rules", lifetime="session"),))
 
 
-def opened(store: MemoryStore, *, seed: str = "a", policy: Policy = POLICY) -> Session:
-    return Session(store, "s", model="gpt-5", policy=policy, clock=Clock(counted_ids(seed), lambda: 0))
+def opened(store: MemoryStore, *, seed: str = "a", ids: str = "a") -> Session:
+    clock = Clock(counted_ids(ids), lambda: 0, lambda: seed.encode().ljust(32))
+    return Session(store, "s", model="gpt-5", policy=POLICY, clock=clock)
 
 
 def framed(session: Session) -> str:
@@ -51,59 +49,29 @@ def test_the_nonce_stays_for_the_life_of_a_session() -> None:
     session.prompt([{"name": "read", "input_schema": {"type": "object"}}])
     assert framed(session) == first
     session.close()
-    again = opened(store, seed="b")
+    again = opened(store, seed="b", ids="b")
     again.append(user("Go on."))
-    assert framed(again) == first
-    assert [one.nonce for one in setups(store)] == [first] * len(setups(store))
+    assert framed(again) == first == nonce(store.secret("s"))
 
 
-def setups(store: MemoryStore) -> list[Setup]:
-    bodies = (to_entry(row, "s").body for row in branch(store.rows("s")))
-    return [body for body in bodies if isinstance(body, Setup)]
-
-
-def test_the_id_that_it_is_made_of_is_never_shown() -> None:
-    """It is the id of the first setup, which no reference names."""
+def test_a_branch_from_before_the_first_prompt_keeps_it() -> None:
+    """Nothing that was framed for another branch, and is remembered, differs from what a session opened anew would frame."""
     store = MemoryStore()
     session = began(store)
-    nonce = framed(session)
-    entries = [to_entry(row, "s") for row in branch(store.rows("s"))]
-    (setup,) = [entry for entry in entries if isinstance(entry.body, Setup)]
-    assert session_nonce(setup.id) == nonce
-    assert setup.id[:10] not in str(session.prompt().request)
+    first, start = framed(session), next(iter(store.rows("s"))).id
+    session.branches.rewind(start)
+    session.context.inject("rules", "Be brief.")
+    assert framed(session) == first
+    session.close()
+    assert framed(opened(store, seed="b", ids="b")) == first
 
 
 def test_a_log_of_an_earlier_version_keeps_its_nonce(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its setups name none: the prompt is framed by the id of the first entry, before and after a new setup."""
+    """Its session has no secret: the prompt is framed by the id of the first entry."""
+    monkeypatch.setattr(MemoryStore, "secret", lambda self, name: b"")
     store = MemoryStore()
-    with monkeypatch.context() as patch:
-        patch.setattr("foveal.session.journal.Journal.secure", lambda self: None)
-        old = began(store)
-        assert framed(old) == session_nonce("ticket-1")
-        old.close()
-    new = opened(store, seed="b")
-    new.append(assistant("Done."))
-    assert framed(new) == session_nonce("ticket-1")
-
-
-def test_a_refused_first_prompt_costs_no_id() -> None:
-    """The drawn id goes to the next entry, and the nonce of the first prompt that succeeds is one that no entry shows."""
-    drawn: list[str] = []
-    source = counted_ids("a")
-
-    def ids() -> str:
-        drawn.append(source())
-        return drawn[-1]
-
-    tight = Policy(budget=BudgetTable(limit=60, reserve=0), fences=POLICY.fences)
-    session = Session(MemoryStore(), "s", model="gpt-5", policy=tight, clock=Clock(ids, lambda: 0))
-    session.append(user("word " * 200))
-    with pytest.raises(OverBudget):
-        session.prompt()
-    shown = session.append(assistant("Too long?"))
-    assert shown.id == drawn[-1]
-    assert list(_repeated(drawn)) == []
-
-
-def _repeated(ids: list[str]) -> Iterator[str]:
-    return (one for one in set(ids) if ids.count(one) > 1)
+    old = began(store)
+    assert framed(old) == session_nonce("ticket-1")
+    old.append(assistant("Done."))
+    old.close()
+    assert framed(opened(store, seed="b", ids="b")) == session_nonce("ticket-1")

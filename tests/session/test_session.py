@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from foveal import keep_stream
+from foveal.session import tool_list
 from foveal.session.policy import BudgetTable, Policy
 from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
@@ -284,3 +285,19 @@ def test_a_model_switch_in_the_middle_is_a_rebuild(first: str, second: str) -> N
     assert again
     assert oracles.problems(switched) == []
     assert oracles.body(switched) == oracles.body(again)
+
+
+def test_the_same_tools_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host offers its tools with every call; a list that has not changed is not walked again, a changed one is."""
+    walked: list[object] = []
+    real = tool_list.split_retention
+    monkeypatch.setattr(tool_list, "split_retention", lambda tools: walked.append(tools) or real(tools))
+    session = open_session()
+    session.append(user("Go."))
+    tools = [READ_TOOL, {"type": "function", "function": {"name": "write", "parameters": {"type": "object"}}}]
+    for _ in range(3):
+        assert len(session.prompt(tools).request["tools"]) == 2
+    assert len(walked) == 1
+    tools[1]["function"]["description"] = "Writes a file."
+    assert "Writes a file." in str(session.prompt(tools).request["tools"])
+    assert len(walked) == 2

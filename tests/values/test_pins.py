@@ -65,11 +65,11 @@ def test_a_passage_that_is_not_there_is_refused():
 
 
 def test_the_results_of_a_pinned_tool_are_never_folded():
-    """Also those that came before the pin, and those that come after it."""
+    """Also those that came before the pin, if no fold has covered them, and those that come after it."""
     session = opened(limit=4_000)
     session.append(foveal.user("Begin."))
     work(session, 1, "the plan\n" * 30, tool="plan")
-    work(session, 12)
+    work(session, 4)
     session.prompt()
     session.append(foveal.Pin(tool="plan"))
     work(session, 12, tool="more")

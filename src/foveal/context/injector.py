@@ -117,7 +117,7 @@ class Injector:
         """
         if not view.facts.fences and self.reminders is None:
             return NOTHING
-        self._frame.begin(view.facts.frame_nonce)
+        self._frame.begin(view.nonce)
         fences = self.fences.shown(view, pressure, share)
         blocks, lines = fences.blocks, fences.lines
         if self.reminders:

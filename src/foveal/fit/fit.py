@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec.structs import astuple
 
 from foveal.fit.newest import least_size, shorten_newest
-from foveal.fit.scene import KeepsThinking, OriginalsNeeded, Scene, Stage
+from foveal.fit.scene import KeepsThinking, OriginalsNeeded, Remembered, Scene, Stage
 from foveal.project.atoms import loop_start, open_calls, thinking_in
 from foveal.project.view import View
 from foveal.values.entry import Entry, Fold, FoldItem, PartFold
@@ -57,12 +57,14 @@ def fit(
     fetched: Mapping[str, str] = MappingProxyType({}),
     trigger: Size | None = None,
     prices: Prices | None = None,
+    remembered: Remembered | None = None,
 ) -> FitSteps:
     """Find the folds that bring the view from above `trigger` (by default the limit) to `target`. `OverBudget` if nothing can.
 
     Returns None if the view is small enough already, or cannot be made smaller and still fits. `tools_tokens` are already
     subtracted from the sizes; the error names them. `wanted` is shown again where the folds leave room, `fetched` (originals
-    of covered entries) in the summary. The `prices` decide how much a summary is worth carrying.
+    of covered entries) in the summary. The `prices` decide how much a summary is worth carrying. `remembered` is what stages
+    found out before, of values that may still be there.
     """
     trigger = trigger or limit
     if view.size.within(trigger):
@@ -72,7 +74,9 @@ def fit(
     # Shares are of the size that the view is kept under, without the system prompt, which no fold makes smaller.
     tokens = min(limit.tokens, trigger.tokens) if trigger.tokens > target.tokens else limit.tokens
     least = _least(view, prices, tokens, target.tokens) if prices else 0.0
-    scene = Scene(work, max(1, tokens - view.system_tokens), target, wanted=held, fetched=fetched, least=least)
+    known = {} if remembered is None else remembered
+    room = max(1, tokens - view.system_tokens)
+    scene = Scene(work, room, target, wanted=held, fetched=fetched, least=least, remembered=known)
     # Raised at once where no fold can help: a session that is refused is asked again and again.
     mandatory = [atom for atom in work.atoms if scene.is_mandatory(atom)]
     if not least_size(scene, mandatory).within(limit):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -26,6 +26,10 @@ class OriginalsNeeded(msgspec.Struct, frozen=True):
 
 Proposal: TypeAlias = FoldItem | tuple[FoldItem, ...] | OriginalsNeeded
 """A fold, or folds that only make sense together, or a question to answer first."""
+
+
+Remembered: TypeAlias = dict[object, tuple[object, Any]]
+"""Findings by a key of the finder's own: the value that a finding is about, and the finding. It holds for that very object."""
 
 
 class Stage(Protocol):
@@ -64,6 +68,8 @@ class Scene(msgspec.Struct):
     """Answers to `OriginalsNeeded`, by position in the log. Written by `fit`."""
     summarised: list[Item] = []
     """Items that the summary of this batch covers beyond the one before."""
+    remembered: Remembered = {}
+    """Findings of stages about values of the view, each beside the value that it is about: kept from one fit to the next."""
 
     @property
     def summary(self) -> LatestSummary:

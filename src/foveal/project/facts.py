@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from foveal.text.guard import session_nonce
 from foveal.text.repair import json_object
 from foveal.values.blocks import context_after
 from foveal.values.entry import (
@@ -44,13 +43,26 @@ class LatestSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     """The newest summary of a branch, as the base of the next one."""
 
     state: str = ""
-    """Encoded state of the summary. The log does not keep it; after a rebuild it is empty and `unread` tells the rest."""
+    """Encoded state of the summary, as far as it was `read`. Empty if it is that at `base` and was not fetched from there."""
     prose: str = ""
     """Text that a model or the agent wrote for it."""
     author: str = ""
-    unread: tuple[tuple[int, ...], ...] = ()
-    """Positions in the log of the messages covered since `state` was computed, one tuple per fold. The next summary must
-    read them again."""
+    base: int = 0
+    """Position in the log of the newest fold that keeps the state; 0 for a state that is empty."""
+    since: tuple[tuple[int, ...], ...] = ()
+    """Positions in the log of the messages covered since `base`, one tuple per fold."""
+    read: int = 0
+    """Number of the tuples of `since` that `state` has read."""
+
+    @property
+    def unread(self) -> tuple[tuple[int, ...], ...]:
+        """The messages that the next summary must read before those that it covers newly."""
+        return self.since[self.read :]
+
+    @property
+    def packed(self) -> "LatestSummary":
+        """The same without its state, which follows from the state at `base` and the messages since."""
+        return msgspec.structs.replace(self, state="", read=0)
 
 
 class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -76,11 +88,18 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tokens of all messages so far, if each were shown in full."""
     is_reduced: bool = False
     """Whether any part was ever shown below full, so that the recall tools are worth offering."""
+    is_folded: bool = False
+    """Whether a fold was ever applied."""
     folds: int = 0
+    fold_seq: int = 0
+    """Position of the last fold in the log; 0 if there is none."""
     fold_calls: int = 0
     """`calls` at the last fold."""
     fold_tokens: int = 0
-    """Tokens of the transcript after the last fold."""
+    """Tokens of the transcript after the last fold, as it was recorded."""
+    trail: tuple[tuple[int, int], ...] = ()
+    """Position and `calls` of folds with a layout: at place k the newest whose number is divisible by two to the power of k.
+    Along them, any place of the branch is found in steps that grow with the logarithm of its length."""
     decided: Fold | None = None
     """The fold made for the next call, without its items. None once that call was answered."""
     summary: LatestSummary = LatestSummary()
@@ -104,17 +123,10 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     """All blocks beside the conversation in the newest prompt."""
     reminded: dict[str, int] = {}
     """The call in which each reminder rule was last delivered."""
-    nonce: str = ""
-    """The nonce of the newest `Setup`, or of the one that the first prompt is about to record."""
     setup_seq: int = 0
     """Position of the newest `Setup` in the log; 0 if there is none."""
     setup: Setup | None = None
     """The newest `Setup`. A snapshot leaves it out: it is read again from the log."""
-
-    @property
-    def frame_nonce(self) -> str:
-        """The nonce of the engine's own tags. Sessions of earlier versions have none but that of their first entry."""
-        return self.nonce or session_nonce(self.first)
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -123,15 +135,13 @@ class Effect(msgspec.Struct, frozen=True):
     raw_tokens: int = 0
     """Tokens of a message in full."""
     is_reduced: bool = False
-    """Whether something is now shown below full."""
+    """Whether something is now shown below full, or was folded."""
     is_request: bool = False
     """Whether a user message holds anything that the user said, rather than a harness."""
     answered: tuple[tuple[ToolCall, ToolResult], ...] = ()
     """The open calls that a tool message answered."""
     covered: tuple[int, ...] = ()
     """Positions in the log of the messages that the summary of a fold newly covers."""
-    tokens: int = 0
-    """Tokens of the transcript after a fold."""
 
 
 NO_EFFECT = Effect()
@@ -144,7 +154,7 @@ def after(facts: Facts, seq: int, entry: Entry, effect: Effect = NO_EFFECT) -> F
         case Message() as message:
             changes = _of_message(facts, entry, message, effect)
         case Fold() as fold:
-            changes = _of_fold(facts, fold, effect)
+            changes = _of_fold(facts, seq, fold, effect)
         case Usage() as usage:
             changes = _of_usage(facts, usage)
         case Fence() as fence:
@@ -159,7 +169,7 @@ def after(facts: Facts, seq: int, entry: Entry, effect: Effect = NO_EFFECT) -> F
         case LimitForgotten(model):
             changes = {"ceilings": _without(facts.ceilings, model)}
         case Setup() as setup:
-            changes = {"setup": setup, "setup_seq": seq, "nonce": setup.nonce}
+            changes = {"setup": setup, "setup_seq": seq}
         case _:
             pass
     return msgspec.structs.replace(facts, seq=seq, head=entry.id, first=facts.first or entry.id, **changes)
@@ -196,26 +206,38 @@ def _of_message(facts: Facts, entry: Entry, message: Message, effect: Effect) ->
     return changes
 
 
-def _of_fold(facts: Facts, fold: Fold, effect: Effect) -> dict[str, object]:
+def trail_after(facts: Facts, seq: int) -> tuple[tuple[int, int], ...]:
+    """Return the trail of facts whose newest fold has a layout and is at this position."""
+    levels = (facts.folds & -facts.folds).bit_length()  # the number is divisible by as many powers of two
+    return ((seq, facts.calls),) * levels + facts.trail[levels:]
+
+
+def _of_fold(facts: Facts, seq: int, fold: Fold, effect: Effect) -> dict[str, object]:
+    folded = msgspec.structs.replace(facts, folds=facts.folds + 1)
     return {
-        "folds": facts.folds + 1,
+        "folds": folded.folds,
+        "fold_seq": seq,
         "fold_calls": facts.calls,
-        "fold_tokens": effect.tokens,
-        "decided": msgspec.structs.replace(fold, items=()),
-        "summary": _summary_after(facts.summary, summaries_in(fold.items), effect.covered),
+        "fold_tokens": fold.after,
+        "trail": trail_after(folded, seq) if fold.layout else facts.trail,
+        "decided": msgspec.structs.replace(fold, items=(), layout=b""),
+        "summary": _summary_after(facts.summary, seq, fold, effect.covered),
+        "is_folded": facts.is_folded or effect.is_reduced,
         "is_reduced": facts.is_reduced or effect.is_reduced,
         "recalled": {},
         "checkpoint": "",
     }
 
 
-def _summary_after(summary: LatestSummary, folds: list[RangeFold], covered: tuple[int, ...]) -> LatestSummary:
-    written = next((fold for fold in folds if fold.level == "summary"), summary)
-    state = next((fold.state for fold in reversed(folds) if fold.state), "")
-    if state:
-        return LatestSummary(state, written.prose, written.author)
-    unread = (*summary.unread, covered) if covered else summary.unread
-    return LatestSummary(summary.state, written.prose, written.author, unread)
+def _summary_after(summary: LatestSummary, seq: int, fold: Fold, covered: tuple[int, ...]) -> LatestSummary:
+    folds = summaries_in(fold.items)
+    written = next((one for one in folds if one.level == "summary"), summary)
+    state = next((one.state for one in reversed(folds) if one.state), "")
+    if fold.keeps_state:
+        return LatestSummary(state, written.prose, written.author, seq)
+    since = (*summary.since, covered) if covered else summary.since
+    read = len(since) if state else summary.read
+    return LatestSummary(state or summary.state, written.prose, written.author, summary.base, since, read)
 
 
 def _of_usage(facts: Facts, usage: Usage) -> dict[str, object]:

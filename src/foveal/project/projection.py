@@ -64,6 +64,8 @@ class Projection(msgspec.Struct, frozen=True):
     guard: Guard = OURS_ONLY
     signs: Signs = _unsigned
     fit_media: FitMedia = _unchecked
+    nonce: str = ""
+    """The nonce of the engine's own tags. It is of use for what is said next; the log has what was said."""
 
     def prepared(
         self, parts: tuple[Part, ...], role: Role, *, is_file: bool = False

@@ -5,27 +5,32 @@ Theory of operation. A view is a pair: the `Transcript` (the messages as the nex
 either. The effect of an entry depends on nothing but the entries before it and the projection, so that feeding one by one,
 feeding all at once and resuming from a snapshot give the same view.
 
-Some entries change how earlier ones are shown: a pin, a rewind. The view does not patch itself for them; `feed` returns that it
-is stale, and its caller builds a new one from the log. They are rare, and one way to build is enough.
+Some entries change how earlier ones are shown: a pin, a rewind. The view cannot follow them by itself, because it has no
+originals; `feed` returns that it is stale, and its caller builds the next one. A pin holds from its place in the log on: a
+message that a fold covers already is shown again behind the gap (`with_pins`), and an unpinned one stays until the next fold.
+What a fold has covered stays covered, whatever retention, model or dialect comes later. So a view for another projection shows
+the same messages (`shown_by`), and none of the covered ones has to be read for it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 
 import msgspec
 
+from foveal.project.atom_maker import is_reduced
 from foveal.project.facts import NO_EFFECT, Effect, Facts, after, summaries_in
 from foveal.project.projection import Projection
 from foveal.project.transcript import Transcript
-from foveal.values.entry import ATTACHED, Entry, Fence, Fold, Message, Pin, Rewind, Unpin
+from foveal.text.guard import session_nonce
+from foveal.values.entry import Entry, Fence, Fold, FoldItem, Message, Pin, Rewind, Unpin
 from foveal.values.shown import Atom, Size
 
-PROJECTION = 7
+PROJECTION = 8
 """Raised whenever the same log gives another view, or snapshots another encoding: older snapshots are not read."""
 
 
 class View:
-    """One branch as the next prompt would show it. Only `feed`, `drop_fences` and `use_nonce` change it."""
+    """One branch as the next prompt would show it. Only `feed` and `drop_fences` change it."""
 
     def __init__(
         self, projection: Projection, facts: Facts | None = None, transcript: Transcript | None = None
@@ -64,9 +69,9 @@ class View:
         effect, is_stale = NO_EFFECT, False
         match entry.body:
             case Message() as message:
-                effect = self.transcript.take(seq, entry.id, message, is_file=entry.author == ATTACHED)
+                effect = self.transcript.take(seq, entry, message)
             case Fold() as fold:
-                effect = self._fold(fold)
+                effect = self._fold(seq, fold)
             case Pin() | Unpin() as mark:
                 is_stale = self.projection.pins.after(mark) != self.projection.pins
             case Rewind():
@@ -83,9 +88,10 @@ class View:
             left = tuple(fence for fence in self.facts.fences if fence not in gone)
             self.facts = msgspec.structs.replace(self.facts, fences=left)
 
-    def use_nonce(self, nonce: str) -> None:
-        """Frame the engine's own words by this nonce, which the next `Setup` records."""
-        self.facts = msgspec.structs.replace(self.facts, nonce=nonce)
+    @property
+    def nonce(self) -> str:
+        """The nonce of the engine's own tags. Sessions of earlier versions have none but that of their first entry."""
+        return self.projection.nonce or session_nonce(self.facts.first)
 
     def copy(self) -> "View":
         """Return a view that can be folded further without changing this one."""
@@ -97,8 +103,33 @@ class View:
         twin.transcript.apply(fold.items)
         return twin
 
-    def _fold(self, fold: Fold) -> Effect:
+    def after_fold(self, seq: int, entry: Entry, fold: Fold) -> tuple["View", Fold]:
+        """Return the view after a fold that is about to be recorded, and the fold with the decisions it takes on this view."""
+        view, items, covered = self.copy(), list[FoldItem](), set[int]()
+        for number, item in enumerate(fold.items):
+            settled = view.transcript.settled_fold(item)
+            covered.update(place for one in summaries_in((settled,)) for place in view.transcript.covered_by(one))
+            view.transcript.apply((settled,), seq, number)
+            items.append(settled)
+        fold = msgspec.structs.replace(fold, items=tuple(items))
+        effect = Effect(is_reduced=bool(items), covered=tuple(sorted(covered)))
+        view.facts = after(self.facts, seq, msgspec.structs.replace(entry, body=fold), effect)
+        return view, fold
+
+    def shown_by(
+        self, projection: Projection, found: Mapping[int, Entry], places: Iterable[int] | None = None
+    ) -> "View":
+        """Return the view by another projection: all of it, or only the atoms at these places, where the rest is the same.
+
+        `found` has the entries that `Transcript.needed` names.
+        """
+        transcript = self.transcript.shown_by(projection, found, None if places is None else tuple(places))
+        is_below_full = any(is_reduced(item) for atom in transcript.atoms for item in atom.items)
+        facts = msgspec.structs.replace(self.facts, is_reduced=self.facts.is_folded or is_below_full)
+        return View(projection, facts, transcript)
+
+    def _fold(self, seq: int, fold: Fold) -> Effect:
         transcript = self.transcript
-        covered = {seq for item in summaries_in(fold.items) for seq in transcript.covered_by(item)}
-        is_applied = transcript.apply(fold.items)
-        return Effect(is_reduced=is_applied, covered=tuple(sorted(covered)), tokens=transcript.size.tokens)
+        covered = {place for item in summaries_in(fold.items) for place in transcript.covered_by(item)}
+        is_applied = transcript.apply(fold.items, seq)
+        return Effect(is_reduced=is_applied, covered=tuple(sorted(covered)))

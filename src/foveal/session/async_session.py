@@ -1,8 +1,16 @@
-"""The same session for asyncio programs: same names, and no disk wait on the event loop."""
+"""The same session for asyncio programs: same names, and no disk wait on the event loop.
+
+Calls run in threads of Foveal's own, as many as there are sessions at work: asyncio's default pool has a few more threads than
+the machine has cores, and others need them. A cancelled caller is let go at once. A summary that a model is writing for it is
+given up then, and nothing of that prompt is recorded; any other call is finished in its thread. The next call of the session
+begins when the cancelled one has ended.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cache, partial
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -17,6 +25,7 @@ from foveal.values.entry import Body, Entry, Fold, ToolCall
 from foveal.values.events import Pressure
 from foveal.values.prompt import Prompt
 from foveal.values.trace import Trace
+from foveal.writers.call import CANCEL, Cancel
 
 if TYPE_CHECKING:
     from foveal.context.files.attachment import Attachment
@@ -25,8 +34,18 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+MOST_THREADS = 256
+"""Calls that can be under way at once. The store commits as many of them together; a thread that waits costs some 10 KB."""
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Return the pool of all sessions of this process; a thread is started when all others are at work."""
+    return ThreadPoolExecutor(MOST_THREADS, "foveal-session")
+
+
 class _Turns:
-    """Opens a session with its first call, and runs the calls one after the other in a worker thread."""
+    """Opens a session with its first call, and runs the calls one after the other in a thread."""
 
     def __init__(self, open_session: Callable[[], Session]) -> None:
         self._open_session = open_session
@@ -34,14 +53,29 @@ class _Turns:
         self._turn = asyncio.Lock()
 
     async def run(self, call: Callable[[Session], T]) -> T:
-        """Run a call on the session. A cancelled caller waits for it, so that the next call finds a session at rest."""
-        async with self._turn:
-            work = asyncio.ensure_future(asyncio.to_thread(self._run, call))
-            try:
-                return await asyncio.shield(work)
-            except asyncio.CancelledError:
-                await asyncio.wait([work])  # a thread cannot be stopped
-                raise
+        """Run a call on the session. A cancelled caller does not wait for it; the next call does."""
+        await self._turn.acquire()
+        context, cancel = copy_context(), Cancel()
+        context.run(CANCEL.set, cancel)
+        try:
+            started = _threads().submit(context.run, partial(self._run, call))
+        except BaseException:
+            self._turn.release()
+            raise
+        work = asyncio.wrap_future(started)
+        work.add_done_callback(self._rest)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if not started.cancel():
+                cancel.press()
+            raise
+
+    def _rest(self, work: "asyncio.Future[Any]") -> None:
+        """Let the next call begin. The error of a call whose caller has gone has no reader."""
+        self._turn.release()
+        if not work.cancelled():
+            work.exception()
 
     def _run(self, call: Callable[[Session], T]) -> T:
         if self._session is None:
@@ -50,7 +84,7 @@ class _Turns:
 
 
 class AsyncSession:
-    """A `Session` whose calls run one after the other in a worker thread. The first call, or `async with`, opens it."""
+    """A `Session` whose calls run one after the other in a thread. The first call, or `async with`, opens it."""
 
     def __init__(
         self,

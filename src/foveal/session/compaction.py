@@ -1,7 +1,7 @@
 """Folds of an open session: planned when due, by hand, or after a provider's refusal."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cached_property
 from typing import Any
 
@@ -39,17 +39,21 @@ class FoldWriter:
         view = self._journal.view
         facts = view.facts
         may_have_prose = self._asks_model or bool(facts.checkpoint)
-        return self._summary_writer.write(
-            fold,
-            self._planner.steps(view, fold) if self._asks_model else (),  # code has read them already
-            count=view.projection.measure.count,
-            shown=tuple(stages.shown_beside(view, fold)) if may_have_prose else (),
-            fetched=fetched_often(self._journal.store, self._journal.name, view) if may_have_prose else {},
-            instructions=instructions,
-            by_hand=by_hand,
-            may_ask=by_hand or not facts.overflows,  # after a refusal nothing may depend on one more call
-            checkpoint=facts.checkpoint,
-        )
+        steps = self._planner.steps(view, fold) if self._asks_model else ()  # code has read them already
+        shown = tuple(stages.shown_beside(view, fold)) if may_have_prose else ()
+        fetched = fetched_often(self._journal.store, self._journal.name, view) if may_have_prose else {}
+        with self._journal.turn.open_for_appends() if self._asks_model else nullcontext():
+            return self._summary_writer.write(
+                fold,
+                steps,
+                count=view.projection.measure.count,
+                shown=shown,
+                fetched=fetched,
+                instructions=instructions,
+                by_hand=by_hand,
+                may_ask=by_hand or not facts.overflows,  # after a refusal nothing may depend on one more call
+                checkpoint=facts.checkpoint,
+            )
 
     def ask_ahead(self, setup: Setup, pressure: Callable[[], Pressure]) -> None:
         """Have the next summary written in the background once the soft trigger is reached, so that no prompt waits for it."""
@@ -81,7 +85,7 @@ class Compaction:
         journal: Journal,
         planner: Planner,
         writer: FoldWriter,
-        prompt: Callable[..., Prompt],
+        prompt: Callable[[Sequence[Mapping[str, Any]], NextCall], Prompt],
     ) -> None:
         self._journal, self._planner, self._writer, self._prompt = journal, planner, writer, prompt
 
@@ -90,14 +94,14 @@ class Compaction:
 
         `instructions` tell the summariser what to look at above all; without a summariser they have no reader.
         """
-        self._journal.secure()
-        planned = self._planner.by_hand(self._journal.view)
-        if planned is None:
-            return None
-        written = self._writer.write(planned, instructions, by_hand=True)
-        self._journal.keep([written], with_snapshot=False)
-        self._journal.snapshot_soon()
-        return written
+        with self._journal.turn.of("compaction.fold"):
+            planned = self._planner.by_hand(self._journal.view)
+            if planned is None:
+                return None
+            written = self._writer.write(planned, instructions, by_hand=True)
+            self._journal.keep([written], with_snapshot=False)
+            self._journal.snapshot_soon()
+            return written
 
     def recover(
         self,
@@ -114,18 +118,20 @@ class Compaction:
         refusal = refusal_in(error)
         if refusal is None:
             raise error if isinstance(error, BaseException) else BadInput(f"this tells of no overflow: {error!r}")
-        journal, overflows = self._journal, self._journal.view.facts.overflows
-        sent = journal.estimated or self.pressure().tokens
-        if overflows >= journal.setup.policy.compact.recoveries:
-            raise ContextOverflow(journal.setup.model, overflows + 1, sent, refusal.said)
-        factor = journal.setup.factor(journal.view)
-        journal.keep([refused_overflow(journal.setup.model, refusal, sent, factor)])
-        return self._prompt(tools, next_call=next_call)
+        journal = self._journal
+        with journal.turn.of("compaction.recover"):
+            overflows, sent = journal.view.facts.overflows, journal.estimated or self.pressure().tokens
+            if overflows >= journal.setup.policy.compact.recoveries:
+                raise ContextOverflow(journal.setup.model, overflows + 1, sent, refusal.said)
+            factor = journal.setup.factor(journal.view)
+            journal.keep([refused_overflow(journal.setup.model, refusal, sent, factor)])
+            return self._prompt(tools, next_call)
 
     def forget_limit(self) -> None:
         """Forget the limit that was learned of the model; the policy's own holds again."""
-        if self._journal.setup.model in self._journal.view.facts.ceilings:
-            self._journal.keep([LimitForgotten(self._journal.setup.model)])
+        with self._journal.turn.of("compaction.forget_limit"):
+            if self._journal.setup.model in self._journal.view.facts.ceilings:
+                self._journal.keep([LimitForgotten(self._journal.setup.model)])
 
     def pressure(self) -> Pressure:
         """Return how full the next prompt is."""

@@ -6,23 +6,28 @@ log from which the same view is built again.
 
 from base64 import b32encode
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import TypeAlias
 
+import msgspec
+
 from foveal.dialects.renderer import Renderer
 from foveal.dialects.tools import renamed_tools
-from foveal.project.snapshot import ViewSnapshot
+from foveal.project.snapshot import ViewSnapshot, record_fold
 from foveal.project.view import View
 from foveal.record.intake import AskedModel, bodies
+from foveal.session.branch import BranchReader
 from foveal.session.model_setup import ModelSetup
 from foveal.session.options import Clock
-from foveal.session.rebuild import open_view, view_of
+from foveal.session.rebuild import advanced, newest_row, open_view, repinned, view_after
+from foveal.session.turn import SessionTurn
 from foveal.stores import rows as log
 from foveal.stores.large_results import read_artifacts
 from foveal.stores.port import Draft, Store
-from foveal.text.guard import session_nonce
-from foveal.values.entry import ATTACHED, Body, Entry, Fence, Message, Rewind
-from foveal.values.errors import BadEntry, NotFound
+from foveal.text.guard import nonce
+from foveal.values.entry import ATTACHED, Body, Entry, Fence, Fold, Message, Pin, Rewind, Unpin
+from foveal.values.errors import BadEntry, BadInput, NotFound, StoreError
 
 SNAPSHOT_EVERY = 256
 """Entries between two snapshots, and as many as the view has atoms if those are more: opening reads at most as much again
@@ -45,29 +50,41 @@ class Journal:
         clock: Clock,
         takeover: bool,
     ) -> None:
-        self.store, self.name, self.setup, self.clock = store, name, setup, clock
+        self.store, self.name, self.clock = store, name, clock
         self._author = author
-        self._drawn_id: str | None = None
-        """An id that was drawn for the next entry without one of its own: of the first `Setup`, whose nonce it gives."""
         self.estimated: int | None = None
         """Tokens that were counted for the newest prompt; the usage of the reply is compared with them."""
         self._writer = store.acquire(name, takeover=takeover, secret=clock.new_secret())
         try:
-            self._view = open_view(store, name, setup, snapshot)
+            secret = store.secret(name)
+            self._nonce = nonce(secret) if secret else ""
+            self.use(setup)
+            self._view = open_view(store, name, self.setup, snapshot)
         except BaseException:
             self._writer.release()
             raise
         self.renderer = Renderer(setup.dialect)
         self._snapshot_due = self._view.facts.seq + SNAPSHOT_EVERY
+        self._state_kept = self._view.facts.folds if self._view.facts.summary.state else -1
+        """`folds` of the newest snapshot that has the state of the summary; -1 if the newest one has not."""
         self.on_entry: Callable[[int, Entry], None] = lambda seq, entry: None
         """Called after each entry that the view has taken in."""
         self.on_rewind: Callable[[View], None] = lambda view: None
-        """Called with the new view after a rewind."""
+        """Called with the new view after a rewind, or after entries that the view had missed."""
+        self.turn = SessionTurn(name)
+        """The turn of the call that is inside the session. While a write is not taken in by the view, it knows how to."""
 
     @property
     def view(self) -> View:
         """The branch as the next prompt would show it, before it is made to fit."""
         return self._view
+
+    def _catch_up(self) -> None:
+        """Let the view follow the log after a write that was interrupted: its entries may be there, or may come yet."""
+        self._writer.append([])  # returns after all writes that were begun before it
+        head, branch = newest_row(self.store, self.name), self._branch()
+        self._see(view_after(head, branch, self.setup, self._view.facts.summary))
+        self.on_rewind(self._view)
 
     def bodies_of(self, item: object) -> list[log.EncodedBody]:
         """Return the bodies that an item of the host's becomes in the log: itself, or a provider's reply read."""
@@ -97,33 +114,45 @@ class Journal:
         """
         entries: list[Entry] = []
         drafts: list[Draft] = []
-        parent = self._view.facts.head
-        for item, entry_id in zip(new, ids or [self.new_id() for _ in new], strict=True):
-            body, payload = log.encoded(item)
+        parent, ahead = self._view.facts.head, self._view
+        for item, entry_id in zip(new, ids or [self.clock.new_id() for _ in new], strict=True):
             author = ATTACHED if entry_id in attached else self._author
-            entries.append(Entry(entry_id, parent, self.clock.now_ms(), author, body))
-            drafts.append(log.to_draft(entries[-1], payload))
+            body, payload = item if isinstance(item, log.EncodedBody) else (item, None)
+            entry = Entry(entry_id, parent, self.clock.now_ms(), author, body)
+            if isinstance(body, Fold):
+                ahead, body = self._ahead_of(ahead, entries, entry, body)
+                entry, payload = msgspec.structs.replace(entry, body=body), None
+            entries.append(entry)
+            drafts.append(log.to_draft(entry, log.encoded(body).payload if payload is None else payload))
             parent = entry_id
         due = with_snapshot and self._view.facts.seq >= self._snapshot_due
-        frozen = ViewSnapshot.of(self._view).encode() if due else None
-        seqs = self._writer.append(drafts, snapshot=frozen)
+        frozen = ViewSnapshot.of(self._view, with_state=False).encode() if due else None
+        self.turn.catch_up = self._catch_up  # from here on, until the view has taken the entries in
+        try:
+            seqs = self._writer.append(drafts, snapshot=frozen)
+        except BadInput:  # refused, and nothing was written
+            self.turn.catch_up = None
+            raise
         if due:
+            self._state_kept = -1
             self._snapshot_due = self._view.facts.seq + max(SNAPSHOT_EVERY, len(self._view.atoms))
         for seq, entry in zip(seqs, entries, strict=True):
             if seq > self._view.facts.seq:  # a retry of an entry that is there already has a lower place
-                self._take(seq, entry)
+                self._take(seq, entry, ahead)
+        self.turn.catch_up = None
         return entries
 
-    def new_id(self) -> str:
-        """Return the id of the next entry."""
-        drawn, self._drawn_id = self._drawn_id, None
-        return drawn or self.clock.new_id()
-
-    def secure(self) -> None:
-        """Give the view the nonce of the session, before its first `Setup` is recorded: it is made of the id of that entry."""
-        if self._view.facts.setup is None:
-            self._drawn_id = self._drawn_id or self.clock.new_id()
-            self._view.use_nonce(session_nonce(self._drawn_id))
+    def _ahead_of(self, ahead: View, before: Sequence[Entry], entry: Entry, fold: Fold) -> tuple[View, Fold]:
+        """Return the view after a fold that is about to be written behind these entries, and the fold as it is written."""
+        seq = self._view.facts.seq + len(before) + 1
+        view = ahead.copy()
+        if any(isinstance(one.body, Pin | Unpin) for one in before):
+            # The view cannot follow those before they are written: it decides when it takes the fold in.
+            return ahead, fold
+        for place, one in enumerate(before, self._view.facts.seq + 1):
+            if place > view.facts.seq:
+                view.feed(place, read_artifacts(self.store.artifacts, one))
+        return record_fold(view, seq, entry, fold)
 
     def snapshot_soon(self) -> None:
         """Write a snapshot with the next append: after a fold the view is at its smallest."""
@@ -135,9 +164,11 @@ class Journal:
         if len(found) != 1:
             raise NotFound(f"session {self.name!r} has no entry {entry_id!r} to rewind to")
         body, payload = log.encoded(Rewind(reason))
-        entry = Entry(self.new_id(), found[0].id, self.clock.now_ms(), self._author, body)
+        entry = Entry(self.clock.new_id(), found[0].id, self.clock.now_ms(), self._author, body)
+        self.turn.catch_up = self._catch_up
         (seq,) = self._writer.append([log.to_draft(entry, payload)])
         self._take(seq, entry)
+        self.turn.catch_up = None
         return entry
 
     def drop_fences(self, expired: Sequence[Fence]) -> None:
@@ -146,13 +177,22 @@ class Journal:
 
     def use(self, setup: ModelSetup) -> None:
         """Go on with a setup that shows the log in the same way."""
-        self.setup = setup
+        self.setup = msgspec.structs.replace(setup, nonce=self._nonce)
 
     def rebuild(self, setup: ModelSetup) -> None:
-        """Build the view anew from the log, with this setup."""
-        self.setup = setup
-        self._view = view_of(log.branch(self.store.rows(self.name)), self.name, setup, self.store.artifacts)
-        self.renderer = Renderer(setup.dialect)
+        """Show the messages of the view by this setup."""
+        self.use(setup)
+        view, branch = self._view, self._branch()
+        projection = self.setup.projection(view.projection.pins)
+        self._see(view.shown_by(projection, branch.entries(view.transcript.needed(view.atoms))))
+
+    def _branch(self) -> BranchReader:
+        return BranchReader(self.store, self.name, self.store.artifacts)
+
+    def _see(self, view: View) -> None:
+        """Go on with a view that shows messages in another way."""
+        self._view = view
+        self.renderer = Renderer(self.setup.dialect)
         self._snapshot_due = 0
 
     def messages_after(self, seq: int) -> list[tuple[int, Message]]:
@@ -175,7 +215,12 @@ class Journal:
         return next(iter(self.store.rows(self.name, upto=1))).time_ms
 
     def release(self) -> None:
-        """Give the session up for other processes to open."""
+        """Give the session up for other processes to open, with a snapshot from which the next fold can be made at once."""
+        summary = self._view.facts.summary
+        if self.turn.catch_up is None and summary.read and summary.state and self._state_kept != self._view.facts.folds:
+            with suppress(StoreError):  # a shortcut; the log has everything
+                self._writer.append([], snapshot=ViewSnapshot.of(self._view).encode())
+            self._state_kept = self._view.facts.folds
         self._writer.release()
 
     def _known(self, body: Body, entry_id: str) -> Entry | None:
@@ -191,13 +236,23 @@ class Journal:
             )
         return entry
 
-    def _take(self, seq: int, entry: Entry) -> None:
-        is_stale = self._view.feed(seq, read_artifacts(self.store.artifacts, entry))
-        self.on_entry(seq, entry)
-        if is_stale:
-            self.rebuild(self.setup)
-            if isinstance(entry.body, Rewind):
-                self.on_rewind(self._view)
+    def _take(self, seq: int, entry: Entry, ahead: View | None = None) -> None:
+        """Take in an entry that was written; `ahead` is the view after a fold, if it was made before."""
+        if ahead is not self._view and ahead and (ahead.facts.seq, ahead.facts.head) == (seq, entry.id):
+            self._view = ahead
+            self.on_entry(seq, entry)
+        elif isinstance(entry.body, Rewind) and entry.parent != self._view.facts.head:
+            branch = self._branch()
+            parent = branch.row(entry.parent or "")
+            view = view_after(parent, branch, self.setup, self._view.facts.summary)
+            self._see(advanced(view, seq, entry, branch))
+            self.on_entry(seq, entry)
+            self.on_rewind(self._view)
+        else:
+            is_stale = self._view.feed(seq, read_artifacts(self.store.artifacts, entry))
+            self.on_entry(seq, entry)
+            if is_stale and isinstance(entry.body, Pin | Unpin):
+                self._see(repinned(self._view, entry.body, self._branch()))
 
 
 def _derived_id(first: str, number: int) -> str:

@@ -62,6 +62,8 @@ class ModelSetup(msgspec.Struct, frozen=True):
     renderers: Renderers = NO_RENDERERS
     reply_tokens: int | None = None
     """The most tokens of the next reply, as the host said."""
+    nonce: str = ""
+    """The nonce of the engine's own tags, of a session that is open."""
 
     def replying(self, tokens: int | None) -> "ModelSetup":
         """Return the setup for a reply of at most so many tokens. Raise `BadInput` if that leaves nothing for the prompt."""
@@ -89,7 +91,9 @@ class ModelSetup(msgspec.Struct, frozen=True):
         key = f"{PROJECTION}|{model}|{dialect.name}|{self.counter.counter.name}|{rules}|{FRAME}.{guard.key}"
         on_arrival = arrival_rule(self.layers, measure.count, self.renderers, guard)
         admission = Admission(dialect, model)
-        return Projection(key, measure, admission.omits, pins, on_arrival, guard, dialect.signs, admission.fits)
+        return Projection(
+            key, measure, admission.omits, pins, on_arrival, guard, dialect.signs, admission.fits, self.nonce
+        )
 
     @property
     def guard(self) -> Guard:

@@ -10,11 +10,13 @@ from foveal import recall, summary
 from foveal.dialects.port import ToolSpec
 from foveal.dialects.tools import read_tools
 from foveal.fit.fit import Originals, fit, run_fit
+from foveal.fit.scene import Remembered
 from foveal.project.facts import SUMMARISED
 from foveal.project.view import View
 from foveal.recall import tools as recall_tools
 from foveal.session.model_setup import ModelSetup
 from foveal.session.rebuild import entries_at
+from foveal.session.tool_list import OfferedTools
 from foveal.stores.port import Store
 from foveal.values.budget import MessageLimits
 from foveal.values.codec import sendable
@@ -33,7 +35,7 @@ RECALLED_OFTEN = 2
 """Fetches after which a result is shown again, as far as there is room."""
 
 LOOK_EVERY = 16
-"""Calls between two searches for stale results: a search costs as much as the view is long."""
+"""Calls between two searches for stale results: a search reads what is new, and walks over the calls of the view."""
 
 LEAST_SAVED = 512
 """Tokens that an early fold must save to be worth a mark in the log."""
@@ -74,6 +76,7 @@ class Planner:
         self._store, self._session = store, session
         self._no_tools = ToolOffers((), model_setup)
         self._offers: tuple[bytes | None, ToolOffers] = None, self._no_tools
+        self._remembered: Remembered = {}
 
     def plan(
         self, view: View, tools: ToolOffers, *, taken: int = 0, is_cold: bool = False
@@ -98,25 +101,24 @@ class Planner:
             return wider, self._fold(view, wider.setup, left, is_cold)
         return offer, self._fold(view, offer.setup, limits, is_cold)
 
+    @property
+    def bare_setup(self) -> Setup:
+        """The setup of a prompt without tools."""
+        return self._no_tools.with_own().setup
+
     def planned(self, view: View, tools: ToolOffers) -> Offer | None:
         """Return the offer of a prompt that has been folded for and is asked for again, with the same tools; else None.
 
         To plan it anew could fold once more, or offer other tools: the same log gives the same prompt.
         """
         facts = view.facts
-        if facts.decided is None or facts.setup is None or facts.fold_tokens != view.size.tokens:
+        if facts.decided is None or facts.setup is None or _is_longer_since_fold(view):
             return None
         if facts.decided.stake and facts.decided.stake.kind == "hand":
             return None  # by hand, and for no prompt yet
         own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.model_setup.policy.recall else ()))
         offers = (tools.with_own(some) for some in (own, self._checkpoint(view), ()))
-        recorded = self.setup_of(view, tools)
-        return next((one for one in offers if one.setup == recorded), None)
-
-    def setup_of(self, view: View, tools: ToolOffers) -> Setup:
-        """Return the setup of the last prompt as offers have it, without the nonce; of these tools if there was no prompt."""
-        recorded = view.facts.setup
-        return msgspec.structs.replace(recorded, nonce="") if recorded else tools.with_own().setup
+        return next((one for one in offers if one.setup == facts.setup), None)
 
     def has_room(self, view: View, offer: Offer, taken: int) -> bool:
         """Return whether a prompt of this view fits, with these tools and `taken` tokens of side context."""
@@ -136,7 +138,9 @@ class Planner:
         kind: FoldKind = "cold" if is_cold else "moved" if is_moved else "early"
         if kind == "early" and view.facts.calls % LOOK_EVERY != LOOK_EVERY - 1:
             return None
-        fold = stale_fold(view, limits, self.model_setup, kind=kind, originals=self._originals)
+        fold = stale_fold(
+            view, limits, self.model_setup, kind=kind, originals=self._originals, remembered=self._remembered
+        )
         if fold is None or fold.stake is None:
             return None
         if kind == "early":
@@ -151,7 +155,7 @@ class Planner:
 
     def by_hand(self, view: View) -> Fold | None:
         """Return a fold of a view that fits, down to half of its tokens; the shares that stages keep are shares of that half."""
-        setup = view.facts.setup or self._no_tools.with_own().setup
+        setup = view.facts.setup or self.bare_setup
         limits = self._limits(view, setup, 0)
         half = msgspec.structs.replace(view.size, tokens=min(view.size.tokens // 2, max(1, limits.aim.tokens)))
         most = msgspec.structs.replace(limits.most, tokens=min(view.size.tokens, limits.most.tokens))
@@ -161,7 +165,7 @@ class Planner:
 
     def pressure(self, view: View, taken: int = 0, *, setup: Setup | None = None) -> Pressure:
         """Return how full a prompt of this view is, with `taken` tokens of side context and by default the tools of the last."""
-        setup = setup or view.facts.setup or self._no_tools.with_own().setup
+        setup = setup or view.facts.setup or self.bare_setup
         fixed = setup.tools_tokens + PROMPT_TOKENS + taken
         due = self._limits(view, setup, taken).due.tokens + fixed
         return Pressure(view.size.tokens + fixed, due, self.model_setup.policy.pressure)
@@ -172,11 +176,10 @@ class Planner:
         places = sorted({place for item in items for place in view.transcript.covered_by(item)})
         return summary.steps_at(places, self._originals(places))
 
-    def offers(self, tools: Sequence[Mapping[str, Any]]) -> ToolOffers:
+    def offers(self, offered: OfferedTools) -> ToolOffers:
         """Return the offers of the host's tools; the same ones as long as the tools are the same."""
-        key = _key_of(tools)
-        if key is None or self._offers[0] != key:
-            self._offers = key, ToolOffers(tools, self.model_setup)
+        if offered.key is None or self._offers[0] != offered.key:
+            self._offers = offered.key, ToolOffers(offered.tools, self.model_setup)
         return self._offers[1]
 
     def use(self, model_setup: ModelSetup) -> None:
@@ -203,6 +206,7 @@ class Planner:
             wanted=self._wanted(view),
             fetched=fetched_often(self._store, self._session, view),
             prices=self.model_setup.prices,
+            remembered=self._remembered,
         )
         return run_fit(steps, self._originals)
 
@@ -241,11 +245,18 @@ def stake_of(kind: FoldKind, view: View, limits: MessageLimits, *, model_setup: 
 
 
 def stale_fold(
-    view: View, limits: MessageLimits, model_setup: ModelSetup, *, kind: FoldKind, originals: Originals
+    view: View,
+    limits: MessageLimits,
+    model_setup: ModelSetup,
+    *,
+    kind: FoldKind,
+    originals: Originals,
+    remembered: Remembered | None = None,
 ) -> Fold | None:
     """Return the fold of all stale results, without checking that it pays off; None if it saves less than `LEAST_SAVED`."""
     stages = [stage for stage in model_setup.policy.stages if getattr(stage, "finds_stale", False)]
-    fold = run_fit(fit(view, limits.most, Size(), stages, trigger=Size()), originals) if stages else None
+    steps = fit(view, limits.most, Size(), stages, trigger=Size(), remembered=remembered)
+    fold = run_fit(steps, originals) if stages else None
     if fold is None or fold.saved < LEAST_SAVED:
         return None
     if model_setup.policy.recall and not view.facts.is_reduced:
@@ -270,9 +281,5 @@ def _often(view: View) -> set[str]:
     return {ref for ref, times in view.facts.recalled.items() if times >= RECALLED_OFTEN}
 
 
-def _key_of(tools: Sequence[Mapping[str, Any]]) -> bytes | None:
-    """Return a key that two lists of the same tools share; None if they are no plain JSON."""
-    try:
-        return msgspec.json.encode(tools)
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-        return None
+def _is_longer_since_fold(view: View) -> bool:
+    return any(atom.newest[0] > view.facts.fold_seq for atom in view.atoms)

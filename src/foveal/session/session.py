@@ -14,8 +14,6 @@ import msgspec
 
 from foveal import context, recall
 from foveal.context.injection import NOTHING, OPTIONAL_SHARES, Injection, NextCall, with_fences
-from foveal.context.tool_retention import split_retention
-from foveal.dialects.tools import read_tools
 from foveal.project.arrival import NO_RENDERERS, Renderers
 from foveal.project.retention_layers import declared_in
 from foveal.project.transcript import calls_of
@@ -29,6 +27,7 @@ from foveal.session.options import Clock, Host, Model
 from foveal.session.planner import Offer, Planner
 from foveal.session.policy import Policy
 from foveal.session.rebuild import build, prompt_at, read_declared_retention, stored_snapshot
+from foveal.session.tool_list import OfferedTools, ToolList
 from foveal.stores.port import Store
 from foveal.values.entry import ATTACHED, Body, Entry, Fold, Overflow, Setup, ToolCall
 from foveal.values.errors import BadInput, OverBudget
@@ -39,7 +38,7 @@ from foveal.values.trace import Trace
 
 
 class Session:
-    """One agent's log, seen through one model and one policy. Not for use from several threads at once."""
+    """One agent's log, seen through one model and one policy. A second call at the same time is refused (`SessionBusy`)."""
 
     def __init__(
         self,
@@ -67,9 +66,9 @@ class Session:
             store, name, setup, snapshot=snapshot, author=host.author, clock=clock, takeover=takeover
         )
         self._journal.on_entry = self._observe
-        self._allowed_tools, self._listener = host.allowed_tools, host.on_event
+        self._tools, self._listener = ToolList(host.allowed_tools), host.on_event
         try:
-            self._planner = Planner(store, name, setup)
+            self._planner = Planner(store, name, self._journal.setup)
             self._folds = FoldWriter(self._journal, self._planner, host)
             self._injector = _injector_for(self._journal, host)
         except BaseException:
@@ -77,7 +76,7 @@ class Session:
             raise
         self.context = context.SideContext(self._injector, _access_to(self._journal, host))
         """Content beside the conversation: `inject`, `remind`, `attach`, `mentioned`."""
-        self.compaction = Compaction(self._journal, self._planner, self._folds, self.prompt)
+        self.compaction = Compaction(self._journal, self._planner, self._folds, self._prompt)
         """Folds on demand: `fold`, `recover`, `pressure`, `forget_limit`."""
         self.branches = Branches(self._journal)
         """Branches of the log: `rewind`."""
@@ -97,11 +96,13 @@ class Session:
 
         Durable when it returns. Appending the same item under the same `id` again changes nothing.
         """
-        return self._journal.append(self._journal.bodies_of(item), id)
+        with self._journal.turn.of("append", is_append=True):
+            return self._journal.append(self._journal.bodies_of(item), id)
 
     def extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
         """Keep several items together: all of them or none, with one commit."""
-        return self._journal.keep([body for item in items for body in self._journal.bodies_of(item)])
+        with self._journal.turn.of("extend", is_append=True):
+            return self._extend(items)
 
     def prompt(
         self,
@@ -113,15 +114,50 @@ class Session:
 
         `next_call` holds facts about the next call that only the host knows: for reminders, and the length of the reply.
         """
+        with self._journal.turn.of("prompt"):
+            return self._prompt(tools, next_call)
+
+    def serve(self) -> list[ToolCall]:
+        """Answer the newest reply's calls to Foveal's own tools, and return its other calls for the host to run."""
+        with self._journal.turn.of("serve"):
+            return self._serve()
+
+    def why(self, call: int | None = None) -> Trace:
+        """Explain the next prompt, or the prompt of a past call: one line an entry."""
+        with self._journal.turn.of("why"):
+            return prompt_at(self._journal.store, self.name, self._journal.setup, call, self.view).trace
+
+    def recall(self, ref: str) -> str:
+        """Return the original of a reference, whole."""
+        return recall.read(self._journal.store, self.name, ref)
+
+    def close(self) -> None:
+        """Give the session up for other processes to open."""
+        with self._journal.turn.of("close", needs_view=False):
+            self._folds.close()
+            self._journal.release()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
+        return self._journal.keep([body for item in items for body in self._journal.bodies_of(item)])
+
+    def _prompt(self, tools: Sequence[Mapping[str, Any]], next_call: NextCall) -> Prompt:
         journal = self._journal
         if next_call.reply_tokens != journal.setup.reply_tokens:
             journal.use(journal.setup.replying(next_call.reply_tokens))
             self._planner.use(journal.setup)
-        tools = self._injector.tools(self._permitted(tools), journal.setup.budget.sendable)
-        tools, declared = split_retention(tools)
-        if not declared.items() <= self._declared.items():
-            self._declare(self._declared | declared)
-        injection, offer, fold = self._plan(tools, next_call)
+        limit = journal.setup.budget.sendable
+        offered = self._tools.read(tools, lambda given: self._injector.tools(given, limit))
+        if not offered.declared.items() <= self._declared.items():
+            self._declare(self._declared | offered.declared)
+        injection, offer, fold = self._plan(offered, next_call)
         if fold:
             fold = self._folds.write(fold)
         else:
@@ -132,8 +168,7 @@ class Session:
         self._folds.note_sent(prompt)
         return msgspec.structs.replace(prompt, fold=fold, beside=injection.lines)
 
-    def serve(self) -> list[ToolCall]:
-        """Answer the newest reply's calls to Foveal's own tools, and return its other calls for the host to run."""
+    def _serve(self) -> list[ToolCall]:
         view, journal = self.view, self._journal
         atom = next((atom for atom in reversed(view.atoms) if atom.kind == "tools"), None)
         open_calls = zip(calls_of(atom), atom.answers, strict=False) if atom else ()
@@ -141,31 +176,10 @@ class Session:
         ours = own_tools.ours(view.facts.setup.tools if view.facts.setup else "[]")
         answers = {call.id: own_tools.answer(journal.store, self.name, call) for call in waiting if call.name in ours}
         found = {call.id: answer for call in waiting if (answer := self._injector.answer(call))}
-        self.extend((answers | found).values())
+        self._extend((answers | found).values())
         left = [call for call in waiting if call.id not in answers and call.id not in found]
         restore = journal.setup.guard.restore  # the model copies the marks of the guard
         return [msgspec.structs.replace(call, arguments=restore(call.arguments)) for call in left]
-
-    def why(self, call: int | None = None) -> Trace:
-        """Explain the next prompt, or the prompt of a past call: one line an entry."""
-        return prompt_at(self._journal.store, self.name, self._journal.setup, call, self.view).trace
-
-    def recall(self, ref: str) -> str:
-        """Return the original of a reference, whole."""
-        return recall.read(self._journal.store, self.name, ref)
-
-    def close(self) -> None:
-        """Give the session up for other processes to open."""
-        self._folds.close()
-        self._journal.release()
-
-    def __enter__(self) -> "Session":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @classmethod
     def _begun(cls, store: Store, name: str, *, begin: Callable[[Journal], None], **options: Any) -> "Session":
@@ -178,19 +192,12 @@ class Session:
             raise
         return session
 
-    def _permitted(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Return the tools that this session may be offered: a child sees those that it was given."""
-        if self._allowed_tools is None:
-            return tools
-        return [tool for tool in tools if read_tools([split_retention([tool])[0][0]])[0].name in self._allowed_tools]
-
-    def _plan(self, tools: Sequence[Mapping[str, Any]], next_call: NextCall) -> tuple[Injection, Offer, Fold | None]:
+    def _plan(self, offered: OfferedTools, next_call: NextCall) -> tuple[Injection, Offer, Fold | None]:
         """Choose the side context and plan a fold for it. Optional context is reduced until the mandatory part fits."""
         journal, planner = self._journal, self._planner
         if marks := list(self._injector.due_marks(journal.view)):
             journal.keep(marks)
-        journal.secure()
-        view, offers = journal.view, self._planner.offers(tools)
+        view, offers = journal.view, planner.offers(offered)
         is_cold = journal.setup.is_cold(view, journal.clock.now_ms())
 
         def beside(shown: View, setup: Setup, share: float) -> Injection:
@@ -204,13 +211,12 @@ class Session:
             if fitting:
                 return next(same, fitting[0]), again, None
         for share in OPTIONAL_SHARES:
-            setup = planner.setup_of(view, offers)
+            setup = view.facts.setup or offers.with_own().setup
             injection = beside(view, setup, share)
             try:
                 offer, fold = planner.plan(view, offers, taken=injection.tokens, is_cold=is_cold)
-                if (
-                    fold is None and offer.setup != setup
-                ):  # other tools, other pressure, other reminders: planned once more
+                if fold is None and offer.setup != setup:
+                    # Other tools, other pressure, other reminders: planned once more.
                     setup = offer.setup
                     injection = beside(view, setup, share)
                     offer, fold = planner.plan(view, offers, taken=injection.tokens, is_cold=is_cold)
@@ -229,8 +235,7 @@ class Session:
         """Write the marks of a prompt with one commit: its setup, its fold and its side context, as far as they are new."""
         self._journal.drop_fences(injection.expired)
         facts = self.view.facts
-        setup = msgspec.structs.replace(offer.setup, nonce=facts.nonce)
-        marks: list[Body] = [setup] if setup != facts.setup else []
+        marks: list[Body] = [offer.setup] if offer.setup != facts.setup else []
         if fold:
             marks.append(fold)
         if injection.context != (facts.context or NOTHING.context):
@@ -262,7 +267,8 @@ class Branches:
 
     def rewind(self, entry_id: str, reason: str = "") -> Entry:
         """Continue from an earlier entry. The entries after it stay in the log, as a branch of their own."""
-        return self._journal.rewind(entry_id, reason)
+        with self._journal.turn.of("rewind"):
+            return self._journal.rewind(entry_id, reason)
 
 
 class Children:
@@ -340,14 +346,15 @@ def _access_to(journal: Journal, host: Host) -> "context.SessionAccess":
     """Return the parts of a session that its side context uses."""
 
     def append(body: NewBody, entry_id: str, author: str | None) -> Entry:
-        return journal.keep([body], [entry_id], attached={entry_id} if author == ATTACHED else ())[0]
+        with journal.turn.of("an append of the side context"):
+            return journal.keep([body], [entry_id], attached={entry_id} if author == ATTACHED else ())[0]
 
     return context.SessionAccess(
         store=journal.store,
         counter=journal.setup.counter,
         workspace=host.environment.workspace if host.environment else None,
         view=lambda: journal.view,
-        new_id=journal.new_id,
+        new_id=journal.clock.new_id,
         append=append,
     )
 

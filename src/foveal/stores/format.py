@@ -12,7 +12,7 @@ tombstones. A store of schema 1 is verified and upgraded when it is opened, in o
 |------------------|---------|------------------------------------------|----------------------------------|
 | `SCHEMA_VERSION` | 2       | the store's file, `PRAGMA user_version`  | older: upgraded; newer: refused  |
 | body codec       | `=` `~` | the first byte of each payload           | refused as damage                |
-| `PROJECTION`     | 7       | the key in each snapshot (`project.view`)| the snapshot is ignored          |
+| `PROJECTION`     | 8       | the key in each snapshot (`project.view`)| the snapshot is ignored          |
 | `FRAME`          | 2       | the same key (`session.model_setup`)     | the snapshot is ignored          |
 | `INDEX_VERSION`  | 1       | each index file, `PRAGMA user_version`   | the index is made anew           |
 

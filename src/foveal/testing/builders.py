@@ -76,6 +76,10 @@ class Switches:
 Move: TypeAlias = Message | Note | Usage | Pin | Unpin | Asks | PinMove | Unpins | Rewinds | Switches
 
 
+SECRET = b"the secret of all test sessions "
+"""From which the nonce of their frame is made."""
+
+
 def counted_ids(seed: str = "test") -> Callable[[], str]:
     """Return a maker of ids of the form that sessions make, but the same in every run."""
     numbers = count()
@@ -108,7 +112,7 @@ def open_session(
         name,
         model=Model(model or MODELS[dialect], dialect),
         policy=policy or sends_at_most(limit),
-        clock=Clock(new_id or counted_ids(name), count().__next__),
+        clock=Clock(new_id or counted_ids(name), count().__next__, lambda: SECRET),
     )
 
 

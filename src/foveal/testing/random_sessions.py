@@ -21,7 +21,7 @@ from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
 from foveal.testing import oracles
-from foveal.testing.builders import MODELS, READ_TOOL, counted_ids
+from foveal.testing.builders import MODELS, READ_TOOL, SECRET, counted_ids
 from foveal.testing.replies import REPLIES
 from foveal.testing.strategies import (
     LONG_TEXTS,
@@ -236,7 +236,7 @@ class _Game:
             models={self.model: {"window": ROOMY, "max_input": ROOMY}} if limit else {},
         )
         host = Host(summariser=self._lie if self.lies else None)
-        clock = Clock(self.ids, self.ticks.__next__)
+        clock = Clock(self.ids, self.ticks.__next__, lambda: SECRET)
         model = Model(self.model, self.dialect)
         self.session = Session(self.store, "random", model=model, policy=policy, host=host, clock=clock)
         return self.session

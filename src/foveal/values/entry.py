@@ -129,6 +129,17 @@ class PartFold(_Value, frozen=True, tag="part"):
     because: str
 
 
+class Cover(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The effect of a range fold on the view for which it was made: a view for another model takes it over."""
+
+    held: tuple[str, ...] = ()
+    """First entries of the atoms in the range that it leaves out."""
+    opener: str = ""
+    """First entry of the reply that opened the running tool loop, if the stand-in is placed before it."""
+    raw_tokens: tuple[int, ...] = ()
+    """Tokens of the covered messages in full, for each run between the atoms left out."""
+
+
 class RangeFold(_Value, frozen=True, tag="range"):
     """The entries `first` … `last` (whole atoms) are now shown by `text`."""
 
@@ -144,7 +155,9 @@ class RangeFold(_Value, frozen=True, tag="range"):
     author: str = ""
     """Author of the prose."""
     state: str = ""
-    """Base of the next summary. Not kept in the log: it follows from the messages that are covered."""
+    """Base of the next summary. Not kept in the log with each fold: it follows from the messages that are covered."""
+    cover: Cover | None = None
+    """Filled in when the fold is recorded. None in older logs; the view then decides it again."""
 
 
 FoldItem: TypeAlias = PartFold | RangeFold
@@ -161,6 +174,10 @@ class Fold(_Value, frozen=True, tag="fold"):
     """Tokens after the first changed position, which are billed anew."""
     stake: FoldEconomics | None = None
     """Figures of the decision: kind, calls expected, prices."""
+    layout: bytes = b""
+    """The view that it leaves, packed, without its texts: a view of this place in the log is built from here."""
+    keeps_state: bool = False
+    """Whether `layout` holds the state of the summary too. That of the folds in between follows from the messages since."""
 
     @property
     def saved(self) -> int:
@@ -327,8 +344,6 @@ class Setup(_Value, frozen=True, tag="setup"):
     """The retention of tools as canonical JSON: all layers of the policy, the scenario and the tools' definitions."""
     reply_tokens: int | None = None
     """The most tokens of the reply, as the host said; None where it said nothing."""
-    nonce: str = ""
-    """The nonce of the engine's own tags, the same in all setups of a session; empty where it follows from the first entry."""
 
 
 Body: TypeAlias = (

@@ -11,6 +11,7 @@
     ├── SummaryFailed           the summariser failed, and the policy does not let code replace it
     ├── Unrepresentable         the log holds something that the dialect cannot say
     ├── InvalidPrompt           our own doing: a rendered prompt broke a provider's rule
+    ├── SessionBusy             a call came while another one was inside the same session
     ├── MissingExtra            an optional dependency is not installed
     └── StoreError              the log could not be kept or read
         ├── StoreFull           no space; nothing acknowledged is lost
@@ -108,6 +109,23 @@ class InvalidPrompt(FovealError):
         self.dialect, self.problems = dialect, tuple(problems)
         shown = "; ".join(str(problem) for problem in self.problems[:3])
         super().__init__(f"The {dialect} prompt breaks {len(self.problems)} rule(s): {shown}. Please report this.")
+
+
+class SessionBusy(FovealError):
+    """A call came while another one was inside the same session: of another thread, or the one that made it."""
+
+    def __init__(self, session: str, wanted: str, running: str, thread: str) -> None:
+        self.session, self.wanted, self.running, self.thread = session, wanted, running, thread
+        where = f"of thread {thread!r}" if thread else "of this thread"
+        why = (
+            "A session serves one thread at a time: give each its own session, or a lock around its calls."
+            if thread
+            else "A listener, renderer, source or summariser of the session has called it: let it note what it wants, "
+            "and make the call after the other has returned."
+        )
+        super().__init__(
+            f"session {session!r}: {wanted} was called while {running} {where} was inside it; nothing was done. {why}"
+        )
 
 
 class MissingExtra(FovealError, ImportError):

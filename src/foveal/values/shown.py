@@ -84,6 +84,8 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     pinned: bool = False
     repair: str = ""
     """The change that was needed for a provider to accept the message; empty if none was."""
+    folds: tuple[tuple[int, int], ...] = ()
+    """The folds of its parts: the position of the mark in the log, and the number of the fold in it."""
 
     @property
     def is_silent(self) -> bool:
@@ -113,6 +115,10 @@ class Atom(msgspec.Struct, frozen=True, omit_defaults=True):
     answers: tuple[ResultPlace | None, ...] = ()
     """One per call; None is a call without a result (yet)."""
     gap: "Gap | None" = None
+    seam: Size = NOTHING
+    """The share of `size` for a turn of the user that some providers require before a reply."""
+    is_brought_back: bool = False
+    """Whether a fold covers the atom and a pin shows it all the same."""
 
     @property
     def first(self) -> str:
@@ -141,7 +147,7 @@ class Atom(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.gap.raw_tokens if self.gap else sum(shown.raw_tokens for item in self.items for shown in item.shown)
 
 
-class Gap(msgspec.Struct, frozen=True):
+class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
     """A folded range: its entries, their number, and the stand-in."""
 
     first: str
@@ -153,8 +159,14 @@ class Gap(msgspec.Struct, frozen=True):
     level: str
     policy: str
     because: str
-    quotes: tuple[str, ...] = ()
-    """Pinned passages of the covered entries; they are part of `text`."""
+    quotes: tuple[tuple[str, str], ...] = ()
+    """Pinned passages of the covered entries, each with its entry; `text` holds them as they are shown."""
+    fold: tuple[int, int] = (0, 0)
+    """The fold that made it: the position of the mark in the log, and the number of the fold in it."""
+    leads: bool = True
+    """Whether it shows the text of that fold, rather than nothing because an earlier run of the range does."""
+    span: tuple[int, int] = (0, 0)
+    """Positions in the log of the first messages of its first and of its last atom."""
 
 
 _FRAME = Size(MESSAGE_TOKENS, 24, 0)

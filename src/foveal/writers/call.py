@@ -12,6 +12,7 @@ repeat itself is not retried: a rate limit, a wrong key, a question that is too 
 
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Literal, TypeAlias, assert_never
 
 import msgspec
@@ -83,6 +84,10 @@ class Cancel:
         self._call = call
         if self.pressed:
             call.give_up()
+
+
+CANCEL: ContextVar[Cancel | None] = ContextVar("foveal_cancel", default=None)
+"""The button of the call that is being made, for callers that may stop waiting for it."""
 
 
 def ask(

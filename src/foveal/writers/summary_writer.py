@@ -24,7 +24,7 @@ from foveal.values.entry import Fold, RangeFold
 from foveal.values.errors import SummaryFailed
 from foveal.values.events import CompactionEnded, CompactionStarted, Listener, SummaryRefused, tell
 from foveal.writers.breaker import Breaker
-from foveal.writers.call import AcceptedSummary, FailedSummary, Judge, SummaryOutcome, ask
+from foveal.writers.call import CANCEL, AcceptedSummary, FailedSummary, Judge, SummaryOutcome, ask
 from foveal.writers.port import Summariser
 from foveal.writers.prefetch import Prefetch
 from foveal.writers.registry import find
@@ -130,7 +130,11 @@ class SummaryWriter:
         if self._ask is None or (self._breaker.is_open and not by_hand):
             self._breaker = self._breaker.after_skip()
             return outcome
-        outcome = self._ask(question, judge=judge)
+        cancel = CANCEL.get()
+        outcome = self._ask(question, judge=judge, cancel=cancel)
+        if cancel and cancel.pressed and isinstance(outcome, FailedSummary):
+            self._tell_refused(outcome)  # nobody waits for the fold any more: it is planned again when it is asked for
+            raise SummaryFailed(self._author, outcome.reason, outcome.detail)
         self._breaker = self._breaker.after_outcome(outcome)
         return outcome
 
@@ -144,9 +148,12 @@ class SummaryWriter:
             self._ahead.drop()  # late, or about other messages: a question asked now knows more
         return outcome
 
-    def _refuse(self, failed: FailedSummary) -> None:
+    def _tell_refused(self, failed: FailedSummary) -> None:
         took_ms = int(failed.spent.duration_s * 1_000)
         tell(self._listener, SummaryRefused(self._session, self._author, failed.reason, failed.detail, took_ms))
+
+    def _refuse(self, failed: FailedSummary) -> None:
+        self._tell_refused(failed)
         if self._compact.on_failure == "raise":
             raise SummaryFailed(self._author, failed.reason, failed.detail)
 

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from foveal.analysis.inspect.stored_session import copy_session
 from foveal.fit.scene import OriginalsNeeded, Scene
-from foveal.project.snapshot import ViewSnapshot
+from foveal.project.snapshot import STATE_EVERY, ViewSnapshot
 from foveal.session.policy import BudgetTable, Policy, Summarise, policy_from
 from foveal.session.rebuild import entries_at
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
-from foveal.summary.state import decode_summary
 from foveal.testing import oracles
 from foveal.testing.builders import counted_ids, open_session
+from foveal.values import codec
 from foveal.values.entry import Fold, Message, Pin, RangeFold, ToolCall, assistant, result, system, user
 from foveal.values.errors import BadPolicy
 from foveal.values.shown import Atom, Gap, Size
@@ -176,18 +176,22 @@ def test_nothing_is_proposed_where_nothing_new_would_be_covered() -> None:
     assert proposed(session, goal=1) == []
 
 
-def test_the_state_is_in_the_snapshot_and_not_in_the_log() -> None:
-    """It follows from the messages that are covered; the log holds each of them once."""
-    session = worked(30, limit=3_000)
-    prompt = session.prompt()
-    assert prompt.fold
-    assert decode_summary(session.view.facts.summary.state).covered.entries > 0
-    rows = [row.payload for row in session._journal.store.rows(session.name)]
-    assert any(b'"fold"' in row for row in rows)
-    assert not any(b'"state"' in row for row in rows)
-    frozen = ViewSnapshot.of(session.view).encode()
-    assert frozen
-    assert session.view.facts.summary.state.encode() in frozen
+def test_the_state_is_kept_with_every_sixteenth_fold() -> None:
+    """In between it follows from the messages that are covered since; the log holds each of them once."""
+    session = worked(0, limit=2_500)
+    while session.view.facts.folds < STATE_EVERY + 3:
+        session.extend(step(session.view.facts.calls))
+        session.prompt()
+    bodies = [codec.decode(row.payload) for row in session._journal.store.rows(session.name)]
+    folds = [body for body in bodies if isinstance(body, Fold)]
+    assert [i for i, fold in enumerate(folds, 1) if fold.keeps_state] == [STATE_EVERY]
+    assert not any(getattr(item, "state", "") for fold in folds for item in fold.items)
+    assert len(session.view.facts.summary.since) == 3
+    for with_state, state in ((True, session.view.facts.summary.state), (False, "")):
+        frozen = ViewSnapshot.of(session.view, with_state=with_state).encode()
+        found = ViewSnapshot.decode(frozen or b"")
+        assert found
+        assert found.facts.summary.state == state
 
 
 def test_the_names_of_what_is_covered_are_carried() -> None:
@@ -248,7 +252,7 @@ def test_the_same_bytes_after_reopening(every: int) -> None:
             bodies.append(oracles.body(session.prompt()))
         assert bodies[0] == bodies[1]
     assert lived.view.facts.folds >= 3
-    assert (store.snapshot("test") is not None) == (every == 3)
+    assert store.snapshot("test") is not None
 
 
 def test_references_in_the_summary_lead_back() -> None:

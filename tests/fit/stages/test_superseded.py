@@ -5,12 +5,15 @@ from itertools import count
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from foveal.fit.scene import Scene
+from foveal.fit.scene import Remembered, Scene
+from foveal.fit.stages import superseded
 from foveal.session.policy import Superseded
 from foveal.session.session import Session
 from foveal.testing.builders import open_session
-from foveal.values.entry import Message, Pin, Status, Text, ToolCall, ToolResult, user
+from foveal.values.entry import Fold, Message, PartFold, Pin, Status, Text, ToolCall, ToolResult, user
 from foveal.values.shown import NOTHING
 
 FILE = [f"value_{n} = compute({n})" for n in range(1, 401)]
@@ -276,3 +279,44 @@ def test_pins_are_never_stale() -> None:
 def test_small_results_are_left_alone() -> None:
     """A reference would hardly be shorter."""
     assert Desk().read(1, 2).read(1, 2).folds() == []
+
+
+def test_a_second_search_reads_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Findings about a result hold as long as it is shown: they are made once."""
+    desk, read, remembered = Desk(), list[object](), Remembered()
+    for number in range(20):
+        desk.read(path=f"/w/{number}.py")
+    real = superseded.lines_shown
+    monkeypatch.setattr(superseded, "lines_shown", lambda result, access: read.append(result) or real(result, access))
+
+    def search() -> list[PartFold]:
+        read.clear()
+        return list(Superseded()(Scene(desk.session.view, 10_000, NOTHING, remembered=remembered)))
+
+    assert search() == []
+    assert len(read) == 20
+    assert search() == read == []
+    desk.read(path="/w/3.py")
+    assert [fold.entry for fold in search()] == [desk.results[3]]
+    assert len(read) == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    calls=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 2), st.lists(st.integers(0, 5), max_size=6)),
+        min_size=2,
+        max_size=14,
+    )
+)
+def test_what_is_remembered_changes_no_fold(calls: list[tuple[int, int, list[int]]]) -> None:
+    """A search with the memory of all searches before proposes what a search without any proposes, folds in between or not."""
+    desk, remembered, stage = Desk(), Remembered(), Superseded()
+    for number, (tool, path, lines) in enumerate(calls):
+        name = ("Read", "bash", "Edit", "write_stdin")[tool]
+        arguments: dict[str, Any] = {"command": f"cat /w/{path}.py"} if tool == 1 else {"file_path": f"/w/{path}.py"}
+        desk.call(name, "\n".join(f"line {line} " + "word " * 40 for line in lines), **arguments)
+        plain = desk.folds()
+        assert list(stage(Scene(desk.session.view, 10_000, NOTHING, remembered=remembered))) == plain
+        if number % 5 == 4 and plain:
+            desk.session.append(Fold(tuple(plain[:1]), "test", 0, 0, 0))

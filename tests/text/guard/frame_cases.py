@@ -22,7 +22,7 @@ from foveal.session.policy import BudgetTable, Policy
 from foveal.session.session import Session
 from foveal.stores.large_results import keep_stream
 from foveal.stores.memory import MemoryStore
-from foveal.testing.builders import MODELS, counted_ids
+from foveal.testing.builders import MODELS, SECRET, counted_ids
 from foveal.values.entry import File, Message, Pin, Text, ToolCall, ToolResult, assistant, result, system, user
 from foveal.values.retention import RetentionRule
 
@@ -161,7 +161,7 @@ def session_for(case: FrameCase) -> Session:
         model=Model(MODELS[case.dialect], case.dialect),
         policy=policy,
         host=Host(renderers={"careless": careless}),
-        clock=Clock(counted_ids("frame"), lambda: 0),
+        clock=Clock(counted_ids("frame"), lambda: 0, lambda: SECRET),
     )
 
 

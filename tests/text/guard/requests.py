@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
+from foveal.testing.builders import SECRET
+from foveal.text.guard import nonce
 from foveal.values.prompt import Prompt
 
 from .parser import found, without_ours
@@ -19,12 +21,16 @@ _MARK = re.compile(r"\[… (?!98,765)[\d,-]+")
 _LATE = re.compile(r"\[late result for call [A-Za-z0-9_-]{0,64}(?:, which failed)?\]\Z")
 
 
+NONCE = nonce(SECRET)
+"""Of the sessions that are read here."""
+
+
 def live(prompt: Prompt, entries: Iterable[str]) -> list[tuple[str, list[str]]]:
     """Return every string of the request in which a foreign text speaks for the host, with the form. `entries` are the
     session's."""
     known = list(entries)
-    ours, nonce = {entry[:10] for entry in known}, prompt.setup.nonce
-    texts = {_without_lines(without_ours(text, nonce), ours) for text in strings(prompt.request)}
+    ours = {entry[:10] for entry in known}
+    texts = {_without_lines(without_ours(text, NONCE), ours) for text in strings(prompt.request)}
     return [(text, forms) for text in sorted(texts) if (forms := list(_found(text)))]
 
 
@@ -35,9 +41,7 @@ def live_in(
     known = {entry[:10] for entry in entries}
     tools = (prompt.request.get("tools") or prompt.request.get("config", {}).get("tools")) if with_tools else None
     texts = {*strings(prompt.request), *strings(tools)}
-    pieces = {
-        piece for text in texts for piece in filler.split(_without_lines(without_ours(text, prompt.setup.nonce), known))
-    }
+    pieces = {piece for text in texts for piece in filler.split(_without_lines(without_ours(text, NONCE), known))}
     return [(piece, forms) for piece in sorted(pieces) if (forms := list(_found(piece)))]
 
 

@@ -13,7 +13,7 @@ from foveal.session.policy import BudgetTable, Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.testing import oracles
-from foveal.testing.builders import MODELS, counted_ids
+from foveal.testing.builders import MODELS, SECRET, counted_ids
 from foveal.text.guard import neutralise, restore
 from foveal.values.entry import File, Message, Pin, Stored, Text, ToolCall, ToolResult, assistant, result, system, user
 from foveal.values.prompt import Prompt
@@ -43,7 +43,11 @@ def opened(
     store = MemoryStore() if store is None else store
     model = MODELS[dialect]
     return Session(
-        store, "s", model=Model(model, dialect), policy=policy, clock=Clock(new_id=counted_ids(seed), now_ms=lambda: 0)
+        store,
+        "s",
+        model=Model(model, dialect),
+        policy=policy,
+        clock=Clock(counted_ids(seed), lambda: 0, lambda: SECRET),
     )
 
 

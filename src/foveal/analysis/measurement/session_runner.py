@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import count
 
 from foveal.analysis.measurement.case import MODEL, Case, Chat, Sent
 from foveal.analysis.measurement.grounding import text_seen
-from foveal.analysis.replay.replay import ids_from
+from foveal.analysis.replay.replay import recorded_clock
 from foveal.recall import tools as recall_tools
-from foveal.session.options import Clock, Model
+from foveal.session.options import Model
 from foveal.session.policy import Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
@@ -25,7 +24,7 @@ def run_policy(case: Case, policy: Policy) -> Iterator[Sent]:
         case.id,
         model=Model(MODEL, "openai_chat"),
         policy=policy,
-        clock=Clock(ids_from(case.id), count().__next__),
+        clock=recorded_clock(case.id),
     ) as session:
         for place, step in enumerate(case.recording.steps):
             if step.message.role == "assistant":

@@ -101,7 +101,7 @@ def replay(
             model=spoken,
             policy=policy,
             host=Host(author="replay"),
-            clock=Clock(ids_from(recording.id), count().__next__),
+            clock=recorded_clock(recording.id),
         )
     with session:
         run = _Run(session, setup.facts, recording, on_prompt)
@@ -209,12 +209,14 @@ def usable_tools(recording: Recording) -> tuple[list[dict[str, Any]], list[str]]
     return usable, [note] if left_out else []
 
 
-def ids_from(seed: str) -> Callable[[], str]:
-    """Return a source of ids that are the same in every replay of the same recording."""
+def recorded_clock(seed: str) -> Clock:
+    """Return a clock whose ids, times and secret are the same in every replay of the same recording."""
     numbers = count()
 
     def new_id() -> str:
-        text = f"{seed}/{next(numbers)}"
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:26]
+        return digest(f"{seed}/{next(numbers)}").hex()[:26]
 
-    return new_id
+    def digest(text: str) -> bytes:
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+    return Clock(new_id, count().__next__, lambda: digest(seed))

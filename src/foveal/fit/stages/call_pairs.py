@@ -26,15 +26,25 @@ class CallPair(msgspec.Struct, frozen=True):
 
 
 def call_pairs(scene: Scene) -> Iterator[CallPair]:
-    """Yield the calls that have a result, in order."""
+    """Yield the calls that have a result, in order. Those of an atom that has not changed are remembered."""
+    known = scene.remembered
     for atom in scene.view.atoms:
-        calls = [(item, i, s, s.part) for item, i, s, _ in shown_parts(atom) if isinstance(s.part, ToolCall)]
-        for (item, i, asked, call), answer in zip(calls, atom.answers, strict=False):
-            if answer is not None:
-                at = atom.items[answer.item]
-                shown = at.shown[answer.part]
-                if isinstance(shown.part, ToolResult):
-                    yield CallPair(atom, call, (item.id, i), asked, shown, (at.id, answer.part), shown.part)
+        if atom.kind == "tools":
+            key = "pairs", atom.first
+            found = known.get(key)
+            if found is None or found[0] is not atom:
+                known[key] = found = atom, tuple(_pairs_of(atom))
+            yield from found[1]
+
+
+def _pairs_of(atom: Atom) -> Iterator[CallPair]:
+    calls = [(item, i, s, s.part) for item, i, s, _ in shown_parts(atom) if isinstance(s.part, ToolCall)]
+    for (item, i, asked, call), answer in zip(calls, atom.answers, strict=False):
+        if answer is not None:
+            at = atom.items[answer.item]
+            shown = at.shown[answer.part]
+            if isinstance(shown.part, ToolResult):
+                yield CallPair(atom, call, (item.id, i), asked, shown, (at.id, answer.part), shown.part)
 
 
 def compress(scene: Scene, atom: Atom, policy: str, because: str) -> Iterator[PartFold]:

@@ -33,7 +33,7 @@ def fold_into_summary(
     items = [*scene.summarised, *(item for atom in going for item in atom.items)]
     steps = steps_at(sorted(item.seq for item in items), scene.originals)
     summary = extend(_before(scene), steps, _covered(scene, going))
-    summary = msgspec.structs.replace(summary, nonce=scene.view.facts.frame_nonce)
+    summary = msgspec.structs.replace(summary, nonce=scene.view.nonce)
     gone = {id(atom) for atom in going}
     beside = _texts(atom for atom in scene.view.atoms if id(atom) not in gone)
     text = compose(

@@ -11,7 +11,9 @@ question of age, so there is no `keep`. Results that are shown elsewhere, line b
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
+from typing import TypeVar
 
 import msgspec
 
@@ -24,11 +26,14 @@ from foveal.text.calls.reads import is_shell, locate_accesses
 from foveal.text.shorten.arguments import shorten_arguments
 from foveal.text.shorten.reference import result_reference
 from foveal.text.stand_in import part_text
-from foveal.values.entry import PartFold
+from foveal.values.entry import PartFold, ToolResult
 from foveal.values.shown import short_ref
 
 POLLING = frozenset(("write_stdin", "wait", "BashOutput", "TaskOutput", "wait_agent", "read_output", "get_output"))
 """Called again with the same arguments, these return only news: the earlier result is not an older version of the later one."""
+
+
+T = TypeVar("T")
 
 
 class Superseded(msgspec.Struct, frozen=True, tag="superseded", tag_field="fold", forbid_unknown_fields=True):
@@ -51,6 +56,7 @@ class Superseded(msgspec.Struct, frozen=True, tag="superseded", tag_field="fold"
 
     def __call__(self, scene: Scene) -> Iterator[PartFold]:
         pairs = list(call_pairs(scene))
+        _forget_others(scene, pairs)
         later = _Later(scene, with_written=self.written)
         shown_elsewhere: list[PartFold] = []
         outdated: list[PartFold] = []
@@ -71,23 +77,28 @@ class _Later:
         self._same: dict[tuple[str, str], str] = {}
         self._reads: dict[str, list[tuple[LineSpan, str]]] = defaultdict(list)
         """Line spans of each file that results show, newest first."""
-        self._texts: list[str] = []
+        self._texts: list[ToolResult] = []
+        """Results that are shown in full, newest first."""
+        self._full: dict[str, ToolResult] = {}
+        """The same by their references."""
         self._lines: set[str] = set()
-        """Lines of the results, taken from `_texts` on first use."""
+        """Lines of the first `_read` of them, taken on first use."""
+        self._read = 0
         self._changed: dict[str, str] = {}
         self._written: dict[str, str] = {}
 
     def take(self, step: CallPair, files: tuple[Access, ...]) -> None:
         ref = short_ref(*step.at)
         if step.shown.level == "full":
-            self._texts.append(part_text(step.result))
+            self._texts.append(step.result)
+            self._full[ref] = step.result
         if step.result.status == "ok":
             self._same.setdefault((step.call.name, step.call.arguments), ref)
         for access in files:
-            if not succeeded(step.result, access):
+            if not self._remember("succeeded", step, access, succeeded):
                 continue
             if access.kind == "read" and step.shown.level == "full" and len(files) == 1:
-                if span := lines_shown(step.result, access):
+                if span := self._remember("shown", step, access, lines_shown):
                     self._reads[access.path].append((span, ref))
             elif access.kind in ("write", "edit"):
                 call_ref = short_ref(*step.call_at)
@@ -110,25 +121,51 @@ class _Later:
     def _newer_result(self, step: CallPair, files: tuple[Access, ...]) -> tuple[str, str, bool] | None:
         same = self._same.get((step.call.name, step.call.arguments))
         if same and step.call.name not in POLLING:
-            return same, f"the same call was made again; its newest result is {same}", self._shows(step)
+            return same, f"the same call was made again; its newest result is {same}", self._shows(step, same)
         if not files or any(access.kind != "read" for access in files):
             return None
         path, reads = files[-1].path, [self._reads[access.path] for access in files]
         if step.result.status != "ok" and all(reads):
             return reads[-1][0][1], f"it failed; {path} was read later", True
-        needed = [lines_needed(step.result, access) if len(files) == 1 else asked_lines(access) for access in files]
+        is_one = len(files) == 1
+        needed = [
+            self._remember("needed", step, access, lines_needed) if is_one else asked_lines(access) for access in files
+        ]
         if newer := self._shown_by(files, needed):
-            return newer, f"all that it shows of {path} was read again later", self._shows(step)
+            return newer, f"all that it shows of {path} was read again later", self._shows(step, newer)
         if all(access.path in self._changed for access in files):
             return self._changed[path], f"{path} was changed later", False
         return None
 
-    def _shows(self, step: CallPair) -> bool:
+    def _remember(self, what: str, step: CallPair, access: Access, find: Callable[[ToolResult, Access], T]) -> T:
+        """Return a finding about a result and an access to a file; it is remembered for as long as the result is there."""
+        key = what, step.at, access
+        known = self._scene.remembered.get(key)
+        if known is None or known[0] is not step.result:
+            self._scene.remembered[key] = known = step.result, find(step.result, access)
+        return known[1]
+
+    def _shows(self, step: CallPair, newer: str) -> bool:
         """Return whether later results have every line of this one: a command that is run again may print something else, and
-        a file that is read again may have been changed."""
-        while self._texts:
-            self._lines.update(map(str.strip, self._texts.pop().splitlines()))
-        return self._lines.issuperset(map(str.strip, part_text(step.result).splitlines()))
+        a file that is read again may have been changed.
+
+        Lines that no later result had are remembered: until a fold or a pin, only results that came since can have them.
+        """
+        lines = frozenset(_lines(step.result))
+        if newer in self._full and lines.issubset(_lines(self._full[newer])):
+            return True
+        view, key = self._scene.view, ("missing", step.at)
+        state, newest = (view.facts.folds, view.projection), self._texts[0] if self._texts else None
+        result, known = self._scene.remembered.get(key, (None, None))
+        if known is not None and result is step.result and known[0] == state and known[2]:
+            since = takewhile(lambda one: one is not known[1], self._texts)
+            missing = known[2].difference(line for one in since for line in _lines(one))
+        else:
+            self._lines.update(line for one in self._texts[self._read :] for line in _lines(one))
+            self._read = len(self._texts)
+            missing = lines.difference(self._lines)
+        self._scene.remembered[key] = step.result, (state, newest, missing)
+        return not missing
 
     def _shown_by(self, files: tuple[Access, ...], needed: list[LineSpan]) -> str | None:
         """Return the newest of the reads that together show all of these lines; None if they do not."""
@@ -153,3 +190,16 @@ class _Later:
         if text is not None:
             because = f"what it wrote is shown or replaced by {newer}"
             yield self._scene.fold(step.call_at, text, level="trimmed", policy="superseded", because=because), True
+
+
+def _lines(result: ToolResult) -> Iterator[str]:
+    return map(str.strip, part_text(result).splitlines())
+
+
+def _forget_others(scene: Scene, pairs: Sequence[CallPair]) -> None:
+    """Forget the findings about results that are no longer shown, once they are more than the others."""
+    known = scene.remembered
+    if len(known) > 12 * len(pairs) + 256:
+        shown = {id(pair.result) for pair in pairs} | {id(pair.atom) for pair in pairs}
+        for key in [key for key, (value, _) in known.items() if id(value) not in shown]:
+            del known[key]

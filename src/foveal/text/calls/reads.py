@@ -55,7 +55,7 @@ def _understood(call: ToolCall) -> FileAccesses:
     return _remembered(call.name, call.arguments) if is_short else _read(call)
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=4_096)
 def _remembered(name: str, arguments: str) -> FileAccesses:
     return _read(ToolCall("", name, arguments))
 

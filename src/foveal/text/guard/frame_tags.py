@@ -40,8 +40,7 @@ def nonce(secret: bytes) -> str:
 
 
 def session_nonce(entry_id: str) -> str:
-    """Return the nonce of a session, made of the id of one entry: of its first `Setup`, which no prompt ever names and whose
-    id the engine draws at random. Sessions of earlier versions have that of their first entry."""
+    """Return the nonce of a session of an earlier version, which has no secret: it is made of the id of its first entry."""
     return nonce(entry_id.encode("utf-8", "surrogatepass").ljust(_SECRET_BYTES, b"."))
 
 
