@@ -276,7 +276,7 @@ def test_an_entry_that_its_index_misplaces_is_not_said_to_be_absent(filled: Path
         starts.append(at)
         at = whole.find(name, at + 1)
     assert len(starts) > 1
-    for byte in {start + offset for start in starts for offset in range(-3, len(name) + 6)}:
+    for byte in {start + offset for start in starts for offset in range(-8, len(name) + 6)}:
         for bit in range(8):
             damaged = bytearray(whole)
             damaged[byte] ^= 1 << bit

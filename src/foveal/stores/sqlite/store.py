@@ -115,6 +115,8 @@ class SqliteStore:
         self._pid = os.getpid()
         self._is_closed = False
         self._readers: deque[Database] = deque()
+        self._counted: set[int] = set()
+        """Sessions whose index was seen to have all entries."""
         self._lease = HandleLease(self.path)
         db, file = open_store(self.path, busy_timeout_s)
         self._commits = GroupCommit(db, self.path, self._lease, file.close)
@@ -146,7 +148,14 @@ class SqliteStore:
 
     def find(self, session: str, prefix: str) -> list[Row]:
         with self._tables() as tables:
-            return tables.find(tables.known_record(session), prefix)
+            record = tables.known_record(session)
+            found = tables.find(record, prefix)
+            if (
+                not found and record.key not in self._counted
+            ):  # once for each handle: it takes the time of the whole log
+                tables.check_index(record)
+                self._counted.add(record.key)
+            return found
 
     def snapshot(self, session: str) -> Snapshot | None:
         with self._tables() as tables:

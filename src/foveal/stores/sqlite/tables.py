@@ -38,6 +38,11 @@ _NEIGHBOURS = (
 )
 """The queries for the keys of the index before and after a key, from the index alone."""
 
+_COUNT_KEYS = (
+    "SELECT count(*) FROM entries INDEXED BY entry_ids"
+    " WHERE session BETWEEN ?1 AND ?1 AND session + 0 = ?1 AND typeof(id) = 'text' AND place >> 32 = ?1"
+)
+
 TOMBSTONE_COLUMNS = "SELECT key, seed, created_ms, deleted_ms, entries, chain, seal FROM tombstones"
 LEASE_COLUMNS = "SELECT token, holder, until_ms, seal FROM leases"
 
@@ -212,6 +217,13 @@ class Tables:
                 if known != (name,) or place >> SEQ_BITS != session:
                     what = "the index of its entries does not match them"
                     raise StoreCorrupt(f"session {record.id}", what, str(self._path))
+
+    def check_index(self, record: Record) -> None:
+        """Raise `StoreCorrupt` if a key of the session's entries is missing from the index, or is none."""
+        (count,) = self._db.execute(_COUNT_KEYS, (record.key,)).fetchall()[0]
+        if count < record.entries:
+            what = f"the index of its entries has {count} keys for {record.entries} of them"
+            raise StoreCorrupt(f"session {record.id}", what, str(self._path))
 
     def snapshot(self, record: Record) -> Snapshot | None:
         """Return the snapshot if it is whole and belongs to this log; it is a shortcut, so a bad one counts as none."""
