@@ -69,7 +69,7 @@ PUBLIC_NAMES = [
 ]
 
 
-VERBS = ["append", "close", "extend", "prompt", "recall", "serve", "why"]
+VERBS = ["append", "close", "extend", "follow", "prompt", "recall", "serve", "why"]
 PARTS = {
     "branches": ["rewind"],
     "children": ["open"],
@@ -87,8 +87,8 @@ def test_public_names_are_pinned():
 
 
 @pytest.mark.parametrize("kind", [foveal.Session, foveal.AsyncSession])
-def test_a_session_has_seven_verbs_and_seven_parameters(kind):
-    """A user learns seven verbs; whatever else a session can do is grouped in its parts."""
+def test_a_session_has_eight_verbs_and_seven_parameters(kind):
+    """A user learns eight verbs; whatever else a session can do is grouped in its parts."""
     public = [name for name, value in vars(kind).items() if inspect.isfunction(value) and not name.startswith("_")]
     assert sorted(public) == VERBS
     assert len(inspect.signature(kind).parameters) <= 7

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby, takewhile
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -39,6 +39,8 @@ class WireRequest(msgspec.Struct, frozen=True):
     """The tool definitions in the client's own form and order."""
     rest: Mapping[str, Any]
     """All other fields of the body, as they came."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """Of each message of the conversation, the number of the first wire message that it was read from, and of the next one."""
 
     @property
     def instructions(self) -> str:
@@ -92,6 +94,28 @@ def _with_known_type(part: P) -> P:
     if isinstance(part, Image) and part.media_type == "image/*" and not part.data:
         return msgspec.structs.replace(part, media_type="image/png")
     return part
+
+
+def read_list(values: Iterable[object], what: str, read: Callable[[JsonObject], Iterable[Message]]) -> "ReadMessages":
+    """Read the wire messages of a list in order, each of which becomes any number of messages."""
+    found = ReadMessages([], [])
+
+    def add(value: JsonObject) -> None:
+        messages = list(read(value))
+        found.messages.extend(messages)
+        found.spans.extend([(at[0], at[0] + 1)] * len(messages))
+        at[0] += 1
+
+    at = [0]
+    read_each(values, what, add)
+    return found
+
+
+class ReadMessages(NamedTuple):
+    """The messages of a list, and for each the wire messages that it was read from."""
+
+    messages: list[Message]
+    spans: list[tuple[int, int]]
 
 
 def split_system(messages: Iterable[Message]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:

@@ -17,6 +17,7 @@ from foveal.text.shorten.artifact import excerpt
 from foveal.text.stand_in import holds_artifact, part_text, replace_part
 from foveal.values.entry import (
     ATTACHED,
+    CLIENT,
     Entry,
     File,
     Fold,
@@ -321,9 +322,12 @@ def cut_off(item: Item, stop: str) -> Item:
 def is_reduced(item: Item) -> bool:
     """Return whether a part of the item is shown below full, so that recall can show more of it.
 
-    A part that the provider does not take is not reduced: recall cannot show more of it.
+    A part that the provider does not take is not reduced, since recall cannot show more of it, nor is one that a client
+    shortened, which has no reference.
     """
-    return any(shown.level not in ("full", "hidden") and shown.policy != "dialect" for shown in item.shown)
+    return any(
+        shown.level not in ("full", "hidden") and shown.policy not in ("dialect", CLIENT) for shown in item.shown
+    )
 
 
 def hide(item: Item, because: str) -> Item:

@@ -12,6 +12,7 @@ from foveal.text.repair import json_object
 from foveal.values.blocks import context_after
 from foveal.values.entry import (
     ATTACHED,
+    CLIENT,
     ONCE,
     Entry,
     Fence,
@@ -123,6 +124,8 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     """All blocks beside the conversation in the newest prompt."""
     reminded: dict[str, int] = {}
     """The call in which each reminder rule was last delivered."""
+    followed: str = ""
+    """The newest entry that a client told with its list; empty for a session that follows none."""
     setup_seq: int = 0
     """Position of the newest `Setup` in the log; 0 if there is none."""
     setup: Setup | None = None
@@ -172,6 +175,8 @@ def after(facts: Facts, seq: int, entry: Entry, effect: Effect = NO_EFFECT) -> F
             changes = {"setup": setup, "setup_seq": seq}
         case _:
             pass
+    if entry.author == CLIENT:
+        changes["followed"] = entry.id
     return msgspec.structs.replace(facts, seq=seq, head=entry.id, first=facts.first or entry.id, **changes)
 
 

@@ -35,6 +35,7 @@ from foveal.project.opaque_parts import OpaqueParts
 from foveal.project.projection import Projection
 from foveal.text.user_words import user_words
 from foveal.values.entry import (
+    INSTRUCTIONS,
     Cover,
     Entry,
     FoldItem,
@@ -161,6 +162,8 @@ class Transcript:
                 answered = self._results(item, message)
                 kept = self.atoms[self._place[entry.id]].items[-1]  # a second result of a call is hidden
                 return Effect(raw_tokens, is_reduced(kept), answered=tuple(answered))
+            case "system" if entry.author == INSTRUCTIONS:
+                self._instruct(item)
             case "system":
                 leading = all(atom.kind == "system" for atom in self.atoms[-1:])
                 size = item.size if leading else item.size + LABEL
@@ -169,6 +172,12 @@ class Transcript:
                 self._push(Atom("user", (item,), item.size))
                 return Effect(raw_tokens, is_reduced(item), any(map(_asks, message.parts)))
         return Effect(raw_tokens, is_reduced(item))
+
+    def _instruct(self, item: Item) -> None:
+        """Let a system prompt take the place of those that begin the transcript."""
+        lead = next((i for i, atom in enumerate(self.atoms) if atom.kind != "system"), len(self.atoms))
+        self.atoms[:lead] = [Atom("system", (item,), item.size)]
+        self._shifted(0, 1 - lead)
 
     def _asked(self, atom: Atom) -> _Asked:
         """Return the calls of the open reply: the same as before for one more of its results."""

@@ -22,7 +22,7 @@ from foveal.project.facts import NO_EFFECT, Effect, Facts, after, summaries_in
 from foveal.project.projection import Projection
 from foveal.project.transcript import Transcript
 from foveal.text.guard import session_nonce
-from foveal.values.entry import Entry, Fence, Fold, FoldItem, Message, Pin, Rewind, Unpin
+from foveal.values.entry import CLIENT, Entry, Fence, Fold, FoldItem, Message, Pin, Rewind, Unpin
 from foveal.values.shown import Atom, Size
 
 PROJECTION = 8
@@ -112,7 +112,7 @@ class View:
             view.transcript.apply((settled,), seq, number)
             items.append(settled)
         fold = msgspec.structs.replace(fold, items=tuple(items))
-        effect = Effect(is_reduced=bool(items), covered=tuple(sorted(covered)))
+        effect = Effect(is_reduced=any(map(_reduces, items)), covered=tuple(sorted(covered)))
         view.facts = after(self.facts, seq, msgspec.structs.replace(entry, body=fold), effect)
         return view, fold
 
@@ -132,4 +132,9 @@ class View:
         transcript = self.transcript
         covered = {place for item in summaries_in(fold.items) for place in transcript.covered_by(item)}
         is_applied = transcript.apply(fold.items, seq)
-        return Effect(is_reduced=is_applied, covered=tuple(sorted(covered)))
+        return Effect(is_reduced=is_applied and any(map(_reduces, fold.items)), covered=tuple(sorted(covered)))
+
+
+def _reduces(item: FoldItem) -> bool:
+    """Return whether a fold leaves something to recall: what a client shortened itself has no reference."""
+    return item.policy != CLIENT

@@ -9,6 +9,7 @@ import msgspec
 from foveal import recall
 from foveal.dialects import find_dialect
 from foveal.dialects.port import Dialect
+from foveal.record.client_list import LISTS
 from foveal.record.overflow import silent_overflow
 from foveal.stores import rows as log
 from foveal.stores.large_results import offload
@@ -28,9 +29,6 @@ class AskedModel(NamedTuple):
     renamed: Mapping[str, str] = MappingProxyType({})
     """The host's names of tools that were offered under another one, by the names that the model knows."""
 
-
-_LISTS = {"openai_chat": "messages", "openai_responses": "input", "anthropic": "messages", "gemini": "contents"}
-"""The field of a request that holds the messages, by dialect."""
 
 _WITH_CONTENT = ("openai_chat", "openai_responses", "anthropic")
 """The dialects whose messages have a role and `content`, and may have nothing else."""
@@ -77,7 +75,7 @@ def _read_message(plain: Mapping[str, Any], asked: AskedModel) -> tuple[Message,
     named = next((names for key, names in _OWN_KEYS.items() if key in plain), _WITH_CONTENT)
     for name in sorted(named, key=lambda name: name != asked.dialect.name):
         try:
-            request = find_dialect(name).reader.request({_LISTS[name]: [plain], "model": asked.model})
+            request = find_dialect(name).reader.request({LISTS[name]: [plain], "model": asked.model})
         except BadInput as error:
             problems.append(str(error))
             continue

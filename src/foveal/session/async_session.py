@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from foveal.context.injection import NextCall
 from foveal.context.mentions import Mentioned
+from foveal.session.follow import Followed
 from foveal.session.options import Clock, Host, Model
 from foveal.session.policy import Policy
 from foveal.session.session import Session
 from foveal.stores.port import Store
-from foveal.values.entry import Body, Entry, Fold, ToolCall
+from foveal.values.entry import Body, Entry, Fold, Message, ToolCall
 from foveal.values.events import Pressure
 from foveal.values.prompt import Prompt
 from foveal.values.trace import Trace
@@ -134,6 +135,12 @@ class AsyncSession:
     ) -> Prompt:
         """Build the next request; see `Session.prompt`."""
         return await self._turns.run(lambda session: session.prompt(tools, next_call=next_call))
+
+    async def follow(
+        self, messages: Sequence[Mapping[str, Any] | Message], *, system: str | Sequence[Message] | None = None
+    ) -> Followed:
+        """Keep what is new in a client's whole list of messages; see `Session.follow`."""
+        return await self._turns.run(lambda session: session.follow(messages, system=system))
 
     async def serve(self) -> list[ToolCall]:
         """Answer calls to Foveal's own tools; see `Session.serve`."""

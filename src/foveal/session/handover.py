@@ -18,7 +18,7 @@ from foveal.stores.port import Store
 from foveal.text import guard
 from foveal.text.stand_in import part_text
 from foveal.values.codec import sendable
-from foveal.values.entry import Fence, Message, Pin, ToolCall, ToolResult, system, user
+from foveal.values.entry import ATTACHED, Fence, Message, Pin, ToolCall, ToolResult, system, user
 from foveal.values.errors import BadInput
 
 MOST_GIVEN = 200
@@ -119,7 +119,7 @@ def begin_child(
     new += ((new_id(), Pin(one.id, "given by the parent")) for one in given)
     if new:
         ids = [entry_id for entry_id, _ in new]
-        child.keep([body for _, body in new], ids, attached={one.id for one in given})
+        child.keep([body for _, body in new], ids, authors={one.id: ATTACHED for one in given})
 
 
 def _requests(child: Journal) -> list[str]:

@@ -5,9 +5,10 @@ log from which the same view is built again.
 """
 
 from base64 import b32encode
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TypeAlias
 
 import msgspec
@@ -26,7 +27,7 @@ from foveal.stores import rows as log
 from foveal.stores.large_results import read_artifacts
 from foveal.stores.port import Draft, Store
 from foveal.text.guard import nonce
-from foveal.values.entry import ATTACHED, Body, Entry, Fence, Fold, Message, Pin, Rewind, Unpin
+from foveal.values.entry import Body, Entry, Fence, Fold, Message, Pin, Rewind, Unpin
 from foveal.values.errors import BadEntry, BadInput, NotFound, StoreError
 
 SNAPSHOT_EVERY = 256
@@ -105,19 +106,19 @@ class Journal:
         new: Sequence[NewBody],
         ids: Sequence[str] = (),
         *,
-        attached: Collection[str] = (),
+        authors: Mapping[str, str] = MappingProxyType({}),
         with_snapshot: bool = True,
     ) -> list[Entry]:
         """Write entries with one commit, all of them or none. Without `ids`, each gets a new one.
 
-        Entries whose id is in `attached` are recorded as attachments, not as the words of the session's author.
+        `authors` names the authors of entries, by their ids, that are not the session's own.
         """
         entries: list[Entry] = []
         drafts: list[Draft] = []
         parent, ahead = self._view.facts.head, self._view
         for item, entry_id in zip(new, ids or [self.clock.new_id() for _ in new], strict=True):
-            author = ATTACHED if entry_id in attached else self._author
             body, payload = item if isinstance(item, log.EncodedBody) else (item, None)
+            author = authors.get(entry_id, self._author)
             entry = Entry(entry_id, parent, self.clock.now_ms(), author, body)
             if isinstance(body, Fold):
                 ahead, body = self._ahead_of(ahead, entries, entry, body)
@@ -205,6 +206,11 @@ class Journal:
                 found.append((at.seq, body))
             at = rows.get(at.parent or "")
         return found[::-1]
+
+    def body(self, entry_id: str) -> Body | None:
+        """Return the body of an entry as it was recorded; None if there is no such entry."""
+        row = self._branch().row(entry_id)
+        return log.to_entry(row, self.name).body if row else None
 
     def has(self, entry_id: str) -> bool:
         """Tell whether the log has an entry of exactly this id."""

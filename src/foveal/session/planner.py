@@ -114,8 +114,8 @@ class Planner:
         facts = view.facts
         if facts.decided is None or facts.setup is None or _is_longer_since_fold(view):
             return None
-        if facts.decided.stake and facts.decided.stake.kind == "hand":
-            return None  # by hand, and for no prompt yet
+        if facts.decided.stake is None or facts.decided.stake.kind == "hand":
+            return None  # by hand or by a client, and for no prompt yet
         own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.model_setup.policy.recall else ()))
         offers = (tools.with_own(some) for some in (own, self._checkpoint(view), ()))
         return next((one for one in offers if one.setup == facts.setup), None)

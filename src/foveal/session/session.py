@@ -20,6 +20,7 @@ from foveal.project.transcript import calls_of
 from foveal.project.view import View
 from foveal.session import own_tools
 from foveal.session.compaction import Compaction, FoldWriter
+from foveal.session.follow import ClientFollower, Followed
 from foveal.session.handover import begin_child, hand_over, newest_turns
 from foveal.session.journal import Journal, NewBody
 from foveal.session.model_setup import ModelSetup, setup_for, with_retention
@@ -29,7 +30,7 @@ from foveal.session.policy import Policy
 from foveal.session.rebuild import build, prompt_at, read_declared_retention, stored_snapshot
 from foveal.session.tool_list import OfferedTools, ToolList
 from foveal.stores.port import Store
-from foveal.values.entry import ATTACHED, Body, Entry, Fold, Overflow, Setup, ToolCall
+from foveal.values.entry import Body, Entry, Fold, Message, Overflow, Setup, ToolCall
 from foveal.values.errors import BadInput, OverBudget
 from foveal.values.events import LimitLearned, tell
 from foveal.values.prompt import Prompt
@@ -78,6 +79,7 @@ class Session:
         """Content beside the conversation: `inject`, `remind`, `attach`, `mentioned`."""
         self.compaction = Compaction(self._journal, self._planner, self._folds, self._prompt)
         """Folds on demand: `fold`, `recover`, `pressure`, `forget_limit`."""
+        self._follower = ClientFollower(self._journal)
         self.branches = Branches(self._journal)
         """Branches of the log: `rewind`."""
         self.children = Children(self._journal, self.context, self._begun)
@@ -97,12 +99,26 @@ class Session:
         Durable when it returns. Appending the same item under the same `id` again changes nothing.
         """
         with self._journal.turn.of("append", is_append=True):
-            return self._journal.append(self._journal.bodies_of(item), id)
+            new = self._journal.bodies_of(item)
+            is_followed = id is None and self.view.facts.followed
+            return self._follower.keep(new)[0] if is_followed else self._journal.append(new, id)
 
     def extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
         """Keep several items together: all of them or none, with one commit."""
         with self._journal.turn.of("extend", is_append=True):
-            return self._extend(items)
+            new = [body for item in items for body in self._journal.bodies_of(item)]
+            return self._follower.keep(new) if self.view.facts.followed else self._journal.keep(new)
+
+    def follow(
+        self, messages: Sequence[Mapping[str, Any] | Message], *, system: str | Sequence[Message] | None = None
+    ) -> Followed:
+        """Keep what is new in a client's whole list of messages, and go to the branch that it tells.
+
+        The messages are those of one provider's format, or neutral ones. `system` takes the place of the system prompt; without
+        it, system messages that begin the list do. The same list again changes nothing.
+        """
+        with self._journal.turn.of("follow"):
+            return self._follower.follow(messages, system)
 
     def prompt(
         self,
@@ -145,9 +161,6 @@ class Session:
     ) -> None:
         self.close()
 
-    def _extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
-        return self._journal.keep([body for item in items for body in self._journal.bodies_of(item)])
-
     def _prompt(self, tools: Sequence[Mapping[str, Any]], next_call: NextCall) -> Prompt:
         journal = self._journal
         if next_call.reply_tokens != journal.setup.reply_tokens:
@@ -176,7 +189,7 @@ class Session:
         ours = own_tools.ours(view.facts.setup.tools if view.facts.setup else "[]")
         answers = {call.id: own_tools.answer(journal.store, self.name, call) for call in waiting if call.name in ours}
         found = {call.id: answer for call in waiting if (answer := self._injector.answer(call))}
-        self._extend((answers | found).values())
+        journal.keep([body for one in (answers | found).values() for body in journal.bodies_of(one)])
         left = [call for call in waiting if call.id not in answers and call.id not in found]
         restore = journal.setup.guard.restore  # the model copies the marks of the guard
         return [msgspec.structs.replace(call, arguments=restore(call.arguments)) for call in left]
@@ -347,7 +360,7 @@ def _access_to(journal: Journal, host: Host) -> "context.SessionAccess":
 
     def append(body: NewBody, entry_id: str, author: str | None) -> Entry:
         with journal.turn.of("an append of the side context"):
-            return journal.keep([body], [entry_id], attached={entry_id} if author == ATTACHED else ())[0]
+            return journal.keep([body], [entry_id], authors={entry_id: author} if author else {})[0]
 
     return context.SessionAccess(
         store=journal.store,

@@ -255,6 +255,12 @@ class News(_Value, frozen=True, tag="news"):
 ATTACHED = "file"
 """The author of an entry that holds an attached file and no words of the user."""
 
+CLIENT = "client"
+"""The author of an entry that a client told with its list, or will tell: `Session.follow` finds it again by its id."""
+
+INSTRUCTIONS = "instructions"
+"""The author of a system prompt that takes the place of those before it."""
+
 ONCE = "once:"
 """Prefix of the name of a reminder that a host gave for one call, so that it never equals the id of a rule."""
 

@@ -32,7 +32,7 @@ from foveal.dialects.port import WireReply
 from foveal.dialects.wire_request import (
     WireRequest,
     drop_fields,
-    read_each,
+    read_list,
     read_role,
     reading_request,
     request_message,
@@ -89,12 +89,12 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
     """Return the conversation of a request body."""
     with reading_request(NAME):
         model = string(body.get("model")) or ""
-        messages: list[Message] = []
         given = expect_sequence(body.get("messages"), "`messages`")
-        read_each(given, "a message", lambda message: messages.extend(_messages(message, model)))
+        messages, spans = read_list(given, "a message", lambda message: _messages(message, model))
         system = tuple(Message("system", (part,)) for part in read_content(body.get("system"), unmarked_json))
         rest = drop_fields(body, "model", "system", "messages", "tools")
-        return WireRequest(model, system, tuple(with_known_types(messages)), tool_definitions(body.get("tools")), rest)
+        known, tools = tuple(with_known_types(messages)), tool_definitions(body.get("tools"))
+        return WireRequest(model, system, known, tools, rest, tuple(spans))
 
 
 def _messages(message: JsonObject, model: str) -> Iterator[Message]:

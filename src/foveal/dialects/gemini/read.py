@@ -31,7 +31,7 @@ from foveal.dialects.port import WireReply
 from foveal.dialects.wire_request import (
     WireRequest,
     drop_fields,
-    read_each,
+    read_list,
     read_role,
     reading_request,
     request_message,
@@ -99,13 +99,15 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
         given = body.get("contents")
         contents = [given] if isinstance(given, str) or mapping(given) else expect_sequence(given, "`contents`")
         read = _Contents(model)
-        read_each([{"parts": [one]} if isinstance(one, str) else one for one in contents], "a content", read.add)
+        values = [{"parts": [one]} if isinstance(one, str) else one for one in contents]
+        messages, spans = read_list(values, "a content", read.messages)
         system = tuple(Message("system", (part,)) for part in _system(config))
         keys = ("system_instruction", "systemInstruction", "tools")
         rest = drop_fields(body, "model", "contents", "config", *(keys if held is None else ()))
         if held is not None:
             rest = {**rest, "config": drop_fields(held, *keys)}
-        return WireRequest(model, system, tuple(read.messages), tool_definitions(config.get("tools")), rest)
+        tools = tool_definitions(config.get("tools"))
+        return WireRequest(model, system, tuple(messages), tools, rest, tuple(spans))
 
 
 def _system(config: JsonObject) -> Iterator[Part]:
@@ -119,12 +121,11 @@ class _Contents:
     """Reads the contents of a request in order, and knows the calls that the next turn answers."""
 
     def __init__(self, model: str) -> None:
-        self.messages: list[Message] = []
         self._model = model
         self._unanswered: list[ToolCall] = []
 
-    def add(self, content: JsonObject) -> None:
-        """Read the next content: a reply, or one message for each function response and one for the parts between them."""
+    def messages(self, content: JsonObject) -> Iterator[Message]:
+        """Yield the next content: a reply, or one message for each function response and one for the parts between them."""
         role = read_role(string(content.get("role")) or "user", _ROLES)
         parts = [
             {"text": part} if isinstance(part, str) else expect_mapping(part, "a part")
@@ -133,12 +134,12 @@ class _Contents:
         if role == "assistant":
             reply = [read_reply_part(part) for part in parts]
             self._unanswered = [part for part in reply if isinstance(part, ToolCall)]
-            self.messages.append(request_message(role, reply, self._model))
+            yield request_message(role, reply, self._model)
         elif parts:
             sent = (one for part in parts for one in self._sent(part))
-            self.messages.extend(turn_messages(role, sent, self._model))
+            yield from turn_messages(role, sent, self._model)
         else:
-            self.messages.append(request_message(role, (), self._model))
+            yield request_message(role, (), self._model)
 
     def _sent(self, part: JsonObject) -> Iterable[Part]:
         response = mapping(either(part, "function_response"))

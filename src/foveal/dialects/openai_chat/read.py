@@ -92,8 +92,9 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
         read = ChatMessages(model)
         read_each(expect_sequence(body.get("messages"), "`messages`"), "a message", read.add)
         system, messages = split_system(with_known_types(read.messages))
-        tools = tool_definitions(body.get("tools"))
-        return WireRequest(model, system, messages, tools, drop_fields(body, "model", "messages", "tools"))
+        tools, rest = tool_definitions(body.get("tools")), drop_fields(body, "model", "messages", "tools")
+        spans = ((len(system) + i, len(system) + i + 1) for i in range(len(messages)))
+        return WireRequest(model, system, messages, tools, rest, tuple(spans))
 
 
 class ChatMessages:

@@ -8,7 +8,7 @@ its last segment as its name.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from foveal.dialects.content import SpokenPart, result_content, result_status, text_part, unlabelled
@@ -31,6 +31,7 @@ from foveal.dialects.opaque import KeepVerbatim, drop_unset, sent_json
 from foveal.dialects.openai_chat.read import read_usage
 from foveal.dialects.port import WireReply
 from foveal.dialects.wire_request import (
+    ReadMessages,
     WireRequest,
     drop_fields,
     read_each,
@@ -73,10 +74,11 @@ def read_request(body: Mapping[str, Any]) -> WireRequest:
         read = _Items(model)
         read_each(items, "an item", read.add)
         first = text_part(body.get("instructions"))
-        lead, messages = split_system(with_known_types(read.finished()))
+        every, spans = read.finished()
+        lead, messages = split_system(with_known_types(every))
         system = (Message("system", first), *lead) if first else lead
-        rest = drop_fields(body, "model", "instructions", "input", "tools")
-        return WireRequest(model, system, messages, tool_definitions(body.get("tools")), rest)
+        tools, rest = tool_definitions(body.get("tools")), drop_fields(body, "model", "instructions", "input", "tools")
+        return WireRequest(model, system, messages, tools, rest, tuple(spans[len(lead) :]))
 
 
 class _Items:
@@ -85,30 +87,44 @@ class _Items:
     def __init__(self, model: str) -> None:
         self._model = model
         self._messages: list[Message] = []
+        self._spans: list[tuple[int, int]] = []
         self._reply: list[Part] = []
+        self._began, self._at = 0, 0
+        """Number of the first item of the reply, and of the next item."""
 
     def add(self, item: JsonObject) -> None:
         """Read the next item."""
         kind = string(item.get("type")) or "message"
         role = read_role(item.get("role"), ROLES) if kind == "message" else None
         if role == "assistant":
-            self._reply.extend(read_content(item.get("content"), json_text))
+            self._said(read_content(item.get("content"), json_text))
         elif role is not None:
-            self._end_reply()
-            self._messages.append(request_message(role, read_content(item.get("content"), json_text), self._model))
+            self._heard(request_message(role, read_content(item.get("content"), json_text), self._model))
         elif kind.endswith("_output"):
-            self._end_reply()
-            self._messages.append(Message("tool", (read_output(item),)))
+            self._heard(Message("tool", (read_output(item),)))
         else:
-            self._reply.extend(read_item(item, json_text))
+            self._said(read_item(item, json_text))
+        self._at += 1
 
-    def finished(self) -> list[Message]:
+    def finished(self) -> ReadMessages:
+        """Return all messages."""
         self._end_reply()
-        return self._messages
+        return ReadMessages(self._messages, self._spans)
+
+    def _said(self, parts: Iterable[Part]) -> None:
+        if not self._reply:
+            self._began = self._at
+        self._reply.extend(parts)
+
+    def _heard(self, message: Message) -> None:
+        self._end_reply()
+        self._messages.append(message)
+        self._spans.append((self._at, self._at + 1))
 
     def _end_reply(self) -> None:
         if self._reply:
             self._messages.append(request_message("assistant", self._reply, self._model))
+            self._spans.append((self._began, self._at))
             self._reply = []
 
 

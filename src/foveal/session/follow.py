@@ -1,0 +1,222 @@
+"""Following a client that sends its whole list of messages with every call: finding what is new, and writing only that.
+
+Entries that a client told have ids that are a chain over its list (`record.fingerprint`): the id of a message names all of them
+up to it. So the longest beginning of a list that the log holds is found by looking up ids from the end, without any state beside
+the log: the same in another process, and after a crash. Where a list leaves the branch, the session goes back to the last common
+entry and on from there; the entries that the client no longer tells stay in the log. Results that the client only shortened, as
+some do to save tokens, are folded in place.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from foveal.record.client_list import ClientList, HeardMessage, ListedMessage, dialect_of
+from foveal.record.fingerprint import FIRST, fingerprint, is_told, list_ids, next_id
+from foveal.session import own_tools
+from foveal.session.journal import Journal
+from foveal.stores import rows as log
+from foveal.text.shorten.reference import as_text
+from foveal.values.codec import sendable
+from foveal.values.entry import CLIENT, INSTRUCTIONS, Entry, Fold, Message, Note, PartFold, Text, ToolResult
+from foveal.values.errors import BadInput
+
+Outcome: TypeAlias = Literal["same", "grown", "edited", "branched"]
+
+EDITED = "here the client changed its list"
+"""The note whose id stands for a list with results that the client changed."""
+
+_ROOT = next_id(FIRST, b"")
+
+
+class Followed(msgspec.Struct, frozen=True):
+    """A client's list, compared with the log."""
+
+    outcome: Outcome
+    """`same`: nothing is new. `grown`: it goes on from the newest message. `edited`: old results were changed, and nothing
+    else. `branched`: it leaves the branch before its end."""
+    known: int
+    """Messages of the list that the log held already."""
+    written: int
+    """Entries that were written for it."""
+    messages: tuple[HeardMessage, ...]
+    """The list as messages, each with the elements that it was read from."""
+
+
+class _Position(NamedTuple):
+    outcome: Outcome
+    known: int
+    written: int
+
+
+class ClientFollower:
+    """Follows the lists of the client of one session."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._list: ClientList | None = None
+        self._heard: Sequence[HeardMessage] = ()
+        self._ids: list[str] = []
+        """The ids of the last list."""
+        self._entries: list[str] = []
+        """The entries that hold the messages of the last list, where they are known: those of edited ones are older."""
+        self._system: tuple[str, Message] | None = None
+        """The system prompt that was looked up last, and its entry."""
+
+    def follow(
+        self,
+        given: Sequence[ListedMessage],
+        system: str | Sequence[Message] | None,
+        keys: Sequence[object] | None = None,
+    ) -> Followed:
+        """Make the branch say this list. `keys` are equal for equal elements of two lists."""
+        journal = self._journal
+        dialect = dialect_of(given, journal.setup.dialect)
+        if self._list is None or self._list.dialect is not dialect:
+            self._list, self._heard, self._ids, self._entries = ClientList(dialect, journal.setup.model), (), [], []
+        lead, heard, same = self._list.read(given, keys)
+        if not heard:
+            raise BadInput("a client's list holds no message; there is nothing to follow")
+        ids = [
+            *self._ids[:same],
+            *list_ids(self._ids[same - 1] if same else _ROOT, (one.fingerprint for one in heard[same:])),
+        ]
+        told = self._told_system()
+        position = self._go_to(heard, ids)
+        entries = self._entries[: position.known] if position.outcome in ("same", "grown", "edited") else []
+        entries += ids[len(entries) :]
+        written = position.written + self._write(
+            heard[position.known :], ids[position.known :], _instructions(system, lead) or told
+        )
+        self._heard, self._ids, self._entries = heard, ids, entries
+        return Followed(position.outcome, position.known, written, tuple(heard))
+
+    def _told(self, message: Message, before: str) -> str | None:
+        """Return the id under which the client will tell a message that follows the entry `before`; None if it never will."""
+        facts = self._journal.view.facts
+        hidden = own_tools.ours(facts.setup.tools if facts.setup else "[]")
+        if not is_told(message, hidden):
+            return None
+        has_ids = self._list.has_ids if self._list else ClientList(self._journal.setup.dialect, "").has_ids
+        mark = fingerprint(message, has_ids=has_ids, hidden=hidden)
+        found = next_id(before, mark)
+        if self._ids and self._ids[-1] == before:
+            self._heard = [*self._heard, HeardMessage(message, mark, (0, 0))]
+            self._ids, self._entries = [*self._ids, found], [*self._entries, found]
+        return found
+
+    def keep(self, new: Sequence[log.EncodedBody]) -> list[Entry]:
+        """Write what a host appends: messages under the ids by which the client's list will name them."""
+        journal, before = self._journal, self._journal.view.facts.followed
+        ids: list[str] = []
+        authors: dict[str, str] = {}
+        for body, _ in new:
+            told = self._told(body, before) if isinstance(body, Message) else None
+            ids.append(told or journal.clock.new_id())
+            if told:
+                before, authors[told] = told, CLIENT
+        if not any(map(journal.has, authors)):
+            return journal.keep(new, ids, authors=authors)
+        kept: list[Entry] = []
+        for item, entry_id in zip(new, ids, strict=True):
+            if journal.has(entry_id):  # said before, on a branch that was left
+                kept.append(journal.rewind(entry_id, "the same words again"))
+            else:
+                kept += journal.keep([item], [entry_id], authors=authors)
+        return kept
+
+    def _go_to(self, heard: Sequence[HeardMessage], ids: list[str]) -> _Position:
+        """Go to the entry after which the list goes on."""
+        here = self._journal.view.facts.followed
+        known = self._known(ids, here)
+        at = ids[known - 1] if known else _ROOT
+        if not here:
+            return _Position("grown", known, 0)
+        if at == here:
+            return _Position("same" if known == len(ids) else "grown", known, 0)
+        changed = self._changed(heard, known)
+        if changed:
+            upto = len(self._heard)
+            self._fold([(self._entries[i], heard[i].message) for i in changed], ids[upto - 1])
+            return _Position("edited", upto, 2)
+        self._journal.rewind(at, f"the client's list goes on from message {known}")
+        return _Position("branched", known, 1)
+
+    def _known(self, ids: list[str], here: str) -> int:
+        """Return how many messages of the list the log holds. Looked up from the end: a client rarely takes much back."""
+        has = self._journal.has
+        if not here and not has(_ROOT):
+            return 0
+        return next((n for n in range(len(ids), 0, -1) if ids[n - 1] == here or has(ids[n - 1])), 0)
+
+    def _changed(self, heard: Sequence[HeardMessage], known: int) -> list[int]:
+        """Return the places of results that the client changed, if nothing else is new up to our newest message."""
+        old = self._heard
+        if len(heard) < len(old) or not old or self._ids[-1] != self._journal.view.facts.followed:
+            return []
+        changed = [i for i in range(min(known, len(old)), len(old)) if heard[i].fingerprint != old[i].fingerprint]
+        is_edit = all(_answers(heard[i].message) == _answers(old[i].message) is not None for i in changed)
+        held = (self._journal.body(self._entries[i]) for i in changed)  # in an older session, a note may have the id
+        return changed if is_edit and all(isinstance(body, Message) for body in held) else []
+
+    def _fold(self, changed: Sequence[tuple[str, Message]], list_id: str) -> None:
+        """Show results as the client has changed them; the originals stay in the log."""
+        journal = self._journal
+        view, guard = journal.view, journal.setup.guard
+        items: list[PartFold] = []
+        for entry, message in changed:
+            text = guard.text(sendable(_words(message)))
+            tokens = view.projection.measure.count(text)
+            items.append(PartFold(entry, 0, "trimmed", text, tokens, CLIENT, "the client shortened it"))
+        size = view.size.tokens
+        after = view.folded(Fold(tuple(items), "", size, size, size)).size.tokens
+        fold = Fold(tuple(items), "the client changed results in its list", size, after, after)
+        ids = [journal.clock.new_id(), list_id]
+        journal.keep([fold, Note(EDITED)], ids, authors={list_id: CLIENT})
+
+    def _write(self, heard: Sequence[HeardMessage], ids: Sequence[str], system: Message | None) -> int:
+        """Write what is new with one commit, and return the number of entries."""
+        journal = self._journal
+        new: list[tuple[Any, str, str]] = []
+        if not journal.view.facts.followed:
+            new.append((Note(FIRST), _ROOT, CLIENT))
+        if system is not None and system != self._told_system():
+            new.append((log.checked_message(system), journal.clock.new_id(), INSTRUCTIONS))
+        for one, entry_id in zip(heard, ids, strict=True):
+            new.extend((body, entry_id, CLIENT) for body in journal.bodies_of(one.message))
+        if new:
+            journal.keep(
+                [body for body, _, _ in new], [one for _, one, _ in new], authors={i: who for _, i, who in new}
+            )
+        return len(new)
+
+    def _told_system(self) -> Message | None:
+        """Return the system prompt that the branch has; None if it has none."""
+        lead = self._journal.view.atoms[:1]
+        if not lead or lead[0].kind != "system":
+            return None
+        if self._system is None or self._system[0] != lead[0].first:
+            body = self._journal.body(lead[0].first)
+            self._system = (lead[0].first, body) if isinstance(body, Message) else None
+        return self._system[1] if self._system else None
+
+
+def _instructions(system: str | Sequence[Message] | None, lead: tuple[Message, ...]) -> Message | None:
+    """Return the system prompt of a list as one message; None if nothing is said of it."""
+    if isinstance(system, str):
+        return Message("system", (Text(system),) if system else ())
+    given = tuple(system) if system is not None else lead
+    if system is None and not lead:
+        return None
+    return Message("system", tuple(part for message in given for part in message.parts))
+
+
+def _answers(message: Message) -> str | None:
+    """Return the call that a message answers, if it is one result and nothing else."""
+    part = message.parts[0] if len(message.parts) == 1 else None
+    return part.call if isinstance(part, ToolResult) else None
+
+
+def _words(message: Message) -> str:
+    return "\n".join(as_text(part.content) for part in message.parts if isinstance(part, ToolResult))
