@@ -43,6 +43,12 @@ def test_random_histories_leave_a_session_that_works(first: int) -> None:
     assert [finding for seed in range(first, first + BATCH) if (finding := play(seed))] == []
 
 
+@pytest.mark.parametrize("seed", [66_385, 88_824])
+def test_histories_that_once_broke_a_session(seed: int) -> None:
+    """A gap that moved before a running loop and was covered there; a message brought back beside a reply with the same ids."""
+    assert play(seed) is None
+
+
 def test_an_unchecked_image_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search finds a session that one image bricks: a planted fault, within the default number of histories."""
     monkeypatch.setattr(admission, "fit_media", lambda item, _limits, _role: (item, ""))

@@ -99,10 +99,24 @@ def fit(
     raised = list(_raised(scene, wanted, middle))
     first = min(work.transcript.changed_since(view.transcript.version), len(view.atoms))
     rebilled = sum(atom.size.tokens for atom in work.atoms[first:])
-    kept = [item for item in folds if not _is_covered(work, item)]
     unit = _unit(view.size, trigger)
     reason = f"{getattr(view.size, unit):,} {unit} of messages, {getattr(trigger, unit):,} allowed"
-    return Fold((*kept, *thinking, *raised), reason, view.size.tokens, work.size.tokens, rebilled)
+    items = (*_needed(folds, view, work), *thinking, *raised)
+    return Fold(items, reason, view.size.tokens, work.size.tokens, rebilled)
+
+
+def _needed(folds: list[FoldItem], view: View, work: View) -> list[FoldItem]:
+    """Return the folds that lead from `view` to `work`, without stand-ins that a later one of them covers.
+
+    A fold inside a running loop moves its gap before the loop, into the reach of later ones: without it they would cover less.
+    """
+    kept = [item for item in folds if not _is_covered(work, item)]
+    if len(kept) == len(folds) or all(isinstance(item, PartFold) for item in folds if item not in kept):
+        return kept
+    twin = view.copy()
+    twin.transcript.apply(kept)
+    is_same = [atom.first for atom in twin.atoms] == [atom.first for atom in work.atoms]
+    return kept if is_same else folds
 
 
 def _least(view: View, prices: Prices, limit: int, target: int) -> float:

@@ -22,6 +22,7 @@ from foveal.project.atom_maker import (
     ENDED_EARLY,
     LABEL,
     NO_CALLS,
+    REPEATED,
     SEAM,
     AtomMaker,
     cut_off,
@@ -254,8 +255,8 @@ class Transcript:
             wire_ids = tuple(self._wire_id(ids[k], item.id, i) for k, (item, i) in enumerate(calls))
             covered = msgspec.structs.replace(covered, wire_ids=wire_ids)
         covered = msgspec.structs.replace(covered, is_brought_back=True)
-        for item in covered.items:
-            self._opaque.take(item.id, cast("Message", found[item.seq].body))
+        items = (self._unrepeated(item, cast("Message", found[item.seq].body)) for item in covered.items)
+        covered = msgspec.structs.replace(covered, items=tuple(items))
         gap = self._covers(covered, -1)
         place = 0 if gap is None else gap + 1
         while place < len(self.atoms) and self.atoms[place].newest < covered.newest:
@@ -263,6 +264,15 @@ class Transcript:
         self.atoms.insert(place, self._maker.again(covered, found))
         self._shifted(place, 1)
         return place
+
+    def _unrepeated(self, item: Item, message: Message) -> Item:
+        """Return an item that comes back, with a note on each of its parts that the transcript has already."""
+        repeated = self._opaque.take(item.id, message)
+        shown = (
+            msgspec.structs.replace(one, because=REPEATED if i in repeated else one.because.replace(REPEATED, ""))
+            for i, one in enumerate(item.shown)
+        )
+        return msgspec.structs.replace(item, shown=tuple(shown))
 
     def let_go(self, entry_id: str) -> bool:
         """Remove an atom that only a pin has brought back, if no pin of its entries is left; return whether it did."""
