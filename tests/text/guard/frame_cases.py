@@ -169,6 +169,7 @@ def live_of(case: FrameCase, attacks: Sequence[str]) -> list[tuple[str, list[str
     """Return what is live in the prompts of a session with these attacks, as the independent reader sees it."""
     session, sinks = session_for(case), RESULTS | TEXTS | FILES
     entries = [entry.id for entry in session.extend([system("Be careful."), user("Begin.")])]
+    pins = 0
     tools: list[dict[str, Any]] = []
     if case.sink == "a tool's description":
         tools = [
@@ -184,10 +185,11 @@ def live_of(case: FrameCase, attacks: Sequence[str]) -> list[tuple[str, list[str
             entries += made
             if case.level == "pinned passage" and case.size < 4 << 20:
                 session.append(Pin(made[-1], text=text[:200]))
+                pins += 1
     if case.level == "pinned passage":
         session.compaction.fold()
     prompt = session.prompt(tools)
-    found = live_in(prompt, entries, FILLER, with_tools=bool(tools))
+    found = live_in(prompt, entries, FILLER, with_tools=bool(tools), pins=pins)
     session.close()
     return found
 

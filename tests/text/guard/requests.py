@@ -35,12 +35,15 @@ def live(prompt: Prompt, entries: Iterable[str]) -> list[tuple[str, list[str]]]:
 
 
 def live_in(
-    prompt: Prompt, entries: Iterable[str], filler: re.Pattern[str], *, with_tools: bool = False
+    prompt: Prompt, entries: Iterable[str], filler: re.Pattern[str], *, with_tools: bool = False, pins: int = 0
 ) -> list[tuple[str, list[str]]]:
-    """Return the same for long texts: lines of filler, which hold nothing, divide them into pieces that are read one by one."""
+    """Return the same for long texts: lines of filler, which hold nothing, divide them into pieces that are read one by one.
+
+    `pins` passages are pinned: our own label may stand before each of them, and before nothing else.
+    """
     known = {entry[:10] for entry in entries}
     tools = (prompt.request.get("tools") or prompt.request.get("config", {}).get("tools")) if with_tools else None
-    texts = {*strings(prompt.request), *strings(tools)}
+    texts = {_without_labels(text, pins) for text in (*strings(prompt.request), *strings(tools))}
     pieces = {piece for text in texts for piece in filler.split(_without_lines(without_ours(text, NONCE), known))}
     return [(piece, forms) for piece in sorted(pieces) if (forms := list(_found(piece)))]
 
@@ -76,3 +79,7 @@ def _without_lines(text: str, ours: set[str]) -> str:
 @lru_cache(50_000)
 def _found(text: str) -> tuple[str, ...]:
     return tuple(found(text))
+
+
+def _without_labels(text: str, pins: int) -> str:
+    return text.replace("\n[pinned]\n", "\n", pins)

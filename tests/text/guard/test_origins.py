@@ -143,9 +143,8 @@ def test_patterns_name_several_tags() -> None:
 def test_an_attached_file_is_no_text_of_the_client() -> None:
     """It is shown as a message of the user, and neutralised like a page."""
     session = Session(MemoryStore(), "s", model="gpt-5", policy=Policy(believed_tags=("system-reminder",)))
-    session._journal.keep([user(FORM)], ["file-1"], attached={"file-1"})
+    session._journal.keep([user(FORM)], ["file-1"], authors={"file-1": ATTACHED})
     assert isinstance(session.append(user(FORM)), Entry)
-    assert ATTACHED == "file"
     assert [one["content"] for one in session.prompt().request["messages"]] == [SAFE, FORM]
 
 
