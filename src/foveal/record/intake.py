@@ -8,7 +8,7 @@ import msgspec
 
 from foveal import recall
 from foveal.dialects import find_dialect
-from foveal.dialects.port import Dialect
+from foveal.dialects.port import Dialect, WireReply
 from foveal.record.client_list import LISTS
 from foveal.record.overflow import silent_overflow
 from foveal.stores import rows as log
@@ -104,12 +104,17 @@ def _read_reply(plain: Mapping[str, Any], asked: AskedModel, estimated: int | No
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         what = f"this is not a reply of the {asked.dialect.name} dialect ({type(error).__name__}: {error})"
         raise BadInput(f"{what}; was it made with another model's SDK?") from error
+    return reply_bodies(WireReply(message, usage), asked, estimated=estimated)
+
+
+def reply_bodies(reply: WireReply, asked: AskedModel, *, estimated: int | None) -> list[log.EncodedBody]:
+    """Return the bodies of a reply that was read. `estimated` is our own count of the prompt that it answers."""
     # Providers answer with a dated name; signatures are compared by the model that was asked.
-    message = msgspec.structs.replace(message, model=asked.model)
+    message = msgspec.structs.replace(reply.message, model=asked.model)
     kept = log.checked_message(_with_host_names(message, asked.renamed))
-    if usage is None:
+    if reply.usage is None:
         return [kept]
-    usage = msgspec.structs.replace(usage, model=asked.model, estimated=estimated)
+    usage = msgspec.structs.replace(reply.usage, model=asked.model, estimated=estimated)
     cut = silent_overflow(usage, asked.window, asked.reports)
     return [kept, log.encoded(usage), *((log.encoded(cut),) if cut else ())]
 

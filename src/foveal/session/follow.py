@@ -126,6 +126,17 @@ class ClientFollower:
                 kept += journal.keep([item], [entry_id], authors=authors)
         return kept
 
+    def keep_reply(self, new: Sequence[log.EncodedBody], told: Message | None) -> None:
+        """Write a reply of which the client is told something else: of several rounds with own calls one reply, or nothing."""
+        journal, before = self._journal, self._journal.view.facts.followed
+        entry_id = self._told(told, before) if told else None
+        if entry_id and journal.has(entry_id):
+            journal.rewind(entry_id, "the same words again")
+            new, entry_id = new[1:], None
+        ids = [entry_id or journal.clock.new_id(), *(journal.clock.new_id() for _ in new[1:])] if new else []
+        if new:
+            journal.keep(new, ids, authors={entry_id: CLIENT} if entry_id else {})
+
     def _go_to(self, heard: Sequence[HeardMessage], ids: list[str]) -> _Position:
         """Go to the entry after which the list goes on."""
         here = self._journal.view.facts.followed
@@ -206,9 +217,9 @@ def _instructions(system: str | Sequence[Message] | None, lead: tuple[Message, .
     """Return the system prompt of a list as one message; None if nothing is said of it."""
     if isinstance(system, str):
         return Message("system", (Text(system),) if system else ())
-    given = tuple(system) if system is not None else lead
     if system is None and not lead:
         return None
+    given = (*(system or ()), *lead)
     return Message("system", tuple(part for message in given for part in message.parts))
 
 

@@ -13,11 +13,12 @@ from typing import TypeAlias
 
 import msgspec
 
+from foveal.dialects.port import WireReply
 from foveal.dialects.renderer import Renderer
 from foveal.dialects.tools import renamed_tools
 from foveal.project.snapshot import ViewSnapshot, record_fold
 from foveal.project.view import View
-from foveal.record.intake import AskedModel, bodies
+from foveal.record.intake import AskedModel, bodies, reply_bodies
 from foveal.session.branch import BranchReader
 from foveal.session.model_setup import ModelSetup
 from foveal.session.options import Clock
@@ -89,10 +90,16 @@ class Journal:
 
     def bodies_of(self, item: object) -> list[log.EncodedBody]:
         """Return the bodies that an item of the host's becomes in the log: itself, or a provider's reply read."""
+        return bodies(item, self.store, self.name, self._asked(), estimated=self.estimated)
+
+    def bodies_of_reply(self, reply: WireReply) -> list[log.EncodedBody]:
+        """Return the bodies of a provider's reply that was read already."""
+        return reply_bodies(reply, self._asked(), estimated=self.estimated)
+
+    def _asked(self) -> AskedModel:
         setup, facts = self.setup, self._view.facts
         renamed = renamed_tools(facts.setup.tools if facts.setup else "[]", setup.dialect)
-        asked = AskedModel(setup.dialect, setup.model, setup.facts.window, facts.usage, renamed)
-        return bodies(item, self.store, self.name, asked, estimated=self.estimated)
+        return AskedModel(setup.dialect, setup.model, setup.facts.window, facts.usage, renamed)
 
     def append(self, new: Sequence[log.EncodedBody], entry_id: str | None = None) -> Entry:
         """Write the bodies of one item and return its first entry. Writing the same again under the same id changes nothing."""

@@ -1,0 +1,25 @@
+"""A session for those who stand between a client and its provider: a gateway, or the transport of an SDK."""
+
+from collections.abc import Sequence
+
+from foveal.dialects.port import WireReply
+from foveal.record.client_list import ListedMessage
+from foveal.session.follow import Followed
+from foveal.session.session import Session
+from foveal.values.entry import Message
+
+
+class ClientSession(Session):
+    """A session that follows a client which is told less than the log holds."""
+
+    def follow_list(
+        self, given: Sequence[ListedMessage], *, system: Sequence[Message], keys: Sequence[object]
+    ) -> Followed:
+        """Follow a list whose elements have these `keys`. `system` stands before the system messages that begin the list."""
+        with self._journal.turn.of("follow"):
+            return self._follower.follow(given, system or None, keys)
+
+    def keep_reply(self, reply: WireReply, told: Message | None) -> None:
+        """Keep a reply of which the client is told something else, or nothing: several rounds with own calls are one for it."""
+        with self._journal.turn.of("append"):
+            self._follower.keep_reply(self._journal.bodies_of_reply(reply), told)
