@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
+from foveal.dialects import DIALECTS
 from foveal.dialects.sse import SseDecoder
 
-from .rounds import decoded, new_filter, run
+from .rounds import Part, decoded, new_filter, run, spell, stream
 
 STREAMS = Path(__file__).parent / "streams"
 
@@ -59,6 +61,14 @@ def test_anthropic_call_that_was_cut_short_ends_the_exchange():
     seen = new_filter("anthropic")
     sent = run(seen, upstream(ANTHROPIC_ASKS.replace('"stop_reason":"tool_use"', '"stop_reason":"max_tokens"')))
     assert decoded(sent)[-2]["delta"]["stop_reason"] == "max_tokens"
+    assert not seen.rounds[0].again
+
+
+def test_anthropic_stream_without_its_last_event_gives_the_others():
+    """An end that was held back is sent when the stream breaks off before it is whole."""
+    seen = new_filter("anthropic")
+    sent = run(seen, upstream(ANTHROPIC_ASKS)[:-1])
+    assert decoded(sent)[-1]["type"] == "message_delta"
     assert not seen.rounds[0].again
 
 
@@ -238,6 +248,42 @@ def test_chat_name_in_pieces_waits_until_it_is_known():
     assert sent == [[], [], pieces]
 
 
+@pytest.mark.parametrize(
+    "next_piece",
+    [call(0, "{"), call(1, id="call_2", type="function", name="ls")],
+    ids=["its arguments", "another call"],
+)
+def test_chat_name_is_complete_when_something_follows(next_piece):
+    """A client's tool whose name begins an own name waits no longer than for its arguments or the next call."""
+    pieces = chat(
+        chunk(tool_calls=[call(0, id="call_1", type="function", name="recall")]), chunk(tool_calls=[next_piece])
+    )[:-1]
+    seen, decoder = new_filter("openai_chat"), SseDecoder()
+    sent = [[shown.raw for event in decoder.feed(piece) for shown in seen.feed(event)] for piece in pieces]
+    assert sent == [[], pieces]
+
+
+def test_chat_stream_that_breaks_off_within_a_name_keeps_its_words():
+    """Half a name may be half an own one and is of no use: it is left out, the words beside it are not."""
+    begun = call(0, id="call_1", type="function", name="recall_con")
+    seen = new_filter("openai_chat")
+    assert decoded(run(seen, chat(chunk(content="Hm."), chunk(content=" So", tool_calls=[begun]))[:-1])) == [
+        chunk(content="Hm."),
+        chunk(content=" So"),
+    ]
+
+
+def test_chat_custom_tool_of_the_same_name_is_the_clients():
+    """Own tools are functions: a custom tool of their name goes through at once, streamed and not."""
+    custom = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "recall_context", "input": ""}}
+    pieces = chat(chunk(tool_calls=[custom]), chunk("tool_calls"))
+    seen, decoder = new_filter("openai_chat"), SseDecoder()
+    sent = [[shown.raw for event in decoder.feed(piece) for shown in seen.feed(event)] for piece in pieces]
+    assert sent == [[piece] for piece in pieces]
+    assert not seen.end_round().again
+    assert seen.body is seen.rounds[0].body
+
+
 def test_chat_calls_whose_pieces_are_mixed_keep_their_places():
     """Pieces of parallel calls are told apart by their index, whatever their order."""
     seen = new_filter("openai_chat")
@@ -382,6 +428,32 @@ def test_gemini_blocked_prompt_goes_through():
 
 
 # Any
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_round_of_which_nothing_came_can_be_asked_for_again(dialect):
+    """A connection that fails before the first event leaves the exchange as it was: asked again or given up."""
+    body = spell(dialect, [Part("text", "Hm."), Part("call", "recall_context")])
+    events = stream(dialect, body)
+    seen = new_filter(dialect)
+    run(seen, events)
+    assert run(seen, []) == b""
+    assert len(seen.rounds) == 1
+    sent = run(seen, stream(dialect, spell(dialect, [Part("text", "So.")], 1)))
+    assert b"S" in sent
+    given_up = new_filter(dialect)
+    run(given_up, events)
+    run(given_up, [])
+    assert given_up.finish()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_error_in_place_of_a_reply_is_itself(dialect):
+    """A body without a reply is handed on, and there is nothing to record."""
+    failed = {"error": {"message": "overloaded"}}
+    seen = new_filter(dialect)
+    assert seen.take(failed).reply is None
+    assert seen.body is failed
 
 
 def test_a_stream_that_nobody_can_read_goes_through():

@@ -86,16 +86,15 @@ def gap_between(before: str, after: str) -> str:
 def join_usage(
     earlier: object, later: object, *, made: Sequence[str], counted: Sequence[str], total: str = ""
 ) -> Wire | None:
-    """Return the usage of an exchange: the input of its last round, the output of all rounds.
+    """Return the usage of an exchange: the input of its last round that was counted, the output of all rounds.
 
     Clients compute the room that is left in the window from the input, and compact their history by it. That is the input of the
     newest prompt; the sum over rounds would make them compact too early. `made` are the fields that are added up, `counted` those
     of them that the field `total` includes.
     """
-    now = mapping(later)
+    now, before = mapping(later), fields(earlier)
     if now is None:
-        return None
-    before = fields(earlier)
+        return {**before} or None
     joined: Wire = {**now, **{key: _sum(before.get(key), now.get(key)) for key in made if before.get(key) is not None}}
     if total in now:
         joined[total] = count(now[total]) + sum(count(before.get(key)) for key in counted)

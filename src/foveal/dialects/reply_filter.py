@@ -96,7 +96,13 @@ class ReplyFilter:
         return self._calls.feed(event, data)
 
     def end_round(self) -> ReplyRound:
-        """Return the round whose stream has ended or broken off. The next event begins another one."""
+        """Return the round whose stream has ended or broken off. The next event begins another one.
+
+        A later round of which nothing came is none: it may be asked for again, or given up with `finish`.
+        """
+        if self._is_between_rounds:
+            empty = self._reader.stream()
+            return ReplyRound(empty.body, empty.reply(), again=False)
         body = self._stream.body
         reply = self._read(self._stream.reply) if self._is_understood else None
         again = reply is not None and reply.message.stop == "done" and self._calls.asks_again(body)

@@ -38,8 +38,9 @@ class GeminiFilter:
         self._text_before = text
 
     def hide(self, body: Wire) -> Wire:
-        candidates = [self._hidden_in(fields(candidate)) for candidate in elements(body.get("candidates"))]
-        return {**body, "candidates": candidates} if candidates != body.get("candidates") else body
+        candidates = elements(body.get("candidates"))
+        shown = [self._hidden_in(fields(candidate)) for candidate in candidates]
+        return body if shown == [*candidates] else {**body, "candidates": shown}
 
     def _hidden_in(self, candidate: JsonObject) -> JsonObject:
         parts = _parts(candidate)

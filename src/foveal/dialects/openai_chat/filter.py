@@ -38,8 +38,9 @@ class ChatFilter:
         self._text_before, self._details_before = text, details
 
     def hide(self, body: Wire) -> Wire:
-        choices = [self._hidden_in(fields(choice)) for choice in elements(body.get("choices"))]
-        return {**body, "choices": choices} if choices != body.get("choices") else body
+        choices = elements(body.get("choices"))
+        shown = [self._hidden_in(fields(choice)) for choice in choices]
+        return body if shown == [*choices] else {**body, "choices": shown}
 
     def _hidden_in(self, choice: JsonObject) -> JsonObject:
         message = fields(choice.get("message"))
