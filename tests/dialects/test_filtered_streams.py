@@ -149,11 +149,24 @@ def test_responses_calls_that_the_provider_answered_are_not_waited_for():
     assert answered == [True, False, False]
 
 
-def test_responses_echo_of_changed_instructions_is_the_clients():
-    """Instructions that name own tools are not the client's: it gets its own back."""
+def test_responses_echo_names_no_own_tool():
+    """Tools, the choice of tools and the instructions that a response repeats are the client's own."""
+    shell, recall = {"type": "function", "name": "shell"}, {"type": "function", "name": "recall_context"}
+    echo: dict[str, Any] = {"tools": [shell, recall], "instructions": "Be brief. Use recall_context."}
+    choice: dict[str, Any] = {"type": "allowed_tools", "mode": "auto", "tools": [shell, recall]}
     seen = new_filter("openai_responses")
-    seen.take({"id": "r", "status": "completed", "output": [], "instructions": "Be brief. Use recall_context."})
-    assert seen.body["instructions"] is None
+    seen.take({"id": "r", "status": "completed", "output": [], **echo, "tool_choice": choice})
+    assert (seen.body["tools"], seen.body["instructions"]) == ([shell], None)
+    assert seen.body["tool_choice"] == {**choice, "tools": [shell]}
+
+
+def test_responses_event_about_a_hidden_item_is_hidden():
+    """An event of a kind that nobody knows yet belongs to the item that it names."""
+    about = [b'data: {"type":"brand_new","item_id":"%b"}\n\n' % item for item in (b"fc_1", b"fc_2")]
+    events = upstream(RESPONSES_ASKS)
+    sent = run(new_filter("openai_responses"), [*events[:4], *about, *events[4:]])
+    assert about[0] not in sent
+    assert about[1] in sent
 
 
 # OpenAI Chat
@@ -236,16 +249,23 @@ def test_chat_usage_is_for_clients_that_asked():
     assert seen.rounds[0].reply.usage
 
 
+def test_chat_usage_in_the_chunk_of_an_own_call_is_left_out():
+    """Servers that count in every chunk count in those of own calls as well: nothing is left of them to send."""
+    counting = [one | {"usage": counted(1, 9, 1)["usage"]} for one in CHAT_ASKS[2:5]]
+    assert run(new_filter("openai_chat", wants_usage=False), chat(*counting, *CHAT_ASKS[5:])) == b""
+
+
 def test_chat_name_in_pieces_waits_until_it_is_known():
     """While a name may become an own one nothing is sent; when it cannot, all that waited is sent as it came."""
     pieces = chat(
         chunk(tool_calls=[call(0, id="call_1", type="function", name="recall")]),
         chunk(tool_calls=[call(0, name="_con")]),
+        chunk(content="Hm."),
         chunk(tool_calls=[call(0, name="spiracy")]),
     )[:-1]
     seen, decoder = new_filter("openai_chat"), SseDecoder()
     sent = [[shown.raw for event in decoder.feed(piece) for shown in seen.feed(event)] for piece in pieces]
-    assert sent == [[], [], pieces]
+    assert sent == [[], [], [], pieces]
 
 
 @pytest.mark.parametrize(

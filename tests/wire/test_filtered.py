@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from foveal.dialects.sse import KEEP_ALIVE
+
 from ..dialects.rounds import EXCHANGES, Part, new_filter, run, spell, stream
 from .conftest import _MAKERS, DIALECTS
 
@@ -135,12 +137,12 @@ def _gemini(chunks: Sequence[Any]) -> Any:
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(rounds=EXCHANGES)
 def test_sdks_read_a_filtered_stream(dialect: str, rounds: list[list[Part]], canned: Canned, clients: Any) -> None:
-    """Helpers that assemble a stream take it without error, and their reply is the unstreamed one."""
+    """Helpers that assemble a stream take it without error, signs of life included, and their reply is the unstreamed one."""
     seen, whole = new_filter(dialect), new_filter(dialect)
     canned.events = b""
     for number, parts in enumerate(rounds):
         body = spell(dialect, parts, number)
-        canned.events += run(seen, stream(dialect, body))
+        canned.events += run(seen, stream(dialect, body)) + KEEP_ALIVE
         whole.take(body)
     canned.events += b"".join(event.raw for event in seen.finish())
     canned.body = whole.body

@@ -13,6 +13,9 @@ _BLANK_LINE = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
 _LONGEST_END = len(b"\r\n\r\n")
 _BOM = b"\xef\xbb\xbf"
 
+KEEP_ALIVE = b"\n\n"
+"""Bytes that say nothing, for a client that waits. Not a comment: Google's SDK takes a comment for a reply that is no JSON."""
+
 
 class SseEvent(NamedTuple):
     """One event of a stream, with the bytes that it came in."""
