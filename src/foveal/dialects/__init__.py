@@ -6,7 +6,7 @@
     gemini             Gemini, as the google-genai SDK takes it
 
 Each has a folder: `write.py` (messages → wire, and `DIALECT`), `read.py` (wire → messages), `stream.py` (events → a reply),
-`rules.py` (the reasons for which the provider refuses a request).
+`filter.py` (replies and events without calls to own tools), `rules.py` (the reasons for which the provider refuses a request).
 """
 
 from difflib import get_close_matches

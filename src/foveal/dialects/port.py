@@ -15,6 +15,7 @@ import msgspec
 
 from foveal.dialects.media import MediaLimits
 from foveal.dialects.rules import RequestProblem
+from foveal.dialects.sse import SseEvent
 from foveal.dialects.wire_request import WireRequest
 from foveal.values.entry import Message, Part, Stop, Usage
 
@@ -70,6 +71,40 @@ class ReplyStream(Protocol):
         ...
 
 
+class CallFilter(Protocol):
+    """Hides the calls to own tools in the replies of one exchange: in bodies, and in the events of a stream.
+
+    `foveal.dialects.reply_filter` drives it, round by round.
+    """
+
+    tail: list[SseEvent]
+    """End of the client's stream, held back while the model is asked again."""
+
+    def hide(self, body: Wire) -> Wire:
+        """Return a reply without own calls. One with nothing to hide is itself."""
+        ...
+
+    def join(self, earlier: Wire, later: Wire) -> Wire:
+        """Return the replies of two rounds, without own calls, as one."""
+        ...
+
+    def asks_again(self, body: Wire) -> bool:
+        """Return whether a whole reply waits for the answers to own calls, and for nothing else."""
+        ...
+
+    def begin_round(self, earlier: Wire) -> None:
+        """Begin another round, after the rounds that are joined in `earlier`. Drop the tail."""
+        ...
+
+    def feed(self, event: SseEvent, data: Wire | None) -> list[SseEvent]:
+        """Take the next event, with its JSON object if it has one, and return the events to send to the client now."""
+        ...
+
+    def release(self) -> list[SseEvent]:
+        """Return the events that waited for others which will not come any more."""
+        ...
+
+
 class WireReader(NamedTuple):
     """Reads one provider's wire format."""
 
@@ -79,6 +114,8 @@ class WireReader(NamedTuple):
     """Returns the conversation of a request body. Raises `BadInput` for a body of another format."""
     stream: Callable[[], ReplyStream]
     """Returns an assembler for the events of one reply."""
+    calls: Callable[[frozenset[str], Mapping[str, Any]], CallFilter]
+    """Returns a filter that hides the calls to tools of these names. The mapping is the body of the client's request."""
 
 
 class Dialect(Protocol):

@@ -23,6 +23,8 @@ from typing import Any
 import msgspec
 
 from foveal.dialects.port import Dialect, RequestOptions, Wire, WireReply
+from foveal.dialects.reply_filter import ReplyFilter
+from foveal.dialects.sse import SseEvent, sse_event
 from foveal.dialects.tools import read_tools
 from foveal.testing.store_contract import refused
 from foveal.values.entry import Message, Text, ToolCall, assistant, result, system, user
@@ -162,6 +164,37 @@ class DialectContract:
         for event in self.stream_events():
             stream.feed(event)
         assert reader.reply(stream.body) == stream.reply()
+
+    # Hiding calls to own tools
+
+    def test_events_without_own_calls_keep_their_bytes(self) -> None:
+        """A client that does not call own tools sees the provider's bytes, and its unstreamed reply is the very same."""
+        seen, events = self._filter("no_such_tool"), self._sse_events()
+        assert [shown for event in events for shown in seen.feed(event)] == events
+        assert not seen.end_round().events
+        whole, body = self._filter("no_such_tool"), self.whole_reply()
+        assert not whole.take(body).again
+        assert whole.body is body
+
+    def test_own_calls_are_hidden(self) -> None:
+        """The calls to a tool are gone from the stream and from the reply alike; everything else is there."""
+        reader = self.make_dialect().reader
+        message, _ = reader.reply(self.whole_reply())
+        own = next(part.name for part in message.parts if isinstance(part, ToolCall))
+        whole, seen, client = self._filter(own), self._filter(own), reader.stream()
+        whole.take(self.whole_reply())
+        sent = [shown for event in self._sse_events() for shown in seen.feed(event)]
+        seen.end_round()
+        for event in (*sent, *seen.rounds[0].events, *seen.finish()):
+            client.feed(msgspec.json.decode(event.data or b"{}"))
+        kept = tuple(part for part in message.parts if not (isinstance(part, ToolCall) and part.name == own))
+        assert kept == whole.shown.message.parts == seen.shown.message.parts == client.reply().message.parts
+
+    def _filter(self, own: str) -> ReplyFilter:
+        return ReplyFilter(self.make_dialect().reader, {own}, {"stream_options": {"include_usage": True}})
+
+    def _sse_events(self) -> list[SseEvent]:
+        return [sse_event(msgspec.json.encode(event)) for event in self.stream_events()]
 
     def _streamed(self, events: Sequence[dict[str, Any]]) -> WireReply:
         stream = self.make_dialect().reader.stream()

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from foveal.dialects.anthropic import rules
+from foveal.dialects.anthropic.filter import AnthropicFilter
 from foveal.dialects.anthropic.read import NAME, read_reply, read_request
 from foveal.dialects.anthropic.stream import AnthropicStream
 from foveal.dialects.media import MediaLimits, base64_text
@@ -41,7 +42,7 @@ class Anthropic:
     name = NAME
     problems = staticmethod(rules.problems)
     tool_name = staticmethod(sent_name)
-    reader = WireReader(read_reply, read_request, AnthropicStream)
+    reader = WireReader(read_reply, read_request, AnthropicStream, AnthropicFilter)
     # 5 MB of base64 and 8 000 pixels a side for an image; documents are PDF or plain text.
     media = MediaLimits(
         image_bytes=5 * 1024 * 1024 * 3 // 4,

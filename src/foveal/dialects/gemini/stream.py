@@ -30,18 +30,7 @@ class GeminiStream:
             self._candidate |= {key: value for key, value in candidate.items() if value is not None}
             content: Mapping[str, Any] = candidate.get("content") or {}
             for part in content.get("parts") or ():
-                self._add({key: value for key, value in part.items() if value is not None})
-
-    def _add(self, part: Wire) -> None:
-        last = self._parts[-1] if self._parts else {}
-        if (
-            _is_unsigned_text(last)
-            and _is_unsigned_text(part)
-            and bool(last.get("thought")) == bool(part.get("thought"))
-        ):
-            self._parts[-1] = {**last, "text": last["text"] + part["text"]}
-        else:
-            self._parts.append(part)
+                add_part(self._parts, {key: value for key, value in part.items() if value is not None})
 
     @property
     def body(self) -> Wire:
@@ -61,6 +50,16 @@ class GeminiStream:
     def reply(self) -> WireReply:
         message, usage = read_reply(self.body)
         return WireReply(msgspec.structs.replace(message, stop=self.stop), usage)
+
+
+def add_part(parts: list[Wire], part: Wire) -> None:
+    """Add the next part of a reply: to the text before it, or as a new one."""
+    last = parts[-1] if parts else {}
+    is_text = _is_unsigned_text(last) and _is_unsigned_text(part)
+    if is_text and bool(last.get("thought")) == bool(part.get("thought")):
+        parts[-1] = {**last, "text": last["text"] + part["text"]}
+    else:
+        parts.append(part)
 
 
 def _is_unsigned_text(part: Mapping[str, Any]) -> bool:

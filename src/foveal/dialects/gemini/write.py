@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from foveal.dialects.gemini import rules
+from foveal.dialects.gemini.filter import GeminiFilter
 from foveal.dialects.gemini.read import NAME, NO_SIGNATURE, read_reply, read_request
 from foveal.dialects.gemini.spelling import both_spellings
 from foveal.dialects.gemini.stream import GeminiStream
@@ -40,7 +41,7 @@ class Gemini:
 
     name = NAME
     problems = staticmethod(rules.problems)
-    reader = WireReader(read_reply, read_request, GeminiStream)
+    reader = WireReader(read_reply, read_request, GeminiStream, GeminiFilter)
     # No GIF, but the two types of phones; 7 MB for an image in the request; sound and video as well.
     media = MediaLimits(
         images=rules.IMAGES,

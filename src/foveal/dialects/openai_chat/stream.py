@@ -42,18 +42,18 @@ class ChatStream:
                 for call in piece or ():
                     self._extend_call(call)
             elif key == "function_call" and piece:
-                _grow(self._message.setdefault("function_call", {}), piece)
+                grow(self._message.setdefault("function_call", {}), piece)
             elif key == "reasoning_details" and isinstance(piece, list):
                 for detail in cast("list[Wire]", piece):
                     _extend_details(self._message.setdefault("reasoning_details", []), detail)
             elif key != "role" and piece is not None:
-                _grow(self._message, {key: piece})
+                grow(self._message, {key: piece})
 
     def _extend_call(self, piece: Mapping[str, Any]) -> None:
         call = self._calls.setdefault(self._place(piece), {})
         for key, value in piece.items():
             if key in ("function", "custom"):
-                _grow(call.setdefault(key, {}), value or {})
+                grow(call.setdefault(key, {}), value or {})
             elif key != "index" and value is not None:
                 call[key] = value
 
@@ -94,10 +94,10 @@ def _extend_details(details: list[Wire], piece: Wire) -> None:
     if piece.get("index") is None or [last.get(key) for key in _SAME] != [piece.get(key) for key in _SAME]:
         details.append(dict(piece))
     else:
-        _grow(last, {key: value for key, value in piece.items() if key not in (*_SAME, "format", "id") and value})
+        grow(last, {key: value for key, value in piece.items() if key not in (*_SAME, "format", "id") and value})
 
 
-def _grow(fields: Wire, pieces: Mapping[str, Any]) -> None:
+def grow(fields: Wire, pieces: Mapping[str, Any]) -> None:
     """Add pieces to their fields: texts and lists grow, any other value is replaced."""
     for key, piece in pieces.items():
         match fields.get(key), piece:

@@ -14,6 +14,7 @@ from foveal.dialects.content import labelled, result_status
 from foveal.dialects.media import MediaLimits, write_data_url
 from foveal.dialects.opaque import verbatim
 from foveal.dialects.openai_chat import rules
+from foveal.dialects.openai_chat.filter import ChatFilter
 from foveal.dialects.openai_chat.read import NAME, read_reply, read_request
 from foveal.dialects.openai_chat.stream import ChatStream
 from foveal.dialects.port import CannotSay, Dialect, RequestOptions, Wire, WireReader
@@ -44,7 +45,7 @@ class OpenAIChat:
     """The dialect of OpenAI's Chat Completions API."""
 
     name = NAME
-    reader = WireReader(read_reply, read_request, ChatStream)
+    reader = WireReader(read_reply, read_request, ChatStream, ChatFilter)
     media = MediaLimits()
     tool_name = staticmethod(sent_name)
 

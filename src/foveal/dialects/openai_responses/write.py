@@ -8,6 +8,7 @@ from foveal.dialects.content import labelled
 from foveal.dialects.media import MediaLimits, write_data_url
 from foveal.dialects.opaque import verbatim
 from foveal.dialects.openai_responses import rules
+from foveal.dialects.openai_responses.filter import ResponsesFilter
 from foveal.dialects.openai_responses.read import (
     CLIENT_CALLS,
     NAME,
@@ -50,7 +51,7 @@ class OpenAIResponses:
     name = NAME
     problems = staticmethod(rules.problems)
     tool_name = staticmethod(sent_name)
-    reader = WireReader(read_reply, read_request, ResponsesStream)
+    reader = WireReader(read_reply, read_request, ResponsesStream, ResponsesFilter)
     # Documents, tables and source by bytes or address; archives and sounds are refused by name.
     media = MediaLimits(
         files=("application/", "text/"),
