@@ -1,6 +1,7 @@
 """Turns: two of the formats want the user and the model to alternate, beginning and ending with the user."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from foveal.dialects.port import Wire
 from foveal.values.entry import Message, Part, Text
@@ -18,7 +19,7 @@ def join_turns(wires: list[Wire], chunk: Sequence[Wire], content: str, *, begin:
         if wire["role"] != "user" and last != "user":
             wires.append(go_on if last else begin)
         if wire["role"] == last == "user":
-            wires[-1] = {"role": "user", content: wires[-1][content] + wire[content]}
+            wires[-1] = {"role": "user", content: [*_blocks(wires[-1][content]), *_blocks(wire[content])]}
         else:
             wires.append(wire)
 
@@ -28,3 +29,8 @@ def label_system(message: Message) -> Sequence[Part]:
     user."""
     first = message.parts[0] if message.role == "system" else None
     return [Text(f"[system] {first.text}"), *message.parts[1:]] if isinstance(first, Text) else message.parts
+
+
+def _blocks(content: Any) -> Sequence[Any]:
+    """Return a content as blocks: clients may send a text for a list with one."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content

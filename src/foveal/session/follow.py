@@ -42,6 +42,8 @@ class Followed(msgspec.Struct, frozen=True):
     """Entries that were written for it."""
     messages: tuple[HeardMessage, ...]
     """The list as messages, each with the elements that it was read from."""
+    entries: tuple[str, ...]
+    """The entries that hold these messages. Of a message before an edit, in a session that was opened since, it is none."""
 
 
 class _Position(NamedTuple):
@@ -90,7 +92,7 @@ class ClientFollower:
             heard[position.known :], ids[position.known :], _instructions(system, lead) or told
         )
         self._heard, self._ids, self._entries = heard, ids, entries
-        return Followed(position.outcome, position.known, written, tuple(heard))
+        return Followed(position.outcome, position.known, written, tuple(heard), tuple(entries))
 
     def _told(self, message: Message, before: str) -> str | None:
         """Return the id under which the client will tell a message that follows the entry `before`; None if it never will."""

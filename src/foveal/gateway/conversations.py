@@ -1,0 +1,126 @@
+"""The conversations of a gateway: each a session with a turn of its own, opened when it is needed and closed when it rests."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
+
+import msgspec
+
+from foveal.integrations.client_request import ClientRequest
+from foveal.session.client_session import ClientSession
+from foveal.session.model_setup import setup_for
+from foveal.session.options import Host, Model
+from foveal.session.policy import Policy
+from foveal.stores.port import Store
+from foveal.values.errors import FovealError, LeaseLost
+
+T = TypeVar("T")
+
+MOST_OPEN = 256
+"""Sessions that are kept open. The least recently used one is closed for another."""
+
+WAIT_S = 2.0
+"""Seconds that a request waits for the one before it in the same conversation."""
+
+
+class CallFigures(msgspec.Struct):
+    """What one conversation, or all of them, have cost so far."""
+
+    calls: int = 0
+    asked_tokens: int = 0
+    """Tokens of the requests as the client sent them."""
+    sent_tokens: int = 0
+    input_tokens: int = 0
+    """Tokens that the providers counted."""
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    folds: int = 0
+    recalls: int = 0
+    unmanaged: int = 0
+    """Requests that were passed on as they came, because the session could not be followed or asked for."""
+    recovered: int = 0
+    """Prompts that were too long for the provider, and sent again smaller."""
+
+
+class Conversation:
+    """One conversation: the session of it, and its turn."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.figures = CallFigures()
+        self.model = ""
+        self.lock = asyncio.Lock()
+        self._session: ClientSession | None = None
+
+    def session(self, store: Store, policy: Policy, request: ClientRequest) -> ClientSession:
+        """Return the open session for the model of a request."""
+        dialect = request.dialect.name
+        if self._session is not None and self.model != f"{dialect} {request.model}":
+            self.close()
+        if self._session is None:
+            model = Model(request.model, dialect)
+            self._session = ClientSession(
+                store, self.name, model=model, policy=policy, host=Host(author="gateway"), takeover=True
+            )
+            self.model = f"{dialect} {request.model}"
+        return self._session
+
+    def close(self) -> None:
+        """Give the session back, if it is open."""
+        session, self._session = self._session, None
+        if session is not None:
+            with suppress(FovealError):
+                session.close()
+
+
+class Conversations:
+    """All conversations of a gateway, by their names."""
+
+    def __init__(self, store: Store, policy: Policy, *, most_open: int = MOST_OPEN) -> None:
+        self.store, self.policy = store, policy
+        self.figures = CallFigures()
+        self._most_open = most_open
+        self._known: OrderedDict[str, Conversation] = OrderedDict()
+
+    def __iter__(self) -> Iterator[Conversation]:
+        return iter(self._known.values())
+
+    def is_managed(self, request: ClientRequest) -> bool:
+        """Return whether the window of the request's model is known, or the policy tells a limit: else nothing is folded."""
+        has_limit = self.policy.max_context_tokens is not None or self.policy.budget.limit is not None
+        return has_limit or setup_for(Model(request.model, request.dialect.name), self.policy).facts.known
+
+    @asynccontextmanager
+    async def turn(self, name: str) -> AsyncGenerator[Conversation]:
+        """Take the turn of a conversation. `TimeoutError` if another request has it for longer than a moment."""
+        conversation = self._known.setdefault(name, Conversation(name))
+        self._known.move_to_end(name)
+        async with asyncio.timeout(WAIT_S):
+            await conversation.lock.acquire()
+        try:
+            yield conversation
+        finally:
+            conversation.lock.release()
+            await self._close_resting()
+
+    async def _close_resting(self) -> None:
+        resting = [one for one in self._known.values() if not one.lock.locked()]
+        for one in resting[: max(0, len(self._known) - self._most_open)]:
+            del self._known[one.name]
+            await asyncio.to_thread(one.close)
+
+    def close(self) -> None:
+        """Give all sessions back."""
+        for one in self._known.values():
+            one.close()
+
+
+async def in_thread(conversation: Conversation, act: Callable[[], T]) -> T:
+    """Do something with a session outside of the event loop; a session that another gateway took over is opened anew later."""
+    try:
+        return await asyncio.to_thread(act)
+    except LeaseLost:
+        conversation.close()
+        raise

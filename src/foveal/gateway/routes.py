@@ -1,0 +1,111 @@
+"""Where a request belongs: the format that it is in, the provider that it goes to, and the conversation that it is a part of."""
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import msgspec
+
+from foveal.dialects.json_values import JsonObject, elements, fields, string
+
+UPSTREAMS = {
+    "anthropic": "https://api.anthropic.com",
+    "openai": "https://api.openai.com",
+    "gemini": "https://generativelanguage.googleapis.com",
+}
+"""The providers, by the names that `--upstream` takes."""
+
+_PATHS: dict[str, str] = {
+    "/messages": "anthropic",
+    "/chat/completions": "openai_chat",
+    "/responses": "openai_responses",
+}
+_GEMINI = re.compile(r"/models/([^/:]+):(?:stream)?[gG]enerateContent\Z")
+_KEYS = ("authorization", "x-api-key", "x-goog-api-key")
+
+_NAMED = (
+    ("claude", ("x-claude-code-session-id", "x-claude-code-agent-id")),
+    ("codex", ("thread-id",)),
+    ("session", ("x-foveal-session",)),
+    ("session", ("x-session-id",)),
+    ("session", ("session_id",)),
+)
+"""Headers that name a conversation, most telling first. A session of Claude Code has several, one for each sub-agent."""
+
+_NOTHING: JsonObject = {}
+
+_WITH_LANES = "session"
+"""Names under which a client may have several conversations: title generators and sub-agents begin with other words."""
+
+
+class Route(NamedTuple):
+    """The format of a request, and the model, where the address names it."""
+
+    dialect: str
+    model: str = ""
+
+
+def find_route(path: str) -> Route | None:
+    """Return the route of a path with a conversation; None for all others, which are passed through."""
+    found = next((name for end, name in _PATHS.items() if path.endswith(end)), None)
+    if found:
+        return Route(found)
+    gemini = _GEMINI.search(path)
+    return Route("gemini", gemini[1]) if gemini else None
+
+
+def provider_of(path: str, headers: Mapping[str, str]) -> str:
+    """Return the name of the provider that a request goes to."""
+    if "/v1beta" in path or "x-goog-api-key" in headers:
+        return "gemini"
+    return "anthropic" if "/messages" in path or "anthropic-version" in headers else "openai"
+
+
+def conversation_name(headers: Mapping[str, str], body: Mapping[str, Any], dialect: str) -> str:
+    """Return the name of the session for a request: equal for requests of one conversation, and of one key.
+
+    Never the session of a client alone: sub-agents share it, and run in parallel.
+    """
+    key = sha256("\0".join(headers.get(name, "") for name in _KEYS).encode()).hexdigest()[:8]
+    for kind, names in _NAMED:
+        told = [headers[name] for name in names if headers.get(name)]
+        if told and names[0] in headers:
+            return _name(kind, told, key, _first_words(body, dialect) if kind == _WITH_LANES else "")
+    named = _named_in(body)
+    if named:
+        return _name(_WITH_LANES, [named], key, _first_words(body, dialect))
+    return _name("client", [_digest(_system(body))], key, _first_words(body, dialect))
+
+
+def _named_in(body: Mapping[str, Any]) -> str:
+    """Return the session that a body names."""
+    user = string(fields(body.get("metadata")).get("user_id")) or ""
+    told: object = None
+    with suppress(msgspec.DecodeError):
+        told = msgspec.json.decode(user) if user.startswith("{") else None
+    return string(fields(told).get("session_id")) or string(body.get("prompt_cache_key")) or ""
+
+
+def _system(body: Mapping[str, Any]) -> object:
+    return body.get("system") or body.get("instructions") or body.get("systemInstruction") or ""
+
+
+def _first_words(body: Mapping[str, Any], dialect: str) -> str:
+    """Return a digest of the first message that is not the system prompt's."""
+    listed = elements(body.get({"openai_responses": "input", "gemini": "contents"}.get(dialect, "messages")))
+    said = (one for one in map(fields, listed) if one.get("role") not in ("system", "developer"))
+    first: JsonObject = next(said, _NOTHING)
+    texts = first.get("content") or first.get("parts")
+    words = texts if isinstance(texts, str) else [fields(block).get("text") for block in elements(texts)]
+    return _digest([words] if isinstance(words, str) else words)
+
+
+def _digest(value: object) -> str:
+    return sha256(msgspec.json.encode(value)).hexdigest()[:12]
+
+
+def _name(kind: str, told: list[str], key: str, lane: str) -> str:
+    plain = [re.sub(r"[^A-Za-z0-9_.-]", "_", one)[:64] for one in told]
+    return "-".join(filter(None, (kind, *plain, lane, key)))

@@ -1,0 +1,42 @@
+"""A gateway on a port: in the foreground, or in a thread of its own beside a client."""
+
+import socket
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import uvicorn
+
+from foveal.gateway.app import Gateway
+from foveal.values.errors import BadInput
+
+_STARTS_S = 15.0
+
+
+def serve(gateway: Gateway, host: str, port: int) -> None:
+    """Serve until the process is told to end."""
+    uvicorn.run(
+        gateway.app, host=host, port=port, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=5
+    )
+
+
+@contextmanager
+def served(gateway: Gateway, port: int = 0) -> Generator[str]:
+    """Serve on a loopback port, by default a free one, until the block ends; the value is the address."""
+    listener = socket.create_server(("127.0.0.1", port))
+    config = uvicorn.Config(gateway.app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=5)
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.run, args=([listener],), name="foveal-gateway", daemon=True)
+    thread.start()
+    deadline = time.monotonic() + _STARTS_S
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > deadline:
+            raise BadInput(f"the gateway did not start within {_STARTS_S:.0f} seconds")
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=10)

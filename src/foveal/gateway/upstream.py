@@ -1,0 +1,56 @@
+"""Requests to a provider: the client's own headers, and replies as they come."""
+
+from collections.abc import Iterable, Mapping
+
+import httpx2
+
+_HOP = frozenset(
+    (
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    )
+)
+_OURS = frozenset(("host", "content-length", "accept-encoding", "x-foveal-session"))
+_CHANGED = frozenset(("content-length", "content-encoding"))
+
+TIMEOUT = httpx2.Timeout(600.0, connect=15.0)
+"""A model may think for minutes before its first word; a connection that is not there is told at once."""
+
+
+class Upstream:
+    """The providers behind a gateway."""
+
+    def __init__(self, addresses: Mapping[str, str], client: httpx2.AsyncClient | None = None) -> None:
+        self._addresses = {name: address.rstrip("/") for name, address in addresses.items()}
+        limits = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=30.0)
+        self._client = client or httpx2.AsyncClient(timeout=TIMEOUT, limits=limits, follow_redirects=False)
+
+    async def send(
+        self, provider: str, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
+    ) -> httpx2.Response:
+        """Send a request and return the reply before its body is read."""
+        kept = [(name, value) for name, value in headers if name.lower() not in _HOP | _OURS]
+        request = self._client.build_request(
+            method, self._addresses[provider] + path, headers=[*kept, ("accept-encoding", "identity")], content=body
+        )
+        return await self._client.send(request, stream=True)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+
+def reply_headers(response: httpx2.Response, *, is_changed: bool) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a reply for the client: each once, without those of the connection."""
+    dropped = _HOP | (_CHANGED if is_changed else frozenset(("content-length",)))
+    return [
+        (name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, value in response.headers.multi_items()
+        if name.lower() not in dropped
+    ]

@@ -1,0 +1,1 @@
+"""Foveal between a client and its provider, or inside a framework."""

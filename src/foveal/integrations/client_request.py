@@ -1,0 +1,69 @@
+"""A client's request as it came: every field by its bytes, so that what is not changed is sent on to the byte."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from foveal.dialects import find_dialect, json_values
+from foveal.dialects.json_values import count
+from foveal.dialects.port import Dialect
+from foveal.record.client_list import LISTS
+from foveal.values.errors import BadInput
+
+_REPLY_LENGTH = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+_raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_raw_list = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class ClientRequest(msgspec.Struct, frozen=True):
+    """The body of one request, in one provider's format."""
+
+    dialect: Dialect
+    model: str
+    raw: bytes
+    body: Mapping[str, Any]
+    """The body, decoded."""
+    fields: Mapping[str, msgspec.Raw]
+    """The fields of the body by their bytes, in the client's order."""
+    wires: Sequence[bytes]
+    """The messages by their bytes."""
+
+    @staticmethod
+    def read(dialect: str, raw: bytes, model: str = "") -> "ClientRequest":
+        """Read a body. `model` is the one of formats that name it in the address. Raise `BadInput` if it is no such body."""
+        try:
+            body = msgspec.json.decode(raw, type=dict[str, Any])
+            held = _raw_fields.decode(raw)
+            wires = [bytes(one) for one in _raw_list.decode(held[LISTS[dialect]])]
+        except (msgspec.DecodeError, KeyError) as error:
+            raise BadInput(
+                f"this is not a request of the {dialect} dialect ({type(error).__name__}: {error})"
+            ) from error
+        return ClientRequest(find_dialect(dialect), str(body.get("model") or model), raw, body, held, wires)
+
+    @property
+    def messages(self) -> Sequence[Mapping[str, Any]]:
+        """The messages, decoded."""
+        return self.body[LISTS[self.dialect.name]]
+
+    @property
+    def reply_tokens(self) -> int | None:
+        """The most tokens of the reply; None where the client does not say."""
+        config = json_values.fields(self.body.get("generationConfig") or self.body.get("generation_config"))
+        named = [self.body.get(key) for key in _REPLY_LENGTH]
+        told = [count(one) for one in (*named, config.get("maxOutputTokens"), config.get("max_output_tokens"))]
+        return next(filter(None, told), None)
+
+    def with_messages(self, wires: Sequence[bytes], own_tools: Sequence[Mapping[str, Any]]) -> bytes:
+        """Return the body with other messages, and with more tools behind the client's; all other fields by their bytes."""
+        changed = {**self.fields, LISTS[self.dialect.name]: msgspec.Raw(b"[" + b",".join(wires) + b"]")}
+        if own_tools:
+            given = _raw_list.decode(self.fields["tools"]) if self.body.get("tools") else []
+            changed["tools"] = msgspec.Raw(msgspec.json.encode([*given, *own_tools]))
+        if self.dialect.name == "openai_chat" and self.body.get("stream"):
+            # The client is not told unless it asked; without it, nobody learns what the prompt cost.
+            options = {**json_values.fields(self.body.get("stream_options")), "include_usage": True}
+            changed["stream_options"] = msgspec.Raw(msgspec.json.encode(options))
+        return msgspec.json.encode(changed)

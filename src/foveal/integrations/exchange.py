@@ -1,0 +1,93 @@
+"""One exchange between a client and its provider, without I/O: what is sent in place of the client's request, and what is kept.
+
+    exchange = Exchange(session, request)
+    replies = exchange.replies                     # a `ReplyFilter`: what the client is shown
+    while True:
+        body = exchange.body()                     # send it, with the client's own headers
+        ended = replies.take(reply)                # or feed(event)…, end_round() for a stream
+        exchange.keep(ended)
+        if not ended.again:
+            break
+
+Until the session folds something, the body is the client's, byte for byte.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from foveal.context.injection import NextCall
+from foveal.dialects.reply_filter import ReplyFilter, ReplyRound
+from foveal.integrations.assembly import ClientWords
+from foveal.integrations.client_request import ClientRequest
+from foveal.record.client_list import LISTS
+from foveal.session import own_tools
+from foveal.session.client_session import ClientSession
+from foveal.values.prompt import Prompt
+
+MOST_ROUNDS = 8
+"""Replies in a row that may call nothing but own tools: a model that goes in circles is stopped."""
+
+
+class Exchange:
+    """The state of one exchange. Its calls are made in the order of the module's example."""
+
+    def __init__(self, session: ClientSession, request: ClientRequest) -> None:
+        self._session, self._request = session, request
+        read = request.dialect.reader.request({**request.body, LISTS[request.dialect.name]: [], "model": request.model})
+        self._tools = read.tools
+        self.followed = session.follow_list(request.messages, system=read.system, keys=request.wires)
+        self._words = ClientWords(request.dialect, self.followed, request.wires)
+        self.prompt: Prompt | None = None
+        """The prompt that was sent last."""
+        self.is_unchanged = True
+        """Whether the client's own body was sent last."""
+        self._replies: ReplyFilter | None = None
+
+    def body(self) -> bytes:
+        """Return the body to send now. Raises what `Session.prompt` raises, `OverBudget` above all."""
+        return self._sent(self._session.prompt(self._tools, next_call=self._next_call))
+
+    def recovered(self, error: object) -> bytes:
+        """Return a smaller body, after the provider refused the last one for its length with this error."""
+        return self._sent(self._session.compaction.recover(error, self._tools, next_call=self._next_call))
+
+    @property
+    def _next_call(self) -> NextCall:
+        return NextCall(reply_tokens=self._request.reply_tokens)
+
+    def _sent(self, prompt: Prompt) -> bytes:
+        self.prompt = prompt
+        made, own = self._words.assemble(prompt.atoms), self._own_tools(prompt)
+        self.is_unchanged = made.is_unchanged and not own
+        return self._request.raw if self.is_unchanged else self._request.with_messages(made.wires, own)
+
+    @property
+    def replies(self) -> ReplyFilter:
+        """The filter between the provider's replies and the client."""
+        if self._replies is None:
+            names = own_tools.ours(self.prompt.setup.tools) if self.prompt else frozenset[str]()
+            self._replies = ReplyFilter(self._request.dialect.reader, names, self._request.body)
+        return self._replies
+
+    def keep(self, ended: ReplyRound) -> None:
+        """Keep a reply, and answer its own calls. Of a round after which the model is asked again, the client is told nothing."""
+        if ended.reply is None:
+            return
+        told = None if ended.again else self.replies.shown.message
+        self._session.keep_reply(ended.reply, told)
+        self._session.serve()
+
+    def _own_tools(self, prompt: Prompt) -> list[Mapping[str, Any]]:
+        """Return the own tools of a prompt in the provider's form."""
+        names = own_tools.ours(prompt.setup.tools)
+        request = prompt.request
+        given = request.get("tools") or request.get("config", {}).get("tools") or ()
+        found: list[Mapping[str, Any]] = []
+        for tool in given:
+            declared = tool.get("function_declarations") or tool.get("functionDeclarations")
+            if declared:
+                ours = [one for one in declared if one.get("name") in names]
+                found += [{"functionDeclarations": ours}] if ours else []
+            elif (tool.get("function") or tool).get("name") in names:
+                found.append({key: value for key, value in tool.items() if key != "cache_control"})
+        return found
