@@ -33,7 +33,7 @@ def test_every_module_is_in_a_room():
     assert sorted(path.name for path in PACKAGE.iterdir() if path.is_file()) == ["__init__.py", "py.typed"]
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     layers = next(contract["layers"] for contract in settings["contracts"] if contract["type"] == "layers")
-    named = {room.strip().removeprefix("foveal.") for layer in layers for room in layer.split("|")}
+    named = {room.strip().removeprefix("foveal.") for layer in layers for room in re.split(r"[|:]", layer)}
     assert {module.room for module in MODULES} - {""} == named
     assert len(layers) == 8
 

@@ -11,7 +11,7 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from foveal.gateway.conversations import Conversations
-from foveal.gateway.relay import Call, Relay, Reply
+from foveal.gateway.relay import ClientCall, Relay, RelayedReply
 from foveal.gateway.routes import UPSTREAMS, find_route
 from foveal.gateway.upstream import Upstream
 from foveal.session.policy import Policy
@@ -54,7 +54,7 @@ class Gateway:
         path = request.url.path
         query = f"?{request.url.query}" if request.url.query else ""
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
-        call = Call(request.method, path + query, headers, await request.body())
+        call = ClientCall(request.method, path + query, headers, await request.body())
         route = find_route(path) if request.method == "POST" else None
         return _answer(await (self._relay.manage(call, route) if route else self._relay.pass_on(call)))
 
@@ -68,7 +68,7 @@ def _figures(conversations: Conversations) -> dict[str, Any]:
     return {name: getattr(figures, name) for name in figures.__struct_fields__}
 
 
-def _answer(reply: Reply) -> Response:
+def _answer(reply: RelayedReply) -> Response:
     response = StreamingResponse(reply.pieces, status_code=reply.status)
     response.raw_headers = reply.headers
     return response

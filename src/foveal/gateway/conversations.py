@@ -26,7 +26,7 @@ WAIT_S = 2.0
 
 
 class CallFigures(msgspec.Struct):
-    """What one conversation, or all of them, have cost so far."""
+    """Figures of one conversation, or of all of them, so far."""
 
     calls: int = 0
     asked_tokens: int = 0
@@ -44,7 +44,7 @@ class CallFigures(msgspec.Struct):
     """Prompts that were too long for the provider, and sent again smaller."""
 
 
-class Conversation:
+class ClientConversation:
     """One conversation: the session of it, and its turn."""
 
     def __init__(self, name: str) -> None:
@@ -82,9 +82,9 @@ class Conversations:
         self.store, self.policy = store, policy
         self.figures = CallFigures()
         self._most_open = most_open
-        self._known: OrderedDict[str, Conversation] = OrderedDict()
+        self._known: OrderedDict[str, ClientConversation] = OrderedDict()
 
-    def __iter__(self) -> Iterator[Conversation]:
+    def __iter__(self) -> Iterator[ClientConversation]:
         return iter(self._known.values())
 
     def is_managed(self, request: ClientRequest) -> bool:
@@ -93,9 +93,9 @@ class Conversations:
         return has_limit or setup_for(Model(request.model, request.dialect.name), self.policy).facts.known
 
     @asynccontextmanager
-    async def turn(self, name: str) -> AsyncGenerator[Conversation]:
+    async def turn(self, name: str) -> AsyncGenerator[ClientConversation]:
         """Take the turn of a conversation. `TimeoutError` if another request has it for longer than a moment."""
-        conversation = self._known.setdefault(name, Conversation(name))
+        conversation = self._known.setdefault(name, ClientConversation(name))
         self._known.move_to_end(name)
         async with asyncio.timeout(WAIT_S):
             await conversation.lock.acquire()
@@ -117,7 +117,7 @@ class Conversations:
             one.close()
 
 
-async def in_thread(conversation: Conversation, act: Callable[[], T]) -> T:
+async def in_thread(conversation: ClientConversation, act: Callable[[], T]) -> T:
     """Do something with a session outside of the event loop; a session that another gateway took over is opened anew later."""
     try:
         return await asyncio.to_thread(act)

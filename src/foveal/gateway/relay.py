@@ -14,7 +14,7 @@ import msgspec
 from foveal.dialects.port import Wire
 from foveal.dialects.reply_filter import ReplyRound
 from foveal.dialects.sse import KEEP_ALIVE, SseDecoder
-from foveal.gateway.conversations import CallFigures, Conversation, Conversations, in_thread
+from foveal.gateway.conversations import CallFigures, ClientConversation, Conversations, in_thread
 from foveal.gateway.routes import Route, conversation_name, provider_of
 from foveal.gateway.upstream import Upstream, reply_headers
 from foveal.integrations.client_request import ClientRequest
@@ -30,7 +30,7 @@ _OK = 200
 T = TypeVar("T")
 
 
-class Call(NamedTuple):
+class ClientCall(NamedTuple):
     """A request of a client."""
 
     method: str
@@ -45,7 +45,7 @@ class Call(NamedTuple):
         return {name.lower(): value for name, value in self.headers}
 
 
-class Reply(NamedTuple):
+class RelayedReply(NamedTuple):
     """The answer to a client: its body comes in pieces."""
 
     status: int
@@ -61,13 +61,13 @@ class Relay:
     ) -> None:
         self._conversations, self._upstream, self._tell, self._watch = conversations, upstream, tell, watch
 
-    async def pass_on(self, call: Call) -> Reply:
+    async def pass_on(self, call: ClientCall) -> RelayedReply:
         """Send a request on as it is."""
         provider = provider_of(call.path, call.named)
         response = await self._upstream.send(provider, call.method, call.path, call.headers, call.body)
-        return Reply(response.status_code, reply_headers(response, is_changed=False), _raw(response))
+        return RelayedReply(response.status_code, reply_headers(response, is_changed=False), _raw(response))
 
-    async def manage(self, call: Call, route: Route) -> Reply:
+    async def manage(self, call: ClientCall, route: Route) -> RelayedReply:
         """Send a request with the prompt that its session builds, and keep the reply."""
         try:
             request = ClientRequest.read(route.dialect, call.body, route.model)
@@ -90,13 +90,13 @@ class Relay:
             response = await sent.send(call.body if self._watch else body)
             self._count(conversation, exchange)
             if response.status_code != _OK:
-                return Reply(response.status_code, reply_headers(response, is_changed=False), _raw(response))
+                return RelayedReply(response.status_code, reply_headers(response, is_changed=False), _raw(response))
             stack = held.pop_all()  # the turn ends with the reply
             is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
             pieces = sent.streamed(response, stack) if is_stream else sent.whole(response, stack)
-            return Reply(_OK, reply_headers(response, is_changed=True), pieces)
+            return RelayedReply(_OK, reply_headers(response, is_changed=True), pieces)
 
-    async def _prepared(self, conversation: Conversation, request: ClientRequest) -> tuple[Exchange, bytes]:
+    async def _prepared(self, conversation: ClientConversation, request: ClientRequest) -> tuple[Exchange, bytes]:
         conversations = self._conversations
 
         def prepare() -> tuple[Exchange, bytes]:
@@ -106,12 +106,12 @@ class Relay:
 
         return await in_thread(conversation, prepare)
 
-    async def _unmanaged(self, call: Call, because: str) -> Reply:
+    async def _unmanaged(self, call: ClientCall, because: str) -> RelayedReply:
         self._conversations.figures.unmanaged += 1
         self._tell(f"passed on as it came: {because}")
         return await self.pass_on(call)
 
-    def _count(self, conversation: Conversation, exchange: Exchange) -> None:
+    def _count(self, conversation: ClientConversation, exchange: Exchange) -> None:
         prompt = exchange.prompt
         if prompt is None:
             return
@@ -133,8 +133,8 @@ class _Sending:
     def __init__(
         self,
         upstream: Upstream,
-        call: Call,
-        conversation: Conversation,
+        call: ClientCall,
+        conversation: ClientConversation,
         exchange: Exchange,
         tell: Callable[[str], None],
         *,

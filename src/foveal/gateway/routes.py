@@ -1,4 +1,4 @@
-"""Where a request belongs: the format that it is in, the provider that it goes to, and the conversation that it is a part of."""
+"""Routes of requests: the format that one is in, the provider that it goes to, and the conversation that it is a part of."""
 
 import re
 from collections.abc import Mapping
