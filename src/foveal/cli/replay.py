@@ -1,6 +1,6 @@
 """Replay recorded sessions: what would Foveal have sent for each model call, and at what price?
 
-Reads the neutral JSONL, OpenAI chat JSONL, and session files of Claude Code, Codex and Pi; plain or gzipped.
+Reads sessions of Claude Code, Codex, Gemini CLI, opencode and Pi, OpenAI chat JSONL and the neutral JSONL; plain or gzipped.
 Costs are whole bills at the model's prices: cache reads, cache writes and the recorded output.
 """
 
@@ -37,7 +37,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--policy", metavar="FILE", type=Path, help="a policy in TOML or YAML; --budget overrides its budget"
     )
-    parser.add_argument("--dialect", metavar="D", default="openai_chat", help="wire format (default: openai_chat)")
+    parser.add_argument("--dialect", metavar="D", help="wire format (default: the recorded one, else openai_chat)")
     parser.add_argument("--html", metavar="REPORT", type=Path, help="write a report with a chart for each session")
     parser.add_argument("--prompts", metavar="OUT", type=Path, help="write every prompt, one line of JSON a call")
     parser.add_argument("--jobs", metavar="N", type=positive, default=1, help="processes to use (default: 1)")
@@ -83,7 +83,7 @@ def _check_outputs(args: Namespace) -> None:
 
 def _order(args: Namespace) -> Order:
     policy = read_policy(args.policy) if args.policy else Policy()
-    dialect = find_dialect(args.dialect).name
+    dialect = find_dialect(args.dialect).name if args.dialect else None
     try:
         find(args.model or DEFAULT_MODEL, policy.models)
     except ValueError as error:
@@ -110,7 +110,11 @@ def _print(replays: Sequence[Replay], out: Output) -> None:
         rows = [(_shortened(name, max(_LEAST_NAME, out.columns - numbers - 2)), *rest) for name, *rest in rows]
     out.table(HEAD, rows, "l" + "r" * (len(HEAD) - 1))
     models = ", ".join(dict.fromkeys(replay.model for replay in replays))
-    out.wrapped(f"Prices of {models}. Raw is the whole history sent for every call, cached as the provider caches it.")
+    out.wrapped(
+        f"Prices of {models}. Raw is the whole history sent for every call that the model would have taken, cached as the "
+        "provider caches it; recorded is what the provider counted at the time (none: the recording does not have it); sent is "
+        "Foveal's."
+    )
     for note in note_lines(replays):
         out.wrapped(f"Note: {note}.")
 
