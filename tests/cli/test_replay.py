@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -265,3 +266,33 @@ def test_a_raw_prompt_that_nobody_could_send_is_not_billed(run, tmp_path):
     page = tmp_path / "page.html"
     run("replay", path, *options, "--html", page)
     assert "raw without the 1 calls whose whole history the model would not take" in page.read_text()
+
+
+def test_the_newest_sessions_of_the_agents_are_found(run, tmp_path, monkeypatch):
+    """`--recent` looks where the clients keep their sessions, by their own variables where these are set; newest first."""
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("CODEX_HOME", str(elsewhere))
+    for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "PI_CODING_AGENT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    places = [home / ".claude/projects/p/old.jsonl", elsewhere / "sessions/2026/01/01/rollout-1.jsonl"]
+    for age, place in enumerate((home / ".claude/projects/p/s/subagents/agent-1.jsonl", *places)):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        claude_session(place)
+        os.utime(place, (1_000 - age, 1_000 - age))
+    done = run("replay", "--recent", 2, "--json").json
+    sources = [session["source"] for session in done["sessions"]]
+    assert [Path(source).name for source in sources] == ["agent-1.jsonl", "old.jsonl"]
+    assert len(run("replay", "--recent", 9, "--json").json["sessions"]) == 3
+
+
+def test_no_recording_at_all_is_an_error_that_says_what_to_name(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for words, what in (
+        ((), "no recording is named"),
+        (("--recent", 3), "no agent that we know has kept a session here"),
+    ):
+        done = run("replay", *words)
+        assert done.code == 2
+        assert what in done.err
+        assert "--recent 10" in done.err
