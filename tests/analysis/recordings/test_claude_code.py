@@ -244,15 +244,17 @@ def test_attached_files_of_older_versions_are_read(one):
     file = {"type": "file", "filename": "a.py", "content": {"type": "text", "file": {"content": "x = 1"}}}
     picture = {"type": "file", "content": {"file": {"base64": "cGl4ZWw=", "type": "image/png"}}}
     memory = {"type": "nested_memory", "path": "CLAUDE.md", "content": {"content": "be brief"}}
+    listing = {"type": "agent_listing_delta", "addedLines": ["- Explore", "- Plan"]}
     lines = [said("u", None, "look")]
-    for number, held in enumerate((file, picture, memory, {"type": "diagnostics", "files": []})):
+    for number, held in enumerate((file, picture, memory, listing, {"type": "diagnostics"})):
         lines.append({"type": "attachment", "uuid": f"f{number}", "parentUuid": "u", "attachment": held})
     lines.append(said("v", "u", "on"))
-    for line_, parent in zip(lines[1:], ("u", "f0", "f1", "f2", "f3"), strict=True):
+    for line_, parent in zip(lines[1:], ("u", "f0", "f1", "f2", "f3", "f4"), strict=True):
         line_["parentUuid"] = parent
     recording = one(lines)
     image = Image("image/png", b"pixel")
-    assert messages(recording)[0].parts == (Text("a.py\nx = 1"), image, Text("CLAUDE.md\nbe brief"), Text("look"))
+    noted = (Text("CLAUDE.md\nbe brief"), Text("- Explore\n- Plan"))
+    assert messages(recording)[0].parts == (Text("a.py\nx = 1"), image, *noted, Text("look"))
     assert any("attachment diagnostics 1" in note for note in recording.notes)
 
 

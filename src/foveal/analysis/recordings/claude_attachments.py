@@ -24,6 +24,8 @@ def attachment_parts(kind: str, attachment: JsonObject, record: JsonObject) -> t
         return role, tuple(part for shown in elements(record["rendered"]) for part in _rendered(shown))
     if kind in _PLAIN:
         return "user", tuple(_content(attachment.get(_PLAIN[kind])))
+    if lines := [line for line in elements(attachment.get("addedLines")) if isinstance(line, str)]:
+        return "user", text_part("\n".join(lines))
     if kind in ("file", "nested_memory", "edited_text_file"):
         return "user", tuple(_file(attachment))
     return "user", ()
