@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -21,12 +22,13 @@ def lines_of(path):
 
 
 def test_the_table_has_a_row_for_each_session_and_a_total(run, recorded):
-    """Calls, tokens, cache, moves, costs, largest prompt and refusals, for each and for all."""
+    """Calls, tokens, cache, moves, costs, largest prompt and refusals, for each and for all; no usage is said to be none."""
     done = run("replay", recorded("alpha", "beta"), "--budget", 8000)
     assert done.code == 0
     head, alpha, beta, total = done.out.splitlines()[:4]
-    assert head.split()[:4] == ["session", "calls", "raw", "sent"]
+    assert head.split()[:5] == ["session", "calls", "raw", "recorded", "sent"]
     assert alpha.split()[:2] == ["alpha", "7"]
+    assert alpha.split().count("none") == total.split().count("none") == 2
     assert beta.split()[:2] == ["beta", "7"]
     assert total.split()[:4] == ["total", "of", "2", "14"]
     assert "the recording names no model; replayed as gpt-5" in done.out
@@ -113,7 +115,7 @@ def test_a_model_of_unknown_price_costs_unknown(run, recorded):
     path = recorded("alpha", size=20)
     assert run("replay", path, "--model", "nobody-knows-it", "--json").json["total"]["sent_usd"] is None
     done = run("replay", path, "--model", "nobody-knows-it")
-    assert done.out.splitlines()[1].split()[7:9] == ["unknown", "unknown"]
+    assert done.out.splitlines()[1].split().count("unknown") == 2
     assert "unknown model" in done.out
 
 
@@ -179,3 +181,118 @@ def test_prompts_can_go_to_a_pipe(run, recorded, tmp_path):
     finally:
         os.close(reader)
     assert pipe.is_fifo()
+
+
+def claude_session(path, *, calls=4, words=400, counted=(1, 2, 3, 4), model="claude-sonnet-4-5"):
+    """Write a Claude Code session with its system prompt and tools, and the usage of the calls that are counted."""
+    system, tool = (
+        [{"type": "text", "text": "You are kind. " * 50}],
+        {"name": "Bash", "input_schema": {"type": "object"}},
+    )
+    hosted = {"type": "web_search_20250305", "name": "web_search"}
+    lines = [
+        {"type": "api-request-shape", "shapeHash": "x", "shape": {"system": system, "tools": [tool, hosted]}},
+        {"type": "user", "uuid": "u", "parentUuid": None, "sessionId": "claude", "message": {"content": "Go."}},
+    ]
+    parent = "u"
+    for n in range(1, calls + 1):
+        block = {"type": "tool_use", "id": f"t{n}", "name": "Bash", "input": {"n": n}}
+        message = {"id": f"m{n}", "model": model, "content": [block]}
+        if n in counted:
+            counts = {"input_tokens": 1, "cache_read_input_tokens": 8000 * n, "cache_creation_input_tokens": 1999}
+            message["usage"] = {**counts, "output_tokens": 100}
+        lines.append({"type": "assistant", "uuid": f"a{n}", "parentUuid": parent, "message": message})
+        answer = {"type": "tool_result", "tool_use_id": f"t{n}", "content": f"row {n} of it " * words}
+        parent = f"r{n}"
+        lines.append({"type": "user", "uuid": parent, "parentUuid": f"a{n}", "message": {"content": [answer]}})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_a_session_is_replayed_in_the_dialect_of_its_client(run, tmp_path):
+    """The fixed part that the file holds is sent and counted; `--dialect` asks for another one."""
+    path, out = claude_session(tmp_path / "s.jsonl"), tmp_path / "prompts.jsonl"
+    (session,) = run("replay", path, "--prompts", out, "--json").json["sessions"]
+    assert session["dialect"] == "anthropic"
+    first = lines_of(out)[0]
+    assert "You are kind." in json.dumps(first["system"])
+    assert [tool["name"] for tool in first["tools"]] == ["Bash", "web_search"]
+    assert session["per_call"][0]["raw"] == session["per_call"][0]["sent"] > 150
+    (other,) = run("replay", path, "--dialect", "openai_chat", "--prompts", out, "--json").json["sessions"]
+    assert other["dialect"] == "openai_chat"
+    assert [tool["function"]["name"] for tool in lines_of(out)[0]["tools"]] == ["Bash"]
+    assert "1 recorded tool(s) of another provider cannot be offered in openai_chat" in other["notes"]
+
+
+def test_the_recorded_usage_is_billed_beside_the_replay(run, tmp_path):
+    """Input, read and written tokens and output at the prices of the recorded model, whichever model is replayed."""
+    path = claude_session(tmp_path / "s.jsonl")
+    for more in ((), ("--model", "gpt-5")):
+        done = run("replay", path, *more, "--json").json
+        total = done["total"]
+        assert total["recorded_calls"] == 4
+        assert total["recorded_tokens"] == 4 * 2000 + 8000 * 10
+        assert (total["recorded_cached_tokens"], total["recorded_written_tokens"]) == (80_000, 4 * 1999)
+        expected = (4 * 1 * 3.0 + 80_000 * 0.3 + 4 * 1999 * 3.75 + 400 * 15.0) / 1e6
+        assert total["recorded_usd"] == pytest.approx(expected)
+        assert done["sessions"][0]["per_call"][1]["recorded"]["cached"] == 16_000
+    row = run("replay", path).out.splitlines()[1]
+    assert "88.0k" in row
+    assert f"${expected:.2f}" in row
+    (note,) = [note for note in done["sessions"][0]["notes"] if "counted" in note and "more in call 1" in note]
+    assert "not in the file" in note
+
+
+def test_usage_of_some_calls_says_of_which(run, tmp_path):
+    """A sum of half the calls does not pass for the whole."""
+    done = run("replay", claude_session(tmp_path / "s.jsonl", counted=(1, 3, 4)), "--json").json
+    assert done["total"]["recorded_calls"] == 3
+    assert any("usage is recorded for 3 of 4 calls" in note for note in done["sessions"][0]["notes"])
+
+
+def test_a_raw_prompt_that_nobody_could_send_is_not_billed(run, tmp_path):
+    """Above the window of the model the whole history has no price; how many calls that is about is said."""
+    path, policy = claude_session(tmp_path / "s.jsonl", counted=()), tmp_path / "policy.toml"
+    policy.write_text('[models."claude-sonnet-4-5"]\nwindow = 9000\nmax_input = 5000\n')
+    options = ("--policy", policy, "--budget", 4000)
+    (session,) = run("replay", path, *options, "--json").json["sessions"]
+    fits = [call["raw"] <= 5000 for call in session["per_call"]]
+    assert fits == [call["raw_sendable"] for call in session["per_call"]] == [True, True, True, False]
+    assert session["unsendable"] == 1
+    assert session["raw_tokens"] == sum(call["raw"] for call in session["per_call"][:3])
+    assert any(note.startswith("1 of 4 raw prompt(s) are larger than") for note in session["notes"])
+    (all_of_it,) = run("replay", path, "--budget", 4000, "--json").json["sessions"]
+    assert session["raw_usd"] < all_of_it["raw_usd"]
+    page = tmp_path / "page.html"
+    run("replay", path, *options, "--html", page)
+    assert "raw without the 1 calls whose whole history the model would not take" in page.read_text()
+
+
+def test_the_newest_sessions_of_the_agents_are_found(run, tmp_path, monkeypatch):
+    """`--recent` looks where the clients keep their sessions, by their own variables where these are set; newest first."""
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("CODEX_HOME", str(elsewhere))
+    for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "PI_CODING_AGENT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    places = [home / ".claude/projects/p/old.jsonl", elsewhere / "sessions/2026/01/01/rollout-1.jsonl"]
+    for age, place in enumerate((home / ".claude/projects/p/s/subagents/agent-1.jsonl", *places)):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        claude_session(place)
+        os.utime(place, (1_000 - age, 1_000 - age))
+    done = run("replay", "--recent", 2, "--json").json
+    sources = [session["source"] for session in done["sessions"]]
+    assert [Path(source).name for source in sources] == ["agent-1.jsonl", "old.jsonl"]
+    assert len(run("replay", "--recent", 9, "--json").json["sessions"]) == 3
+
+
+def test_no_recording_at_all_is_an_error_that_says_what_to_name(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for words, what in (
+        ((), "no recording is named"),
+        (("--recent", 3), "no agent that we know has kept a session here"),
+    ):
+        done = run("replay", *words)
+        assert done.code == 2
+        assert what in done.err
+        assert "--recent 10" in done.err

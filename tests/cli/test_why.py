@@ -2,11 +2,15 @@
 
 import json
 
+import pytest
+
 from foveal import RetentionRule, ToolCall, open_store
 from foveal.cli.why import PREVIEW_CHARS
-from foveal.session.options import Host
+from foveal.context.fences import FenceKind
+from foveal.session.options import Host, Model
+from foveal.session.policy import Policy
 from foveal.session.session import Session
-from foveal.values.entry import assistant, result, user
+from foveal.values.entry import assistant, result, system, user
 
 
 def test_the_lines_add_up(run, kept):
@@ -120,6 +124,55 @@ def test_show_reads_like_a_transcript(run, kept):
     ]
     assert places == sorted(places)
     assert "of 8,000 tokens; tools read_file" in done
+
+
+PLACED = (
+    FenceKind("rules", role="system", placement="after_system", lifetime="session"),
+    FenceKind("docs", placement="before_request", lifetime="session"),
+    FenceKind("state", placement="after_result"),
+)
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic"])
+def test_show_has_fences_and_reminders_in_their_places(run, tmp_path, dialect):
+    """What stood beside the conversation is shown where it was sent, for the next prompt and for a past call."""
+    policy = Policy(remind=True, fences=PLACED)
+    with (
+        open_store(tmp_path / "agent.db") as store,
+        Session(store, "s", model=Model("gpt-5", dialect), policy=policy) as session,
+    ):
+        session.extend([system("Be brief."), user("Look at it.")])
+        for kind in PLACED:
+            session.context.inject(kind.name, f"the text of {kind.name}", key="k")
+        session.extend([assistant("", ToolCall("c1", "look", "{}")), result("c1", "seen")])
+        session.context.remind("Only once.")
+        first = json.dumps(session.prompt().request)
+        session.append(assistant("Done."))
+        session.append(user("And now?"))
+        session.context.remind("Only later.")
+        second = json.dumps(session.prompt().request)
+    order = (
+        "Be brief.",
+        "the text of rules",
+        "the text of docs",
+        "Look at it.",
+        "seen",
+        "the text of state",
+        "Only once.",
+    )
+    for words, request, texts in (
+        (("--call", 2), first, order),
+        ((), second, (*order[:2], "Look at it.", "the text of docs", "And now?", "Only later.")),
+    ):
+        shown = run("show", "s", *words, "--store", tmp_path / "agent.db").out
+        assert [text for text in texts if text not in request] == []
+        places = [shown.index(text) for text in texts]
+        assert places == sorted(places)
+    past = run("show", "s", "--call", 2, "--store", tmp_path / "agent.db").out
+    assert "Only later." not in past
+    assert "── system, fence rules:k\n" in past
+    assert "── user, fence docs:k\n" in past
+    assert ", reminder " in past
 
 
 def test_a_session_with_a_renderer_of_the_hosts_is_explained_without_it(run, tmp_path):

@@ -30,6 +30,9 @@ from foveal.values.prompt import Prompt
 _AHEAD = 2
 """Recordings waiting for each process: enough to keep it busy, few enough to hold in memory."""
 
+_OTHERWISE = "openai_chat"
+"""The dialect of recordings whose format does not tell."""
+
 _CONVERSATION = ("system", "system_instruction", "instructions", "messages", "input", "contents")
 
 
@@ -37,7 +40,8 @@ class Order(msgspec.Struct, frozen=True):
     """The options of a replay."""
 
     policy: Policy
-    dialect: str
+    dialect: str | None
+    """None is the recorded one."""
     model: str | None = None
     count_as: str | None = None
     """Count as for this model, whichever the replay is for."""
@@ -80,7 +84,7 @@ def replay_one(
             recording,
             model=order.model,
             policy=order.policy,
-            dialect=order.dialect,
+            dialect=order.dialect or recording.dialect or _OTHERWISE,
             counter=counter,
             store=memory,
             on_prompt=write,

@@ -19,6 +19,7 @@ COMMANDS: dict[str, CommandHelp] = {
         (
             "foveal replay session.jsonl --budget 32000",
             "foveal replay ~/.claude/projects/*/*.jsonl --budget 64000 --html report.html",
+            "foveal replay --recent 10 --budget 64000",
             "zcat sessions.jsonl.gz | foveal replay - --budget 32000",
         ),
     ),

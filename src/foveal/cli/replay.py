@@ -1,15 +1,17 @@
 """Replay recorded sessions: what would Foveal have sent for each model call, and at what price?
 
-Reads the neutral JSONL, OpenAI chat JSONL, and session files of Claude Code, Codex and Pi; plain or gzipped.
+Reads sessions of Claude Code, Codex, Gemini CLI, opencode and Pi, OpenAI chat JSONL and the neutral JSONL; plain or gzipped.
 Costs are whole bills at the model's prices: cache reads, cache writes and the recorded output.
 """
 
+import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from foveal.analysis.recordings.places import newest_sessions
 from foveal.analysis.replay.page import page
 from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay
 from foveal.analysis.replay.report import HEAD, cells, document, note_lines, totals
@@ -29,7 +31,10 @@ _LEAST_NAME = 14  # characters of a session's name, however narrow the terminal
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help="recordings; - for standard input")
+    parser.add_argument("files", metavar="FILE", nargs="*", type=Path, help="recordings; - for standard input")
+    parser.add_argument(
+        "--recent", metavar="N", type=positive, help="the N newest session files of the agents on this machine as well"
+    )
     parser.add_argument(
         "--budget", metavar="N", type=positive, help="the most that is sent, in o200k tokens or --model's"
     )
@@ -37,7 +42,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--policy", metavar="FILE", type=Path, help="a policy in TOML or YAML; --budget overrides its budget"
     )
-    parser.add_argument("--dialect", metavar="D", default="openai_chat", help="wire format (default: openai_chat)")
+    parser.add_argument("--dialect", metavar="D", help="wire format (default: the recorded one, else openai_chat)")
     parser.add_argument("--html", metavar="REPORT", type=Path, help="write a report with a chart for each session")
     parser.add_argument("--prompts", metavar="OUT", type=Path, help="write every prompt, one line of JSON a call")
     parser.add_argument("--jobs", metavar="N", type=positive, default=1, help="processes to use (default: 1)")
@@ -47,10 +52,11 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace, out: Output) -> int:
     order = _order(args)
-    _check_outputs(args)
+    recordings = _recordings(args)
+    _check_outputs(args, recordings)
     replays: list[Replay] = []
     errors: list[str] = []
-    with input_files(args.files) as files, optional_file(args.html) as html, optional_file(args.prompts) as prompts:
+    with input_files(recordings) as files, optional_file(args.html) as html, optional_file(args.prompts) as prompts:
         with progress(() if out.is_json else files) as tick:
             for outcome in replay_files(files, order, jobs=args.jobs, prompts=prompts, tick=tick):
                 if outcome.replay:
@@ -71,9 +77,20 @@ def run(args: Namespace, out: Output) -> int:
     return 2 if errors else 0
 
 
-def _check_outputs(args: Namespace) -> None:
+def _recordings(args: Namespace) -> list[Path]:
+    """Return the files to replay; raise an error if there are none."""
+    found = newest_sessions(Path.home(), os.environ, args.recent) if args.recent else []
+    if not args.files and not found:
+        what = "no agent that we know has kept a session here" if args.recent else "no recording is named"
+        raise BadInput(
+            f"{what}; name files, or `--recent 10` for the newest ones of your agents (foveal replay --help)"
+        )
+    return [*args.files, *found]
+
+
+def _check_outputs(args: Namespace, recordings: Sequence[Path]) -> None:
     """Raise an error about the output files before the work, not after."""
-    inputs = {file.resolve() for file in args.files}
+    inputs = {file.resolve() for file in recordings}
     for path in (args.html, args.prompts):
         if path is not None and path.resolve() in inputs:
             raise BadInput(f"{path} is one of the recordings; name another file to write to")
@@ -83,7 +100,7 @@ def _check_outputs(args: Namespace) -> None:
 
 def _order(args: Namespace) -> Order:
     policy = read_policy(args.policy) if args.policy else Policy()
-    dialect = find_dialect(args.dialect).name
+    dialect = find_dialect(args.dialect).name if args.dialect else None
     try:
         find(args.model or DEFAULT_MODEL, policy.models)
     except ValueError as error:
@@ -110,7 +127,11 @@ def _print(replays: Sequence[Replay], out: Output) -> None:
         rows = [(_shortened(name, max(_LEAST_NAME, out.columns - numbers - 2)), *rest) for name, *rest in rows]
     out.table(HEAD, rows, "l" + "r" * (len(HEAD) - 1))
     models = ", ".join(dict.fromkeys(replay.model for replay in replays))
-    out.wrapped(f"Prices of {models}. Raw is the whole history sent for every call, cached as the provider caches it.")
+    out.wrapped(
+        f"Prices of {models}. Raw is the whole history sent for every call that the model would have taken, cached as the "
+        "provider caches it; recorded is what the provider counted at the time (none: the recording does not have it); sent is "
+        "Foveal's."
+    )
     for note in note_lines(replays):
         out.wrapped(f"Note: {note}.")
 

@@ -1,6 +1,7 @@
 """Print a prompt as it was (or would be) sent, for reading.
 
-Control characters are made visible, so that nothing in a tool's output can drive the terminal. With --json, the request itself.
+Fences and reminders are shown in their places among the messages. Control characters are made visible, so that nothing in a
+tool's output can drive the terminal. With --json, the request itself.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -8,10 +9,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from foveal.analysis.inspect.stored_session import AbsentRendererWarning, stored_prompt, tool_name
+from foveal.analysis.inspect.stored_session import AbsentRendererWarning, stored_messages, tool_name
 from foveal.cli.arguments import add_call, add_store, existing_store
 from foveal.cli.output import Output, complaints
-from foveal.text.repair import settle
 from foveal.values.entry import (
     File,
     Image,
@@ -36,16 +36,15 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace, out: Output) -> None:
     with complaints(AbsentRendererWarning), existing_store(args.store) as store:
-        prompt, _ = stored_prompt(store, args.session, args.call)
+        prompt, messages = stored_messages(store, args.session, args.call)
     if out.is_json:
         out.document(prompt.request)
         return
     out.line(
         f"{prompt.session}, call {prompt.call}: {prompt.setup.model} in the {prompt.setup.dialect} dialect", "strong"
     )
-    for atom in prompt.atoms:
-        for message in settle(atom):
-            _print(message, out)
+    for message, block in messages:
+        _print(message, "" if block is None else f", {block.kind} {block.name}", out)
     out.line()
     out.line(_footer(prompt), "strong")
 
@@ -56,11 +55,12 @@ def _footer(prompt: Prompt) -> str:
     return f"{prompt.tokens:,} of {prompt.setup.limit:,} tokens; {offered}"
 
 
-def _print(message: Message, out: Output) -> None:
+def _print(message: Message, beside: str, out: Output) -> None:
+    """Print a message under its title; `beside` names the fence or the reminders that it is."""
     for part in message.parts:
         for title, text in _said(message.role, part):
             out.line()
-            out.line(f"── {title}", "sent")
+            out.line(f"── {title}{beside}", "sent")
             out.line(text)
 
 

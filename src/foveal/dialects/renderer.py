@@ -1,6 +1,6 @@
 """From a view to wire messages: the renderer, which renders only the atoms that are new since the last prompt."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
@@ -83,9 +83,46 @@ class Rendered(NamedTuple):
     """Number of wire messages that the last prompt had too."""
 
 
+class SentMessage(NamedTuple):
+    """A message of a prompt in its place: one of the conversation, or a block beside it."""
+
+    message: Message
+    block: Block | None = None
+
+
+def sent_messages(view: View, blocks: Sequence[Block] = ()) -> Iterator[SentMessage]:
+    """Yield the messages of a prompt in the order in which they are sent, before a dialect gives them its form."""
+    placed = _placed(view, blocks)
+    is_lead = True
+    for atom in view.atoms:
+        if is_lead and atom.kind != "system":
+            is_lead = False
+            yield from _sent_blocks(block for block in blocks if block.placement == "after_system")
+        before, after = placed.get(atom.first, ((), ()))
+        yield from _sent_blocks(before)
+        yield from (SentMessage(message) for message in settle(atom))
+        yield from _sent_blocks(after)
+    if is_lead:
+        yield from _sent_blocks(block for block in blocks if block.placement == "after_system")
+    yield from _sent_blocks(block for block in blocks if block.placement == "tail")
+
+
+def _sent_blocks(blocks: Iterable[Block]) -> Iterator[SentMessage]:
+    for block in blocks:
+        yield SentMessage(_said("system" if block.placement == "after_system" else block.role, block), block)
+
+
 def _around(view: View, blocks: Sequence[Block]) -> BlockMessages:
+    """Return the messages of the blocks before or after an atom."""
+    return {
+        atom: (tuple(_said(block.role, block) for block in before), tuple(_said(block.role, block) for block in after))
+        for atom, (before, after) in _placed(view, blocks).items()
+    }
+
+
+def _placed(view: View, blocks: Sequence[Block]) -> dict[str, tuple[list[Block], list[Block]]]:
     """Return the blocks before or after an atom: the current request, or the newest calls with their results."""
-    found: dict[str, tuple[list[Message], list[Message]]] = {}
+    found: dict[str, tuple[list[Block], list[Block]]] = {}
     if not blocks:
         return {}
     request = view.place(view.facts.last_user)
@@ -100,8 +137,8 @@ def _around(view: View, blocks: Sequence[Block]) -> BlockMessages:
                 continue
         if place is not None:
             sides = found.setdefault(view.atoms[place].first, ([], []))
-            sides[block.placement != "before_request"].append(_said(block.role, block))
-    return {atom: (tuple(before), tuple(after)) for atom, (before, after) in found.items()}
+            sides[block.placement != "before_request"].append(block)
+    return found
 
 
 def _joined(blocks: Sequence[Block]) -> list[Message]:

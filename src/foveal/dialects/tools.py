@@ -83,6 +83,11 @@ def hosted_by(spec: ToolSpec, dialect: str) -> dict[str, Any] | None:
     return spec.hosted
 
 
+def is_offered_in(spec: ToolSpec, dialect: str) -> bool:
+    """Return whether a tool can be offered in a dialect: an ordinary one in all of them, a hosted one in its owner's."""
+    return spec.hosted is None or _owner(spec.hosted) == dialect
+
+
 def _owner(hosted: Mapping[str, Any]) -> str:
     kind = str(hosted.get("type") or "")
     if not kind:

@@ -169,6 +169,11 @@ def build(name: str, view: View, model_setup: ModelSetup, specs: tuple[ToolSpec,
 
 def prompt_at(store: Store, name: str, model_setup: ModelSetup, call: int | None, now: View | None = None) -> Prompt:
     """Build the prompt of the next call, or of a past one as it was sent, from the log."""
+    return prompt_of(name, view_at(store, name, model_setup, call, now), model_setup)
+
+
+def view_at(store: Store, name: str, model_setup: ModelSetup, call: int | None, now: View | None = None) -> View:
+    """Return the view of which the prompt of the next call, or of a past one, is made. `now` is the newest view, if at hand."""
     view = now or open_view(store, name, model_setup, None)
     if call is not None:
         branch = BranchReader(store, name, store.artifacts)
@@ -176,6 +181,11 @@ def prompt_at(store: Store, name: str, model_setup: ModelSetup, call: int | None
         reply = branch.reply(head, view.facts, call) if head else None
         if reply:
             view = view_after(_before(reply, branch), branch, model_setup)
+    return view
+
+
+def prompt_of(name: str, view: View, model_setup: ModelSetup) -> Prompt:
+    """Build the prompt of a view as its log records it, with the trace lines of its side context."""
     specs = read_tools(msgspec.json.decode(view.facts.setup.tools)) if view.facts.setup else ()
     prompt = build(name, view, model_setup, specs, Renderer(model_setup.dialect))
     lines = block_lines(view.facts.context.blocks if view.facts.context else ())

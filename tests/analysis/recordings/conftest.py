@@ -164,6 +164,66 @@ SAMPLES: dict[str, str] = {
             "message": {"role": "bashExecution", "command": "ls", "exitCode": 1},
         },
     ),
+    "gemini_cli": jsonl(
+        {"sessionId": "g-1", "projectHash": "h", "startTime": "t", "kind": "main"},
+        {"$set": {"messages": [{"id": "0", "type": "user", "content": [{"text": "<session_context>"}]}]}},
+        {"id": "1", "type": "user", "content": [{"text": "go"}]},
+        {"id": "2", "type": "gemini", "content": "going", "tokens": {"input": 9, "output": 1}, "model": "m"},
+        {
+            "id": "2",
+            "type": "gemini",
+            "content": "going",
+            "thoughts": [{"subject": "way", "description": "left"}],
+            "tokens": {"input": 9, "output": 1, "cached": 4, "thoughts": 2},
+            "model": "m",
+            "toolCalls": [
+                {
+                    "id": "c",
+                    "name": "look",
+                    "args": {"at": "map"},
+                    "status": "success",
+                    "result": [{"functionResponse": {"id": "c", "name": "look", "response": {"output": "fog"}}}],
+                }
+            ],
+        },
+        {
+            "id": "3",
+            "type": "user",
+            "content": [{"functionResponse": {"id": "c", "name": "look", "response": {"output": "fog"}}}],
+        },
+        {"id": "4", "type": "info", "content": "saved"},
+        {"id": "5", "type": "user", "content": "no"},
+        {"$rewindTo": "5"},
+        {"$set": {"lastUpdated": "t"}},
+    ),
+    "opencode": jsonl(
+        {
+            "info": {"id": "ses_1", "projectID": "p", "time": {"created": 1}},
+            "messages": [
+                {"info": {"id": "msg_1", "role": "user"}, "parts": [{"type": "text", "text": "go"}]},
+                {
+                    "info": {
+                        "id": "msg_2",
+                        "role": "assistant",
+                        "modelID": "m",
+                        "providerID": "anthropic",
+                        "tokens": {"input": 1, "output": 2, "reasoning": 1, "cache": {"read": 5, "write": 3}},
+                    },
+                    "parts": [
+                        {"type": "step-start"},
+                        {"type": "reasoning", "text": "hm", "metadata": {"anthropic": {"signature": "s"}}},
+                        {"type": "text", "text": "going"},
+                        {
+                            "type": "tool",
+                            "callID": "c",
+                            "tool": "look",
+                            "state": {"status": "completed", "input": {"at": "map"}, "output": "fog"},
+                        },
+                    ],
+                },
+            ],
+        }
+    ),
 }
 
 

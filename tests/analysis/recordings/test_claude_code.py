@@ -1,6 +1,7 @@
 """Claude Code sessions: one conversation out of a tree of lines."""
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -104,17 +105,61 @@ def test_a_branch_abandoned_by_a_rewind_is_left_out_and_noted(one):
     assert any(note.startswith("3 lines stand beside the conversation") for note in recording.notes)
 
 
-def test_side_chains_are_left_out_and_noted(one):
-    """The conversation of a sub-agent is not that of its parent."""
-    recording = one([said("u", None, "go"), said("x", "u", "child", isSidechain=True)])
-    assert messages(recording) == [user("go")]
-    assert "1 lines of side chains (sub-agents) were left out" in recording.notes
+def test_side_chains_are_sessions_of_their_own(write):
+    """The conversation of a sub-agent is not that of its parent; it is a session with the parent's name before its own."""
+    lines = [
+        said("u", None, "go"),
+        said("x", None, "first child", isSidechain=True),
+        said("y", "x", "on", isSidechain=True),
+        said("z", None, "second child", isSidechain=True, agentId="a2"),
+    ]
+    parent, first, second = read(write(lines))
+    assert (parent.id, messages(parent)) == ("s", [user("go")])
+    assert (first.id, messages(first)) == ("s/x", [user("first child"), user("on")])
+    assert (second.id, messages(second)) == ("s/a2", [user("second child")])
+    assert "side chains of 2 sub-agent(s) are in the file; each is a session of its own" in parent.notes
 
 
 def test_the_file_of_a_sub_agent_is_its_side_chain(one):
-    """Newer versions write each sub-agent into a file of its own."""
-    recording = one([said("u", None, "go", isSidechain=True), said("v", "u", "on", isSidechain=True)])
-    assert messages(recording) == [user("go"), user("on")]
+    """Newer versions write each sub-agent into a file of its own, which has the session id of the parent."""
+    aside = {"isSidechain": True, "agentId": "a1"}
+    recording = one([said("u", None, "go", **aside), said("v", "u", "on", **aside)])
+    assert (recording.id, messages(recording)) == ("s/a1", [user("go"), user("on")])
+
+
+def test_a_sub_agent_in_another_file_is_noted(one):
+    """The parent's file tells of it by the record of the tool alone."""
+    recording = one(
+        [reply("a", "", "m", use("t", "Agent")), answer("r", "a", "t", "ok", toolUseResult={"agentId": "a1"})]
+    )
+    assert any(note.startswith("1 sub-agents ran") for note in recording.notes)
+
+
+def test_a_reply_that_is_told_again_is_not_merged_with_the_first(one):
+    """A resumed or branched session repeats `message.id` further on; only lines that follow each other are one reply."""
+    again = [said("u2", "b", "go on"), reply("a2", "u2", "m", text("said again")), said("v", "a2", "end")]
+    recording = one([said("u", None, "go"), reply("a", "u", "m", text("one")), reply("b", "a", "m", use("t")), *again])
+    assert messages(recording) == [
+        user("go"),
+        assistant("one", ToolCall("t", "Bash", "{}"), model="claude-x"),
+        user("go on"),
+        assistant("said again", model="claude-x"),
+        user("end"),
+    ]
+
+
+def test_a_branch_that_repeats_a_reply_leaves_the_other_branch_alone(one):
+    """Lines of a copied reply have the ids of the original; those on another branch stay there."""
+    recording = one(
+        [
+            said("u", None, "go"),
+            reply("a", "u", "m", text("left")),
+            said("u2", None, "go"),
+            reply("a2", "u2", "m", text("left")),
+            said("v", "a2", "on"),
+        ],
+    )
+    assert messages(recording) == [user("go"), assistant("left", model="claude-x"), user("on")]
 
 
 def boundary(uuid: str, logical: str | None) -> dict[str, object]:
@@ -148,6 +193,148 @@ def test_the_summary_of_a_compaction_by_hand_is_kept(one):
         ],
     )
     assert messages(recording) == [user("go"), user("so far: gone"), user("/compact"), user("on")]
+
+
+def test_the_summary_of_a_compaction_by_hand_is_found_behind_its_notes(one):
+    """Newer versions write attachments between the boundary and the summary."""
+    recording = one(
+        [
+            said("u", None, "go"),
+            boundary("c", "u"),
+            note("n", "c", "date", "today"),
+            said("s", "n", "so far: gone", isCompactSummary=True),
+            said("v", "u", "on"),
+        ],
+    )
+    assert messages(recording) == [user("go"), Message("system", (Text("today"),)), user("so far: gone"), user("on")]
+
+
+def note(uuid: str, parent: str, kind: str, words: object, role: str = "system") -> dict[str, object]:
+    shape = {"type": "attachment", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "attachment": {"type": kind}}
+    return {**shape, "rendered": [{"content": words}], "renderedRole": role}
+
+
+def test_attachments_are_shown_as_they_were_rendered(one):
+    """Newer versions record the texts that the model saw and in whose name: the user's stand before the user's words."""
+    recording = one(
+        [
+            said("u", None, "go"),
+            note("n1", "u", "environment", "a shell"),
+            note("n2", "n1", "session_context", "branch main", "user"),
+            note("n3", "n2", "date", "today"),
+            note("n4", "n3", "hint", [text("be kind")], "user"),
+            reply("a", "n4", "m", use("t")),
+            answer("r", "a", "t", "1"),
+            note("n5", "r", "hint", "late", "user"),
+            reply("b", "n5", "n", text("so")),
+        ],
+    )
+    assert messages(recording) == [
+        Message("user", (Text("branch main"), Text("be kind"), Text("go"))),
+        Message("system", (Text("a shell"), Text("today"))),
+        assistant("", ToolCall("t", "Bash", "{}"), model="claude-x"),
+        result("t", "1"),
+        user("late"),
+        assistant("so", model="claude-x"),
+    ]
+
+
+def test_attached_files_of_older_versions_are_read(one):
+    """Text comes under its name, an image as an image; what the agent made of the rest is not in the file."""
+    file = {"type": "file", "filename": "a.py", "content": {"type": "text", "file": {"content": "x = 1"}}}
+    picture = {"type": "file", "content": {"file": {"base64": "cGl4ZWw=", "type": "image/png"}}}
+    memory = {"type": "nested_memory", "path": "CLAUDE.md", "content": {"content": "be brief"}}
+    listing = {"type": "agent_listing_delta", "addedLines": ["- Explore", "- Plan"]}
+    lines = [said("u", None, "look")]
+    for number, held in enumerate((file, picture, memory, listing, {"type": "diagnostics"})):
+        lines.append({"type": "attachment", "uuid": f"f{number}", "parentUuid": "u", "attachment": held})
+    lines.append(said("v", "u", "on"))
+    for line_, parent in zip(lines[1:], ("u", "f0", "f1", "f2", "f3", "f4"), strict=True):
+        line_["parentUuid"] = parent
+    recording = one(lines)
+    image = Image("image/png", b"pixel")
+    noted = (Text("CLAUDE.md\nbe brief"), Text("- Explore\n- Plan"))
+    assert messages(recording)[0].parts == (Text("a.py\nx = 1"), image, *noted, Text("look"))
+    assert any("attachment diagnostics 1" in note for note in recording.notes)
+
+
+def test_a_result_without_content_has_the_text_of_the_tool(one):
+    """`toolUseResult` keeps what the block lacks."""
+    lines = [reply("a", "", "m", use("1")), answer("r", "a", "1", None, toolUseResult="Error: no such file")]
+    del lines[1]["message"]["content"][0]["content"]
+    assert messages(one(lines))[1] == result("1", "Error: no such file")
+
+
+SHAPE = {"system": [text("You are kind."), text("Be brief.")], "tools": [{"name": "Bash", "input_schema": {}}]}
+
+
+def request(shape: str, **more: object) -> dict[str, object]:
+    return {"type": "api-request", "id": "r", "shapeHash": shape, "sessionId": "s", **more}
+
+
+def shape(name: str, held: object, **more: object) -> dict[str, object]:
+    return {"type": "api-request-shape", "shapeHash": name, "shape": held, "sessionId": "s", **more}
+
+
+def test_the_recorded_system_prompt_and_tools_are_read(one):
+    """Newer versions write the fixed part of their requests: it stands before the conversation, in its dialect."""
+    deferred = {"name": "Rare", "input_schema": {}, "defer_loading": True}
+    other = {"system": [text("Compact.")], "tools": []}
+    recording = one(
+        [
+            said("u", None, "go"),
+            shape("x", other),
+            request("x"),
+            shape("y", {**SHAPE, "tools": [*SHAPE["tools"], deferred]}),
+            request("y"),
+            request("y"),
+            reply("a", "u", "m", use("t")),
+        ],
+    )
+    assert messages(recording)[:3] == [
+        Message("system", (Text("You are kind."),)),
+        Message("system", (Text("Be brief."),)),
+        user("go"),
+    ]
+    assert json.loads(recording.tools) == SHAPE["tools"]
+    assert recording.dialect == "anthropic"
+    assert "1 deferred tools that were never called were left out" in recording.notes
+    assert "system prompt or tools changed 1 times; those of most requests are taken" in recording.notes
+
+
+def test_each_sub_agent_has_its_own_system_prompt(write):
+    """The lines of a sub-agent's requests name it."""
+    side = {"isSidechain": True, "agentId": "a1"}
+    lines = [
+        shape("x", SHAPE),
+        shape("y", {"system": [text("You look.")]}, agentId="a1"),
+        said("u", None, "go"),
+        said("v", None, "look", **side),
+    ]
+    parent, child = read(write(lines))
+    assert messages(parent)[0] == Message("system", (Text("You are kind."),))
+    assert messages(child) == [Message("system", (Text("You look."),)), user("look")]
+
+
+def test_the_snapshot_in_the_tree_serves_where_no_request_is_recorded(one):
+    """`prompt_snapshot` has the same, in pieces; not all of them have the tools."""
+    first = {"type": "prompt_snapshot", "systemPrompt": ["Be", "brief."]}
+    second = {**first, "cliPrefix": "You are kind.", "tools": [{"name": "Bash", "schema": SHAPE["tools"][0]}]}
+    lines = [said("u", None, "go")]
+    for uuid, parent, held in (("p", "u", first), ("q", "p", second)):
+        lines.append({"type": "attachment", "uuid": uuid, "parentUuid": parent, "attachment": held})
+    recording = one([*lines, said("v", "q", "on")])
+    assert messages(recording)[:2] == [
+        Message("system", (Text("You are kind."),)),
+        Message("system", (Text("Be\n\nbrief."),)),
+    ]
+    assert json.loads(recording.tools) == SHAPE["tools"]
+
+
+def test_a_file_without_the_fixed_part_says_so(one):
+    recording = one([said("u", None, "go")])
+    assert recording.tools == "[]"
+    assert "the file holds neither the system prompt nor the tool definitions" in recording.notes
 
 
 def test_results_say_how_the_call_ended(one):

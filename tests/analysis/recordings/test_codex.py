@@ -237,3 +237,29 @@ def test_an_item_that_is_not_understood_names_its_line(write, bad, expected):
     """The error says what was expected where."""
     with pytest.raises(BadRecording, match=rf":2: {expected}"):
         list(read(write([META, bad])))
+
+
+def test_recorded_tools_and_the_dialect_are_read(one):
+    """Tools of the host are in the header, those that a turn adds are an item; Codex's own are not recorded."""
+    hosted = {"name": "weather", "description": "", "inputSchema": {"type": "object"}}
+    added = {"type": "function", "name": "shell", "parameters": {"type": "object"}}
+    meta = {"type": "session_meta", "payload": {**META["payload"], "dynamic_tools": [hosted]}}
+    recording = one([meta, message("user", "go"), item("additional_tools", role="developer", tools=[added, 7])])
+    assert [tool["name"] for tool in json.loads(recording.tools)] == ["weather", "shell"]
+    assert recording.dialect == "openai_responses"
+    assert messages(recording) == [system("be brief"), user("go")]
+    assert not any("does not hold" in note for note in recording.notes)
+
+
+def test_a_rollout_says_what_it_does_not_hold(one):
+    assert "the rollout does not hold the tool definitions" in one([META, message("user", "go")]).notes
+    bare = one([{**META, "payload": {"id": "r"}}, message("user", "go")])
+    assert "the rollout does not hold the system prompt and the tool definitions" in bare.notes
+
+
+def test_tokens_written_to_the_cache_are_counted(one):
+    """Newer versions count them apart."""
+    counted = tokens(100, 60, 5, 105)
+    counted["payload"]["info"]["last_token_usage"]["cache_write_input_tokens"] = 30
+    recording = one([META, TURN, message("user", "go"), message("assistant", "gone"), counted])
+    assert recording.steps[-1].usage == Usage("gpt-x", 100, 5, cache_read_tokens=60, cache_write_tokens=30)

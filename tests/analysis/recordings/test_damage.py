@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from foveal.analysis.recordings import Recording, read
 from foveal.values.errors import BadRecording
 
-FORMATS = ("neutral", "openai_chat", "claude_code", "codex", "pi")
+FORMATS = ("neutral", "openai_chat", "claude_code", "codex", "pi", "gemini_cli", "opencode")
 
 # The file is written anew for each example, so sharing its folder is harmless.
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -10,7 +10,7 @@ from foveal.analysis.recordings import detect, read
 from foveal.values.entry import Text, user
 from foveal.values.errors import BadRecording
 
-FORMATS = ("neutral", "openai_chat", "claude_code", "codex", "pi")
+FORMATS = ("neutral", "openai_chat", "claude_code", "codex", "pi", "gemini_cli", "opencode")
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -92,7 +92,7 @@ def test_a_truncated_gzip_is_refused(tmp_path: Path, samples):
         list(read(path))
 
 
-@pytest.mark.parametrize("form", ["claude_code", "codex", "pi"])
+@pytest.mark.parametrize("form", ["claude_code", "codex", "pi", "gemini_cli"])
 def test_a_torn_last_line_of_a_session_is_noted(write, samples, form):
     """A session that is still being written ends in the middle of a line."""
     whole, torn = (list(read(write(samples[form] + tail))) for tail in ("", '{"type": "mess'))

@@ -6,12 +6,14 @@ from typing import Any
 
 import msgspec
 
+from foveal.dialects.renderer import SentMessage, sent_messages
 from foveal.models.counters import counter_for, encoding
 from foveal.project.retention_layers import layers_from
+from foveal.project.view import View
 from foveal.session.model_setup import ModelSetup, UnknownModelWarning, setup_for
 from foveal.session.options import Model
 from foveal.session.policy import logged_policy
-from foveal.session.rebuild import prompt_at, setup_at
+from foveal.session.rebuild import prompt_of, setup_at, view_at
 from foveal.stores import rows as log
 from foveal.stores.port import Draft, Store
 from foveal.stores.portable import add_session
@@ -78,14 +80,27 @@ def recorded_setup(setup: Setup) -> ModelSetup:
 
 def stored_prompt(store: Store, session: str, call: int | None = None) -> tuple[Prompt, ModelSetup]:
     """Return the prompt of a call, built again from the log, and its model setup; of the next call if `call` is None."""
+    view, setup = _stored_view(store, session, call)
+    return prompt_of(session, view, setup), setup
+
+
+def stored_messages(store: Store, session: str, call: int | None = None) -> tuple[Prompt, list[SentMessage]]:
+    """Return the prompt of a call and its messages in the order in which they are sent, fences and reminders among them."""
+    view, setup = _stored_view(store, session, call)
+    blocks = view.facts.context.blocks if view.facts.context else ()
+    return prompt_of(session, view, setup), list(sent_messages(view, blocks))
+
+
+def _stored_view(store: Store, session: str, call: int | None) -> tuple[View, ModelSetup]:
+    """Return the view of a call as the log records it, and its model setup; warn of renderers that are not known here."""
     setup = recorded_setup(setup_at(store, known_session(store, session), call))
-    prompt = prompt_at(store, session, setup, call)
+    view = view_at(store, session, setup, call)
     if setup.renderers:
         what = (
             f"the host shows some results by renderers that are not known here ({', '.join(sorted(setup.renderers))})"
         )
-        warnings.warn(AbsentRendererWarning(f"{what}; such results are shown and counted whole"), stacklevel=3)
-    return prompt, setup
+        warnings.warn(AbsentRendererWarning(f"{what}; such results are shown and counted whole"), stacklevel=4)
+    return view, setup
 
 
 def copy_session(source: Store, target: Store, session: str) -> None:

@@ -8,6 +8,8 @@
     claude_code    ~/.claude/projects/*/*.jsonl
     codex          ~/.codex/sessions/**/rollout-*.jsonl
     pi             ~/.pi/agent/sessions/*/*.jsonl
+    gemini_cli     ~/.gemini/tmp/*/chats/session-*.jsonl, and checkpoints
+    opencode       ~/.local/share/opencode/opencode.db, the folder `storage` of older versions, and exports
 
 Files may be gzipped. A reader notes in the recording everything that it leaves out or has to guess; a line that it does not
 understand is a `BadRecording` with file and line. Messages in a provider's wire format are read by that provider's dialect.
@@ -19,15 +21,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from foveal.analysis.recordings import claude_code, codex, neutral, openai_chat, pi
+from foveal.analysis.recordings import claude_code, codex, gemini_cli, neutral, openai_chat, opencode, pi
 from foveal.analysis.recordings.lines import JsonLine, read_lines
+from foveal.analysis.recordings.opencode_files import is_database, is_storage, stored_sessions
 from foveal.analysis.recordings.recording import RecordedStep, Recording
 from foveal.dialects.json_values import JsonObject, kind_of, mapping, sequence
 from foveal.values.errors import BadRecording
 
 __all__ = ["Format", "RecordedStep", "Recording", "detect", "read"]
 
-Format: TypeAlias = Literal["neutral", "openai_chat", "claude_code", "codex", "pi"]
+Format: TypeAlias = Literal["neutral", "openai_chat", "claude_code", "codex", "pi", "gemini_cli", "opencode"]
 _Reader: TypeAlias = Callable[[Iterable[JsonLine], str], Iterator[Recording]]
 
 _READERS: dict[Format, _Reader] = {
@@ -36,6 +39,8 @@ _READERS: dict[Format, _Reader] = {
     "claude_code": claude_code.read,
     "codex": codex.read,
     "pi": pi.read,
+    "gemini_cli": gemini_cli.read,
+    "opencode": opencode.read,
 }
 
 _KEYS: dict[Format, frozenset[str]] = {
@@ -44,6 +49,8 @@ _KEYS: dict[Format, frozenset[str]] = {
     "claude_code": frozenset(("type", "uuid", "parentUuid", "sessionId", "message", "isSidechain")),
     "codex": frozenset(("timestamp", "type", "payload")),
     "pi": frozenset(("type", "id", "parentId", "timestamp", "message")),
+    "gemini_cli": frozenset(("sessionId", "projectHash", "startTime", "messages", "kind")),
+    "opencode": frozenset(("id", "projectID", "directory", "title", "info")),
 }
 """Keys of a line of each format, to name the format nearest to an unknown line."""
 
@@ -54,6 +61,9 @@ _LOOK_AHEAD = 64
 def read(path: str | PathLike[str]) -> Iterator[Recording]:
     """Yield the recordings in a file, each read when it is asked for."""
     file = Path(path)
+    if is_database(file) or is_storage(file):
+        yield from (opencode.recording_of(stored, str(file)) for stored in stored_sessions(file))
+        return
     lines = read_lines(file)
     try:
         found, seen = _recognised(lines, str(file))
@@ -65,6 +75,8 @@ def read(path: str | PathLike[str]) -> Iterator[Recording]:
 def detect(path: str | PathLike[str]) -> Format:
     """Return the format of a file, from its first lines. Raise `BadRecording` if no format is recognised."""
     file = Path(path)
+    if is_database(file) or is_storage(file):
+        return "opencode"
     return _recognised(read_lines(file), str(file))[0]
 
 
@@ -85,8 +97,14 @@ def format_of(value: object) -> Format | None:
     """Return the only format that such a line can come from; None for a line of several or of none."""
     record = mapping(value)
     if record is None:
+        if gemini_cli.contents_of(value) is not None:
+            return "gemini_cli"
         items = sequence(value)
         return "openai_chat" if items and openai_chat.is_message(items[0]) else None
+    if gemini_cli.is_session_line(record) or gemini_cli.is_prompt_log(record) or gemini_cli.contents_of(record):
+        return "gemini_cli"
+    if opencode.is_session(record):
+        return "opencode"
     if "messages" in record:
         return "neutral" if {"id", "source", "meta"} <= record.keys() else "openai_chat"
     if codex.is_rollout_line(record):

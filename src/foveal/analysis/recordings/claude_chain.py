@@ -46,6 +46,11 @@ class ClaudeLine(msgspec.Struct, frozen=True):
         return string(self.record.get("logicalParentUuid"))
 
     @property
+    def agent(self) -> str | None:
+        """The id of the sub-agent whose line this is; None for a line of the session itself."""
+        return string(self.record.get("agentId")) or string(self.record.get("parent_tool_use_id"))
+
+    @property
     def is_boundary(self) -> bool:
         return self.record.get("subtype") == "compact_boundary"
 
@@ -54,28 +59,40 @@ class ClaudeLine(msgspec.Struct, frozen=True):
         """The id of the API reply that an assistant line is a piece of."""
         return string(self.message.get("id")) if self.type == "assistant" and self.message else None
 
-    def _blocks(self, kind: str) -> Iterator[JsonObject]:
+    def blocks(self, kind: str) -> Iterator[JsonObject]:
         for value in elements((self.message or {}).get("content")):
             block = mapping(value)
             if block is not None and block.get("type") == kind:
                 yield block
 
     def calls(self) -> set[str]:
-        return {call for block in self._blocks("tool_use") if (call := string(block.get("id")))}
+        return {call for block in self.blocks("tool_use") if (call := string(block.get("id")))}
 
     def answers(self) -> set[str]:
-        return {call for block in self._blocks("tool_result") if (call := string(block.get("tool_use_id")))}
+        return {call for block in self.blocks("tool_result") if (call := string(block.get("tool_use_id")))}
+
+
+def split_chains(entries: Sequence[ClaudeLine]) -> list[tuple[str | None, list[ClaudeLine]]]:
+    """Return the conversations of a file with the ids of their agents: the session's own (None) first, then side chains.
+
+    Side chains that name no agent are told apart by the lines that they begin with.
+    """
+    chains: dict[str | None, list[ClaudeLine]] = {None: [entry for entry in entries if not entry.aside]}
+    roots: dict[str, str] = {}
+    for entry in entries:
+        if entry.aside:
+            root = entry.agent or roots.get(entry.parent or "") or entry.uuid or "side chain"
+            if entry.uuid:
+                roots[entry.uuid] = root
+            chains.setdefault(root, []).append(entry)
+    if len(chains) > 1 and not any(entry.message for entry in chains[None]):
+        del chains[None]  # the file of a sub-agent holds nothing but its side chain
+    return list(chains.items())
 
 
 def conversation_lines(entries: Sequence[ClaudeLine], notes: list[str]) -> list[ClaudeLine]:
-    """Return the entries of the conversation, in the order of the file."""
-    main = _unrepeated([entry for entry in entries if not entry.aside], notes)
-    aside = [entry for entry in entries if entry.aside]
-    if not any(entry.message for entry in main):
-        # The file of a sub-agent holds nothing but its side chain.
-        main, aside = _unrepeated(aside, notes), []
-    if aside:
-        notes.append(f"{len(aside)} lines of side chains (sub-agents) were left out")
+    """Return the entries of one chain that belong to the conversation at its end, in the order of the file."""
+    main = _unrepeated(entries, notes)
     if not any("parentUuid" in entry.record for entry in main):
         return main
     chosen = _path(main, notes)
@@ -89,7 +106,26 @@ def conversation_lines(entries: Sequence[ClaudeLine], notes: list[str]) -> list[
     return [entry for index, entry in enumerate(main) if index in chosen]
 
 
-def _unrepeated(entries: list[ClaudeLine], notes: list[str]) -> list[ClaudeLine]:
+def reply_runs(entries: Sequence[ClaudeLine]) -> Iterator[int | None]:
+    """Yield for each entry the number of the run of lines that make up its reply; None for an entry that is no reply.
+
+    Lines of one reply share `message.id` and follow each other, with at most results, notes and bookkeeping between them. The
+    same id further on is the same reply told again, by a session that was resumed or branched.
+    """
+    run, current = -1, None
+    for entry in entries:
+        if entry.type == "assistant" and entry.message is not None:
+            if entry.reply is None or entry.reply != current:
+                run += 1
+            current = entry.reply
+            yield run
+        else:
+            if entry.message is not None and not entry.answers():
+                current = None
+            yield None
+
+
+def _unrepeated(entries: Sequence[ClaudeLine], notes: list[str]) -> list[ClaudeLine]:
     """Return the entries without repetitions: a resumed session may be written into its file twice, the first time counts."""
     seen: set[str] = set()
     kept: list[ClaudeLine] = []
@@ -132,20 +168,25 @@ def _before_boundary(main: Sequence[ClaudeLine], index: int, places: dict[str | 
 
 
 def _add_summaries(main: Sequence[ClaudeLine], chosen: set[int]) -> None:
-    """Add the summaries of compactions of this conversation that nothing continues."""
+    """Add the summaries of compactions of this conversation that nothing continues, with the notes before them."""
     uuids = {main[index].uuid for index in chosen} - {None}
-    boundaries: set[str] = set()
+    after: dict[str, tuple[int, ...]] = {}
     for index, entry in enumerate(main):
         if entry.is_boundary and entry.uuid and entry.logical_parent in uuids:
-            boundaries.add(entry.uuid)
-        elif entry.record.get("isCompactSummary") is True and entry.parent in boundaries:
-            chosen.add(index)
+            after[entry.uuid] = ()
+        elif entry.parent in after:
+            way = (*after[entry.parent], index)
+            if entry.record.get("isCompactSummary") is True:
+                chosen.update(way)
+            elif entry.message is None and entry.uuid:
+                after[entry.uuid] = way
 
 
 def _add_pieces_and_results(main: Sequence[ClaudeLine], chosen: set[int]) -> None:
     """Add the other lines of the replies on the path, and the results of calls that the path leaves unanswered."""
-    replies = {main[index].reply for index in chosen} - {None}
-    chosen.update(index for index, entry in enumerate(main) if entry.reply in replies)
+    runs = list(reply_runs(main))
+    replies = {runs[index] for index in chosen} - {None}
+    chosen.update(index for index, run in enumerate(runs) if run in replies)
     calls: set[str] = set()
     for index in chosen:
         calls |= main[index].calls()

@@ -34,7 +34,7 @@ from foveal.dialects.openai_responses.read import PROVIDER, ROLES, read_content,
 from foveal.values.entry import Message, Opaque, Part, Text, ToolCall, Usage
 
 _ENVELOPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
-_BOOKKEEPING = frozenset(("ghost_snapshot", "additional_tools", "other"))
+_BOOKKEEPING = frozenset(("ghost_snapshot", "other"))
 """Response items that are bookkeeping of the agent."""
 
 _OWNER = "a Codex item"
@@ -46,7 +46,15 @@ def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
     for line in session_lines(lines, notes):
         with at(file, line.number):
             rollout.add(line)
-    yield one_session(rollout.id or stem(file), file, rollout.finished(), [*notes, *rollout.notes()])
+    steps = rollout.finished()
+    yield one_session(
+        rollout.id or stem(file),
+        file,
+        steps,
+        [*notes, *rollout.notes()],
+        dialect="openai_responses",
+        tools=list(rollout.tools.values()),
+    )
 
 
 class _Rollout:
@@ -54,6 +62,8 @@ class _Rollout:
 
     def __init__(self) -> None:
         self.id: str | None = None
+        self.tools: dict[str, JsonObject] = {}
+        """Tool definitions by name, as far as the rollout holds them."""
         self._steps: list[RecordedStep] = []
         self._reply: list[Part] = []
         self._model: str | None = None
@@ -82,7 +92,12 @@ class _Rollout:
         return self._steps
 
     def notes(self) -> list[str]:
+        """Return what was left out, and what the rollout does not hold."""
+        has_system = any(step.message.role == "system" for step in self._steps)
+        lacking = [] if has_system else ["the system prompt"]
+        lacking += [] if self.tools else ["the tool definitions"]
         return [
+            *([f"the rollout does not hold {' and '.join(lacking)}"] if lacking else []),
             *tally(self._skipped, "lines carry no message and were left out"),
             *(f"{count} {what}" for what, count in self._odd.items()),
         ]
@@ -109,10 +124,19 @@ class _Rollout:
         if self.id is not None:
             return
         self.id = string(payload.get("id"))
+        self._offer(payload.get("dynamic_tools"))
         instructions = fields(payload.get("base_instructions"))
         text = text_part(instructions.get("text"))
         if text:
             self._steps.append(RecordedStep(Message("system", text)))
+
+    def _offer(self, tools: object) -> None:
+        """Keep tool definitions. Codex records those that hosts and later turns add, not its own."""
+        for value in elements(tools):
+            tool = fields(value)
+            if name := string(tool.get("name")):
+                schema = tool.get("inputSchema")  # the spelling of hosts
+                self.tools[name] = tool if schema is None else {**tool, "input_schema": schema}
 
     def _item(self, kind: str, item: JsonObject, line: JsonLine, path: tuple[str, ...]) -> None:
         if kind == "message":
@@ -120,6 +144,8 @@ class _Rollout:
         elif kind.endswith("_output"):
             self._end_reply()
             self._steps.append(RecordedStep(Message("tool", (read_output(item, _OWNER),))))
+        elif kind == "additional_tools":
+            self._offer(item.get("tools"))
         elif kind in _BOOKKEEPING:
             self._skipped[kind] += 1
         else:
@@ -171,6 +197,7 @@ class _Rollout:
             count(last.get("input_tokens")),
             count(last.get("output_tokens")),
             cache_read_tokens=count(last.get("cached_input_tokens")),
+            cache_write_tokens=count(last.get("cache_write_input_tokens")),
         )
         self._steps[index] = msgspec.structs.replace(self._steps[index], usage=usage)
 

@@ -40,6 +40,16 @@ from foveal.values.entry import (
     Usage,
 )
 
+_DIALECTS = {
+    "anthropic-messages": "anthropic",
+    "openai-responses": "openai_responses",
+    "openai-codex-responses": "openai_responses",
+    "azure-openai-responses": "openai_responses",
+    "openai-completions": "openai_chat",
+    "google-generative-ai": "gemini",
+    "google-vertex": "gemini",
+    "google-gemini-cli": "gemini",
+}
 _STOPS: dict[str | None, Stop] = {"error": "error", "aborted": "aborted"}
 
 
@@ -72,7 +82,13 @@ def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
             steps.append(step)
     notes += tally(skipped, "entries carry no message for the model and were left out")
     notes.append("pi records neither the system prompt nor the tool definitions")
-    yield one_session(string(header.get("id")) or stem(file), file, steps, notes)
+    yield one_session(string(header.get("id")) or stem(file), file, steps, notes, dialect=_dialect(entries))
+
+
+def _dialect(entries: Sequence[_Entry]) -> str | None:
+    """Return the dialect of the newest reply, by the API that pi called for it."""
+    apis = (string(fields(entry.record.get("message")).get("api")) for entry in reversed(entries))
+    return next((_DIALECTS[api] for api in apis if api in _DIALECTS), None)
 
 
 def _branch(entries: Sequence[_Entry], notes: list[str]) -> list[_Entry]:

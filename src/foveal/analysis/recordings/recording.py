@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from foveal.dialects.json_values import json_text, mapping
 from foveal.values.entry import Message, Usage
 
 
@@ -24,14 +25,24 @@ class Recording(msgspec.Struct, frozen=True):
     """File and line that it was read from."""
     model: str | None
     tools: str
-    """Tool definitions as JSON text (OpenAI chat form); `[]` where none were recorded."""
+    """Tool definitions as JSON text, in the form of any dialect; `[]` where none were recorded."""
     steps: tuple[RecordedStep, ...]
     notes: tuple[str, ...] = ()
     """Everything that the importer left out or had to guess, for the reader of a report."""
+    dialect: str | None = None
+    """The dialect that the recording agent spoke; None where the format does not tell."""
 
 
-def one_session(session_id: str, file: str, steps: Sequence[RecordedStep], notes: Sequence[str]) -> Recording:
-    """Return the recording of a file that is one session. Its model is that of the last reply."""
+def one_session(
+    session_id: str,
+    file: str,
+    steps: Sequence[RecordedStep],
+    notes: Sequence[str],
+    *,
+    dialect: str | None = None,
+    tools: Sequence[object] = (),
+) -> Recording:
+    """Return the recording of one session. Its model is that of the last reply; `tools` are kept where they are objects."""
     models = Counter(step.message.model for step in steps if step.message.model)
     last = next((step.message.model for step in reversed(steps) if step.message.model), None)
     all_notes = list(notes)
@@ -39,7 +50,8 @@ def one_session(session_id: str, file: str, steps: Sequence[RecordedStep], notes
         all_notes.append("several models replied: " + ", ".join(f"{name} {count}" for name, count in models.items()))
     if not steps:
         all_notes.append("no message was recorded")
-    return Recording(session_id, file, last, "[]", tuple(steps), tuple(all_notes))
+    offered = json_text([tool for tool in tools if mapping(tool) is not None])
+    return Recording(session_id, file, last, offered, tuple(steps), tuple(all_notes), dialect)
 
 
 def tally(counts: Counter[str], what: str) -> list[str]:

@@ -1,4 +1,5 @@
-"""Bills of calls: cached prefix, provider rules, prices; of the prompts that were sent, and of the whole history instead.
+"""Bills of calls: cached prefix, provider rules, prices; of the prompts that were sent, of the whole history instead, and of the
+calls as they were recorded.
 
 The cached prefix of a call is the part that it shares with the call before it, message by message, from the first on; a
 provider caches nothing below its minimum and in whole blocks. The shared part is read, the rest is written. Output is billed
@@ -10,6 +11,7 @@ from collections.abc import Container, Iterator, Sequence
 import msgspec
 
 from foveal.models.catalogue import ModelFacts, cache_rules, cost_usd
+from foveal.values.entry import Usage
 from foveal.values.prompt import Prompt
 from foveal.values.shown import Atom, Item
 from foveal.values.trace import PROMPT_TOKENS
@@ -21,6 +23,26 @@ class Bill(msgspec.Struct, frozen=True):
     tokens: int
     cached: int
     cost_usd: float | None
+
+
+class RecordedBill(msgspec.Struct, frozen=True):
+    """One call as it was billed, by the provider's own counts. `cost_usd` includes the reply; None where a price is unknown."""
+
+    tokens: int
+    cached: int
+    """Tokens of the input that were read from the cache."""
+    written: int
+    """Tokens of the input that entered the cache."""
+    output_tokens: int
+    cost_usd: float | None
+
+
+def recorded_bill(usage: Usage, facts: ModelFacts) -> RecordedBill:
+    """Return the bill for a recorded usage, at the prices of the model that it names."""
+    read, written = usage.cache_read_tokens, usage.cache_write_tokens
+    fresh = max(0, usage.input_tokens - read - written)
+    cost = cost_usd(facts, read, written, usage.output_tokens, fresh=fresh)
+    return RecordedBill(usage.input_tokens, read, written, usage.output_tokens, cost)
 
 
 def bill(facts: ModelFacts, tokens: int, shared: int) -> Bill:

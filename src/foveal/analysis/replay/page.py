@@ -12,6 +12,7 @@ from foveal.analysis.replay.report import (
     cells,
     counted,
     gain,
+    gain_on_recorded,
     gain_usd,
     note_lines,
     percent,
@@ -60,7 +61,15 @@ _KEY = (
     '<span><i style="background:var(--limit)"></i>budget</span>'
     '<span><i style="background:var(--fold)"></i>fold: older content is shown by stand-ins from here on</span></div>'
 )
-_HEAD = ("session", "model", "calls", "tokens raw", "tokens sent", *HEAD[4:])
+_LONG = {
+    "raw": "tokens raw",
+    "recorded": "tokens recorded",
+    "sent": "tokens sent",
+    "$ raw": "cost raw",
+    "$ recorded": "cost recorded",
+    "$ sent": "cost sent",
+}
+_HEAD = ("session", "model", *(_LONG.get(name, name) for name in HEAD[1:]))
 
 
 def page(replays: Sequence[Replay], errors: Sequence[str] = ()) -> str:
@@ -101,14 +110,24 @@ def _tiles(sums: Totals) -> Iterator[tuple[str, str]]:
     yield short(sums.sent_tokens), f"tokens sent{_compared(sums, short(sums.raw_tokens), gain(sums))}"
     cost = f"cost{_compared(sums, usd(sums.raw_usd), gain_usd(sums))}"
     yield usd(sums.sent_usd), "cost: a price is not known" if sums.sent_usd is None or sums.raw_usd is None else cost
+    if sums.recorded_calls:
+        yield usd(sums.recorded_usd), _recorded(sums)
     yield percent(sums.cached_share), f"of it from the cache ({percent(sums.raw_cached_share)} raw)"
     yield f"{sums.largest_sent:,}", f"tokens in the largest prompt ({sums.largest_raw:,} raw)"
     yield f"{sums.refusals:,}", f"calls refused; {sums.prefix_moves:,} prefix moves"
 
 
+def _recorded(sums: Totals) -> str:
+    calls = "" if sums.recorded_calls == sums.calls else f" for {sums.recorded_calls:,} of {sums.calls:,} calls"
+    gain = gain_on_recorded(sums)
+    return f"recorded cost{calls}, {short(sums.recorded_tokens)} tokens" + (f"; sent is {gain}" if gain else "")
+
+
 def _compared(sums: Totals, raw: str, gain: str) -> str:
     if sums.refusals:  # a refused call is no saving
         return f", without the {sums.refusals:,} refused calls; {raw} raw with them"
+    if sums.unsendable:
+        return f"; {raw} raw without the {sums.unsendable:,} calls whose whole history the model would not take"
     return f", {gain} than {raw} raw" if gain else ""
 
 
@@ -152,11 +171,12 @@ def _savings(replay: Replay) -> Iterator[str]:
 
 def _small_print(replays: Sequence[Replay]) -> Iterator[str]:
     sums = totals(replays)
-    yield "<section><h2>How to read this</h2><p>Raw is the whole history sent for every call, sent is what Foveal would have"
-    yield "sent. Both are billed with the provider's cache: what a call shares with the one before it is read from the cache,"
-    yield "the rest is written to it; lifetimes are not modelled, so pauses that let a cache expire cost nothing here. Both bills"
-    yield f"include {usd(sums.output_usd)} for the {sums.output_tokens:,} recorded output tokens. Whether the model would have"
-    yield "answered the same to a folded prompt, a replay cannot tell.</p>"
+    yield "<section><h2>How to read this</h2><p>Raw is the whole history sent for every call that the model would have taken,"
+    yield "recorded is what the provider counted at the time (none: the recording does not have it), sent is what Foveal would"
+    yield "have sent. Raw and sent are billed with the provider's cache: what a call shares with the one before it is read from"
+    yield "the cache, the rest is written to it; lifetimes are not modelled, so pauses that let a cache expire cost nothing here."
+    yield f"Both bills include {usd(sums.output_usd)} for the {sums.output_tokens:,} recorded output tokens. Whether the model"
+    yield "would have answered the same to a folded prompt, a replay cannot tell.</p>"
     if any(len(replay.calls) > MOST_STEPS for replay in replays):
         yield f"<p>Charts of more than {MOST_STEPS} calls show the largest prompt of each step.</p>"
     if len(replays) > 1:

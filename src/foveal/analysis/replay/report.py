@@ -13,7 +13,10 @@ _NUMBER = re.compile(r"(?<![\w.-])\d[\d,]*(?![\w.])")
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """The sums of one replay or many. Costs are whole bills, recorded output included; None where a price is unknown."""
+    """The sums of one replay or many. Costs are whole bills, recorded output included; None where a price is unknown.
+
+    Sums of raw prompts are of those that could have been sent, sums of recorded calls of those whose usage is recorded.
+    """
 
     sessions: int
     calls: int
@@ -29,6 +32,14 @@ class Totals(msgspec.Struct, frozen=True):
     largest_raw: int
     largest_sent: int
     refusals: int
+    unsendable: int
+    """Calls whose whole history is larger than the model takes."""
+    recorded_calls: int
+    recorded_tokens: int
+    recorded_cached_tokens: int
+    recorded_written_tokens: int
+    recorded_output_tokens: int
+    recorded_usd: float | None
 
     @property
     def cached_share(self) -> float | None:
@@ -39,10 +50,21 @@ class Totals(msgspec.Struct, frozen=True):
     def raw_cached_share(self) -> float | None:
         return self.raw_cached_tokens / self.raw_tokens if self.raw_tokens else None
 
+    @property
+    def is_comparable(self) -> bool:
+        """Whether the raw and the sent bill are of the same calls: a call that is in one of them alone is no gain."""
+        return not self.refusals and not self.unsendable
+
+    @property
+    def is_wholly_recorded(self) -> bool:
+        """Whether the recorded and the sent bill are of the same calls."""
+        return bool(self.calls) and self.recorded_calls == self.calls and not self.refusals
+
 
 def totals(replays: Sequence[Replay]) -> Totals:
     calls = [call for replay in replays for call in replay.calls]
-    raws, sents = [call.raw for call in calls], [call.sent for call in calls if call.sent]
+    raws, sents = [call.raw for call in calls if call.is_sendable_whole], [call.sent for call in calls if call.sent]
+    recorded = [call.recorded for call in calls if call.recorded]
     return Totals(
         sessions=len(replays),
         calls=len(calls),
@@ -55,14 +77,22 @@ def totals(replays: Sequence[Replay]) -> Totals:
         sent_usd=_sum_known(_sent_usd(replay) for replay in replays),
         output_tokens=sum(call.output_tokens for call in calls),
         output_usd=_sum_known(_output_usd(replay, replay.calls) for replay in replays),
-        largest_raw=max((bill.tokens for bill in raws), default=0),
+        largest_raw=max((call.raw.tokens for call in calls), default=0),
         largest_sent=max((bill.tokens for bill in sents), default=0),
-        refusals=len(raws) - len(sents),
+        refusals=len(calls) - len(sents),
+        unsendable=len(calls) - len(raws),
+        recorded_calls=len(recorded),
+        recorded_tokens=sum(bill.tokens for bill in recorded),
+        recorded_cached_tokens=sum(bill.cached for bill in recorded),
+        recorded_written_tokens=sum(bill.written for bill in recorded),
+        recorded_output_tokens=sum(bill.output_tokens for bill in recorded),
+        recorded_usd=_sum_known(bill.cost_usd for bill in recorded),
     )
 
 
 def _raw_usd(replay: Replay) -> float | None:
-    return _sum_known((*(call.raw.cost_usd for call in replay.calls), _output_usd(replay, replay.calls)))
+    sendable = [call for call in replay.calls if call.is_sendable_whole]
+    return _sum_known((*(call.raw.cost_usd for call in sendable), _output_usd(replay, sendable)))
 
 
 def _sent_usd(replay: Replay) -> float | None:
@@ -87,7 +117,8 @@ def _sum_known(values: Iterable[float | None]) -> float | None:
 
 def others(replay: Replay, sums: Totals) -> int:
     """Return the tokens that were not sent, beyond those of the named savings."""
-    return max(0, sums.raw_tokens - sums.sent_tokens - sum(saving.tokens for saving in replay.savings))
+    whole = sum(call.raw.tokens for call in replay.calls)
+    return max(0, whole - sums.sent_tokens - sum(saving.tokens for saving in replay.savings))
 
 
 def note_lines(replays: Sequence[Replay]) -> list[str]:
@@ -129,6 +160,8 @@ def _session_document(replay: Replay) -> dict[str, Any]:
                 "moved": call.moved,
                 "folded": call.fold.items if call.fold else 0,
                 "refused": call.refused or None,
+                "raw_sendable": call.is_sendable_whole,
+                "recorded": msgspec.to_builtins(call.recorded),
             }
             for call in replay.calls
         ],
@@ -166,12 +199,17 @@ def usd(amount: float | None) -> str:
 
 
 def gain(sums: Totals) -> str:
-    """Return how many tokens fewer, in words; empty where calls were refused, since an unsent call is no gain."""
-    return "" if sums.refusals else less(sums.raw_tokens, sums.sent_tokens)
+    """Return how many tokens fewer, in words; empty where the bills are not of the same calls."""
+    return less(sums.raw_tokens, sums.sent_tokens) if sums.is_comparable else ""
 
 
 def gain_usd(sums: Totals) -> str:
-    return "" if sums.refusals else less(sums.raw_usd, sums.sent_usd)
+    return less(sums.raw_usd, sums.sent_usd) if sums.is_comparable else ""
+
+
+def gain_on_recorded(sums: Totals) -> str:
+    """Return how much less the sent prompts cost than the recorded calls did, in words; empty if they are not the same calls."""
+    return less(sums.recorded_usd, sums.sent_usd) if sums.is_wholly_recorded else ""
 
 
 def less(before: float | None, after: float | None) -> str:
@@ -182,7 +220,23 @@ def less(before: float | None, after: float | None) -> str:
     return f"{abs(change) * 100:.0f} % {'less' if change >= 0 else 'more'}"
 
 
-HEAD = ("session", "calls", "raw", "sent", "cached", "moves", "cost raw", "cost sent", "largest", "refused")
+HEAD = (
+    "session",
+    "calls",
+    "raw",
+    "recorded",
+    "sent",
+    "cached",
+    "moves",
+    "$ raw",
+    "$ recorded",
+    "$ sent",
+    "largest",
+    "refused",
+)
+"""Tokens raw, recorded and sent; the cached share of the sent ones; the costs of all three."""
+
+NO_USAGE = "none"
 
 
 def cells(name: str, sums: Totals, tokens: Callable[[int], str] = short) -> tuple[str, ...]:
@@ -191,10 +245,12 @@ def cells(name: str, sums: Totals, tokens: Callable[[int], str] = short) -> tupl
         name,
         f"{sums.calls:,}",
         tokens(sums.raw_tokens),
+        tokens(sums.recorded_tokens) if sums.recorded_calls else NO_USAGE,
         tokens(sums.sent_tokens),
         percent(sums.cached_share),
         f"{sums.prefix_moves:,}",
         usd(sums.raw_usd),
+        usd(sums.recorded_usd) if sums.recorded_calls else NO_USAGE,
         usd(sums.sent_usd),
         tokens(sums.largest_sent),
         f"{sums.refusals:,}",
