@@ -346,6 +346,15 @@ def test_chat_servers_that_send_all_at_once_are_understood():
     assert decoded(b"".join(event.raw for event in seen.finish())) == [chunk("stop") | {"usage": usage}]
 
 
+def test_chat_fields_that_are_null_keep_their_bytes():
+    """Servers send null, nothing or an empty list where there is nothing to say: a stream without own calls is as it came."""
+    ended = chunk("stop", content=None, tool_calls=None)
+    bare = {"id": "x", "choices": [{"index": 0, "delta": None, "finish_reason": "stop"}]}
+    counts = {"id": "x", "choices": None, "usage": {"prompt_tokens": 1}}
+    odd = chat(chunk(content="a", tool_calls=[]), ended, bare, {"id": "x"}, counts)
+    assert run(new_filter("openai_chat"), odd) == b"".join(odd)
+
+
 def test_chat_reasoning_of_a_later_round_is_counted_on():
     """Clients merge pieces of reasoning by their index: those of two rounds are not one."""
     detail = {"type": "reasoning.text", "index": 0, "text": "Hm."}
@@ -443,7 +452,9 @@ def test_gemini_arguments_in_parts_belong_to_the_call_before():
 
 def test_gemini_blocked_prompt_goes_through():
     """A reply without candidates keeps its bytes."""
-    blocked = gemini({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}})
+    blocked = gemini(
+        {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}}, {"candidates": None}
+    )
     assert run(new_filter("gemini"), blocked) == b"".join(blocked)
 
 

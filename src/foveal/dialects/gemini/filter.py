@@ -75,7 +75,7 @@ class GeminiFilter:
         if self._earlier:
             frame |= {key: self._earlier[key] for key in ("responseId", "response_id") if key in self._earlier}
             frame |= _usage(self._earlier, data)
-        if "candidates" in data:
+        if candidates:
             frame["candidates"] = shown
         is_only_own = bool(self._own_calls) and not self._other_calls
         if is_only_own and candidates and either(candidates[0], "finish_reason") == _ENDED and not self._is_ending:

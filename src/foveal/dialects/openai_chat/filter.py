@@ -104,7 +104,7 @@ class ChatFilter:
         return [shown for event, data in waiting for shown in self._shown(event, data)]
 
     def _shown(self, event: SseEvent, data: Wire | None) -> Iterator[SseEvent]:
-        if data is None or "error" in data:
+        if data is None or data.get("error"):
             yield from self._end(event) if event.data == b"[DONE]" else [event]
             return
         choices = [fields(choice) for choice in elements(data.get("choices"))]
@@ -112,9 +112,12 @@ class ChatFilter:
         if usage and not choices and not self._wants_usage:
             return
         kept = [shown for choice in choices for shown in self._shown_choice(choice)]
+        if not self._earlier and not any(calls.has_own for calls in self._choices.values()):
+            yield event
+            return
         if choices and not kept and not (usage and self._wants_usage):
             return
-        shown = {**data, "choices": kept}
+        shown = {**data, "choices": kept} if choices else {**data}
         if self._earlier:
             shown |= {key: self._earlier[key] for key in _FIRST if key in self._earlier and key in data}
             shown |= {"usage": _joined(self._earlier.get("usage"), usage)} if usage else {}
@@ -134,7 +137,7 @@ class ChatFilter:
                 yield with_json(
                     event, data, {**shown, "choices": words, **({"usage": None} if "usage" in data else {})}
                 )
-            shown = {**shown, "choices": [{**choice, "delta": {}} for choice in shown["choices"]]}
+            shown["choices"] = [{**choice, "delta": {}} for choice in shown["choices"]]
         if self._is_ending or shown.get("usage"):
             yield from self._end(with_json(event, data, shown))
         else:
@@ -149,10 +152,9 @@ class ChatFilter:
     def _shown_choice(self, choice: JsonObject) -> Iterator[Wire]:
         """Yield the choice without own calls, its calls renumbered; none if nothing is left of it."""
         calls, delta = self._calls_of(choice), {**fields(choice.get("delta"))}
-        if "tool_calls" in delta:
-            pieces = calls.shown(elements(delta["tool_calls"]))
-            delta |= {"tool_calls": pieces}
-            if not pieces:
+        if pieces := elements(delta.get("tool_calls")):
+            delta["tool_calls"] = calls.shown(pieces)
+            if not delta["tool_calls"]:
                 del delta["tool_calls"]
         if self._earlier:
             self._continue(delta)
