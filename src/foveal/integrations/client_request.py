@@ -1,4 +1,4 @@
-"""A client's request as it came: every field by its bytes, so that what is not changed is sent on to the byte."""
+"""A client's request as it came: every field by its bytes, so that an unchanged one is sent on to the byte."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -63,7 +63,7 @@ class ClientRequest(msgspec.Struct, frozen=True):
             given = _raw_list.decode(self.fields["tools"]) if self.body.get("tools") else []
             changed["tools"] = msgspec.Raw(msgspec.json.encode([*given, *own_tools]))
         if self.dialect.name == "openai_chat" and self.body.get("stream"):
-            # The client is not told unless it asked; without it, nobody learns what the prompt cost.
+            # The client is not told unless it asked; without it, nobody learns the price of the prompt.
             options = {**json_values.fields(self.body.get("stream_options")), "include_usage": True}
             changed["stream_options"] = msgspec.Raw(msgspec.json.encode(options))
         return msgspec.json.encode(changed)

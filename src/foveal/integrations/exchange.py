@@ -1,7 +1,7 @@
-"""One exchange between a client and its provider, without I/O: what is sent in place of the client's request, and what is kept.
+"""One exchange between a client and its provider, without I/O: the body sent in place of the client's, and the replies kept.
 
     exchange = Exchange(session, request)
-    replies = exchange.replies                     # a `ReplyFilter`: what the client is shown
+    replies = exchange.replies                     # a `ReplyFilter`: the client's side of it
     while True:
         body = exchange.body()                     # send it, with the client's own headers
         ended = replies.take(reply)                # or feed(event)…, end_round() for a stream
@@ -44,7 +44,7 @@ class Exchange:
         self._replies: ReplyFilter | None = None
 
     def body(self) -> bytes:
-        """Return the body to send now. Raises what `Session.prompt` raises, `OverBudget` above all."""
+        """Return the body to send now. Raises the errors of `Session.prompt`, `OverBudget` above all."""
         return self._sent(self._session.prompt(self._tools, next_call=self._next_call))
 
     def recovered(self, error: object) -> bytes:

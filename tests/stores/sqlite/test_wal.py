@@ -100,6 +100,20 @@ def test_every_flip_in_a_wal_that_loses_entries_is_told(killed: Path) -> None:
     assert refusals > 50
 
 
+@pytest.mark.parametrize("share", [0.3, 0.9, 1.0])
+def test_a_wal_that_was_carried_over_and_cut_does_not_hide_the_newest_entries(path: Path, share: float) -> None:
+    """The file has everything, but SQLite would take older pages from the rest of the WAL: refused, and salvaged whole."""
+    carried = KILLED.replace(
+        "writer = SqliteStore(sys.argv[1]).acquire", "store = SqliteStore(sys.argv[1])\nwriter = store.acquire"
+    )
+    carried = carried.replace("os.kill(", "store._commits.run_alone(lambda db: db.wal_checkpoint())\nos.kill(")
+    subprocess.run([sys.executable, "-c", carried, path], check=False)
+    data = wal_of(path).read_bytes()
+    wal_of(path).write_bytes(data[: int(len(data) * share) - 1])
+    refused(path, "frames of the -wal file were committed")
+    assert salvaged(path) == 40
+
+
 def test_a_flip_is_told_without_the_index_of_the_wal(killed: Path) -> None:
     """A bad frame with two commits behind it was whole once, whatever became of the -shm file."""
     data = bytearray(wal_of(killed).read_bytes())

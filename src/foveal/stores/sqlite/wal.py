@@ -151,13 +151,19 @@ def read_wal(path: Path, mark: WalIndexMark | None = None) -> Wal:
     problem = ""
     if is_followed:
         problem = f"frame {first_bad + 1} of the -wal file is damaged, and {len(lost)} commits stand behind it"
-    elif (
-        mark is not None
-        and counted > mark.copied  # else all that it counts is in the database, or nothing was committed yet
-        and (counted > committed if mark.salt == salt else not _follows(salt, mark.salt))
-    ):
+    elif mark is not None and _is_short(mark, salt, committed):
         problem = f"{counted} frames of the -wal file were committed, {committed} of them can be read"
     return Wal(salt, page_bytes, frames, committed, problem)
+
+
+def _is_short(mark: WalIndexMark, salt: bytes, committed: int) -> bool:
+    """Return whether a WAL lacks commits that its wal-index counts.
+
+    Even if all of them are in the database, those that are left would hide them: SQLite takes a page from the WAL first.
+    """
+    if mark.salt != salt:
+        return mark.frames > mark.copied and not _follows(salt, mark.salt)
+    return mark.frames > committed and (committed > 0 or mark.frames > mark.copied)
 
 
 def newest_image(path: Path) -> bytes:
@@ -168,6 +174,9 @@ def newest_image(path: Path) -> bytes:
     image = bytearray(path.read_bytes())
     wal_path = Path(f"{path}-wal")
     wal = read_wal(wal_path) if wal_path.exists() else None
+    mark = _read_mark(Path(f"{path}-shm"))
+    if wal and mark and mark.salt == wal.salt and mark.copied >= mark.frames > wal.committed:
+        wal = None  # the database has all that it ever held, and more than it holds now
     page_bytes = _page_bytes(image) or (wal.page_bytes if wal else 0) or 4096
     size_pages = int.from_bytes(image[28:32], "big")
     most_pages = len(image) // page_bytes + 2 * (len(wal.frames) if wal else 0) + 65_536
