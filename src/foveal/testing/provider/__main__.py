@@ -68,8 +68,12 @@ def serve(words: Sequence[str]) -> int:
     for script in scripts:
         provider.play(*script.steps, when=script.when, side=script.side)
     ended = threading.Event()
+
+    def end(_number: int, _frame: object) -> None:
+        ended.set()
+
     for one in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(one, lambda *_: ended.set())
+        signal.signal(one, end)
     with provider:
         sys.stdout.write(f"{provider.url}\n")
         sys.stdout.flush()

@@ -1,8 +1,8 @@
 """A model of the prompt cache: how much of each request its provider would have read from the cache, and the bill.
 
 A request is a row of blocks in the order in which providers read it: tools, system prompt, messages. The blocks of all
-requests to one model form a tree, so that a request costs the work of its new blocks alone. The rules (smallest prefix, step, marks) are
-those of the catalogue. Two facts of life are left out: nothing expires, and every call reaches the same machine.
+requests to one model form a tree, so that a request costs the work of its new blocks alone. The rules (smallest prefix, step,
+marks) are those of the catalogue. Two facts of life are left out: nothing expires, and every call reaches the same machine.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -116,16 +116,16 @@ class Conversations:
         Raise `BadInput` where no offered tool can do the step.
         """
         messages = [block.data for block in blocks if block.role not in ("tools", "system")]
-        talk.script = talk.script or next((one for one in self.scripts if _is_for(one, messages)), None)
-        if talk.script is None:
+        script = talk.script = talk.script or next((one for one in self.scripts if _is_for(one, messages)), None)
+        if script is None:
             return None
-        if (side := _side(talk.script, body, blocks)) is not None:
+        if (side := _side(script, body, blocks)) is not None:
             return Turn(side), self._number(talk)
         digest = _digest(messages)
         number = talk.answered.get(digest, talk.step)
         if number < talk.step and talk.key.startswith("begins "):  # a retry, or another client with the same words
             talk = replace(talk, step=number, answered=dict(talk.answered))
-        step = talk.script.steps[number] if number < len(talk.script.steps) else Step(AT_ITS_END)
+        step = script.steps[number] if number < len(script.steps) else Step(AT_ITS_END)
         sent: Fault = Turn()
         if talk.faults[number] < len(step.faults):
             sent = step.faults[talk.faults[number]]

@@ -266,7 +266,9 @@ def _object(call: Call) -> dict[str, Any]:
 def gemini(turn: Turn, model: str, number: int, counted: int) -> dict[str, Any]:
     """Return the reply as Gemini spells it."""
     parts: list[dict[str, Any]] = []
-    sealed = {"thoughtSignature": turn.seal} if turn.thinking else {}
+    # Gemini 3 signs its calls whether or not it shows its thinking, and refuses them without the signature.
+    is_sealed = bool(turn.thinking) or (bool(turn.calls) and "gemini-3" in model)
+    sealed = {"thoughtSignature": turn.seal} if is_sealed else {}
     if turn.thinking:
         parts.append({"text": turn.thinking, "thought": True})
     if turn.text:

@@ -175,4 +175,10 @@ def error_event(dialect: str, refusal: Refusal, reply: dict[str, Any]) -> tuple[
 
 def ping(dialect: str) -> bytes:
     """Return a sign of life between the events of a stream."""
-    return b'event: ping\ndata: {"type": "ping"}\n\n' if dialect == "anthropic" else b": ping\n\n"
+    match dialect:
+        case "anthropic":
+            return b'event: ping\ndata: {"type": "ping"}\n\n'
+        case "gemini":
+            return b"\n"  # its SDK takes a comment for data and fails
+        case _:
+            return b": ping\n\n"

@@ -78,9 +78,9 @@ def _offered(tool: Mapping[str, Any]) -> Iterator[OfferedTool]:
     for key in ("functionDeclarations", "function_declarations"):
         for declared in _objects(tool.get(key)):
             yield from _offered(declared)
-    inner = tool.get("function")
+    inner = tool.get("function") or tool.get("custom")
     if isinstance(inner, dict):
-        yield from _offered(cast("dict[str, Any]", inner))
+        yield from _offered({"type": tool.get("type"), **cast("dict[str, Any]", inner)})
     elif tool.get("type") == "namespace":
         for one in _objects(tool.get("tools")):
             for offered in _offered(one):
