@@ -9,7 +9,8 @@ import pytest
 from foveal.testing.provider import (
     Edit,
     Own,
-    Raw,
+    RawCall,
+    RawReply,
     Read,
     Refusal,
     ScriptedProvider,
@@ -24,6 +25,11 @@ from foveal.testing.provider.conversations import AT_ITS_END, session_key
 from foveal.values.errors import BadInput
 
 from .small_agents import AGENTS, ASKED, CLIENTS, ChatAgent, GeminiAgent, MessagesAgent, ResponsesAgent, Tool, work
+
+
+def _nothing(given, folder):
+    return "nothing"
+
 
 MENDS = (
     Step("I look.", "The sum is wrong.", (Read("sum.py"), Shell("ls"))),
@@ -112,7 +118,9 @@ def test_an_own_tool_is_called_where_it_is_offered(provider, agent_for, dialect)
 
 def test_a_raw_operation_is_sent_as_it_is(provider, agent_for):
     """A tool that nobody offers, a text as input and a namespace reach the client."""
-    provider.play(Step(do=(Raw("unknown", {"a": 1}), Raw("write", "plain text"), Raw("look", {}, namespace="web"))))
+    provider.play(
+        Step(do=(RawCall("unknown", {"a": 1}), RawCall("write", "plain text"), RawCall("look", {}, namespace="web")))
+    )
     agent = agent_for(ResponsesAgent)
     assert [(name, given) for _, name, given in agent.ask().calls] == [
         ("unknown", {"a": 1}),
@@ -304,8 +312,9 @@ def test_the_headers_of_a_fault_arrive(provider, agent_for):
     provider.play(Step("One.", faults=(REFUSALS[0][0],)))
     with pytest.raises(Exception, match="slow down") as caught:
         agent_for(ChatAgent, []).ask()
-    assert caught.value.response.headers["retry-after"] == "7"
-    assert caught.value.response.headers["x-request-id"]
+    headers = caught.value.response.headers  # pyright: ignore[reportAttributeAccessIssue]
+    assert headers["retry-after"] == "7"
+    assert headers["x-request-id"]
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -400,11 +409,11 @@ def test_a_script_file_holds_the_same(tmp_path):
     child, parent = read_scripts(tmp_path / "a.toml")
     assert (child.when, child.steps, parent.side) == ("Count", (Step("Three."),), "A title")
     first, last = parent.steps
-    assert first.do == (Read("a.py"), Shell("ls"), Edit("a.py", "1", "2"), Own("search_context"), Raw("x"))
+    assert first.do == (Read("a.py"), Shell("ls"), Edit("a.py", "1", "2"), Own("search_context"), RawCall("x"))
     refusal, long, cut, silence, fails, raw = first.faults
     assert refusal == Refusal(429, "slow", {"retry-after": "2"})
     assert (long, cut, silence) == (TooLong(5_000), Turn(cut_after=4), Silence())
-    assert (fails, raw.status) == (Turn(fails=Refusal(529, "Overloaded")), 418)
+    assert (fails, raw) == (Turn(fails=Refusal(529, "Overloaded")), RawReply(418, {"short": "and stout"}))
     assert last == Step("Done.")
     (tmp_path / "a.json").write_text(json.dumps([{"say": "Done."}]))
     assert read_scripts(tmp_path / "a.json")[0].steps == (Step("Done."),)

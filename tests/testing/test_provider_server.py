@@ -233,7 +233,7 @@ say = "Done."
 
 
 def test_a_provider_serves_in_a_process_of_its_own(tmp_path, monkeypatch):
-    """Its first line is the address, its script, window, factor and records are options, it tells its bill, and SIGTERM ends it."""
+    """It prints its address, plays a script, refuses, records, tells its bill, and ends at SIGTERM."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     (tmp_path / "s.toml").write_text(SCRIPT)
     options = (

@@ -14,7 +14,7 @@
 
 from foveal.testing.provider.cache import CallUsage, InputBill
 from foveal.testing.provider.replies import Call, RawReply, Refusal, Silence, TooLong, Turn
-from foveal.testing.provider.script import Edit, Own, Raw, Read, Script, Shell, Step, read_scripts
+from foveal.testing.provider.script import Edit, Own, RawCall, Read, Script, Shell, Step, read_scripts
 from foveal.testing.provider.server import ReceivedRequest, Scripted, ScriptedProvider
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "Edit",
     "InputBill",
     "Own",
-    "Raw",
+    "RawCall",
     "RawReply",
     "Read",
     "ReceivedRequest",

@@ -18,7 +18,7 @@ import msgspec
 from foveal.dialects.json_values import fields
 from foveal.testing.provider.cache import PromptBlock
 from foveal.testing.provider.replies import Call, Turn
-from foveal.testing.provider.script import Fault, Script, Step
+from foveal.testing.provider.script import Script, Step, StepFault
 from foveal.testing.provider.tools import find_call, offered_tools, sample_arguments
 
 AT_ITS_END = "The script is at its end."
@@ -110,7 +110,7 @@ class Conversations:
         *,
         raw: bytes,
         blocks: Sequence[PromptBlock],
-    ) -> tuple[Fault, int] | None:
+    ) -> tuple[StepFault, int] | None:
         """Return the answer of the conversation's script and the number of its ids; None where no script is for it.
 
         Raise `BadInput` where no offered tool can do the step.
@@ -126,7 +126,7 @@ class Conversations:
         if number < talk.step and talk.key.startswith("begins "):  # a retry, or another client with the same words
             talk = replace(talk, step=number, answered=dict(talk.answered))
         step = script.steps[number] if number < len(script.steps) else Step(AT_ITS_END)
-        sent: Fault = Turn()
+        sent: StepFault = Turn()
         if talk.faults[number] < len(step.faults):
             sent = step.faults[talk.faults[number]]
             talk.faults[number] += 1

@@ -144,7 +144,7 @@ class Connection:
         self._sock.close()
 
 
-class Listener:
+class LoopbackListener:
     """Listens on a loopback port and hands each request to a function."""
 
     def __init__(self, answer: Callable[[Connection, HttpRequest], None], port: int = 0) -> None:

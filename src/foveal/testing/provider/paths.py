@@ -27,7 +27,7 @@ _COUNTS = ("/input_tokens", "/count_tokens", "countTokens")
 _LIST = re.compile(r"/models(?:/(?P<model>[^/:]+))?$")
 
 
-class Place(NamedTuple):
+class ModelPath(NamedTuple):
     """The place that an address leads to."""
 
     dialect: str
@@ -41,14 +41,14 @@ class Place(NamedTuple):
         return self.verb in _COUNTS
 
 
-def find_place(request: HttpRequest) -> Place | None:
+def find_place(request: HttpRequest) -> ModelPath | None:
     """Return the place of a request to a model; None for any other request."""
     if request.method != "POST":
         return None
     for pattern, dialect in _PATHS:
         if found := pattern.search(request.path):
             fields = found.groupdict()
-            return Place(dialect, fields.get("model") or "", fields.get("verb") or "")
+            return ModelPath(dialect, fields.get("model") or "", fields.get("verb") or "")
     return None
 
 

@@ -60,7 +60,7 @@ class Own:
 
 
 @dataclass(frozen=True)
-class Raw:
+class RawCall:
     """Call a tool by its name, offered or not. A text is the input of a tool that takes no JSON."""
 
     tool: str
@@ -68,9 +68,9 @@ class Raw:
     namespace: str = ""
 
 
-Operation: TypeAlias = Read | Shell | Edit | Own | Raw
+Operation: TypeAlias = Read | Shell | Edit | Own | RawCall
 
-Fault: TypeAlias = Turn | Refusal | TooLong | RawReply | Silence
+StepFault: TypeAlias = Turn | Refusal | TooLong | RawReply | Silence
 """One answer in place of a step's. A turn without text and calls is the step's own reply, sent as this turn says."""
 
 
@@ -81,7 +81,7 @@ class Step:
     say: str = ""
     think: str = ""
     do: tuple[Operation, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[StepFault, ...] = ()
     """Answers to the first requests for this step; the request after them gets the reply."""
 
 
@@ -136,7 +136,7 @@ _OPERATIONS: dict[str, tuple[Callable[..., Operation], str]] = {
     "shell": (Shell, "command"),
     "edit": (Edit, ""),
     "own": (Own, "tool"),
-    "raw": (Raw, "tool"),
+    "raw": (RawCall, "tool"),
 }
 """The operations of a file, with the field that a bare text stands for."""
 
@@ -150,7 +150,7 @@ def _operation(value: object, place: str) -> Operation:
     return _made(make, {bare: given} if isinstance(given, str) and bare else given, f"{place}, {name}")
 
 
-def _fault(value: object, place: str) -> Fault:
+def _fault(value: object, place: str) -> StepFault:
     """Return a fault: a refusal has a `status`, an overflow a `limit`; everything else says how the reply is sent."""
     fields = _fields(value, place, None)
     if fields.get("silence") is True:

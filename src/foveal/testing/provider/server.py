@@ -20,8 +20,8 @@ from foveal.models.counters import encoding
 from foveal.testing.provider.cache import CallUsage, InputBill, PrefixCache, PromptBlock, add_up, prompt_blocks
 from foveal.testing.provider.conversations import Conversations, PlayedConversation
 from foveal.testing.provider.judge import gemini_arguments, judge
-from foveal.testing.provider.listener import Connection, HttpRequest, Listener
-from foveal.testing.provider.paths import Place, find_place, guess_dialect, is_upgrade, list_models, spell_count
+from foveal.testing.provider.listener import Connection, HttpRequest, LoopbackListener
+from foveal.testing.provider.paths import ModelPath, find_place, guess_dialect, is_upgrade, list_models, spell_count
 from foveal.testing.provider.recorder import Recorder
 from foveal.testing.provider.replies import SPELLED, RawReply, Refusal, Silence, TooLong, Turn, spell_refusal
 from foveal.testing.provider.script import Script, Step
@@ -104,7 +104,7 @@ class ScriptedProvider:
         self._lock = threading.Lock()
         self._numbers = count(1)
         self._forget_prompts()
-        self._listener = Listener(self._answer, port)
+        self._listener = LoopbackListener(self._answer, port)
         self.url = self._listener.url
 
     @property
@@ -214,7 +214,7 @@ class ScriptedProvider:
             bills = {key: msgspec.to_builtins(bill) for key, bill in self.bills.items()}
             return {"bill": msgspec.to_builtins(self.bill), "conversations": bills, "refused": list(self.refused)}
 
-    def _answer_model(self, connection: Connection, request: HttpRequest, place: Place) -> None:
+    def _answer_model(self, connection: Connection, request: HttpRequest, place: ModelPath) -> None:
         try:
             body = msgspec.json.decode(request.raw, type=dict[str, Any])
             asked = self._take(request, place, body)
@@ -233,7 +233,7 @@ class ScriptedProvider:
                 answer = self._with_usage(answer, asked)
         self._give(connection, replace(asked, number=number or asked.number), answer)
 
-    def _take(self, request: HttpRequest, place: Place, body: dict[str, Any]) -> _Asked:
+    def _take(self, request: HttpRequest, place: ModelPath, body: dict[str, Any]) -> _Asked:
         dialect = place.dialect
         is_streamed = bool(body.get("stream")) or place.verb == "streamGenerateContent"
         arguments = gemini_arguments(place.model, body) if dialect == "gemini" else body

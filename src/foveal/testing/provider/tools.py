@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from foveal.dialects.json_values import elements, fields
 from foveal.testing.provider.replies import Call
-from foveal.testing.provider.script import Edit, Operation, Own, Raw, Read, Shell
+from foveal.testing.provider.script import Edit, Operation, Own, RawCall, Read, Shell
 from foveal.values.errors import BadInput
 from foveal.values.own_tools import RECALL_TOOL
 
@@ -123,7 +123,7 @@ def find_call(operation: Operation, tools: Mapping[str, OfferedTool], id: str, *
     Paths are put behind `cwd`, and `raw` is the request, in which references are looked for.
     """
     match operation:
-        case Raw(tool, arguments, namespace):
+        case RawCall(tool, arguments, namespace):
             return Call(id, tool, arguments if isinstance(arguments, str) else dict(arguments), namespace=namespace)
         case Own(tool, arguments):
             return _own(operation, tools, id, raw) or find_call(Shell("true"), tools, id, cwd=cwd, raw=raw)
