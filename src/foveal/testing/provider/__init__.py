@@ -8,20 +8,33 @@
         ...
         assert provider.last.body["messages"][-1]["content"] == "..."
 
-`python -m foveal.testing.provider PROGRAM.py` runs a program against one that improvises.
+`provider.play(Step(do=(Read("a.py"),)), Step("Done."))` is a script in operations, for agents whose tools have any names.
+`python -m foveal.testing.provider PROGRAM.py` runs a program against one that improvises, and `--port N` a server on its own.
 """
 
+from foveal.testing.provider.cache import CallUsage, InputBill
 from foveal.testing.provider.replies import Call, RawReply, Refusal, Silence, TooLong, Turn
+from foveal.testing.provider.script import Edit, Own, RawCall, Read, Script, Shell, Step, read_scripts
 from foveal.testing.provider.server import ReceivedRequest, Scripted, ScriptedProvider
 
 __all__ = [
     "Call",
+    "CallUsage",
+    "Edit",
+    "InputBill",
+    "Own",
+    "RawCall",
     "RawReply",
+    "Read",
     "ReceivedRequest",
     "Refusal",
+    "Script",
     "Scripted",
     "ScriptedProvider",
+    "Shell",
     "Silence",
+    "Step",
     "TooLong",
     "Turn",
+    "read_scripts",
 ]

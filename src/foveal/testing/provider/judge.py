@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from foveal.dialects.anthropic import rules as anthropic_rules
 from foveal.dialects.gemini import rules as gemini_rules
+from foveal.dialects.json_values import elements, fields
 from foveal.dialects.openai_chat import rules as openai_chat_rules
 from foveal.dialects.openai_responses import rules as openai_responses_rules
 from foveal.dialects.rules import RequestProblem
@@ -46,9 +47,8 @@ def pythonic(value: Any) -> Any:
         return [pythonic(item) for item in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
-    fields = cast("dict[str, Any]", value)
     plain: dict[str, Any] = {}
-    for wire_key, item in fields.items():
+    for wire_key, item in cast("dict[str, Any]", value).items():
         key = _GEMINI_KEYS.get(wire_key, wire_key)
         if key in _BYTES:
             plain[key] = urlsafe_b64decode(item.replace("+", "-").replace("/", "_"))
@@ -59,7 +59,8 @@ def pythonic(value: Any) -> Any:
 
 def _lost_reasoning(body: Mapping[str, Any]) -> Iterator[RequestProblem]:
     """Yield reasoning that is named by its id alone, in a request that has nothing stored."""
-    for i, item in enumerate(body["input"] if body.get("store") is False else ()):
+    for i, one in enumerate(elements(body.get("input")) if body.get("store") is False else ()):
+        item = fields(one)
         if item.get("type") == "reasoning" and not item.get("encrypted_content"):
             yield RequestProblem(
                 "R5", f"input[{i}]", f"Item with id {item.get('id')!r} not found: items are not stored."

@@ -18,7 +18,10 @@ class Call:
 
     id: str
     name: str = "read"
-    arguments: dict[str, Any] = field(default_factory=lambda: {"path": "a.py"})
+    arguments: dict[str, Any] | str = field(default_factory=lambda: {"path": "a.py"})
+    """A text is the input of a tool that takes no JSON."""
+    namespace: str = ""
+    """Namespace of the tool, where the format knows them (Responses)."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,28 @@ class Turn:
     seal: str = SEAL
     counted: int | None = None
     """Size of the prompt as the usage reports it; None for the provider's own count."""
-    cached: int = 0
-    """Share of the prompt that the usage reports as read from the cache, in tokens."""
+    cached: int | None = None
+    """Tokens of the prompt that the usage reports as read from the cache; None for the model of the cache."""
+    written: int = 0
+    """Tokens that the usage reports as written to the cache, where `cached` is given."""
     delay_s: float = 0.0
     """Seconds before the answer begins."""
     cut_after: int | None = None
     """Break the connection after this many events of a stream, or in the middle of an unstreamed reply."""
     stall_after: int | None = None
     """Send nothing more after this many events of a stream, and keep the connection open."""
+    stall_s: float | None = None
+    """Seconds after which a stalled stream goes on; None for never."""
+    ping_s: float = 0.0
+    """Seconds between the pings of a stalled stream; 0 for none."""
+    fails: "Refusal | TooLong | None" = None
+    """Error with which the stream ends, as an event, after `cut_after` events (two where it is None)."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the reply is sent."""
+        is_stuck = self.stall_after is not None and self.stall_s is None
+        return self.cut_after is None and self.fails is None and not is_stuck
 
 
 @dataclass(frozen=True)
@@ -56,16 +73,18 @@ class TooLong:
     """A refusal because the prompt is longer than the model's window."""
 
     limit: int
-    counted: int
+    counted: int | None = None
+    """Size of the prompt in the provider's words; None for one that is a tenth over the limit."""
 
     def refusal(self, dialect: str) -> Refusal:
         """Return the refusal in the words of this provider."""
+        counted = self.counted if self.counted is not None else self.limit * 11 // 10
         match dialect:
             case "anthropic":
-                return Refusal(400, f"prompt is too long: {self.counted} tokens > {self.limit} maximum")
+                return Refusal(400, f"prompt is too long: {counted} tokens > {self.limit} maximum")
             case "gemini":
                 words = f"exceeds the maximum number of tokens allowed ({self.limit})."
-                return Refusal(400, f"The input token count ({self.counted}) {words}")
+                return Refusal(400, f"The input token count ({counted}) {words}")
             case "openai_responses":
                 words = "Your input exceeds the context window of this model. Please adjust your input and try again."
                 return Refusal(400, words, code="context_length_exceeded")
@@ -73,7 +92,7 @@ class TooLong:
                 words = (
                     f"This model's maximum context length is {self.limit} tokens. However, your messages resulted in "
                 )
-                words += f"{self.counted} tokens. Please reduce the length of the messages."
+                words += f"{counted} tokens. Please reduce the length of the messages."
                 return Refusal(400, words, code="context_length_exceeded")
 
 
@@ -94,6 +113,10 @@ class Silence:
 _KINDS = {
     400: ("invalid_request_error", "INVALID_ARGUMENT"),
     401: ("authentication_error", "UNAUTHENTICATED"),
+    403: ("permission_error", "PERMISSION_DENIED"),
+    404: ("not_found_error", "NOT_FOUND"),
+    413: ("request_too_large", "INVALID_ARGUMENT"),
+    426: ("invalid_request_error", "FAILED_PRECONDITION"),
     429: ("rate_limit_error", "RESOURCE_EXHAUSTED"),
     529: ("overloaded_error", "UNAVAILABLE"),
 }
@@ -117,16 +140,13 @@ def chat(turn: Turn, model: str, number: int, counted: int) -> dict[str, Any]:
     if turn.thinking:
         message["reasoning_content"] = turn.thinking
     if turn.calls:
-        message["tool_calls"] = [
-            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": json.dumps(c.arguments)}}
-            for c in turn.calls
-        ]
+        message["tool_calls"] = [_chat_call(call) for call in turn.calls]
     finish = "tool_calls" if turn.calls else "stop"
     usage = {
         "prompt_tokens": counted,
         "completion_tokens": 7,
         "total_tokens": counted + 7,
-        "prompt_tokens_details": {"cached_tokens": turn.cached, "audio_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": turn.cached or 0, "audio_tokens": 0},
     }
     return {
         "id": f"chatcmpl-{number}",
@@ -136,6 +156,13 @@ def chat(turn: Turn, model: str, number: int, counted: int) -> dict[str, Any]:
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
         "usage": usage,
     }
+
+
+def _chat_call(call: Call) -> dict[str, Any]:
+    if isinstance(call.arguments, str):
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+    function = {"name": call.name, "arguments": json.dumps(call.arguments)}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def responses(turn: Turn, model: str, number: int, counted: int) -> dict[str, Any]:
@@ -157,25 +184,23 @@ def responses(turn: Turn, model: str, number: int, counted: int) -> dict[str, An
         output.append(
             {"id": f"msg_{number}", "type": "message", "status": "completed", "role": "assistant", "content": content}
         )
-    output.extend(
-        {
-            "id": f"fc_{number}_{i}",
-            "type": "function_call",
-            "status": "completed",
-            "call_id": call.id,
-            "name": call.name,
-            "arguments": json.dumps(call.arguments),
-        }
-        for i, call in enumerate(turn.calls)
-    )
+    output.extend(_responses_call(call, f"{number}_{i}") for i, call in enumerate(turn.calls))
     usage = {
         "input_tokens": counted,
-        "input_tokens_details": {"cached_tokens": turn.cached},
+        "input_tokens_details": {"cached_tokens": turn.cached or 0},
         "output_tokens": 7,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": counted + 7,
     }
     return responses_body(output, model, number) | {"usage": usage}
+
+
+def _responses_call(call: Call, number: str) -> dict[str, Any]:
+    shared = {"status": "completed", "call_id": call.id, "name": call.name}
+    if isinstance(call.arguments, str):
+        return {"id": f"ctc_{number}", "type": "custom_tool_call", **shared, "input": call.arguments}
+    item = {"id": f"fc_{number}", "type": "function_call", **shared, "arguments": json.dumps(call.arguments)}
+    return item | ({"namespace": call.namespace} if call.namespace else {})
 
 
 def responses_body(output: list[dict[str, Any]], model: str, number: int = 0) -> dict[str, Any]:
@@ -208,11 +233,11 @@ def anthropic(turn: Turn, model: str, number: int, counted: int) -> dict[str, An
         content.append({"type": "redacted_thinking", "data": OTHER_SEAL})
     if turn.text:
         content.append({"type": "text", "text": turn.text, "citations": None})
-    content.extend({"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments} for c in turn.calls)
+    content.extend({"type": "tool_use", "id": c.id, "name": c.name, "input": _object(c)} for c in turn.calls)
     usage = {
-        "input_tokens": counted - turn.cached,
-        "cache_read_input_tokens": turn.cached,
-        "cache_creation_input_tokens": 0,
+        "input_tokens": counted - (turn.cached or 0) - turn.written,
+        "cache_read_input_tokens": turn.cached or 0,
+        "cache_creation_input_tokens": turn.written,
         "output_tokens": 7,
     }
     stop = "tool_use" if turn.calls else "end_turn"
@@ -233,17 +258,24 @@ def anthropic_body(content: list[dict[str, Any]], model: str, number: int = 0) -
     }
 
 
+def _object(call: Call) -> dict[str, Any]:
+    """Return the arguments for a format in which they are always an object."""
+    return {"input": call.arguments} if isinstance(call.arguments, str) else call.arguments
+
+
 def gemini(turn: Turn, model: str, number: int, counted: int) -> dict[str, Any]:
     """Return the reply as Gemini spells it."""
     parts: list[dict[str, Any]] = []
-    sealed = {"thoughtSignature": turn.seal} if turn.thinking else {}
+    # Gemini 3 signs its calls whether or not it shows its thinking, and refuses them without the signature.
+    is_sealed = bool(turn.thinking) or (bool(turn.calls) and "gemini-3" in model)
+    sealed = {"thoughtSignature": turn.seal} if is_sealed else {}
     if turn.thinking:
         parts.append({"text": turn.thinking, "thought": True})
     if turn.text:
         parts.append({"text": turn.text} | ({} if turn.calls else sealed))
     for i, call in enumerate(turn.calls):
         named = {"id": call.id} if call.id else {}
-        part = {"functionCall": named | {"name": call.name, "args": call.arguments}}
+        part = {"functionCall": named | {"name": call.name, "args": _object(call)}}
         parts.append(part if i else part | sealed)
     usage = {"promptTokenCount": counted, "candidatesTokenCount": 5, "thoughtsTokenCount": 2}
     if turn.cached:
