@@ -78,10 +78,16 @@ def _sent(message: Message) -> Message:
     return Message(message.role, tuple(parts))
 
 
+def _instructions(message: Message) -> Iterator[Text]:
+    """Yield the texts of a system message: they stay, and leave less room for all others."""
+    yield from (part for part in message.parts if message.role == "system" and isinstance(part, Text))
+
+
 def check_line(name: str, number: int) -> tuple[Counter[str], list[str]]:
     recording = next(one for at, one in enumerate(read(DATA / name)) if at == number)
     seen, found = Counter[str](), list[str]()
-    pairs = [(budget, fixed) for budget in BUDGETS for fixed in FIXED if 1.5 * fixed + 4_000 <= budget]
+    own = sum(len(part.text) // 4 for step in recording.steps for part in _instructions(step.message))
+    pairs = [(budget, fixed) for budget in BUDGETS for fixed in FIXED if 1.5 * (fixed + own) + 4_000 <= budget]
     for (budget, fixed), dialect in zip(pairs, cycle(sorted(MODELS))):
         counts, hidden = check(recording, budget, fixed, dialect)
         seen += counts
