@@ -4,15 +4,16 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx2
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from foveal.gateway.conversations import Conversations
 from foveal.gateway.relay import ClientCall, Relay, RelayedReply
-from foveal.gateway.routes import UPSTREAMS, find_route
+from foveal.gateway.routes import UPSTREAMS, find_route, provider_of
 from foveal.gateway.upstream import Upstream
 from foveal.session.policy import Policy
 from foveal.stores.port import Store
@@ -56,7 +57,11 @@ class Gateway:
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
         call = ClientCall(request.method, path + query, headers, await request.body())
         route = find_route(path) if request.method == "POST" else None
-        return _answer(await (self._relay.manage(call, route) if route else self._relay.pass_on(call)))
+        try:
+            return _answer(await (self._relay.manage(call, route) if route else self._relay.pass_on(call)))
+        except httpx2.HTTPError as error:
+            address = self._upstream.address(provider_of(path, call.named))
+            return _unreachable(address, error)
 
     async def _metrics(self, _request: Request) -> Response:
         lines = [f"foveal_{name}_total {value}" for name, value in _figures(self.conversations).items()]
@@ -97,6 +102,13 @@ class Doorkeeper:
             await _refuse(403, f"this gateway serves its own machine only, not {host!r}")(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+
+def _unreachable(address: str, error: httpx2.HTTPError) -> Response:
+    """Return an error in a form that the SDKs of all providers read."""
+    told = f"the gateway cannot reach {address} ({type(error).__name__}: {error}); is the address right, and the network up?"
+    body = {"type": "error", "error": {"type": "api_error", "code": 502, "status": "UNAVAILABLE", "message": told}}
+    return JSONResponse(body, status_code=502)
 
 
 def _refuse(status: int, text: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:

@@ -6,11 +6,12 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
+import anyio
 import msgspec
 
 from foveal.integrations.client_request import ClientRequest
+from foveal.models import catalogue
 from foveal.session.client_session import ClientSession
-from foveal.session.model_setup import setup_for
 from foveal.session.options import Host, Model
 from foveal.session.policy import Policy
 from foveal.stores.port import Store
@@ -90,7 +91,7 @@ class Conversations:
     def is_managed(self, request: ClientRequest) -> bool:
         """Return whether the window of the request's model is known, or the policy tells a limit: else nothing is folded."""
         has_limit = self.policy.max_context_tokens is not None or self.policy.budget.limit is not None
-        return has_limit or setup_for(Model(request.model, request.dialect.name), self.policy).facts.known
+        return has_limit or catalogue.find(request.model, self.policy.models).known
 
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncGenerator[ClientConversation]:
@@ -118,9 +119,14 @@ class Conversations:
 
 
 async def in_thread(conversation: ClientConversation, act: Callable[[], T]) -> T:
-    """Do something with a session outside of the event loop; a session that another gateway took over is opened anew later."""
-    try:
-        return await asyncio.to_thread(act)
-    except LeaseLost:
-        conversation.close()
-        raise
+    """Do something with a session outside of the event loop, to its end even if nobody waits for it any more.
+
+    A session that another gateway took over is opened anew later.
+    """
+    with anyio.CancelScope(shield=True):
+        try:
+            return await asyncio.to_thread(act)
+        except LeaseLost:
+            conversation.close()
+            raise
+    raise AssertionError  # a shielded scope is never left without a word

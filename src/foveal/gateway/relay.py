@@ -165,32 +165,40 @@ class _Sending:
                 figures.recovered += 1
 
     async def streamed(self, response: httpx2.Response, held: AsyncExitStack) -> AsyncGenerator[bytes]:
-        """Yield the stream that the client sees, over all rounds."""
+        """Yield the stream that the client sees, over all rounds. A client that leaves early loses nothing of what came."""
         async with held:
-            replies = self._exchange.replies
-            while True:
-                decoder = SseDecoder()
-                async for piece in _with_pings(response):
-                    if not piece:
-                        yield KEEP_ALIVE
-                        continue
-                    for event in decoder.feed(piece):
-                        for shown in replies.feed(event):
-                            yield shown.raw
-                for event in decoder.end():
-                    for shown in replies.feed(event):
-                        yield shown.raw
-                ended = replies.end_round()
-                for shown in ended.events:
+            replies, is_open = self._exchange.replies, True
+            try:
+                while is_open:
+                    async for shown in self._round(response):
+                        yield shown
+                    ended = replies.end_round()
+                    is_open = False
+                    await self._keep(ended)
+                    for event in ended.events:
+                        yield event.raw
+                    again = await self._again(ended)
+                    if again is None:
+                        for event in replies.finish() if ended.again else ():
+                            yield event.raw
+                        return
+                    response, is_open = again, True
+            finally:
+                if is_open:
+                    await self._keep(replies.end_round())
+
+    async def _round(self, response: httpx2.Response) -> AsyncGenerator[bytes]:
+        """Yield the events of one upstream reply that the client is shown."""
+        decoder, replies = SseDecoder(), self._exchange.replies
+        async for piece in _with_pings(response):
+            if not piece:
+                yield KEEP_ALIVE
+            for event in decoder.feed(piece):
+                for shown in replies.feed(event):
                     yield shown.raw
-                await self._keep(ended)
-                again = await self._again(ended)
-                if again is None:
-                    if ended.again:
-                        for shown in replies.finish():
-                            yield shown.raw
-                    return
-                response = again
+        for event in decoder.end():
+            for shown in replies.feed(event):
+                yield shown.raw
 
     async def whole(self, response: httpx2.Response, held: AsyncExitStack) -> AsyncGenerator[bytes]:
         """Yield the unstreamed reply that the client sees."""

@@ -41,6 +41,10 @@ class Upstream:
         )
         return await self._client.send(request, stream=True)
 
+    def address(self, provider: str) -> str:
+        """Return the address of a provider."""
+        return self._addresses[provider]
+
     async def close(self) -> None:
         """Close all connections."""
         await self._client.aclose()

@@ -10,9 +10,11 @@ from typing import NamedTuple
 import msgspec
 
 from foveal.dialects.port import Dialect, Wire
+from foveal.record.client_list import has_call_ids
+from foveal.record.fingerprint import fingerprint
 from foveal.session.follow import Followed
 from foveal.text.repair import settle
-from foveal.values.entry import Message, ToolCall, ToolResult
+from foveal.values.entry import Message, ToolCall
 from foveal.values.shown import Atom, Item
 
 
@@ -30,6 +32,7 @@ class ClientWords:
     def __init__(self, dialect: Dialect, followed: Followed, wires: Sequence[bytes]) -> None:
         self._dialect, self._wires = dialect, wires
         self._spans = [one.span for one in followed.messages]
+        self._marks = [one.fingerprint for one in followed.messages]
         self._told = {entry: place for place, entry in enumerate(followed.entries)}
         self._decoded: dict[int, Wire] = {}
 
@@ -53,11 +56,12 @@ class ClientWords:
         self, made: list[Wire], atom: Atom, places: Mapping[str, int], whole: frozenset[int], sent: set[int]
     ) -> None:
         """Add the messages of one atom to those before it."""
-        for items, messages in _pieces(atom):
+        for items, messages, after in _pieces(atom):
             numbers = [n for item in items if item.id in places for n in range(*self._spans[places[item.id]])]
             is_native = bool(items) and all(item.id in places for item in items) and whole.issuperset(numbers)
             if not is_native:
-                self._dialect.join(made, self._dialect.chunk(messages))
+                before = len(self._dialect.chunk(after)) if after else 0  # a result may need to know its call
+                self._dialect.join(made, self._dialect.chunk((*after, *messages))[before:])
                 continue
             for number in numbers:
                 if number not in sent:
@@ -72,7 +76,14 @@ class ClientWords:
     def _places(self, atoms: Sequence[Atom]) -> dict[str, int]:
         """Return the place in the list of each entry that is shown as the client told it."""
         items = (item for atom in atoms if atom.kind != "system" and _has_own_ids(atom) for item in atom.items)
-        return {item.id: self._told[item.id] for item in items if item.id in self._told and _is_whole(item)}
+        return {item.id: self._told[item.id] for item in items if item.id in self._told and self._is_told(item)}
+
+    def _is_told(self, item: Item) -> bool:
+        """Return whether an item is shown whole and is all that the client tells: of some replies it was told another form."""
+        if not _is_whole(item) or item.role != "assistant":
+            return _is_whole(item)
+        said = Message(item.role, tuple(one.part for one in item.shown if one.part is not None))
+        return fingerprint(said, has_ids=has_call_ids(self._dialect.name)) == self._marks[self._told[item.id]]
 
     def _whole_wires(self, told: frozenset[int]) -> frozenset[int]:
         """Return the numbers of the wire messages of which everything is shown whole."""
@@ -80,22 +91,30 @@ class ClientWords:
         return frozenset(range(len(self._wires))) - broken
 
 
-def _pieces(atom: Atom) -> Iterator[tuple[list[Item], tuple[Message, ...]]]:
-    """Yield the items of an atom, each with the messages that show it: a reply and its results, or all that there is."""
+class _Piece(NamedTuple):
+    """Items of an atom, and the messages that show them; the messages of `after` are before them, and are shown apart."""
+
+    items: list[Item]
+    messages: tuple[Message, ...]
+    after: tuple[Message, ...] = ()
+
+
+def _pieces(atom: Atom) -> Iterator[_Piece]:
+    """Yield a reply, and its results one by one, if each came in a message of its own; or all that there is."""
     messages = settle(atom)
     if atom.kind != "tools":
-        yield list(atom.items[:1]), messages
+        yield _Piece(list(atom.items[:1]), messages)
         return
     reply, results = messages
-    yield [item for item in atom.items if item.role == "assistant"], (reply,)
-    by_call = {part.call: part for part in results.parts if isinstance(part, ToolResult)}
+    yield _Piece([item for item in atom.items if item.role == "assistant"], (reply,))
     answered = [atom.items[answer.item] if answer else None for answer in atom.answers]
-    if None in answered or len({item.id for item in answered if item}) != len(answered):
-        yield [item for item in atom.items if item.role == "tool"] if None not in answered else [], (results,)
+    items = [item for item in answered if item is not None]
+    if len(items) < len(answered) or len({item.id for item in items}) < len(items):
+        told = [item for item in atom.items if item.role == "tool"] if len(items) == len(answered) else []
+        yield _Piece(told, (results,), (reply,))
         return
-    for item, wire_id in zip(answered, atom.wire_ids, strict=True):
-        if item is not None:
-            yield [item], (Message("tool", (by_call[wire_id],)),)
+    for item, part in zip(items, results.parts, strict=True):
+        yield _Piece([item], (Message("tool", (part,)),), (reply,))
 
 
 def _is_whole(item: Item) -> bool:

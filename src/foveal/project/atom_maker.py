@@ -61,6 +61,7 @@ LABEL = Size(8, 32)
 SEAM = Size(MESSAGE_TOKENS + 4, 64)
 
 REPEATED = "the same part is shown already; providers refuse it twice"
+FOREIGN = "a block that only the client itself can send"
 ENDED_EARLY = "the reply that asked for it ended early"
 
 NO_CALLS: Mapping[str, ToolCall] = MappingProxyType({})
@@ -95,7 +96,7 @@ class AtomMaker:
         shown = tuple(
             _hidden(self.projection.measure.part(part).tokens, REPEATED)
             if i in repeated
-            else self._show(part, message.model, refs[i], prepared[i])
+            else self._show(part, message, refs[i], prepared[i])
             for i, part in enumerate(message.parts)
         )
         if message.role == "tool" and not is_pinned:
@@ -108,12 +109,13 @@ class AtomMaker:
         repair = "" if shown else "the message is empty"
         return Item(seq, entry.id, message.role, shown, message.model, is_pinned, repair)
 
-    def _show(self, part: Part, writer: str | None, ref: str, prepared: tuple[Part, str, str]) -> Shown:
+    def _show(self, part: Part, message: Message, ref: str, prepared: tuple[Part, str, str]) -> Shown:
         """Return the part as it is shown on arrival, before retention. `prepared` is the part as the projection sends it."""
         measure = self.projection.measure
         if isinstance(part, Opaque) and json_object(part.json) is None:
             return _hidden(measure.part(part).tokens, "not a JSON object")
-        if reason := self.projection.omit(part, writer):
+        reason = FOREIGN if isinstance(part, Opaque) and message.role != "assistant" else ""
+        if reason := reason or self.projection.omit(part, message.model):
             return Shown(None, NOTHING, measure.part(part).tokens, "hidden", "dialect", reason)
         if isinstance(part, Text) and not part.text.strip() and not part.signature:
             return _hidden(0, "empty text")

@@ -60,7 +60,7 @@ class ClientList:
 
     def __init__(self, dialect: Dialect, model: str) -> None:
         self.dialect, self._model = dialect, model
-        self.has_ids = dialect.name not in _WITHOUT_IDS
+        self.has_ids = has_call_ids(dialect.name)
         self._keys: list[object] = []
         self._known: list[_Stretch] = []
 
@@ -96,6 +96,11 @@ class ClientList:
 
     def _heard(self, message: Message, span: tuple[int, int]) -> HeardMessage:
         return HeardMessage(message, fingerprint(message, has_ids=self.has_ids), span)
+
+
+def has_call_ids(dialect: str) -> bool:
+    """Return whether the provider names the calls of this dialect."""
+    return dialect not in _WITHOUT_IDS
 
 
 def dialect_of(given: Sequence[ListedMessage], own: Dialect) -> Dialect:

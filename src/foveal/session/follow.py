@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from foveal.record.client_list import ClientList, HeardMessage, ListedMessage, dialect_of
+from foveal.record.client_list import ClientList, HeardMessage, ListedMessage, dialect_of, has_call_ids
 from foveal.record.fingerprint import FIRST, fingerprint, is_told, list_ids, next_id
 from foveal.session import own_tools
 from foveal.session.journal import Journal
@@ -100,7 +100,7 @@ class ClientFollower:
         hidden = own_tools.ours(facts.setup.tools if facts.setup else "[]")
         if not is_told(message, hidden):
             return None
-        has_ids = self._list.has_ids if self._list else ClientList(self._journal.setup.dialect, "").has_ids
+        has_ids = has_call_ids((self._list or self._journal.setup).dialect.name)
         mark = fingerprint(message, has_ids=has_ids, hidden=hidden)
         found = next_id(before, mark)
         if self._ids and self._ids[-1] == before:
