@@ -55,7 +55,7 @@ def standing(
     """A gateway before a scripted provider."""
     policy = Policy(max_context_tokens=limit) if limit else Policy()
     with ScriptedProvider(improvise=script) as provider:
-        upstreams = dict.fromkeys(("anthropic", "openai", "gemini"), provider.url)
+        upstreams: dict[str, str] = dict.fromkeys(("anthropic", "openai", "gemini"), provider.url)
         gateway = Gateway(MemoryStore(), policy, upstreams=upstreams, **options)
         with served(gateway) as url:
             yield provider, gateway, url
@@ -147,7 +147,7 @@ def run_responses(url: str, *, is_stream: bool) -> list[str]:
 
 
 def run_gemini(url: str, *, is_stream: bool) -> list[str]:
-    client = genai.Client(api_key="key", http_options=types.HttpOptions(base_url=url))
+    client: Any = genai.Client(api_key="key", http_options=types.HttpOptions(base_url=url))
     declared = types.FunctionDeclaration(name="read", description="Reads a file.", parameters_json_schema=PARAMETERS)
     config = types.GenerateContentConfig(
         system_instruction="You are careful.",
