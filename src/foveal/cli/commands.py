@@ -14,6 +14,22 @@ COMMANDS: dict[str, CommandHelp] = {
     "demo": CommandHelp(
         "Replay the bundled session and show what Foveal makes of it.", ("foveal demo", "foveal demo --budget 32000")
     ),
+    "wrap": CommandHelp(
+        "Start an agent whose requests go through Foveal, and say at the end how much was sent.",
+        (
+            "foveal wrap claude --watch",
+            "foveal wrap claude --budget 60000",
+            "foveal wrap codex --budget 60000 -- exec 'mend the tests'",
+        ),
+    ),
+    "serve": CommandHelp(
+        "Serve a gateway between agents and their providers, until it is told to end.",
+        (
+            "foveal serve --watch",
+            "foveal serve --port 8080 --budget 60000",
+            "foveal serve --upstream openai=http://localhost:11434 --budget 30000",
+        ),
+    ),
     "replay": CommandHelp(
         "Replay recorded sessions: what would Foveal have sent for each model call, and at what price?",
         (

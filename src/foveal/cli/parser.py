@@ -11,6 +11,9 @@ from typing import Any, NoReturn, cast
 from foveal.cli.commands import COMMANDS
 from foveal.values.errors import BadInput
 
+PASSES_ON = frozenset({"wrap"})
+"""Commands that start another program: the words behind `--` are for that one, and kept as `others`."""
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -41,7 +44,16 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         near = get_close_matches(first, COMMANDS, n=1)
         hint = f" Did you mean `foveal {near[0]}`?" if near else ""
         raise BadInput(f"there is no command {first!r}.{hint} See `foveal --help`")
-    return (make_parser((first,)) if first in COMMANDS else _overview()).parse_args(words)
+    own, others = _split(words) if first in PASSES_ON else (words, ())
+    args = (make_parser((first,)) if first in COMMANDS else _overview()).parse_args(own)
+    args.others = others
+    return args
+
+
+def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the words before the first `--`, and those behind it."""
+    end = words.index("--") if "--" in words else len(words)
+    return words[:end], words[end + 1 :]
 
 
 def make_parser(named: Sequence[str]) -> argparse.ArgumentParser:

@@ -9,14 +9,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from foveal.analysis.recordings.places import newest_sessions
 from foveal.analysis.replay.page import page
 from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay
 from foveal.analysis.replay.report import HEAD, cells, document, note_lines, totals
 from foveal.cli.arguments import add_json, positive
 from foveal.cli.batch import Order, replay_files
+from foveal.cli.budget import with_budget
 from foveal.cli.files import input_files, optional_file
 from foveal.cli.output import Output, complain
 from foveal.cli.progress import progress
@@ -106,16 +105,9 @@ def _order(args: Namespace) -> Order:
     except ValueError as error:
         raise BadPolicy(f"{args.policy}: {error}") from None
     if args.budget:
-        policy = _with_budget(policy, args.budget)
+        policy = with_budget(policy, args.budget)
     count_as = DEFAULT_MODEL if args.budget and not args.model else None
     return Order(policy, dialect, args.model, count_as, args.store)
-
-
-def _with_budget(policy: Policy, tokens: int) -> Policy:
-    """Return the policy with this budget. Its own target is kept if it is below the budget."""
-    target = given if (given := policy.budget.target) and given <= tokens else None
-    budget = msgspec.structs.replace(policy.budget, limit=tokens, reserve=0, target=target)
-    return msgspec.structs.replace(policy, budget=budget, max_context_tokens=None)
 
 
 def _print(replays: Sequence[Replay], out: Output) -> None:

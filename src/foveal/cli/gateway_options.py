@@ -1,0 +1,74 @@
+"""Options of the commands that open a gateway, and the gateway that they describe."""
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foveal.cli.arguments import positive
+from foveal.cli.budget import with_budget
+from foveal.cli.output import complaints
+from foveal.session.policy import Policy
+from foveal.session.policy_file import read_policy
+from foveal.stores import open_store
+from foveal.values.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from foveal.gateway.app import Gateway
+
+STORE = "~/.foveal/gateway.db"
+_PACKAGES = ("httpx2", "starlette", "uvicorn")
+
+
+def add_gateway(parser: ArgumentParser) -> None:
+    """Add the options of a gateway."""
+    parser.add_argument("--budget", metavar="N", type=positive, help="the most tokens that are sent for a call")
+    parser.add_argument(
+        "--policy", metavar="FILE", type=Path, help="a policy in TOML or YAML; --budget overrides its budget"
+    )
+    parser.add_argument(
+        "--store",
+        metavar="FILE",
+        default=os.environ.get("FOVEAL_STORE") or STORE,
+        help=f"the store for the sessions (default: $FOVEAL_STORE, else {STORE})",
+    )
+    parser.add_argument(
+        "--watch", action="store_true", help="forward everything unchanged, and say how much would have been sent"
+    )
+    parser.set_defaults(json=False)
+
+
+def require_gateway() -> None:
+    """Raise `MissingExtra` if the packages of the gateway are not installed."""
+    if any(find_spec(name) is None for name in _PACKAGES):
+        raise MissingExtra("The gateway", "gateway")
+
+
+@contextmanager
+def opened_gateway(
+    args: Namespace, *, upstreams: Mapping[str, str], tell: Callable[[str], None], token: str = ""
+) -> Generator["Gateway"]:
+    """Open the store and a gateway on it, until the block ends."""
+    require_gateway()
+    kind: type[Gateway] = import_module("foveal.gateway.app").Gateway
+    policy = _policy(args)
+    with open_store(store_file(args)) as store:
+        yield kind(store, policy, upstreams=upstreams, watch=args.watch, token=token, tell=tell)
+
+
+def store_file(args: Namespace) -> Path:
+    """Return the path of the store; the default one's folder is made for its owner alone."""
+    path = Path(args.store).expanduser().absolute()
+    if args.store == STORE:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def _policy(args: Namespace) -> Policy:
+    with complaints(UserWarning):
+        policy = read_policy(args.policy) if args.policy else Policy()
+    return with_budget(policy, args.budget) if args.budget else policy

@@ -1,0 +1,109 @@
+"""Serve a gateway between agents and their providers, until it is told to end.
+
+Agents name its address as that of their provider, and keep their own keys. Other machines are let in only with a token.
+"""
+
+import ipaddress
+import os
+import signal
+import socket
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from importlib import import_module
+from urllib.parse import urlsplit
+
+from foveal.cli.gateway_options import add_gateway, opened_gateway, require_gateway, store_file
+from foveal.cli.output import Output, complain
+from foveal.gateway.routes import UPSTREAMS
+from foveal.values.errors import BadInput
+
+PORT = 4141
+TOKEN = "FOVEAL_GATEWAY_TOKEN"  # noqa: S105 - the name of a variable
+_MOST_PORTS = 65_535
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("--host", metavar="HOST", default="127.0.0.1", help="(default: 127.0.0.1, this machine alone)")
+    parser.add_argument("--port", metavar="N", type=_port, default=PORT, help=f"0 for a free one (default: {PORT})")
+    parser.add_argument(
+        "--upstream",
+        metavar="NAME=URL",
+        type=_upstream,
+        action="append",
+        default=[],
+        help=f"another address for a provider: {', '.join(UPSTREAMS)} (repeatable; the address comes without /v1)",
+    )
+    parser.add_argument("--token", metavar="TOKEN", help=f"that every request has to name (default: ${TOKEN})")
+    add_gateway(parser)
+
+
+def run(args: Namespace, out: Output) -> None:
+    require_gateway()
+    token = args.token or os.environ.get(TOKEN) or ""
+    if not token and not _is_loopback(args.host):
+        raise BadInput(
+            f"other machines can reach {args.host}, and could read the sessions and use the gateway; demand a token of them "
+            f"with --token TOKEN or ${TOKEN}, or serve this machine alone with --host 127.0.0.1"
+        )
+    port = _free_port(args.host, args.port)
+    with opened_gateway(args, upstreams=dict(args.upstream), tell=complain, token=token) as gateway:
+        _announce(args, port, bool(token), out)
+        # The server ends by itself, and raises the signal again: it must not end us before the store is closed.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        import_module("foveal.gateway.server").serve(gateway, args.host, port)
+
+
+def _announce(args: Namespace, port: int, has_token: bool, out: Output) -> None:
+    host = f"[{args.host}]" if ":" in args.host else args.host
+    address = f"http://{host}:{port}"
+    what = "Watching: everything is forwarded unchanged." if args.watch else "Ctrl-C ends it."
+    out.line(f"gateway on {address}, sessions in {store_file(args)}. {what}")
+    rows = (
+        ("Claude Code, Anthropic SDK", f"ANTHROPIC_BASE_URL={address}"),
+        ("OpenAI SDK", f"OPENAI_BASE_URL={address}/v1"),
+        ("Codex", f"codex -c 'openai_base_url=\"{address}/v1\"'"),
+        ("Gemini CLI", f"GOOGLE_GEMINI_BASE_URL={address}"),
+        ("figures", f"{address}/metrics"),
+    )
+    for name, value in rows:
+        out.line(f"  {name + ':':28}{value}")
+    if has_token:
+        out.line("  Every request needs the header x-foveal-token with the token.")
+    out.stream.flush()
+
+
+def _port(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= _MOST_PORTS:
+        raise ArgumentTypeError(f"{text!r} is not a port from 0 to {_MOST_PORTS}")
+    return number
+
+
+def _upstream(text: str) -> tuple[str, str]:
+    name, _, address = text.partition("=")
+    if name not in UPSTREAMS:
+        raise ArgumentTypeError(f"{text!r:.80} names no provider; write {'=URL, '.join(UPSTREAMS)}=URL")
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise ArgumentTypeError(f"{text!r:.80} has no web address; write {name}={UPSTREAMS[name]}")
+    return name, address
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _free_port(host: str, port: int) -> int:
+    """Return the port if it can be listened on, or for 0 any other; an error tells who has to do something."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, port), family=family) as listener:
+            return listener.getsockname()[1]
+    except OSError as error:
+        why = error.strerror or error
+        raise BadInput(f"cannot listen on {host} port {port}: {why}; name another one with --port N") from None
