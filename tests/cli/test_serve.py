@@ -43,7 +43,8 @@ def test_a_gateway_serves_until_it_is_told_to_end(end, tmp_path):
         with _serving("--store", store, "--upstream", f"anthropic={provider.url}") as (process, address):
             assert _asked(address) == "Hello yourself."
             process.send_signal(end)
-            out, err = process.communicate(timeout=60)
+            process.wait(timeout=60)
+            out, err = process.stdout.read(), process.stderr.read()  # `communicate` would lose lines read ahead
     assert (process.returncode, err) == (0, "")
     assert f"ANTHROPIC_BASE_URL={address}\n" in out
     assert f"OPENAI_BASE_URL={address}/v1\n" in out

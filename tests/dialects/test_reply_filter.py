@@ -78,9 +78,10 @@ def numbers(dialect: str, data: bytes) -> list[list[int]]:
 
 def check(dialect: str, data: bytes, rounds: Sequence[Sequence[Part]]) -> None:
     """Assert all that a client relies on."""
-    assert not any(
-        name in data.replace(b'_contexts"', b"").replace(b"_context_2", b"") for name in map(str.encode, OWN)
-    )
+    called = {part.text for parts in rounds for part in parts if part.kind == "call"}
+    # A name of the client's that begins with an own one may come in pieces, and the first of them be the own name.
+    hidden = [name for name in OWN if not any(one != name and one.startswith(name) for one in called)]
+    assert not any(name.encode() in data for name in hidden)
     whole = unstreamed(dialect, rounds)
     assert assembled(dialect, data) == find_dialect(dialect).reader.reply(whole)
     for kind in numbers(dialect, data):

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from hmac import compare_digest
 from typing import Any
 
 import httpx2
@@ -11,7 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from foveal.gateway.conversations import Conversations
+from foveal.gateway.conversations import ClientConversations
 from foveal.gateway.relay import ClientCall, Relay, RelayedReply
 from foveal.gateway.routes import UPSTREAMS, find_route, provider_of
 from foveal.gateway.upstream import Upstream
@@ -35,7 +36,7 @@ class Gateway:
         token: str = "",
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.conversations = Conversations(store, policy)
+        self.conversations = ClientConversations(store, policy)
         self._upstream = Upstream({**UPSTREAMS, **(upstreams or {})})
         self._relay = Relay(self.conversations, self._upstream, tell=tell, watch=watch)
         routes = [
@@ -68,7 +69,7 @@ class Gateway:
         return PlainTextResponse("\n".join([*lines, ""]))
 
 
-def _figures(conversations: Conversations) -> dict[str, Any]:
+def _figures(conversations: ClientConversations) -> dict[str, Any]:
     figures = conversations.figures
     return {name: getattr(figures, name) for name in figures.__struct_fields__}
 
@@ -95,7 +96,7 @@ class Doorkeeper:
             return
         host = headers.get("host", "").rsplit(":", 1)[0]
         if self._token:
-            if headers.get("x-foveal-token") != self._token:
+            if not compare_digest(headers.get("x-foveal-token", "").encode(), self._token.encode()):
                 await _refuse(401, "name the gateway's token in the header x-foveal-token")(scope, receive, send)
                 return
         elif host not in _LOCAL:

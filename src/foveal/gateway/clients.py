@@ -1,6 +1,7 @@
 """Facts about clients: where each of them sends its requests by itself, and how one run of it is led to a gateway.
 
-Keys and logins are the client's own: nothing here reads, changes or passes one on. No file of the user is written.
+Keys and logins are the client's own: none is changed or passed on, and no file of the user is written. Of a login of Codex it is
+read which kind it is, because the two kinds have two addresses.
 """
 
 import json

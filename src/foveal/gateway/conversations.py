@@ -76,11 +76,12 @@ class ClientConversation:
                 session.close()
 
 
-class Conversations:
+class ClientConversations:
     """All conversations of a gateway, by their names."""
 
     def __init__(self, store: Store, policy: Policy, *, most_open: int = MOST_OPEN) -> None:
-        self.store, self.policy = store, policy
+        # The tags of a client are its own business, as they are without a gateway; ours are guarded in any case.
+        self.store, self.policy = store, msgspec.structs.replace(policy, guard=False)
         self.figures = CallFigures()
         self._most_open = most_open
         self._known: OrderedDict[str, ClientConversation] = OrderedDict()

@@ -14,7 +14,7 @@ import msgspec
 from foveal.dialects.port import Wire
 from foveal.dialects.reply_filter import ReplyRound
 from foveal.dialects.sse import KEEP_ALIVE, SseDecoder
-from foveal.gateway.conversations import CallFigures, ClientConversation, Conversations, in_thread
+from foveal.gateway.conversations import CallFigures, ClientConversation, ClientConversations, in_thread
 from foveal.gateway.routes import Route, conversation_name, provider_of
 from foveal.gateway.upstream import Upstream, reply_headers
 from foveal.integrations.client_request import ClientRequest
@@ -57,7 +57,12 @@ class Relay:
     """Relays the requests of all clients. `watch` passes everything on as it is, and only reckons what would have been sent."""
 
     def __init__(
-        self, conversations: Conversations, upstream: Upstream, *, tell: Callable[[str], None], watch: bool = False
+        self,
+        conversations: ClientConversations,
+        upstream: Upstream,
+        *,
+        tell: Callable[[str], None],
+        watch: bool = False,
     ) -> None:
         self._conversations, self._upstream, self._tell, self._watch = conversations, upstream, tell, watch
 
@@ -87,6 +92,8 @@ class Relay:
                 return await self._unmanaged(call, f"{name}: {type(error).__name__}: {error}")
             totals = self._conversations.figures
             sent = _Sending(self._upstream, call, conversation, exchange, self._tell, totals=totals)
+            if self._watch:
+                exchange.sent_another()
             response = await sent.send(call.body if self._watch else body)
             self._count(conversation, exchange)
             if response.status_code != _OK:
@@ -122,9 +129,9 @@ class Relay:
             figures.sent_tokens += trace.raw_tokens if self._watch else prompt.tokens
             figures.folds += prompt.fold is not None
         if prompt.fold:
-            self._tell(
-                f"{conversation.name}: {prompt.tokens:,} of {trace.raw_tokens:,} tokens sent; {prompt.fold.reason}"
-            )
+            sent = "would be sent" if self._watch else "sent"
+            told = f"{prompt.tokens:,} of {trace.raw_tokens:,} tokens {sent}; {prompt.fold.reason}"
+            self._tell(f"{conversation.name}: {told}")
 
 
 class _Sending:

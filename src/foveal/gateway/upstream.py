@@ -16,7 +16,7 @@ _HOP = frozenset(
         "upgrade",
     )
 )
-_OURS = frozenset(("host", "content-length", "accept-encoding", "x-foveal-session"))
+_OURS = frozenset(("host", "content-length", "accept-encoding", "x-foveal-session", "x-foveal-token"))
 _CHANGED = frozenset(("content-length", "content-encoding"))
 
 TIMEOUT = httpx2.Timeout(600.0, connect=15.0)

@@ -14,16 +14,19 @@ from foveal.record.client_list import has_call_ids
 from foveal.record.fingerprint import fingerprint
 from foveal.session.follow import Followed
 from foveal.text.repair import settle
-from foveal.values.entry import Message, ToolCall
+from foveal.values.entry import CLIENT, Message, ToolCall
 from foveal.values.shown import Atom, Item
 
 
-class Assembled(NamedTuple):
-    """The messages of a request that is sent."""
+def is_reduced(atom: Atom) -> bool:
+    """Return whether a session shows less of an atom than the client does: then the client's own request is not sent."""
+    shown = (one for item in atom.items for one in item.shown)
+    return atom.gap is not None or any(one.level not in _WHOLE and one.policy not in _NOT_OURS for one in shown)
 
-    wires: list[bytes]
-    is_unchanged: bool
-    """Whether they are the client's, all of them and in the client's order."""
+
+_WHOLE = ("full", "hidden")
+_NOT_OURS = ("dialect", CLIENT)
+"""Reasons for another form of a part that are no doing of the session: the client's own words are sent."""
 
 
 class ClientWords:
@@ -36,7 +39,7 @@ class ClientWords:
         self._told = {entry: place for place, entry in enumerate(followed.entries)}
         self._decoded: dict[int, Wire] = {}
 
-    def assemble(self, atoms: Sequence[Atom]) -> Assembled:
+    def assemble(self, atoms: Sequence[Atom]) -> list[bytes]:
         """Return the messages that show these atoms."""
         places = self._places(atoms)
         whole = self._whole_wires(frozenset(places.values()))
@@ -49,8 +52,7 @@ class ClientWords:
             if atom.kind != "system":
                 self._add(made, atom, places, whole, sent)
         raw = {id(wire): self._wires[number] for number, wire in self._decoded.items()}
-        wires = [raw.get(id(wire)) or msgspec.json.encode(wire) for wire in made]
-        return Assembled(wires, wires == list(self._wires))
+        return [raw.get(id(wire)) or msgspec.json.encode(wire) for wire in made]
 
     def _add(
         self, made: list[Wire], atom: Atom, places: Mapping[str, int], whole: frozenset[int], sent: set[int]
@@ -66,7 +68,15 @@ class ClientWords:
             for number in numbers:
                 if number not in sent:
                     sent.add(number)
-                    self._dialect.join(made, [self._wire(number)])
+                    self._join(made, self._wire(number))
+
+    def _join(self, made: list[Wire], wire: Wire) -> None:
+        """Add a message of the client's: as it is, unless it follows one of ours in the same role."""
+        is_after_ours = bool(made) and not any(made[-1] is one for one in self._decoded.values())
+        if is_after_ours and made[-1].get("role") == wire.get("role"):
+            self._dialect.join(made, [wire])
+        else:
+            made.append(wire)
 
     def _wire(self, number: int) -> Wire:
         if number not in self._decoded:

@@ -17,7 +17,7 @@ from typing import Any
 
 from foveal.context.injection import NextCall
 from foveal.dialects.reply_filter import ReplyFilter, ReplyRound
-from foveal.integrations.assembly import ClientWords
+from foveal.integrations.assembly import ClientWords, is_reduced
 from foveal.integrations.client_request import ClientRequest
 from foveal.record.client_list import LISTS
 from foveal.session import own_tools
@@ -57,9 +57,15 @@ class Exchange:
 
     def _sent(self, prompt: Prompt) -> bytes:
         self.prompt = prompt
-        made, own = self._words.assemble(prompt.atoms), self._own_tools(prompt)
-        self.is_unchanged = made.is_unchanged and not own
-        return self._request.raw if self.is_unchanged else self._request.with_messages(made.wires, own)
+        own = self._own_tools(prompt)
+        self.is_unchanged = not own and not any(map(is_reduced, prompt.atoms))
+        if self.is_unchanged:
+            return self._request.raw
+        return self._request.with_messages(self._words.assemble(prompt.atoms), own)
+
+    def sent_another(self) -> None:
+        """Note that another body than this one was sent: the usage of its reply says nothing of our prompt."""
+        self._session.forget_estimate()
 
     @property
     def replies(self) -> ReplyFilter:

@@ -23,3 +23,7 @@ class ClientSession(Session):
         """Keep a reply of which the client is told something else, or nothing: several rounds with own calls are one for it."""
         with self._journal.turn.of("append"):
             self._follower.keep_reply(self._journal.bodies_of_reply(reply), told)
+
+    def forget_estimate(self) -> None:
+        """Compare the usage of the next reply with no prompt: another one was sent."""
+        self._journal.estimated = None
