@@ -52,13 +52,14 @@ def shorten_newest(scene: Scene, before: View, limit: Size) -> Iterator[PartFold
         if not found:
             break
         yield from found
-    for atom in scene.newest:
-        for item, i, shown, call in shown_parts(atom):
-            if scene.view.size.within(limit):
-                return
-            if not item.pinned:
-                for fold in clear_part(scene, item, i, shown, call):
-                    yield from _applied(scene, fold)
+    left = [part for atom in scene.newest for part in shown_parts(atom) if not part[0].pinned]
+    for item, i, shown, call in sorted(
+        left, key=lambda part: -part[2].size.tokens
+    ):  # few large ones before many small ones
+        if scene.view.size.within(limit):
+            return
+        for fold in clear_part(scene, item, i, shown, call):
+            yield from _applied(scene, fold)
 
 
 def _cut_to(scene: Scene, before: View, excess: int) -> Iterator[PartFold]:
