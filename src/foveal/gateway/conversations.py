@@ -119,8 +119,15 @@ class Conversations:
 
 async def in_thread(conversation: ClientConversation, act: Callable[[], T]) -> T:
     """Do something with a session outside of the event loop; a session that another gateway took over is opened anew later."""
+    acting = asyncio.ensure_future(asyncio.to_thread(act))
     try:
-        return await asyncio.to_thread(act)
+        return await asyncio.shield(acting)
+    except asyncio.CancelledError:
+        while not acting.done():  # a session is not left in the middle of something, though the client has gone
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({acting})
+        acting.exception()
+        raise
     except LeaseLost:
         conversation.close()
         raise

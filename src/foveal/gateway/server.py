@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 
@@ -13,20 +14,26 @@ from foveal.values.errors import BadInput
 
 _STARTS_S = 15.0
 
+_CONFIG: dict[str, Any] = {
+    "log_level": "warning",
+    "access_log": False,
+    "ws": "none",
+    "server_header": False,  # the provider's own are passed on, and come once
+    "date_header": False,
+    "timeout_graceful_shutdown": 5,
+}
+
 
 def serve(gateway: Gateway, host: str, port: int) -> None:
     """Serve until the process is told to end."""
-    uvicorn.run(
-        gateway.app, host=host, port=port, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=5
-    )
+    uvicorn.run(gateway.app, host=host, port=port, **_CONFIG)
 
 
 @contextmanager
 def served(gateway: Gateway, port: int = 0) -> Generator[str]:
     """Serve on a loopback port, by default a free one, until the block ends; the value is the address."""
     listener = socket.create_server(("127.0.0.1", port))
-    config = uvicorn.Config(gateway.app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=5)
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(uvicorn.Config(gateway.app, **_CONFIG))
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.run, args=([listener],), name="foveal-gateway", daemon=True)
     thread.start()

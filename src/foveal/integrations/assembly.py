@@ -53,16 +53,26 @@ class ClientWords:
         self, made: list[Wire], atom: Atom, places: Mapping[str, int], whole: frozenset[int], sent: set[int]
     ) -> None:
         """Add the messages of one atom to those before it."""
-        for items, messages in _pieces(atom):
+        for items, messages, reply in _pieces(atom):
             numbers = [n for item in items if item.id in places for n in range(*self._spans[places[item.id]])]
             is_native = bool(items) and all(item.id in places for item in items) and whole.issuperset(numbers)
             if not is_native:
-                self._dialect.join(made, self._dialect.chunk(messages))
+                # Results are written behind their reply, which some formats take the names of the tools from.
+                chunk = self._dialect.chunk((*reply, *messages))
+                self._dialect.join(made, chunk[len(self._dialect.chunk(reply)) :])
                 continue
             for number in numbers:
                 if number not in sent:
                     sent.add(number)
-                    self._dialect.join(made, [self._wire(number)])
+                    self._add_native(made, number)
+
+    def _add_native(self, made: list[Wire], number: int) -> None:
+        """Add one of the client's messages. Behind its neighbour it is joined to nothing: the client's order is the client's."""
+        wire = self._wire(number)
+        if number and made and made[-1] is self._decoded.get(number - 1):
+            made.append(wire)
+        else:
+            self._dialect.join(made, [wire])
 
     def _wire(self, number: int) -> Wire:
         if number not in self._decoded:
@@ -71,8 +81,23 @@ class ClientWords:
 
     def _places(self, atoms: Sequence[Atom]) -> dict[str, int]:
         """Return the place in the list of each entry that is shown as the client told it."""
-        items = (item for atom in atoms if atom.kind != "system" and _has_own_ids(atom) for item in atom.items)
-        return {item.id: self._told[item.id] for item in items if item.id in self._told and _is_whole(item)}
+        places: dict[str, int] = {}
+        is_after_own_round = False
+        for atom in atoms:
+            told = [item for item in atom.items if item.id in self._told]
+            if atom.kind != "system" and _has_own_ids(atom):
+                # The client knows less of a reply that called own tools as well, and more of one after a round of its own.
+                is_mixed = atom.kind == "tools" and any(
+                    answer and atom.items[answer.item].id not in self._told for answer in atom.answers
+                )
+                skipped = is_mixed or is_after_own_round
+                places |= {
+                    item.id: self._told[item.id]
+                    for item in told
+                    if _is_whole(item) and not (skipped and item.role == "assistant")
+                }
+            is_after_own_round = atom.kind == "tools" and not told
+        return places
 
     def _whole_wires(self, told: frozenset[int]) -> frozenset[int]:
         """Return the numbers of the wire messages of which everything is shown whole."""
@@ -80,22 +105,31 @@ class ClientWords:
         return frozenset(range(len(self._wires))) - broken
 
 
-def _pieces(atom: Atom) -> Iterator[tuple[list[Item], tuple[Message, ...]]]:
+class _Piece(NamedTuple):
+    items: list[Item]
+    messages: tuple[Message, ...]
+    """The messages that show the items."""
+    reply: tuple[Message, ...] = ()
+    """The reply that the messages answer."""
+
+
+def _pieces(atom: Atom) -> Iterator[_Piece]:
     """Yield the items of an atom, each with the messages that show it: a reply and its results, or all that there is."""
     messages = settle(atom)
     if atom.kind != "tools":
-        yield list(atom.items[:1]), messages
+        yield _Piece(list(atom.items[:1]), messages)
         return
     reply, results = messages
-    yield [item for item in atom.items if item.role == "assistant"], (reply,)
+    yield _Piece([item for item in atom.items if item.role == "assistant"], (reply,))
     by_call = {part.call: part for part in results.parts if isinstance(part, ToolResult)}
     answered = [atom.items[answer.item] if answer else None for answer in atom.answers]
     if None in answered or len({item.id for item in answered if item}) != len(answered):
-        yield [item for item in atom.items if item.role == "tool"] if None not in answered else [], (results,)
+        items = [item for item in atom.items if item.role == "tool"] if None not in answered else []
+        yield _Piece(items, (results,), (reply,))
         return
     for item, wire_id in zip(answered, atom.wire_ids, strict=True):
         if item is not None:
-            yield [item], (Message("tool", (by_call[wire_id],)),)
+            yield _Piece([item], (Message("tool", (by_call[wire_id],)),), (reply,))
 
 
 def _is_whole(item: Item) -> bool:
