@@ -74,7 +74,7 @@ def heads(store: Store, session: str) -> list[str]:
 
 _PARTS_OF_ROLE: dict[Role, str] = {
     "system": "Text Stored",
-    "user": "Text Image File Stored",
+    "user": "Text Image File Stored Opaque",
     "assistant": "Text Thinking RedactedThinking ToolCall Image File Opaque",
     "tool": "ToolResult",
 }
