@@ -41,7 +41,7 @@ class PlainUpstream:
                 asked = SentRequest(self.command, self.path, list(self.headers.items()), body)
                 upstream.requests.append(asked)
                 told = answer(asked)
-                self.send_response(told.status)
+                self.send_response_only(told.status)
                 for name, value in told.headers:
                     self.send_header(name, value)
                 self.send_header("content-length", str(len(told.body) if told.declared is None else told.declared))

@@ -9,8 +9,8 @@ from typing import TypeVar
 import msgspec
 
 from foveal.integrations.client_request import ClientRequest
+from foveal.models import catalogue
 from foveal.session.client_session import ClientSession
-from foveal.session.model_setup import setup_for
 from foveal.session.options import Host, Model
 from foveal.session.policy import Policy
 from foveal.stores.port import Store
@@ -90,7 +90,7 @@ class Conversations:
     def is_managed(self, request: ClientRequest) -> bool:
         """Return whether the window of the request's model is known, or the policy tells a limit: else nothing is folded."""
         has_limit = self.policy.max_context_tokens is not None or self.policy.budget.limit is not None
-        return has_limit or setup_for(Model(request.model, request.dialect.name), self.policy).facts.known
+        return has_limit or catalogue.find(request.model, self.policy.models).known
 
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncGenerator[ClientConversation]:

@@ -52,7 +52,7 @@ class Route(NamedTuple):
 def find_route(path: str) -> Route | None:
     """Return the route of a path with a conversation; None for all others, which are passed through."""
     found = next((name for end, name in _PATHS.items() if path.endswith(end)), None)
-    if found:
+    if found and not _is_of_threads(path):
         return Route(found)
     gemini = _GEMINI.search(path)
     return Route("gemini", gemini[1]) if gemini else None
@@ -62,7 +62,13 @@ def provider_of(path: str, headers: Mapping[str, str]) -> str:
     """Return the name of the provider that a request goes to."""
     if "/v1beta" in path or "x-goog-api-key" in headers:
         return "gemini"
-    return "anthropic" if "/messages" in path or "anthropic-version" in headers else "openai"
+    is_anthropic = "/messages" in path and not _is_of_threads(path)
+    return "anthropic" if is_anthropic or "anthropic-version" in headers else "openai"
+
+
+def _is_of_threads(path: str) -> bool:
+    """Return whether a path belongs to OpenAI's threads, which have messages too."""
+    return "/threads/" in path
 
 
 def kept_elsewhere(body: Mapping[str, Any], path: str, dialect: str) -> str:

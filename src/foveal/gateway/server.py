@@ -1,5 +1,6 @@
 """A gateway on a port: in the foreground, or in a thread of its own beside a client."""
 
+import logging
 import socket
 import threading
 import time
@@ -24,16 +25,34 @@ _CONFIG: dict[str, Any] = {
 }
 
 
+_EXPECTED = (
+    "Unsupported upgrade request",
+    "No supported WebSocket library",
+    "ASGI callable returned without completing",
+)
+"""Beginnings of warnings about what is meant: WebSockets are told to use HTTP, and a reply that was cut has no end."""
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith(_EXPECTED)
+
+
+def _server(gateway: Gateway, **more: Any) -> uvicorn.Server:
+    server = uvicorn.Server(uvicorn.Config(gateway.app, **_CONFIG, **more))
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
+    return server
+
+
 def serve(gateway: Gateway, host: str, port: int) -> None:
     """Serve until the process is told to end."""
-    uvicorn.run(gateway.app, host=host, port=port, **_CONFIG)
+    _server(gateway, host=host, port=port).run()
 
 
 @contextmanager
 def served(gateway: Gateway, port: int = 0) -> Generator[str]:
     """Serve on a loopback port, by default a free one, until the block ends; the value is the address."""
     listener = socket.create_server(("127.0.0.1", port))
-    server = uvicorn.Server(uvicorn.Config(gateway.app, **_CONFIG))
+    server = _server(gateway)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.run, args=([listener],), name="foveal-gateway", daemon=True)
     thread.start()
