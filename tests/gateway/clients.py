@@ -1,8 +1,10 @@
-"""Clients of the gateway: a plain agent loop through each SDK, which holds its own history and sends all of it with every call."""
+"""Clients of the gateway: a plain agent loop through each SDK, which sends its whole history with every call."""
 
 import json
 import warnings
 from typing import Any
+
+import pytest
 
 from foveal.testing.provider import Call, ReceivedRequest, Turn
 from foveal.testing.provider.server import Scripted
@@ -56,7 +58,7 @@ class AnthropicAgent(AgentClient):
     dialect, model = "anthropic", "claude-opus-4-5"
 
     def connect(self, url: str, key: str) -> Any:
-        import anthropic
+        anthropic = pytest.importorskip("anthropic", reason="the Anthropic SDK is not installed")
 
         return anthropic.Anthropic(base_url=url, api_key=key, max_retries=0)
 
@@ -87,7 +89,7 @@ class ChatAgent(AgentClient):
     dialect, model = "openai_chat", "gpt-4.1"
 
     def connect(self, url: str, key: str) -> Any:
-        import openai
+        openai = pytest.importorskip("openai", reason="the OpenAI SDK is not installed")
 
         return openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
 
@@ -131,7 +133,7 @@ class ResponsesAgent(AgentClient):
     dialect, model = "openai_responses", "gpt-5"
 
     def connect(self, url: str, key: str) -> Any:
-        import openai
+        openai = pytest.importorskip("openai", reason="the OpenAI SDK is not installed")
 
         return openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
 
@@ -168,7 +170,7 @@ class GeminiAgent(AgentClient):
     def connect(self, url: str, key: str) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            from google import genai
+            genai = pytest.importorskip("google.genai", reason="the Gemini SDK is not installed")
         return genai.Client(api_key=key, http_options={"base_url": url})
 
     def say(self, text: str) -> None:

@@ -147,7 +147,8 @@ def test_a_second_request_is_passed_on_while_one_is_under_way(
         pieces = first.iter_bytes()
         assert next(pieces)
         second = post(gateway, said("Go."), x_api_key="")
-        assert second.status_code == 200 and provider.last.raw == said("Go.")
+        assert second.status_code == 200
+        assert provider.last.raw == said("Go.")
         assert gateway.figures.unmanaged == 1
         assert "under way" in gateway.lines[-1]
 

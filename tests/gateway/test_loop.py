@@ -48,10 +48,12 @@ def test_forty_steps_fit_into_a_small_budget(
     assert (steps, model.read) == (40, 40), gateway.lines
     assert provider.refused == []
     assert gateway.figures.unmanaged == 0, gateway.lines
-    assert model.own > 0 and gateway.figures.recalls == model.own
+    assert model.own > 0
+    assert gateway.figures.recalls == model.own
     assert gateway.figures.folds > 1
     assert max(request.tokens for request in provider.requests) < 11_000
-    assert "own_" not in repr(agent.list) and "search_context" not in repr(agent.list)
+    assert "own_" not in repr(agent.list)
+    assert "search_context" not in repr(agent.list)
     first = provider.requests[0]
     for request in provider.requests:
         assert _fixed(request) == _fixed(first)
@@ -77,8 +79,10 @@ def test_own_calls_beside_a_clients_calls_are_invisible(
 
     assert provider.refused == []
     assert gateway.figures.unmanaged == 0, gateway.lines
-    assert gateway.figures.recalls == 0 and model.own > 0
-    assert "own_" not in repr(agent.list) and "search_context" not in repr(agent.list)
+    assert gateway.figures.recalls == 0
+    assert model.own > 0
+    assert "own_" not in repr(agent.list)
+    assert "search_context" not in repr(agent.list)
     answered = [request for request in provider.requests if json.dumps(request.body).count("own_") >= 2]
     assert len(answered) >= model.own
     for request in answered:  # shown once, not by the log and by the client

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from foveal.gateway.conversations import Conversations
+from foveal.gateway.conversations import ClientConversations
 from foveal.gateway.relay import ClientCall, Relay, RelayedReply, ReplyCut
 from foveal.gateway.routes import UPSTREAMS, find_route
 from foveal.gateway.upstream import Upstream
@@ -39,7 +39,7 @@ class Gateway:
         token: str = "",
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.conversations = Conversations(store, policy)
+        self.conversations = ClientConversations(store, policy)
         self._upstream = Upstream({**UPSTREAMS, **(upstreams or {})})
         self._relay = Relay(self.conversations, self._upstream, tell=tell, watch=watch)
         routes = [
@@ -78,7 +78,7 @@ class Gateway:
         return PlainTextResponse("\n".join([*lines, ""]))
 
 
-def _figures(conversations: Conversations) -> dict[str, Any]:
+def _figures(conversations: ClientConversations) -> dict[str, Any]:
     figures = conversations.figures
     return {name: getattr(figures, name) for name in figures.__struct_fields__}
 

@@ -75,7 +75,7 @@ class ClientConversation:
                 session.close()
 
 
-class Conversations:
+class ClientConversations:
     """All conversations of a gateway, by their names."""
 
     def __init__(self, store: Store, policy: Policy, *, most_open: int = MOST_OPEN) -> None:

@@ -5,7 +5,7 @@ Whatever goes wrong on our side, the request goes on as the client sent it: an a
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from typing import Any, NamedTuple, TypeVar, cast
 
 import httpx2
@@ -13,8 +13,8 @@ import msgspec
 
 from foveal.dialects.port import Wire
 from foveal.dialects.reply_filter import ReplyRound
-from foveal.dialects.sse import KEEP_ALIVE, SseDecoder
-from foveal.gateway.conversations import CallFigures, ClientConversation, Conversations, in_thread
+from foveal.dialects.sse import KEEP_ALIVE, SseDecoder, SseEvent
+from foveal.gateway.conversations import CallFigures, ClientConversation, ClientConversations, in_thread
 from foveal.gateway.routes import Route, conversation_name, kept_elsewhere, provider_of
 from foveal.gateway.upstream import Upstream, reply_headers
 from foveal.integrations.client_request import ClientRequest
@@ -28,6 +28,7 @@ PING_S = 10.0
 _OK = 200
 _BAD_GATEWAY = 502
 _MOST_TOLD = 1_000
+_SIGN_OF_LIFE = SseEvent(KEEP_ALIVE)
 
 T = TypeVar("T")
 
@@ -57,7 +58,7 @@ class RelayedReply(NamedTuple):
     """The turn of the conversation. Whoever takes the reply closes it, whatever became of the client."""
 
 
-class ReplyCut(Exception):  # noqa: N818 - it names what happened
+class ReplyCut(Exception):
     """A stream that broke off at the provider: the client must see it break off as well, not end."""
 
 
@@ -65,7 +66,12 @@ class Relay:
     """Relays the requests of all clients. `watch` passes everything on as it is, and only reckons what would have been sent."""
 
     def __init__(
-        self, conversations: Conversations, upstream: Upstream, *, tell: Callable[[str], None], watch: bool = False
+        self,
+        conversations: ClientConversations,
+        upstream: Upstream,
+        *,
+        tell: Callable[[str], None],
+        watch: bool = False,
     ) -> None:
         self._conversations, self._upstream, self._tell, self._watch = conversations, upstream, tell, watch
         self._told: set[str] = set()
@@ -205,21 +211,14 @@ class _Sending:
         """Yield the stream that the client sees, over all rounds. Raise `ReplyCut` where the provider's stream broke off."""
         replies = self._exchange.replies
         while True:
-            decoder = SseDecoder()
             is_cut = False
             try:
-                async for piece in _with_pings(response):
-                    if not piece:
-                        yield KEEP_ALIVE
-                        continue
-                    for event in decoder.feed(piece):
-                        for shown in replies.feed(event):
+                async with aclosing(_events(response)) as events:
+                    async for event in events:
+                        for shown in replies.feed(event) if event else (_SIGN_OF_LIFE,):
                             yield shown.raw
             except httpx2.HTTPError:
                 is_cut = True
-            for event in decoder.end():
-                for shown in replies.feed(event):
-                    yield shown.raw
             ended = replies.end_round()
             for shown in ended.events:
                 yield shown.raw
@@ -228,9 +227,8 @@ class _Sending:
                 raise ReplyCut
             again = await self._again(ended)
             if again is None:
-                if ended.again:
-                    for shown in replies.finish():
-                        yield shown.raw
+                for shown in replies.finish() if ended.again else ():
+                    yield shown.raw
                 return
             response = again
 
@@ -291,6 +289,24 @@ class _Sending:
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
         return await in_thread(self._conversation, act)
+
+
+async def _events(response: httpx2.Response) -> AsyncGenerator[SseEvent | None]:
+    """Yield the events of a stream, and None after each while of silence. What came of one that broke off comes first."""
+    decoder = SseDecoder()
+    try:
+        async with aclosing(_with_pings(response)) as pieces:
+            async for piece in pieces:
+                if not piece:
+                    yield None
+                for event in decoder.feed(piece):
+                    yield event
+    except httpx2.HTTPError:
+        for event in decoder.end():
+            yield event
+        raise
+    for event in decoder.end():
+        yield event
 
 
 async def _with_pings(response: httpx2.Response) -> AsyncGenerator[bytes]:
