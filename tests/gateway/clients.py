@@ -12,6 +12,8 @@ from foveal.testing.provider.server import Scripted
 SYSTEM = "You are careful, and read every module."
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 LINES = 60
+OPEN: list[Any] = []
+"""The clients of a test."""
 
 
 def contents_of(path: str) -> str:
@@ -32,6 +34,11 @@ class AgentClient:
         self.client = self.connect(url, key)
 
     def connect(self, url: str, key: str) -> Any:
+        """Return a client of the SDK. It is closed at the end of the test."""
+        OPEN.append(self.make(url, key))
+        return OPEN[-1]
+
+    def make(self, url: str, key: str) -> Any:
         raise NotImplementedError
 
     def step(self) -> list[Call]:
@@ -57,7 +64,7 @@ class AgentClient:
 class AnthropicAgent(AgentClient):
     dialect, model = "anthropic", "claude-opus-4-5"
 
-    def connect(self, url: str, key: str) -> Any:
+    def make(self, url: str, key: str) -> Any:
         anthropic = pytest.importorskip("anthropic", reason="the Anthropic SDK is not installed")
 
         return anthropic.Anthropic(base_url=url, api_key=key, max_retries=0)
@@ -88,7 +95,7 @@ class AnthropicAgent(AgentClient):
 class ChatAgent(AgentClient):
     dialect, model = "openai_chat", "gpt-4.1"
 
-    def connect(self, url: str, key: str) -> Any:
+    def make(self, url: str, key: str) -> Any:
         openai = pytest.importorskip("openai", reason="the OpenAI SDK is not installed")
 
         return openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
@@ -132,7 +139,7 @@ class ChatAgent(AgentClient):
 class ResponsesAgent(AgentClient):
     dialect, model = "openai_responses", "gpt-5"
 
-    def connect(self, url: str, key: str) -> Any:
+    def make(self, url: str, key: str) -> Any:
         openai = pytest.importorskip("openai", reason="the OpenAI SDK is not installed")
 
         return openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
@@ -167,7 +174,7 @@ class ResponsesAgent(AgentClient):
 class GeminiAgent(AgentClient):
     dialect, model = "gemini", "gemini-3-pro-preview"
 
-    def connect(self, url: str, key: str) -> Any:
+    def make(self, url: str, key: str) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             genai = pytest.importorskip("google.genai", reason="the Gemini SDK is not installed")

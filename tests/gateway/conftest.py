@@ -16,6 +16,8 @@ pytest.importorskip("httpx2", reason="the gateway is not installed")
 from foveal.gateway.app import Gateway
 from foveal.gateway.server import served
 
+from .clients import OPEN
+
 
 class RunningGateway:
     """A gateway on a port, and the lines that it told."""
@@ -43,6 +45,13 @@ def provider(server: ScriptedProvider, monkeypatch: pytest.MonkeyPatch) -> Itera
     server.begin()
     yield server
     server.improvise, server.window, server.is_strict = None, None, True
+
+
+@pytest.fixture(autouse=True)
+def close_clients() -> Iterator[None]:
+    yield
+    while OPEN:
+        OPEN.pop().close()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from foveal.testing.provider import ScriptedProvider, Turn
 
 from .clients import contents_of
 from .conftest import Gateways, RunningGateway
+from .requests import asked
 
 PATHS = {
     "anthropic": "/v1/messages?beta=true",
@@ -133,3 +134,37 @@ def test_after_a_fold_messages_that_are_shown_whole_keep_their_bytes(
             assert bytes(value) in sent, key
     for tool in msgspec.json.decode(fields["tools"], type=list[msgspec.Raw]):
         assert bytes(tool) in sent
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "gemini"])
+def test_after_a_fold_the_newest_words_keep_their_bytes(
+    start: Gateways, provider: ScriptedProvider, dialect: str
+) -> None:
+    """In every format, a message that is shown whole after a fold is the client's to the byte."""
+    provider.is_strict = False
+    provider.improvise = lambda request: Turn("Well.")
+    gateway = start(8_000)
+    key = {"openai_responses": "input", "gemini": "contents"}.get(dialect, "messages")
+    newest: list[dict[str, Any]] = {
+        "openai_chat": [
+            {"content": "odd order", "role": "assistant", "annotations": []},
+            {"role": "system", "content": "in the middle"},
+            {"role": "user", "content": [{"type": "new_part", "v": 1.0}, {"text": "caf\u00e9", "type": "text"}]},
+        ],
+        "openai_responses": [
+            {"content": [{"text": "odd order", "type": "output_text"}], "role": "assistant", "type": "message"},
+            {"role": "developer", "content": "in the middle"},
+            {"content": [{"type": "input_text", "text": "caf\u00e9", "v": 1.0}], "role": "user"},
+        ],
+        "gemini": [
+            {"parts": [{"text": "odd order"}], "role": "model"},
+            {"parts": [{"newPart": {"v": 1.0}}, {"text": "caf\u00e9"}], "role": "user"},
+        ],
+    }[dialect]
+
+    assert _post(gateway, PATHS[dialect], _grown(asked(dialect, 20), key, newest)).status_code == 200
+
+    assert (gateway.figures.folds, gateway.figures.unmanaged) == (1, 0), gateway.lines
+    assert provider.last.tokens < 9_000
+    for one in newest:
+        assert json.dumps(one).encode() in provider.last.raw, one

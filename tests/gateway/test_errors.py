@@ -12,6 +12,7 @@ from foveal.session.client_session import ClientSession
 from foveal.session.session import Session
 from foveal.testing.provider import RawReply, Refusal, ScriptedProvider, Silence, TooLong, Turn
 
+from .clients import AGENTS
 from .conftest import Gateways
 from .requests import PATHS, asked, post, said
 from .upstreams import PlainAnswer, PlainUpstream
@@ -107,7 +108,7 @@ def test_an_error_event_reaches_the_client(start: Gateways, provider: ScriptedPr
     told = PlainAnswer(headers=[("content-type", "text/event-stream")], body=events)
     with PlainUpstream(lambda request: told) as upstream:
         gateway = start(8_000, upstream=upstream.url)
-        client = anthropic.Anthropic(base_url=gateway.url, api_key="k", max_retries=0)
+        client = AGENTS["anthropic"](gateway.url, stream=True).client
         for _ in range(2):
             with (
                 pytest.raises(anthropic.APIStatusError, match="Overloaded"),

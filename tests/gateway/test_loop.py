@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from foveal.testing.provider import ReceivedRequest, ScriptedProvider
+from foveal.testing.provider import Call, ReceivedRequest, Refusal, ScriptedProvider, Turn
 
 from .clients import AGENTS, SYSTEM, Reading, tool_names
 from .conftest import Gateways
@@ -87,3 +87,39 @@ def test_own_calls_beside_a_clients_calls_are_invisible(
     assert len(answered) >= model.own
     for request in answered:  # shown once, not by the log and by the client
         assert json.dumps(request.body).count('"Both."') <= model.own
+
+
+@EVERY
+@pytest.mark.parametrize("fault", ["circles", "refused", "cut"])
+def test_a_recall_that_leads_nowhere_ends_the_reply(
+    start: Gateways, provider: ScriptedProvider, dialect: str, fault: str
+) -> None:
+    """A model that recalls without end is stopped, and a recall whose answer the provider does not take ends the reply: the
+    client gets one that its SDK reads, and the conversation goes on."""
+    gateway = start(8_000)
+    agent = AGENTS[dialect](gateway.url, stream=True)
+    agent.say("Read the modules.")
+    provider.improvise = Reading(12)
+    while agent.step():
+        if len(tool_names(provider.last)) > 1:
+            break
+        agent.answer([Call(f"call_{len(provider.requests)}", "read", {"path": f"m{len(provider.requests)}.py"})])
+    agent.answer([Call(f"call_{len(provider.requests)}", "read", {"path": f"m{len(provider.requests)}.py"})])
+    asked = len(provider.requests)
+    own = [Turn("Hm.", (Call(f"own_{i}", "search_context", {"query": "module"}),)) for i in range(20)]
+    after = {"circles": own[1:], "refused": [Refusal(500, "no")], "cut": [Turn("A cut reply.", cut_after=0)]}
+    provider.script(own[0], *after[fault])
+
+    if fault == "cut":
+        with pytest.raises(Exception, match=r"incomplete chunked read|Connection error"):
+            agent.step()
+    else:
+        assert agent.step() == []
+        assert "Hm." in repr(agent.list[-1])
+        assert len(provider.requests) - asked == (8 if fault == "circles" else 2)
+        agent.say("Go on.")
+    assert "own_" not in repr(agent.list)
+    provider.begin()
+    provider.script(Turn("Well."))
+    assert agent.step() == []
+    assert (provider.refused, gateway.figures.unmanaged) == ([], 0), gateway.lines

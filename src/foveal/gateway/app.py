@@ -101,7 +101,7 @@ class RelayResponse(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         except ReplyCut:
-            pass  # without an end, which makes the server close the connection: the client sees what a cut looks like
+            pass  # without an end, which makes the server close the connection: the client sees a cut
         finally:
             await self._reply.pieces.aclose()
             await self._reply.held.aclose()

@@ -55,7 +55,7 @@ class RelayedReply(NamedTuple):
     headers: list[tuple[bytes, bytes]]
     pieces: AsyncGenerator[bytes]
     held: AsyncExitStack
-    """The turn of the conversation. Whoever takes the reply closes it, whatever became of the client."""
+    """The turn of the conversation. It is closed by the taker of the reply, even if the client has gone."""
 
 
 class ReplyCut(Exception):
@@ -107,7 +107,7 @@ class Relay:
                 exchange, body = await self._prepared(conversation, request)
             except OverBudget as error:  # at every call of the conversation, until the operator does something
                 return await self._unmanaged(call, f"{name}: {error}", once=f"{name} {request.model}")
-            except Exception as error:  # whatever it is, the client's work goes on
+            except Exception as error:  # of any kind: the client's work goes on
                 return await self._unmanaged(call, f"{name}: {type(error).__name__}: {error}")
             sent = _Sending(
                 self._upstream, call, conversation, exchange, self._tell, totals=self._conversations.figures
@@ -201,7 +201,7 @@ class _Sending:
                 return response
             try:
                 body = await self._in_thread(lambda error=error: self._exchange.recovered(error))
-            except Exception as failed:  # the client is told what the provider said
+            except Exception as failed:  # the client gets the provider's refusal
                 self._tell(f"{self._conversation.name}: {type(failed).__name__}: {failed}")
                 return response
             for figures in self._figures:
@@ -292,7 +292,7 @@ class _Sending:
 
 
 async def _events(response: httpx2.Response) -> AsyncGenerator[SseEvent | None]:
-    """Yield the events of a stream, and None after each while of silence. What came of one that broke off comes first."""
+    """Yield the events of a stream, and None after each while of silence. The last event of a stream that broke off may be torn."""
     decoder = SseDecoder()
     try:
         async with aclosing(_with_pings(response)) as pieces:

@@ -30,7 +30,7 @@ _EXPECTED = (
     "No supported WebSocket library",
     "ASGI callable returned without completing",
 )
-"""Beginnings of warnings about what is meant: WebSockets are told to use HTTP, and a reply that was cut has no end."""
+"""Beginnings of warnings about intended answers: WebSockets are told to use HTTP, and a reply that was cut has no end."""
 
 
 def _is_news(record: logging.LogRecord) -> bool:
