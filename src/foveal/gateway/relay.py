@@ -292,7 +292,7 @@ class _Sending:
 
 
 async def _events(response: httpx2.Response) -> AsyncGenerator[SseEvent | None]:
-    """Yield the events of a stream, and None after each while of silence. The last event of a stream that broke off may be torn."""
+    """Yield the events of a stream, and None after each while of silence. The last one may be torn."""
     decoder = SseDecoder()
     try:
         async with aclosing(_with_pings(response)) as pieces:
