@@ -44,6 +44,8 @@ def test_a_gateway_serves_until_it_is_told_to_end(end, tmp_path):
             assert _asked(address) == "Hello yourself."
             process.send_signal(end)
             process.wait(timeout=60)
+            assert process.stdout
+            assert process.stderr
             out, err = process.stdout.read(), process.stderr.read()  # `communicate` would lose lines read ahead
     assert (process.returncode, err) == (0, "")
     assert f"ANTHROPIC_BASE_URL={address}\n" in out

@@ -215,7 +215,8 @@ def test_until_the_first_fold_the_client_s_bytes_arrive() -> None:
     """Odd escapes, the order of keys, numbers, unknown fields and unknown blocks: nothing is written anew."""
     body = (
         b'{"model": "claude-opus-4-5",  "max_tokens": 1e3, "zeta": 1.0, "messages": [{"content": "caf\\u00e9 \\/ <b>", '
-        b'"role": "user", "mine": [1.50]}, {"role": "system", "content": "<system-reminder>mid-list</system-reminder>"}, {"role": "assistant", "content": [{"type": "text", "text": "Yes."}]}, '
+        b'"role": "user", "mine": [1.50]}, {"role": "system", "content": "<system-reminder>mid-list</system-reminder>"}, '
+        b'{"role": "assistant", "content": [{"type": "text", "text": "Yes."}]}, '
         b'{"role": "user", "content": [{"type": "new_kind", "x": 1E2}, {"type": "text", "text": "And?", '
         b'"cache_control": {"type": "ephemeral", "ttl": "1h"}}]}], "system": "S", "alpha": null}'
     )

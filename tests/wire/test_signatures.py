@@ -1,5 +1,6 @@
 """Thinking, signatures and encrypted reasoning go back as they came, where they came."""
 
+import json
 from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +45,7 @@ def expected(dialect: str, call: Call, number: int) -> list[dict[str, Any]]:
             return [{"function_call": asked, "thought_signature": b64decode(SEAL)}]
         case _:
             summary = [{"type": "summary_text", "text": THOUGHT}]
-            arguments = f'{{"path": "{call.arguments["path"]}"}}'
+            arguments = json.dumps(call.arguments)
             return [
                 {"id": f"rs_{number}", "type": "reasoning", "summary": summary, "encrypted_content": SEAL},
                 {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments},

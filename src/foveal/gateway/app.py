@@ -1,26 +1,29 @@
 """The gateway as an ASGI application."""
 
+import asyncio
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from hmac import compare_digest
 from typing import Any
 
-import httpx2
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from foveal.gateway.conversations import ClientConversations
-from foveal.gateway.relay import ClientCall, Relay, RelayedReply
-from foveal.gateway.routes import UPSTREAMS, find_route, provider_of
+from foveal.gateway.relay import ClientCall, Relay, RelayedReply, ReplyCut
+from foveal.gateway.routes import UPSTREAMS, find_route
 from foveal.gateway.upstream import Upstream
 from foveal.session.policy import Policy
 from foveal.stores.port import Store
 
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-_LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
+_LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_PORT = re.compile(r":\d*\Z")
+_CLIENT_GONE = 499
 
 
 class Gateway:
@@ -53,16 +56,22 @@ class Gateway:
         self.conversations.close()
 
     async def _serve(self, request: Request) -> Response:
-        path = request.url.path
+        path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
         query = f"?{request.url.query}" if request.url.query else ""
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
         call = ClientCall(request.method, path + query, headers, await request.body())
         route = find_route(path) if request.method == "POST" else None
+        relayed = asyncio.ensure_future(self._relay.manage(call, route) if route else self._relay.pass_on(call))
+        gone = asyncio.ensure_future(_disconnected(request))
         try:
-            return _answer(await (self._relay.manage(call, route) if route else self._relay.pass_on(call)))
-        except httpx2.HTTPError as error:
-            address = self._upstream.address(provider_of(path, call.named))
-            return _unreachable(address, error)
+            await asyncio.wait({relayed, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if relayed.done():
+                return RelayResponse(relayed.result())
+            relayed.cancel()  # nobody waits for it any more, and the next request of the conversation shall not
+            await asyncio.wait({relayed})
+            return Response(status_code=_CLIENT_GONE)
+        finally:
+            gone.cancel()
 
     async def _metrics(self, _request: Request) -> Response:
         lines = [f"foveal_{name}_total {value}" for name, value in _figures(self.conversations).items()]
@@ -74,10 +83,28 @@ def _figures(conversations: ClientConversations) -> dict[str, Any]:
     return {name: getattr(figures, name) for name in figures.__struct_fields__}
 
 
-def _answer(reply: RelayedReply) -> Response:
-    response = StreamingResponse(reply.pieces, status_code=reply.status)
-    response.raw_headers = reply.headers
-    return response
+async def _disconnected(request: Request) -> None:
+    """Wait until the client hangs up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class RelayResponse(StreamingResponse):
+    """The answer to a client. When it ends, whichever way, the turn of its conversation is given back."""
+
+    def __init__(self, reply: RelayedReply) -> None:
+        super().__init__(reply.pieces, status_code=reply.status)
+        self.raw_headers = reply.headers
+        self._reply = reply
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        except ReplyCut:
+            pass  # without an end, which makes the server close the connection: the client sees a cut
+        finally:
+            await self._reply.pieces.aclose()
+            await self._reply.held.aclose()
 
 
 class Doorkeeper:
@@ -90,11 +117,11 @@ class Doorkeeper:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         if headers.get("upgrade", "").lower() == "websocket" or scope["type"] == "websocket":
             await _refuse(426, "this gateway speaks HTTP; send the request as POST")(scope, receive, send)
             return
-        host = headers.get("host", "").rsplit(":", 1)[0]
+        host = _PORT.sub("", headers.get("host", "")).lower()
         if self._token:
             if not compare_digest(headers.get("x-foveal-token", "").encode(), self._token.encode()):
                 await _refuse(401, "name the gateway's token in the header x-foveal-token")(scope, receive, send)
@@ -103,13 +130,6 @@ class Doorkeeper:
             await _refuse(403, f"this gateway serves its own machine only, not {host!r}")(scope, receive, send)
             return
         await self._app(scope, receive, send)
-
-
-def _unreachable(address: str, error: httpx2.HTTPError) -> Response:
-    """Return an error in a form that the SDKs of all providers read."""
-    told = f"the gateway cannot reach {address} ({type(error).__name__}: {error}); is the address right, and the network up?"
-    body = {"type": "error", "error": {"type": "api_error", "code": 502, "status": "UNAVAILABLE", "message": told}}
-    return JSONResponse(body, status_code=502)
 
 
 def _refuse(status: int, text: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
-import anyio
 import msgspec
 
 from foveal.integrations.client_request import ClientRequest
@@ -120,14 +119,16 @@ class ClientConversations:
 
 
 async def in_thread(conversation: ClientConversation, act: Callable[[], T]) -> T:
-    """Do something with a session outside of the event loop, to its end even if nobody waits for it any more.
-
-    A session that another gateway took over is opened anew later.
-    """
-    with anyio.CancelScope(shield=True):
-        try:
-            return await asyncio.to_thread(act)
-        except LeaseLost:
-            conversation.close()
-            raise
-    raise AssertionError  # a shielded scope is never left without a word
+    """Do something with a session outside of the event loop; a session that another gateway took over is opened anew later."""
+    acting = asyncio.ensure_future(asyncio.to_thread(act))
+    try:
+        return await asyncio.shield(acting)
+    except asyncio.CancelledError:
+        while not acting.done():  # a session is not left in the middle of something, though the client has gone
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({acting})
+        acting.exception()
+        raise
+    except LeaseLost:
+        conversation.close()
+        raise

@@ -5,27 +5,30 @@ Whatever goes wrong on our side, the request goes on as the client sent it: an a
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack
-from typing import NamedTuple, TypeVar, cast
+from contextlib import AsyncExitStack, aclosing
+from typing import Any, NamedTuple, TypeVar, cast
 
 import httpx2
 import msgspec
 
 from foveal.dialects.port import Wire
 from foveal.dialects.reply_filter import ReplyRound
-from foveal.dialects.sse import KEEP_ALIVE, SseDecoder
+from foveal.dialects.sse import KEEP_ALIVE, SseDecoder, SseEvent
 from foveal.gateway.conversations import CallFigures, ClientConversation, ClientConversations, in_thread
-from foveal.gateway.routes import Route, conversation_name, provider_of
+from foveal.gateway.routes import Route, conversation_name, kept_elsewhere, provider_of
 from foveal.gateway.upstream import Upstream, reply_headers
 from foveal.integrations.client_request import ClientRequest
 from foveal.integrations.exchange import MOST_ROUNDS, Exchange
 from foveal.record.overflow import refusal_in
-from foveal.values.errors import ContextOverflow, FovealError
+from foveal.values.errors import FovealError, LeaseLost, OverBudget
 
 PING_S = 10.0
 """Seconds of silence after which a client that waits for a stream gets a sign of life."""
 
 _OK = 200
+_BAD_GATEWAY = 502
+_MOST_TOLD = 1_000
+_SIGN_OF_LIFE = SseEvent(KEEP_ALIVE)
 
 T = TypeVar("T")
 
@@ -51,6 +54,12 @@ class RelayedReply(NamedTuple):
     status: int
     headers: list[tuple[bytes, bytes]]
     pieces: AsyncGenerator[bytes]
+    held: AsyncExitStack
+    """The turn of the conversation. It is closed by the taker of the reply, even if the client has gone."""
+
+
+class ReplyCut(Exception):
+    """A stream that broke off at the provider: the client must see it break off as well, not end."""
 
 
 class Relay:
@@ -65,22 +74,30 @@ class Relay:
         watch: bool = False,
     ) -> None:
         self._conversations, self._upstream, self._tell, self._watch = conversations, upstream, tell, watch
+        self._told: set[str] = set()
+        """The reasons that were told and will come again."""
 
     async def pass_on(self, call: ClientCall) -> RelayedReply:
         """Send a request on as it is."""
         provider = provider_of(call.path, call.named)
-        response = await self._upstream.send(provider, call.method, call.path, call.headers, call.body)
-        return RelayedReply(response.status_code, reply_headers(response, is_changed=False), _raw(response))
+        try:
+            response = await self._upstream.send(provider, call.method, call.path, call.headers, call.body)
+        except httpx2.HTTPError as error:
+            return self._unreachable(provider, error)
+        return _passed(response)
 
     async def manage(self, call: ClientCall, route: Route) -> RelayedReply:
         """Send a request with the prompt that its session builds, and keep the reply."""
         try:
             request = ClientRequest.read(route.dialect, call.body, route.model)
+            if elsewhere := kept_elsewhere(request.body, call.path, route.dialect):
+                return await self._unmanaged(call, elsewhere, once=elsewhere)
             if not self._conversations.is_managed(request):
-                return await self._unmanaged(call, f"the window of {request.model} is not known; name it in the policy")
+                because = f"the window of {request.model} is not known; name it in the policy"
+                return await self._unmanaged(call, because, once=because)
         except FovealError as error:
             return await self._unmanaged(call, str(error))
-        name = conversation_name(call.named, request.body, route.dialect)
+        name = conversation_name(call.named, request.body, route.dialect, query=call.path.partition("?")[2])
         async with AsyncExitStack() as held:
             try:
                 conversation = await held.enter_async_context(self._conversations.turn(name))
@@ -88,20 +105,27 @@ class Relay:
                 return await self._unmanaged(call, f"{name} has another request under way")
             try:
                 exchange, body = await self._prepared(conversation, request)
-            except Exception as error:  # whatever it is, the client's work goes on
+            except OverBudget as error:  # at every call of the conversation, until the operator does something
+                return await self._unmanaged(call, f"{name}: {error}", once=f"{name} {request.model}")
+            except Exception as error:  # of any kind: the client's work goes on
                 return await self._unmanaged(call, f"{name}: {type(error).__name__}: {error}")
-            totals = self._conversations.figures
-            sent = _Sending(self._upstream, call, conversation, exchange, self._tell, totals=totals)
-            if self._watch:
-                exchange.sent_another()
-            response = await sent.send(call.body if self._watch else body)
-            self._count(conversation, exchange)
-            if response.status_code != _OK:
-                return RelayedReply(response.status_code, reply_headers(response, is_changed=False), _raw(response))
-            stack = held.pop_all()  # the turn ends with the reply
-            is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
-            pieces = sent.streamed(response, stack) if is_stream else sent.whole(response, stack)
-            return RelayedReply(_OK, reply_headers(response, is_changed=True), pieces)
+            sent = _Sending(
+                self._upstream, call, conversation, exchange, self._tell, totals=self._conversations.figures
+            )
+            try:
+                if self._watch:
+                    exchange.sent_another()
+                response = await sent.send(call.body if self._watch else body, is_fixed=self._watch)
+                self._count(conversation, exchange, response)
+                if response.status_code != _OK:
+                    return _passed(response)
+                if response.headers.get("content-type", "").startswith("text/event-stream"):
+                    pieces = sent.streamed(response)
+                else:
+                    pieces = _one(await sent.whole(response))
+            except httpx2.HTTPError as error:
+                return self._unreachable(provider_of(call.path, call.named), error)
+            return RelayedReply(_OK, reply_headers(response, is_changed=True), pieces, held.pop_all())
 
     async def _prepared(self, conversation: ClientConversation, request: ClientRequest) -> tuple[Exchange, bytes]:
         conversations = self._conversations
@@ -111,27 +135,43 @@ class Relay:
             exchange = Exchange(session, request)
             return exchange, exchange.body()
 
-        return await in_thread(conversation, prepare)
+        try:
+            return await in_thread(conversation, prepare)
+        except LeaseLost:  # another gateway on this store had the conversation meanwhile; it comes back now
+            return await in_thread(conversation, prepare)
 
-    async def _unmanaged(self, call: ClientCall, because: str) -> RelayedReply:
+    async def _unmanaged(self, call: ClientCall, because: str, *, once: str = "") -> RelayedReply:
+        """Pass a request on, and tell why; a reason that comes again with every call is told `once`."""
         self._conversations.figures.unmanaged += 1
-        self._tell(f"passed on as it came: {because}")
+        if once not in self._told:
+            self._tell(f"passed on as it came: {because}")
+        if once:
+            self._told = {*self._told, once} if len(self._told) < _MOST_TOLD else {once}
         return await self.pass_on(call)
 
-    def _count(self, conversation: ClientConversation, exchange: Exchange) -> None:
+    def _unreachable(self, provider: str, error: httpx2.HTTPError) -> RelayedReply:
+        """Return the answer to a request that did not reach its provider, in the provider's own form."""
+        message = self._upstream.complaint(provider, error)
+        self._tell(message)
+        body = msgspec.json.encode(_spelled_failure(provider, message))
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        return RelayedReply(_BAD_GATEWAY, headers, _one(body), AsyncExitStack())
+
+    def _count(self, conversation: ClientConversation, exchange: Exchange, response: httpx2.Response) -> None:
+        """Count a call that the provider answered, and tell of a fold."""
         prompt = exchange.prompt
         if prompt is None:
             return
-        trace = prompt.trace
-        for figures in (conversation.figures, self._conversations.figures):
+        asked = prompt.trace.raw_tokens
+        for figures in (conversation.figures, self._conversations.figures) if response.status_code == _OK else ():
             figures.calls += 1
-            figures.asked_tokens += trace.raw_tokens
-            figures.sent_tokens += trace.raw_tokens if self._watch else prompt.tokens
+            figures.asked_tokens += asked
+            figures.sent_tokens += asked if self._watch else prompt.tokens
+        for figures in (conversation.figures, self._conversations.figures):
             figures.folds += prompt.fold is not None
         if prompt.fold:
             sent = "would be sent" if self._watch else "sent"
-            told = f"{prompt.tokens:,} of {trace.raw_tokens:,} tokens {sent}; {prompt.fold.reason}"
-            self._tell(f"{conversation.name}: {told}")
+            self._tell(f"{conversation.name}: {prompt.tokens:,} of {asked:,} tokens {sent}; {prompt.fold.reason}")
 
 
 class _Sending:
@@ -151,79 +191,68 @@ class _Sending:
         self._exchange, self._tell, self._figures = exchange, tell, (conversation.figures, totals)
         self._rounds = 0
 
-    async def send(self, body: bytes) -> httpx2.Response:
-        """Send a body, and smaller ones as long as the provider says that it is too long."""
+    async def send(self, body: bytes, *, is_fixed: bool = False) -> httpx2.Response:
+        """Send a body, and smaller ones as long as the provider says that it is too long, unless it `is_fixed`."""
         call = self._call
         provider = provider_of(call.path, call.named)
         while True:
             response = await self._upstream.send(provider, call.method, call.path, call.headers, body)
-            if response.status_code not in (400, 413):
+            if response.status_code not in (400, 413) or is_fixed:
                 return response
-            refused = await response.aread()
-            error = _error(refused)
+            error = _error(await response.aread())
             if refusal_in(error) is None:
                 return response
             try:
                 body = await self._in_thread(lambda error=error: self._exchange.recovered(error))
-            except (ContextOverflow, FovealError) as failed:
-                self._tell(f"{self._conversation.name}: {failed}")
+            except Exception as failed:  # the client gets the provider's refusal
+                self._tell(f"{self._conversation.name}: {type(failed).__name__}: {failed}")
                 return response
             for figures in self._figures:
                 figures.recovered += 1
 
-    async def streamed(self, response: httpx2.Response, held: AsyncExitStack) -> AsyncGenerator[bytes]:
-        """Yield the stream that the client sees, over all rounds. A client that leaves early loses nothing of what came."""
-        async with held:
-            replies, is_open = self._exchange.replies, True
+    async def streamed(self, response: httpx2.Response) -> AsyncGenerator[bytes]:
+        """Yield the stream that the client sees, over all rounds. Raise `ReplyCut` where the provider's stream broke off."""
+        replies = self._exchange.replies
+        while True:
+            is_cut = False
             try:
-                while is_open:
-                    async for shown in self._round(response):
-                        yield shown
-                    ended = replies.end_round()
-                    is_open = False
-                    await self._keep(ended)
-                    for event in ended.events:
-                        yield event.raw
-                    again = await self._again(ended)
-                    if again is None:
-                        for event in replies.finish() if ended.again else ():
-                            yield event.raw
-                        return
-                    response, is_open = again, True
-            finally:
-                if is_open:
-                    await self._keep(replies.end_round())
-
-    async def _round(self, response: httpx2.Response) -> AsyncGenerator[bytes]:
-        """Yield the events of one upstream reply that the client is shown."""
-        decoder, replies = SseDecoder(), self._exchange.replies
-        async for piece in _with_pings(response):
-            if not piece:
-                yield KEEP_ALIVE
-            for event in decoder.feed(piece):
-                for shown in replies.feed(event):
-                    yield shown.raw
-        for event in decoder.end():
-            for shown in replies.feed(event):
+                async with aclosing(_events(response)) as events:
+                    async for event in events:
+                        for shown in replies.feed(event) if event else (_SIGN_OF_LIFE,):
+                            yield shown.raw
+            except httpx2.HTTPError:
+                is_cut = True
+            ended = replies.end_round()
+            for shown in ended.events:
                 yield shown.raw
+            await self._keep(ended)
+            if is_cut:
+                raise ReplyCut
+            again = await self._again(ended)
+            if again is None:
+                for shown in replies.finish() if ended.again else ():
+                    yield shown.raw
+                return
+            response = again
 
-    async def whole(self, response: httpx2.Response, held: AsyncExitStack) -> AsyncGenerator[bytes]:
-        """Yield the unstreamed reply that the client sees."""
-        async with held:
-            replies = self._exchange.replies
-            raw = await response.aread()
-            while True:
-                body = _object(raw)
-                if body is None:
-                    yield raw
-                    return
-                ended = replies.take(body)
-                await self._keep(ended)
-                again = await self._again(ended)
-                if again is None:
-                    yield raw if replies.body is body else msgspec.json.encode(replies.body)
-                    return
+    async def whole(self, response: httpx2.Response) -> bytes:
+        """Return the unstreamed reply that the client sees."""
+        replies = self._exchange.replies
+        raw = await response.aread()
+        while True:
+            body = _object(raw)
+            if body is None:
+                return msgspec.json.encode(replies.body) if replies.rounds else raw
+            ended = replies.take(body)
+            await self._keep(ended)
+            again = await self._again(ended)
+            if again is None:
+                return raw if replies.body is body else msgspec.json.encode(replies.body)
+            try:
                 raw = await again.aread()
+            except httpx2.HTTPError as error:
+                self._tell(f"{self._conversation.name}: the answer to a recall broke off: {type(error).__name__}")
+                return msgspec.json.encode(replies.body)
 
     async def _again(self, ended: ReplyRound) -> httpx2.Response | None:
         """Ask the model again, after its own calls were answered; None if it need not be asked, or cannot be."""
@@ -232,17 +261,22 @@ class _Sending:
             return None
         try:
             response = await self.send(await self._in_thread(self._exchange.body))
-        except FovealError as error:
-            self._tell(f"{self._conversation.name}: {error}")
+        except Exception as error:  # the client gets the rounds that there were
+            self._tell(
+                f"{self._conversation.name}: not asked again after a recall, because of {type(error).__name__}: {error}"
+            )
             return None
         if response.status_code != _OK:
-            await response.aread()
+            await response.aclose()
             self._tell(
                 f"{self._conversation.name}: the provider answered {response.status_code} to the answer of a recall"
             )
             return None
+        prompt = self._exchange.prompt
         for figures in self._figures:
             figures.recalls += 1
+            figures.sent_tokens += prompt.tokens if prompt else 0
+            figures.folds += prompt is not None and prompt.fold is not None
         return response
 
     async def _keep(self, ended: ReplyRound) -> None:
@@ -253,11 +287,29 @@ class _Sending:
             figures.output_tokens += usage.output_tokens if usage else 0
         try:
             await self._in_thread(lambda: self._exchange.keep(ended))
-        except FovealError as error:
-            self._tell(f"{self._conversation.name}: the reply was not kept: {error}")
+        except Exception as error:  # the client has its reply all the same, and tells it with its next request
+            self._tell(f"{self._conversation.name}: the reply was not kept: {type(error).__name__}: {error}")
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
         return await in_thread(self._conversation, act)
+
+
+async def _events(response: httpx2.Response) -> AsyncGenerator[SseEvent | None]:
+    """Yield the events of a stream, and None after each while of silence. The last one may be torn."""
+    decoder = SseDecoder()
+    try:
+        async with aclosing(_with_pings(response)) as pieces:
+            async for piece in pieces:
+                if not piece:
+                    yield None
+                for event in decoder.feed(piece):
+                    yield event
+    except httpx2.HTTPError:
+        for event in decoder.end():
+            yield event
+        raise
+    for event in decoder.end():
+        yield event
 
 
 async def _with_pings(response: httpx2.Response) -> AsyncGenerator[bytes]:
@@ -275,24 +327,44 @@ async def _with_pings(response: httpx2.Response) -> AsyncGenerator[bytes]:
             if not piece:
                 return
             yield piece
-    except httpx2.HTTPError:
-        return  # the stream broke off: the client sees the end of it, as it would without us
     finally:
         if waiting:
             waiting.cancel()
         await response.aclose()
 
 
+def _passed(response: httpx2.Response) -> RelayedReply:
+    """Return a reply of the provider as it came."""
+    is_read = response.is_stream_consumed  # then it is decoded as well
+    held = AsyncExitStack()
+    held.push_async_callback(response.aclose)
+    pieces = _one(response.content) if is_read else _raw(response)
+    return RelayedReply(response.status_code, reply_headers(response, is_changed=is_read), pieces, held)
+
+
 async def _raw(response: httpx2.Response) -> AsyncGenerator[bytes]:
     """Yield the body of a reply as it comes."""
     try:
-        if response.is_stream_consumed:
-            yield response.content
-            return
         async for piece in response.aiter_raw():
             yield piece
-    finally:
-        await response.aclose()
+    except httpx2.HTTPError as error:
+        raise ReplyCut from error
+
+
+async def _one(body: bytes) -> AsyncGenerator[bytes]:
+    yield body
+
+
+def _spelled_failure(provider: str, message: str) -> Mapping[str, Any]:
+    """Return an error in the form of a provider."""
+    match provider:
+        case "anthropic":
+            return {"type": "error", "error": {"type": "api_error", "message": message}}
+        case "gemini":
+            return {"error": {"code": _BAD_GATEWAY, "message": message, "status": "UNAVAILABLE"}}
+        case _:
+            error = {"message": message, "type": "server_error", "param": None, "code": "upstream_unreachable"}
+            return {"error": error}
 
 
 def _object(raw: bytes) -> Wire | None:

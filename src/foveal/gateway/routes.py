@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any, NamedTuple
+from urllib.parse import parse_qs
 
 import msgspec
 
@@ -23,7 +24,8 @@ _PATHS: dict[str, str] = {
     "/responses": "openai_responses",
 }
 _GEMINI = re.compile(r"/models/([^/:]+):(?:stream)?[gG]enerateContent\Z")
-_KEYS = ("authorization", "x-api-key", "x-goog-api-key")
+_KEYS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
+_KEY_CHARS = 16
 
 _NAMED = (
     ("claude", ("x-claude-code-session-id", "x-claude-code-agent-id")),
@@ -50,7 +52,7 @@ class Route(NamedTuple):
 def find_route(path: str) -> Route | None:
     """Return the route of a path with a conversation; None for all others, which are passed through."""
     found = next((name for end, name in _PATHS.items() if path.endswith(end)), None)
-    if found:
+    if found and not _is_of_threads(path):
         return Route(found)
     gemini = _GEMINI.search(path)
     return Route("gemini", gemini[1]) if gemini else None
@@ -60,15 +62,32 @@ def provider_of(path: str, headers: Mapping[str, str]) -> str:
     """Return the name of the provider that a request goes to."""
     if "/v1beta" in path or "x-goog-api-key" in headers:
         return "gemini"
-    return "anthropic" if "/messages" in path or "anthropic-version" in headers else "openai"
+    is_anthropic = "/messages" in path and not _is_of_threads(path)
+    return "anthropic" if is_anthropic or "anthropic-version" in headers else "openai"
 
 
-def conversation_name(headers: Mapping[str, str], body: Mapping[str, Any], dialect: str) -> str:
+def _is_of_threads(path: str) -> bool:
+    """Return whether a path belongs to OpenAI's threads, which have messages too."""
+    return "/threads/" in path
+
+
+def kept_elsewhere(body: Mapping[str, Any], path: str, dialect: str) -> str:
+    """Return why a request cannot be managed although it is well-formed: the provider holds a part of it. Empty if it can."""
+    for field in ("previous_response_id", "conversation", "background", "cachedContent", "cached_content"):
+        if body.get(field):
+            return f"{field} is set: the provider holds a part of the conversation"
+    if dialect == "gemini" and ":stream" in path and "alt=sse" not in path:
+        return "a stream as a JSON array; ask with alt=sse to have it managed"
+    return ""
+
+
+def conversation_name(headers: Mapping[str, str], body: Mapping[str, Any], dialect: str, *, query: str = "") -> str:
     """Return the name of the session for a request: equal for requests of one conversation, and of one key.
 
     Never the session of a client alone: sub-agents share it, and run in parallel.
     """
-    key = sha256("\0".join(headers.get(name, "") for name in _KEYS).encode()).hexdigest()[:8]
+    keys = [*(headers.get(name, "") for name in _KEYS), *parse_qs(query).get("key", ())]
+    key = sha256("\0".join(keys).encode()).hexdigest()[:_KEY_CHARS]
     for kind, names in _NAMED:
         told = [headers[name] for name in names if headers.get(name)]
         if told and names[0] in headers:

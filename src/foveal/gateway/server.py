@@ -1,10 +1,12 @@
 """A gateway on a port: in the foreground, or in a thread of its own beside a client."""
 
+import logging
 import socket
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import uvicorn
 
@@ -13,20 +15,45 @@ from foveal.values.errors import BadInput
 
 _STARTS_S = 15.0
 
+_CONFIG: dict[str, Any] = {
+    "log_level": "warning",
+    "access_log": False,
+    "ws": "none",
+    "server_header": False,  # the provider's own are passed on, and come once
+    "date_header": False,
+    "timeout_graceful_shutdown": 5,
+}
+
+
+_EXPECTED = (
+    "Unsupported upgrade request",
+    "No supported WebSocket library",
+    "ASGI callable returned without completing",
+)
+"""Beginnings of warnings about intended answers: WebSockets are told to use HTTP, and a reply that was cut has no end."""
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith(_EXPECTED)
+
+
+def _server(gateway: Gateway, **more: Any) -> uvicorn.Server:
+    server = uvicorn.Server(uvicorn.Config(gateway.app, **_CONFIG, **more))
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
+    return server
+
 
 def serve(gateway: Gateway, host: str, port: int) -> None:
     """Serve until the process is told to end."""
-    uvicorn.run(
-        gateway.app, host=host, port=port, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=5
-    )
+    with suppress(KeyboardInterrupt):  # raised again when everything is closed
+        _server(gateway, host=host, port=port).run()
 
 
 @contextmanager
 def served(gateway: Gateway, port: int = 0) -> Generator[str]:
     """Serve on a loopback port, by default a free one, until the block ends; the value is the address."""
     listener = socket.create_server(("127.0.0.1", port))
-    config = uvicorn.Config(gateway.app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=5)
-    server = uvicorn.Server(config)
+    server = _server(gateway)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.run, args=([listener],), name="foveal-gateway", daemon=True)
     thread.start()

@@ -85,8 +85,16 @@ class ClientWords:
 
     def _places(self, atoms: Sequence[Atom]) -> dict[str, int]:
         """Return the place in the list of each entry that is shown as the client told it."""
-        items = (item for atom in atoms if atom.kind != "system" and _has_own_ids(atom) for item in atom.items)
-        return {item.id: self._told[item.id] for item in items if item.id in self._told and self._is_told(item)}
+        places: dict[str, int] = {}
+        is_after_own_round = False
+        for atom in atoms:
+            told = [item for item in atom.items if item.id in self._told]
+            if atom.kind != "system" and _has_own_ids(atom):
+                # Of a reply after a round of own calls, the client tells both rounds as one.
+                known = [item for item in told if not (is_after_own_round and item.role == "assistant")]
+                places |= {item.id: self._told[item.id] for item in known if self._is_told(item)}
+            is_after_own_round = atom.kind == "tools" and not told
+        return places
 
     def _is_told(self, item: Item) -> bool:
         """Return whether an item is shown whole and is all that the client tells: of some replies it was told another form."""

@@ -61,9 +61,29 @@ class ClientRequest(msgspec.Struct, frozen=True):
         changed = {**self.fields, LISTS[self.dialect.name]: msgspec.Raw(b"[" + b",".join(wires) + b"]")}
         if own_tools:
             given = _raw_list.decode(self.fields["tools"]) if self.body.get("tools") else []
-            changed["tools"] = msgspec.Raw(msgspec.json.encode([*given, *own_tools]))
+            changed["tools"] = msgspec.Raw(msgspec.json.encode(_with_tools(given, own_tools)))
         if self.dialect.name == "openai_chat" and self.body.get("stream"):
             # The client is not told unless it asked; without it, nobody learns the price of the prompt.
             options = {**json_values.fields(self.body.get("stream_options")), "include_usage": True}
             changed["stream_options"] = msgspec.Raw(msgspec.json.encode(options))
         return msgspec.json.encode(changed)
+
+
+def _with_tools(given: Sequence[msgspec.Raw], own: Sequence[Mapping[str, Any]]) -> list[object]:
+    """Return a client's tools with ours behind them. Functions that are declared together stay together: some take one list."""
+    tools: list[object] = [*given]
+    for tool in own:
+        ours = tool.get("functionDeclarations")
+        at = next((i for i, one in enumerate(given) if ours and _declared_in(_raw_fields.decode(one))), None)
+        if ours is None or at is None:
+            tools.append(tool)
+            continue
+        held = _raw_fields.decode(given[at])
+        key = _declared_in(held)
+        tools[at] = {**held, key: [*_raw_list.decode(held[key]), *ours]}
+    return tools
+
+
+def _declared_in(tool: Mapping[str, object]) -> str:
+    """Return the key of a tool that holds declarations of functions; empty if there is none."""
+    return next((key for key in ("functionDeclarations", "function_declarations") if key in tool), "")

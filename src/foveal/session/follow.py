@@ -73,6 +73,15 @@ class ClientFollower:
         keys: Sequence[object] | None = None,
     ) -> Followed:
         """Make the branch say this list. `keys` are equal for equal elements of two lists."""
+        try:
+            return self._follow(given, system, keys)
+        except BaseException:  # of a list that was read but not written, nothing is known
+            self._list = None
+            raise
+
+    def _follow(
+        self, given: Sequence[ListedMessage], system: str | Sequence[Message] | None, keys: Sequence[object] | None
+    ) -> Followed:
         journal = self._journal
         dialect = dialect_of(given, journal.setup.dialect)
         if self._list is None or self._list.dialect is not dialect:

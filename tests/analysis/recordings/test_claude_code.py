@@ -260,7 +260,7 @@ def test_attached_files_of_older_versions_are_read(one):
 
 def test_a_result_without_content_has_the_text_of_the_tool(one):
     """`toolUseResult` keeps what the block lacks."""
-    lines = [reply("a", "", "m", use("1")), answer("r", "a", "1", None, toolUseResult="Error: no such file")]
+    lines: list[Any] = [reply("a", "", "m", use("1")), answer("r", "a", "1", None, toolUseResult="Error: no such file")]
     del lines[1]["message"]["content"][0]["content"]
     assert messages(one(lines))[1] == result("1", "Error: no such file")
 

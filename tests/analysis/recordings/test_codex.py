@@ -1,6 +1,7 @@
 """Codex rollouts: items become replies, results and turns."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -259,7 +260,7 @@ def test_a_rollout_says_what_it_does_not_hold(one):
 
 def test_tokens_written_to_the_cache_are_counted(one):
     """Newer versions count them apart."""
-    counted = tokens(100, 60, 5, 105)
+    counted: Any = tokens(100, 60, 5, 105)
     counted["payload"]["info"]["last_token_usage"]["cache_write_input_tokens"] = 30
     recording = one([META, TURN, message("user", "go"), message("assistant", "gone"), counted])
     assert recording.steps[-1].usage == Usage("gpt-x", 100, 5, cache_read_tokens=60, cache_write_tokens=30)

@@ -1,0 +1,155 @@
+"""Conversations: which requests belong together, and who waits for whom."""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import pytest
+
+from foveal.gateway import conversations
+from foveal.gateway.routes import conversation_name
+from foveal.testing.provider import ReceivedRequest, ScriptedProvider, Turn
+
+from .clients import AGENTS, Reading
+from .conftest import Gateways
+from .requests import names, post, said
+
+USER = json.dumps({"session_id": "s-1", "device_id": "d"})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"x-claude-code-session-id": "s"}, {"x-claude-code-session-id": "s", "x-claude-code-agent-id": "a"}),
+        (
+            {"x-claude-code-session-id": "s", "x-claude-code-agent-id": "a"},
+            {"x-claude-code-session-id": "s", "x-claude-code-agent-id": "b"},
+        ),
+        ({"session-id": "s", "thread-id": "t"}, {"session-id": "s", "thread-id": "u"}),
+        ({"x-session-id": "s"}, {"x-session-id": "t"}),
+        ({"session_id": "s"}, {"session_id": "t"}),
+        ({"x-api-key": "k"}, {"x-api-key": "l"}),
+        ({"authorization": "Bearer k"}, {"authorization": "Bearer l"}),
+        ({"x-claude-code-session-id": "s", "x-api-key": "k"}, {"x-claude-code-session-id": "s", "x-api-key": "l"}),
+        ({"thread-id": "t", "x-goog-api-key": "k"}, {"thread-id": "t", "x-goog-api-key": "l"}),
+    ],
+)
+def test_requests_of_different_conversations_have_different_names(one: dict[str, str], other: dict[str, str]) -> None:
+    """Sub-agents, threads, sessions and keys each have conversations of their own, although they begin with the same words."""
+    body = {"messages": [{"role": "user", "content": "Go."}], "prompt_cache_key": "p"}
+
+    assert conversation_name(one, body, "anthropic") != conversation_name(other, body, "anthropic")
+    assert conversation_name(one, body, "anthropic") == conversation_name(dict(one), dict(body), "anthropic")
+
+
+def test_a_named_conversation_keeps_its_name_when_its_words_change() -> None:
+    """A thread of Codex and a session of Claude Code stay the same when the client compacts its history."""
+    before = {"messages": [{"role": "user", "content": "Go."}], "system": "A"}
+    after = {"messages": [{"role": "user", "content": "Summary: …"}], "system": "B"}
+    for headers in ({"x-claude-code-session-id": "s"}, {"thread-id": "t"}):
+        assert conversation_name(headers, before, "anthropic") == conversation_name(headers, after, "anthropic")
+
+
+def test_a_body_may_name_its_session() -> None:
+    """The session in `metadata.user_id`, or else the cache key, names a conversation that no header names."""
+    said_ = {"messages": [{"role": "user", "content": "Go."}]}
+    bodies = [
+        said_,
+        {**said_, "metadata": {"user_id": USER}},
+        {**said_, "prompt_cache_key": "p"},
+        {**said_, "prompt_cache_key": "q"},
+    ]
+    assert len({conversation_name({}, body, "anthropic") for body in bodies}) == len(bodies)
+    both = {**bodies[1], "prompt_cache_key": "p"}
+    assert conversation_name({}, both, "anthropic") == conversation_name({}, bodies[1], "anthropic")
+    thread = {"thread-id": "t"}
+    assert conversation_name(thread, bodies[2], "anthropic") == conversation_name(thread, bodies[3], "anthropic")
+
+
+def test_a_key_in_the_query_counts_as_a_key() -> None:
+    """Gemini's clients may name the key in the address: two of them never share a session."""
+    body = {"contents": [{"role": "user", "parts": [{"text": "Go."}]}]}
+    found = {conversation_name({}, body, "gemini", query=query) for query in ("key=a&alt=sse", "key=b&alt=sse", "")}
+    assert len(found) == 3
+    assert not any("key" in name for name in found)
+
+
+def test_two_sub_agents_work_in_parallel(start: Gateways, provider: ScriptedProvider) -> None:
+    """Agents of one session that run at the same time are each folded by themselves, and none waits or is passed on."""
+    models = {"a": Reading(12), "b": Reading(12), "": Reading(12)}
+    lock = threading.Lock()
+
+    def improvise(request: ReceivedRequest) -> Turn:
+        with lock:
+            reply = models[request.headers.get("x-claude-code-agent-id", "")](request)
+        assert isinstance(reply, Turn)
+        return reply
+
+    provider.improvise = improvise
+    gateway = start(8_000)
+
+    def work(agent: str) -> int:
+        headers = {"x-claude-code-session-id": "s-1", **({"x-claude-code-agent-id": agent} if agent else {})}
+        client = AGENTS["anthropic"](gateway.url, stream=True, extra_headers=headers)
+        client.say("Read the modules.")
+        return client.run()
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(work, models)) == [13, 13, 13]
+
+    assert provider.refused == []
+    assert gateway.figures.unmanaged == 0, gateway.lines
+    assert len(names(gateway)) == 3
+    assert all(one.figures.folds > 0 for one in gateway.gateway.conversations)
+
+
+def test_two_clients_that_begin_alike_both_get_what_they_said(start: Gateways, provider: ScriptedProvider) -> None:
+    """Without a name, two clients with the same beginning and key take turns in one session, and each sees its own history."""
+    provider.improvise = lambda request: Turn(f"Reply {len(provider.requests)}.")
+    gateway = start(8_000)
+    lists = {who: [{"role": "user", "content": "Go."}] for who in "ab"}
+
+    for number in range(4):
+        for who, messages in lists.items():
+            body = json.dumps({"model": "claude-opus-4-5", "max_tokens": 500, "messages": messages}).encode()
+            reply = post(gateway, body).json()
+            assert provider.last.body["messages"] == messages
+            messages += [
+                {"role": "assistant", "content": reply["content"]},
+                {"role": "user", "content": f"I am {who}, message {number}."},
+            ]
+
+    assert gateway.figures.unmanaged == 0, gateway.lines
+
+
+def test_another_key_never_reaches_the_same_session(start: Gateways, provider: ScriptedProvider) -> None:
+    """The same words with another key are another session, whose prompts hold nothing of the first."""
+    provider.improvise = lambda request: Turn("Well.")
+    gateway = start(8_000)
+
+    for key in ("k-1", "k-2"):
+        assert post(gateway, said("Go."), x_api_key=key, x_session_id="same").status_code == 200
+
+    assert len(names(gateway)) == 2
+
+
+def test_a_second_request_is_passed_on_while_one_is_under_way(
+    start: Gateways, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that comes while another of its conversation is answered waits for a moment, and goes on as it came."""
+    monkeypatch.setattr(conversations, "WAIT_S", 0.02)
+    provider.script(Turn("A long reply.", stall_after=3), Turn("Now."), Turn("And now."))
+    gateway = start(8_000)
+    body = said("Go.", stream=True)
+
+    with httpx2.Client() as client, client.stream("POST", gateway.url + "/v1/messages", content=body) as first:
+        pieces = first.iter_bytes()
+        assert next(pieces)
+        second = post(gateway, said("Go."), x_api_key="")
+        assert second.status_code == 200
+        assert provider.last.raw == said("Go.")
+        assert gateway.figures.unmanaged == 1
+        assert "under way" in gateway.lines[-1]
+
+    assert post(gateway, said("Go."), x_api_key="").status_code == 200

@@ -1,0 +1,70 @@
+"""Figures: what the client is told of its prompt, and what the operator reads."""
+
+import httpx2
+import pytest
+
+from foveal.testing.provider import ScriptedProvider, Turn
+
+from .clients import AGENTS, Reading
+from .conftest import Gateways
+from .requests import post, said
+
+
+@pytest.mark.parametrize("dialect", AGENTS)
+def test_the_client_sees_the_usage_of_the_folded_prompt(
+    start: Gateways, provider: ScriptedProvider, dialect: str
+) -> None:
+    """Clients compact by the usage that they are told: it is the provider's, of the prompt that was sent last; `/metrics`
+    adds up all of them."""
+    provider.improvise = Reading(16, every=4)
+    gateway = start(8_000)
+    agent = AGENTS[dialect](gateway.url, stream=dialect != "openai_chat")
+    agent.say("Read the modules.")
+    last: list[int] = []
+    while True:
+        calls = agent.step()
+        last.append(provider.last.tokens)
+        if not calls:
+            break
+        agent.answer(calls)
+
+    assert agent.usage == last
+    assert max(last) < 9_000
+    told = httpx2.get(f"{gateway.url}/metrics").text
+    metrics = {line.split()[0]: int(line.split()[1]) for line in told.splitlines()}
+    assert metrics["foveal_calls_total"] == len(last)
+    assert metrics["foveal_recalls_total"] == len(provider.requests) - len(last) > 0
+    assert metrics["foveal_input_tokens_total"] == sum(request.tokens for request in provider.requests)
+    assert metrics["foveal_output_tokens_total"] == 7 * len(provider.requests)
+    assert metrics["foveal_folds_total"] > 0
+    assert metrics["foveal_asked_tokens_total"] > metrics["foveal_sent_tokens_total"]
+    parts = [conversation.figures for conversation in gateway.gateway.conversations]
+    for name in ("calls", "asked_tokens", "sent_tokens", "input_tokens", "output_tokens", "folds", "recalls"):
+        assert sum(getattr(part, name) for part in parts) == metrics[f"foveal_{name}_total"], name
+
+
+def test_a_chat_client_that_did_not_ask_for_usage_gets_none(start: Gateways, provider: ScriptedProvider) -> None:
+    """The usage of a stream that we ask the provider for, to know what a prompt cost, is not told to a client that did not."""
+    provider.improvise = Reading(12)
+    gateway = start(8_000)
+    agent = AGENTS["openai_chat"](gateway.url, stream=True)
+    agent.say("Read the modules.")
+    agent.run()
+
+    assert provider.requests[0].body.get("stream_options") is None
+    assert provider.last.body["stream_options"] == {"include_usage": True}
+    total = sum(request.tokens for request in provider.requests)
+    # The client has its last word before the gateway has counted it.
+    assert total - provider.last.tokens <= gateway.figures.input_tokens <= total
+
+
+def test_watching_changes_nothing(start: Gateways, provider: ScriptedProvider) -> None:
+    """A gateway that only watches sends every request as it came, and reckons what it would have sent."""
+    provider.improvise = lambda request: Turn("Well.")
+    gateway = start(8_000, watch=True)
+
+    for steps in (1, 10, 20):
+        assert post(gateway, said("Go.", steps=steps)).status_code == 200
+        assert provider.last.raw == said("Go.", steps=steps)
+
+    assert gateway.figures.folds > 0
