@@ -78,6 +78,11 @@ def test_an_agent_goes_on_where_it_was(agent, start, provider):
     assert provider.refused == []
 
 
+def _heeds_ctrl_c() -> None:
+    """Undo what a shell does to programs that it starts in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent as a signal")
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_that_is_cancelled_goes_on(agent, start, provider):
@@ -85,7 +90,12 @@ def test_an_agent_that_is_cancelled_goes_on(agent, start, provider):
     provider.script(READS, Turn("I was about to say", stall_after=9))
     line = [sys.executable, str(EXAMPLES / agent), QUESTION]
     with subprocess.Popen(
-        line, env=environment(provider), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        line,
+        env=environment(provider),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_heeds_ctrl_c,  # noqa: PLW1509 - no thread of ours holds a lock here
     ) as running:
         assert running.stdout
         assert running.stderr
