@@ -36,7 +36,7 @@ ODD = {
  {"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[
  {"type":"text","text":"\u0041"},{"type":"tool_reference","tool_name":"x"}],
  "cache_control":{"type":"ephemeral"}}]},
- {"role":"system","content":"said in the middle","output_config":{"effort":"low"}},
+ {"role":"system","content":"<system-reminder>in the middle</system-reminder>","output_config":{"effort":"low"}},
  {"role":"assistant","content":"ok","extra":null},{"role":"user","content":"go on"} ] }""",
     "openai_chat": rb"""{"model":"gpt-4.1", "temperature":1.0,"x":{"b":1e5,"a":0.10}, "messages":[
  {"role":"system","content":"Be \u0063areful","name":"ops"},

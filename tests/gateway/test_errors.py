@@ -1,5 +1,6 @@
 """Errors: the provider's reach the client as they are, those on our side never stop it."""
 
+import asyncio
 import json
 import socket
 from typing import Any
@@ -10,11 +11,13 @@ import pytest
 
 from foveal.session.client_session import ClientSession
 from foveal.session.session import Session
+from foveal.stores.rows import branch, to_entry
 from foveal.testing.provider import RawReply, Refusal, ScriptedProvider, Silence, TooLong, Turn
+from foveal.values.entry import Message
 
 from .clients import AGENTS
 from .conftest import Gateways
-from .requests import PATHS, asked, post, said
+from .requests import PATHS, asked, names, post, said
 from .upstreams import PlainAnswer, PlainUpstream
 
 HEADERS = {
@@ -44,6 +47,18 @@ def test_a_refusal_goes_through(start: Gateways, provider: ScriptedProvider, dia
         assert (gateway.figures.calls, gateway.figures.unmanaged) == (number, 0)
 
 
+def test_nothing_of_a_refused_call_is_kept_as_a_reply(start: Gateways, provider: ScriptedProvider) -> None:
+    """Two refusals and a reply to the same request leave the request once, and the reply."""
+    provider.script(Refusal(429, "slow down"), Refusal(500, "oh no"), Turn("Well."))
+    gateway = start(8_000)
+
+    assert [post(gateway, said("Go.")).status_code for _ in range(3)] == [429, 500, 200]
+
+    (name,) = names(gateway)
+    bodies = [to_entry(row, name).body for row in branch(gateway.gateway.conversations.store.rows(name))]
+    assert [body.role for body in bodies if isinstance(body, Message)] == ["system", "user", "assistant"]
+
+
 @pytest.mark.parametrize("dialect", PATHS)
 def test_an_overflow_is_recovered_inside(start: Gateways, provider: ScriptedProvider, dialect: str) -> None:
     """A prompt that is too long for the provider, in its own words, is sent again smaller: the client never hears of it."""
@@ -64,13 +79,23 @@ def test_an_overflow_is_recovered_inside(start: Gateways, provider: ScriptedProv
 
 
 def _listen(url: str, came: list[bytes]) -> None:
-    """Ask for a stream and listen to it; hang up when nothing comes for a moment."""
+    """Ask for a stream and listen to it."""
     with (
-        httpx2.Client(timeout=httpx2.Timeout(5, read=0.2)) as client,
+        httpx2.Client(timeout=30) as client,
         client.stream("POST", url + "/v1/messages", content=said("Go.", stream=True)) as reply,
     ):
         for piece in reply.iter_bytes():
             came.append(piece)
+
+
+async def _hang_up(url: str, provider: ScriptedProvider) -> None:
+    """Ask for a stream, and go away when the provider has the request."""
+    async with httpx2.AsyncClient(timeout=30) as client:
+        asking = asyncio.ensure_future(client.post(url + "/v1/messages", content=said("Go.", stream=True)))
+        while not provider.requests:
+            await asyncio.wait({asking}, timeout=0.01)
+        assert asking.cancel()
+        await asyncio.wait({asking})
 
 
 def test_a_stream_that_is_cut_is_cut_for_the_client(start: Gateways, provider: ScriptedProvider) -> None:
@@ -130,8 +155,7 @@ def test_a_client_that_hangs_up_gives_its_turn_back(start: Gateways, provider: S
     provider.script(answer, Turn("Well."))
     gateway = start(8_000)
 
-    with pytest.raises(httpx2.ReadTimeout):
-        _listen(gateway.url, [])
+    asyncio.run(_hang_up(gateway.url, provider))
 
     again = post(gateway, said("Go."), x_api_key="")
     assert again.status_code == 200

@@ -68,3 +68,16 @@ def test_watching_changes_nothing(start: Gateways, provider: ScriptedProvider) -
         assert provider.last.raw == said("Go.", steps=steps)
 
     assert gateway.figures.folds > 0
+
+
+def test_metrics_are_the_figures_of_all_conversations(start: Gateways, provider: ScriptedProvider) -> None:
+    """An operator reads the sums over all conversations at `/metrics`, by name."""
+    provider.improvise = lambda request: Turn("Well.")
+    gateway = start(8_000)
+    for key in ("k-1", "k-2"):
+        assert post(gateway, said("Go."), x_api_key=key).status_code == 200
+
+    told = httpx2.get(f"{gateway.url}/metrics").text
+    lines = dict(line.rsplit(" ", 1) for line in told.splitlines())
+    assert lines["foveal_calls_total"] == "2"
+    assert int(lines["foveal_input_tokens_total"]) == gateway.figures.input_tokens > 0

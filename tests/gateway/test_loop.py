@@ -52,6 +52,7 @@ def test_forty_steps_fit_into_a_small_budget(
     assert gateway.figures.recalls == model.own
     assert gateway.figures.folds > 1
     assert max(request.tokens for request in provider.requests) < 11_000
+    assert gateway.figures.sent_tokens < gateway.figures.asked_tokens / 2
     assert "own_" not in repr(agent.list)
     assert "search_context" not in repr(agent.list)
     first = provider.requests[0]
