@@ -101,6 +101,20 @@ def test_a_lost_reply_is_given_up_and_found_again() -> None:
     assert "The second." not in texts(session)
 
 
+def test_words_that_were_said_before_are_returned_as_they_are_kept() -> None:
+    """A host that appends the same reply after a retry gets the entry of the reply, and the branch goes on from it."""
+    session = open_session()
+    session.follow(steps(1))
+    first = session.append(assistant("Both are alike."))
+    session.follow([*steps(1), user("Once more.")])
+    session.follow(steps(1))
+
+    again = session.append(assistant("Both are alike."))
+
+    assert again == first
+    assert session.follow([*steps(1), assistant("Both are alike.")]).outcome == "same"
+
+
 def test_shortened_results_are_folded_in_place() -> None:
     """As clients do to save tokens: two entries are written, the original can be recalled, the list goes on from there."""
     session = open_session()

@@ -134,9 +134,10 @@ def test_a_write_that_comes_after_the_interruption_is_waited_for(tmp_path: Path)
     store = SqliteStore(tmp_path / "log.db")
     session = open_session(store)
     session.append(user("one"))
-    commits, hold = store._commits, threading.Event()
-    queued = threading.Thread(target=commits.run, args=(lambda _db: hold.wait(10),))
+    commits, is_held, hold = store._commits, threading.Event(), threading.Event()
+    queued = threading.Thread(target=commits.run, args=(lambda _db: is_held.set() or hold.wait(10),))
     queued.start()
+    assert is_held.wait(10)  # what is queued from now on stays in the queue
     writer, real = session._journal._writer, session._journal._writer.append
     pending: list[threading.Thread] = []
 

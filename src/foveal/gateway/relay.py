@@ -47,6 +47,11 @@ class ClientCall(NamedTuple):
         """The headers by their names."""
         return {name.lower(): value for name, value in self.headers}
 
+    @property
+    def provider(self) -> str:
+        """The name of the provider that it is for."""
+        return provider_of(self.path, self.named)
+
 
 class RelayedReply(NamedTuple):
     """The answer to a client: its body comes in pieces."""
@@ -79,11 +84,10 @@ class Relay:
 
     async def pass_on(self, call: ClientCall) -> RelayedReply:
         """Send a request on as it is."""
-        provider = provider_of(call.path, call.named)
         try:
-            response = await self._upstream.send(provider, call.method, call.path, call.headers, call.body)
+            response = await self._upstream.send(call.provider, call.method, call.path, call.headers, call.body)
         except httpx2.HTTPError as error:
-            return self._unreachable(provider, error)
+            return self._unreachable(call.provider, error)
         return _passed(response)
 
     async def manage(self, call: ClientCall, route: Route) -> RelayedReply:
@@ -124,7 +128,7 @@ class Relay:
                 else:
                     pieces = _one(await sent.whole(response))
             except httpx2.HTTPError as error:
-                return self._unreachable(provider_of(call.path, call.named), error)
+                return self._unreachable(call.provider, error)
             return RelayedReply(_OK, reply_headers(response, is_changed=True), pieces, held.pop_all())
 
     async def _prepared(self, conversation: ClientConversation, request: ClientRequest) -> tuple[Exchange, bytes]:
@@ -163,12 +167,13 @@ class Relay:
         if prompt is None:
             return
         asked = prompt.trace.raw_tokens
-        for figures in (conversation.figures, self._conversations.figures) if response.status_code == _OK else ():
-            figures.calls += 1
-            figures.asked_tokens += asked
-            figures.sent_tokens += asked if self._watch else prompt.tokens
+        is_answered = response.status_code == _OK
         for figures in (conversation.figures, self._conversations.figures):
             figures.folds += prompt.fold is not None
+            if is_answered:
+                figures.calls += 1
+                figures.asked_tokens += asked
+                figures.sent_tokens += asked if self._watch else prompt.tokens
         if prompt.fold:
             sent = "would be sent" if self._watch else "sent"
             self._tell(f"{conversation.name}: {prompt.tokens:,} of {asked:,} tokens {sent}; {prompt.fold.reason}")
@@ -194,9 +199,8 @@ class _Sending:
     async def send(self, body: bytes, *, is_fixed: bool = False) -> httpx2.Response:
         """Send a body, and smaller ones as long as the provider says that it is too long, unless it `is_fixed`."""
         call = self._call
-        provider = provider_of(call.path, call.named)
         while True:
-            response = await self._upstream.send(provider, call.method, call.path, call.headers, body)
+            response = await self._upstream.send(call.provider, call.method, call.path, call.headers, body)
             if response.status_code not in (400, 413) or is_fixed:
                 return response
             error = _error(await response.aread())
@@ -280,11 +284,11 @@ class _Sending:
         return response
 
     async def _keep(self, ended: ReplyRound) -> None:
-        usage = ended.reply.usage if ended.reply else None
-        for figures in self._figures if usage else ():
-            figures.input_tokens += usage.input_tokens if usage else 0
-            figures.cached_tokens += usage.cache_read_tokens if usage else 0
-            figures.output_tokens += usage.output_tokens if usage else 0
+        if ended.reply and (usage := ended.reply.usage):
+            for figures in self._figures:
+                figures.input_tokens += usage.input_tokens
+                figures.cached_tokens += usage.cache_read_tokens
+                figures.output_tokens += usage.output_tokens
         try:
             await self._in_thread(lambda: self._exchange.keep(ended))
         except Exception as error:  # the client has its reply all the same, and tells it with its next request

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from foveal.dialects.json_values import JsonObject, elements, fields, string
+from foveal.record.client_list import LISTS
 
 UPSTREAMS = {
     "anthropic": "https://api.anthropic.com",
@@ -113,7 +114,7 @@ def _system(body: Mapping[str, Any]) -> object:
 
 def _first_words(body: Mapping[str, Any], dialect: str) -> str:
     """Return a digest of the first message that is not the system prompt's."""
-    listed = elements(body.get({"openai_responses": "input", "gemini": "contents"}.get(dialect, "messages")))
+    listed = elements(body.get(LISTS[dialect]))
     said = (one for one in map(fields, listed) if one.get("role") not in ("system", "developer"))
     first: JsonObject = next(said, _NOTHING)
     texts = first.get("content") or first.get("parts")

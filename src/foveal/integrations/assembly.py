@@ -9,35 +9,31 @@ from typing import NamedTuple
 
 import msgspec
 
-from foveal.dialects.port import Dialect, Wire
+from foveal.dialects.port import Wire
+from foveal.integrations.client_request import ClientRequest
+from foveal.project.atom_maker import is_reduced
 from foveal.record.client_list import has_call_ids
 from foveal.record.fingerprint import fingerprint
 from foveal.session.follow import Followed
 from foveal.text.repair import settle
-from foveal.values.entry import CLIENT, Message, ToolCall
+from foveal.values.entry import Message, ToolCall
 from foveal.values.shown import Atom, Item
 
 
-def is_reduced(atom: Atom) -> bool:
+def shows_less(atom: Atom) -> bool:
     """Return whether a session shows less of an atom than the client does: then the client's own request is not sent."""
-    shown = (one for item in atom.items for one in item.shown)
-    return atom.gap is not None or any(one.level not in _WHOLE and one.policy not in _NOT_OURS for one in shown)
-
-
-_WHOLE = ("full", "hidden")
-_NOT_OURS = ("dialect", CLIENT)
-"""Reasons for another form of a part that are no doing of the session: the client's own words are sent."""
+    return atom.gap is not None or any(map(is_reduced, atom.items))
 
 
 class ClientWords:
     """The messages of one client's list, and the bytes that each of them came in."""
 
-    def __init__(self, dialect: Dialect, followed: Followed, wires: Sequence[bytes]) -> None:
-        self._dialect, self._wires = dialect, wires
+    def __init__(self, request: ClientRequest, followed: Followed) -> None:
+        self._dialect, self._wires, self._decoded = request.dialect, request.wires, request.messages
+        self._numbers = {id(wire): number for number, wire in enumerate(request.messages)}
         self._spans = [one.span for one in followed.messages]
         self._marks = [one.fingerprint for one in followed.messages]
         self._told = {entry: place for place, entry in enumerate(followed.entries)}
-        self._decoded: dict[int, Wire] = {}
 
     def assemble(self, atoms: Sequence[Atom]) -> list[bytes]:
         """Return the messages that show these atoms."""
@@ -47,12 +43,15 @@ class ClientWords:
         sent: set[int] = set()
         lead = self._spans[0][0] if self._spans else len(self._wires)
         for number in range(lead):  # the system prompt, where it is a part of the list
-            made.append(self._wire(number))
+            made.append(self._decoded[number])
         for atom in atoms:
             if atom.kind != "system":
                 self._add(made, atom, places, whole, sent)
-        raw = {id(wire): self._wires[number] for number, wire in self._decoded.items()}
-        return [raw.get(id(wire)) or msgspec.json.encode(wire) for wire in made]
+        numbers = [self._numbers.get(id(wire)) for wire in made]
+        return [
+            msgspec.json.encode(wire) if number is None else self._wires[number]
+            for wire, number in zip(made, numbers, strict=True)
+        ]
 
     def _add(
         self, made: list[Wire], atom: Atom, places: Mapping[str, int], whole: frozenset[int], sent: set[int]
@@ -68,20 +67,15 @@ class ClientWords:
             for number in numbers:
                 if number not in sent:
                     sent.add(number)
-                    self._join(made, self._wire(number))
+                    self._join(made, self._decoded[number])
 
     def _join(self, made: list[Wire], wire: Wire) -> None:
         """Add a message of the client's: as it is, unless it follows one of ours in the same role."""
-        is_after_ours = bool(made) and not any(made[-1] is one for one in self._decoded.values())
+        is_after_ours = bool(made) and id(made[-1]) not in self._numbers
         if is_after_ours and made[-1].get("role") == wire.get("role"):
             self._dialect.join(made, [wire])
         else:
             made.append(wire)
-
-    def _wire(self, number: int) -> Wire:
-        if number not in self._decoded:
-            self._decoded[number] = msgspec.json.decode(self._wires[number])
-        return self._decoded[number]
 
     def _places(self, atoms: Sequence[Atom]) -> dict[str, int]:
         """Return the place in the list of each entry that is shown as the client told it."""

@@ -7,7 +7,7 @@ import msgspec
 
 from foveal.dialects import find_dialect, json_values
 from foveal.dialects.json_values import count
-from foveal.dialects.port import Dialect
+from foveal.dialects.port import Dialect, Wire
 from foveal.record.client_list import LISTS
 from foveal.values.errors import BadInput
 
@@ -44,7 +44,7 @@ class ClientRequest(msgspec.Struct, frozen=True):
         return ClientRequest(find_dialect(dialect), str(body.get("model") or model), raw, body, held, wires)
 
     @property
-    def messages(self) -> Sequence[Mapping[str, Any]]:
+    def messages(self) -> Sequence[Wire]:
         """The messages, decoded."""
         return self.body[LISTS[self.dialect.name]]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from foveal.context.injection import NextCall
 from foveal.dialects.reply_filter import ReplyFilter, ReplyRound
-from foveal.integrations.assembly import ClientWords, is_reduced
+from foveal.integrations.assembly import ClientWords, shows_less
 from foveal.integrations.client_request import ClientRequest
 from foveal.record.client_list import LISTS
 from foveal.session import own_tools
@@ -36,11 +36,9 @@ class Exchange:
         read = request.dialect.reader.request({**request.body, LISTS[request.dialect.name]: [], "model": request.model})
         self._tools = read.tools
         self.followed = session.follow_list(request.messages, system=read.system, keys=request.wires)
-        self._words = ClientWords(request.dialect, self.followed, request.wires)
+        self._words = ClientWords(request, self.followed)
         self.prompt: Prompt | None = None
         """The prompt that was sent last."""
-        self.is_unchanged = True
-        """Whether the client's own body was sent last."""
         self._replies: ReplyFilter | None = None
 
     def body(self) -> bytes:
@@ -58,10 +56,9 @@ class Exchange:
     def _sent(self, prompt: Prompt) -> bytes:
         self.prompt = prompt
         own = self._own_tools(prompt)
-        self.is_unchanged = not own and not any(map(is_reduced, prompt.atoms))
-        if self.is_unchanged:
-            return self._request.raw
-        return self._request.with_messages(self._words.assemble(prompt.atoms), own)
+        if own or any(map(shows_less, prompt.atoms)):
+            return self._request.with_messages(self._words.assemble(prompt.atoms), own)
+        return self._request.raw
 
     def sent_another(self) -> None:
         """Note that another body than this one was sent: the usage of its reply says nothing of our prompt."""

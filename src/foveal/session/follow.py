@@ -7,7 +7,7 @@ entry and on from there; the entries that the client no longer tells stay in the
 some do to save tokens, are folded in place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -127,26 +127,29 @@ class ClientFollower:
             ids.append(told or journal.clock.new_id())
             if told:
                 before, authors[told] = told, CLIENT
-        if not any(map(journal.has, authors)):
-            return journal.keep(new, ids, authors=authors)
-        kept: list[Entry] = []
-        for item, entry_id in zip(new, ids, strict=True):
-            if journal.has(entry_id):  # said before, on a branch that was left
-                kept.append(journal.rewind(entry_id, "the same words again"))
-            else:
-                kept += journal.keep([item], [entry_id], authors=authors)
-        return kept
+        return self._keep(new, ids, authors)
 
     def keep_reply(self, new: Sequence[log.EncodedBody], told: Message | None) -> None:
         """Write a reply of which the client is told something else: of several rounds with own calls one reply, or nothing."""
         journal, before = self._journal, self._journal.view.facts.followed
         entry_id = self._told(told, before) if told else None
-        if entry_id and journal.has(entry_id):
-            journal.rewind(entry_id, "the same words again")
-            new, entry_id = new[1:], None
-        ids = [entry_id or journal.clock.new_id(), *(journal.clock.new_id() for _ in new[1:])] if new else []
-        if new:
-            journal.keep(new, ids, authors={entry_id: CLIENT} if entry_id else {})
+        ids = [entry_id if entry_id and not number else journal.clock.new_id() for number in range(len(new))]
+        self._keep(new, ids, {entry_id: CLIENT} if entry_id else {})
+
+    def _keep(self, new: Sequence[log.EncodedBody], ids: Sequence[str], authors: Mapping[str, str]) -> list[Entry]:
+        """Write bodies under these ids. To one that was said before, on a branch that was left, the session goes back."""
+        journal = self._journal
+        if not any(map(journal.has, authors)):
+            return journal.keep(new, ids, authors=authors)
+        kept: list[Entry] = []
+        for item, entry_id in zip(new, ids, strict=True):
+            if journal.has(entry_id):
+                journal.rewind(entry_id, "the same words again")
+                (row,) = journal.store.find(journal.name, entry_id)
+                kept.append(log.to_entry(row, journal.name))
+            else:
+                kept += journal.keep([item], [entry_id], authors=authors)
+        return kept
 
     def _go_to(self, heard: Sequence[HeardMessage], ids: list[str]) -> _Position:
         """Go to the entry after which the list goes on."""
