@@ -9,8 +9,14 @@ import anthropic
 import httpx2
 import pytest
 
+from foveal import Policy
+from foveal.gateway.conversations import ClientConversations
+from foveal.gateway.relay import ClientCall, Relay
+from foveal.gateway.routes import Route
+from foveal.gateway.upstream import Upstream
 from foveal.session.client_session import ClientSession
 from foveal.session.session import Session
+from foveal.stores import Store
 from foveal.stores.rows import branch, to_entry
 from foveal.testing.provider import RawReply, Refusal, ScriptedProvider, Silence, TooLong, Turn
 from foveal.values.entry import Message
@@ -161,6 +167,33 @@ def test_a_client_that_hangs_up_gives_its_turn_back(start: Gateways, provider: S
     assert again.status_code == 200
     assert "Well." in again.text
     assert (gateway.figures.calls > 0, gateway.figures.unmanaged) == (True, 0), gateway.lines
+
+
+def test_a_client_that_hangs_up_at_the_end_leaves_its_reply(provider: ScriptedProvider, store: Store) -> None:
+    """Some clients close the connection when they have the last words: the reply is kept, with its usage."""
+    provider.script(Turn("All of it."))
+    conversations = ClientConversations(store, Policy(max_context_tokens=8_000))
+    upstream = Upstream({"anthropic": provider.url})
+    relay = Relay(conversations, upstream, tell=lambda line: None)
+    headers = [("x-api-key", "k"), ("content-type", "application/json")]
+
+    async def hang_up() -> None:
+        call = ClientCall("POST", PATHS["anthropic"], headers, said("Go.", stream=True))
+        reply = await relay.manage(call, Route("anthropic"))
+        came = b""
+        while b"message_stop" not in came:
+            came += await anext(reply.pieces)
+        await reply.pieces.aclose()
+        await reply.held.aclose()
+        await upstream.close()
+
+    asyncio.run(hang_up())
+    conversations.close()
+
+    (conversation,) = conversations
+    bodies = [to_entry(row, conversation.name).body for row in branch(store.rows(conversation.name))]
+    assert [body.role for body in bodies if isinstance(body, Message)] == ["system", "user", "assistant"]
+    assert conversations.figures.input_tokens == provider.last.tokens
 
 
 @pytest.mark.parametrize("dialect", PATHS)

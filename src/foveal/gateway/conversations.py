@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
@@ -20,6 +21,9 @@ T = TypeVar("T")
 
 MOST_OPEN = 256
 """Sessions that are kept open. The least recently used one is closed for another."""
+
+THREADS = 32
+"""Requests that are worked on at once. Most of them wait for the disk, and those that wait together are written together."""
 
 WAIT_S = 2.0
 """Seconds that a request waits for the one before it in the same conversation."""
@@ -84,6 +88,7 @@ class ClientConversations:
         self.figures = CallFigures()
         self._most_open = most_open
         self._known: OrderedDict[str, ClientConversation] = OrderedDict()
+        self._threads = ThreadPoolExecutor(THREADS, "foveal-session")
 
     def __iter__(self) -> Iterator[ClientConversation]:
         return iter(self._known.values())
@@ -110,25 +115,28 @@ class ClientConversations:
         resting = [one for one in self._known.values() if not one.lock.locked()]
         for one in resting[: max(0, len(self._known) - self._most_open)]:
             del self._known[one.name]
-            await asyncio.to_thread(one.close)
+            await self._run(one.close)
+
+    async def in_thread(self, conversation: ClientConversation, act: Callable[[], T]) -> T:
+        """Do something with a session outside of the event loop; one that another gateway took over is opened anew later."""
+        acting = self._run(act)
+        try:
+            return await asyncio.shield(acting)
+        except asyncio.CancelledError:
+            while not acting.done():  # a session is not left in the middle of something, though the client has gone
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({acting})
+            acting.exception()
+            raise
+        except LeaseLost:
+            conversation.close()
+            raise
+
+    def _run(self, act: Callable[[], T]) -> "asyncio.Future[T]":
+        return asyncio.get_running_loop().run_in_executor(self._threads, act)
 
     def close(self) -> None:
         """Give all sessions back."""
+        self._threads.shutdown()
         for one in self._known.values():
             one.close()
-
-
-async def in_thread(conversation: ClientConversation, act: Callable[[], T]) -> T:
-    """Do something with a session outside of the event loop; a session that another gateway took over is opened anew later."""
-    acting = asyncio.ensure_future(asyncio.to_thread(act))
-    try:
-        return await asyncio.shield(acting)
-    except asyncio.CancelledError:
-        while not acting.done():  # a session is not left in the middle of something, though the client has gone
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait({acting})
-        acting.exception()
-        raise
-    except LeaseLost:
-        conversation.close()
-        raise

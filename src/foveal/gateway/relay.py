@@ -4,7 +4,7 @@ Whatever goes wrong on our side, the request goes on as the client sent it: an a
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -14,7 +14,7 @@ import msgspec
 from foveal.dialects.port import Wire
 from foveal.dialects.reply_filter import ReplyRound
 from foveal.dialects.sse import KEEP_ALIVE, SseDecoder, SseEvent
-from foveal.gateway.conversations import CallFigures, ClientConversation, ClientConversations, in_thread
+from foveal.gateway.conversations import ClientConversation, ClientConversations
 from foveal.gateway.routes import Route, conversation_name, kept_elsewhere, provider_of
 from foveal.gateway.upstream import Upstream, reply_headers
 from foveal.integrations.client_request import ClientRequest
@@ -28,7 +28,6 @@ PING_S = 10.0
 _OK = 200
 _BAD_GATEWAY = 502
 _MOST_TOLD = 1_000
-_SIGN_OF_LIFE = SseEvent(KEEP_ALIVE)
 
 T = TypeVar("T")
 
@@ -78,14 +77,14 @@ class Relay:
         tell: Callable[[str], None],
         watch: bool = False,
     ) -> None:
-        self._conversations, self._upstream, self._tell, self._watch = conversations, upstream, tell, watch
+        self.conversations, self.upstream, self.tell, self._watch = conversations, upstream, tell, watch
         self._told: set[str] = set()
         """The reasons that were told and will come again."""
 
     async def pass_on(self, call: ClientCall) -> RelayedReply:
         """Send a request on as it is."""
         try:
-            response = await self._upstream.send(call.provider, call.method, call.path, call.headers, call.body)
+            response = await self.upstream.send(call.provider, call.method, call.path, call.headers, call.body)
         except httpx2.HTTPError as error:
             return self._unreachable(call.provider, error)
         return _passed(response)
@@ -96,7 +95,7 @@ class Relay:
             request = ClientRequest.read(route.dialect, call.body, route.model)
             if elsewhere := kept_elsewhere(request.body, call.path, route.dialect):
                 return await self._unmanaged(call, elsewhere, once=elsewhere)
-            if not self._conversations.is_managed(request):
+            if not self.conversations.is_managed(request):
                 because = f"the window of {request.model} is not known; name it in the policy"
                 return await self._unmanaged(call, because, once=because)
         except FovealError as error:
@@ -104,7 +103,7 @@ class Relay:
         name = conversation_name(call.named, request.body, route.dialect, query=call.path.partition("?")[2])
         async with AsyncExitStack() as held:
             try:
-                conversation = await held.enter_async_context(self._conversations.turn(name))
+                conversation = await held.enter_async_context(self.conversations.turn(name))
             except TimeoutError:
                 return await self._unmanaged(call, f"{name} has another request under way")
             try:
@@ -113,9 +112,7 @@ class Relay:
                 return await self._unmanaged(call, f"{name}: {error}", once=f"{name} {request.model}")
             except Exception as error:  # of any kind: the client's work goes on
                 return await self._unmanaged(call, f"{name}: {type(error).__name__}: {error}")
-            sent = _Sending(
-                self._upstream, call, conversation, exchange, self._tell, totals=self._conversations.figures
-            )
+            sent = _Sending(self, call, conversation, exchange)
             try:
                 if self._watch:
                     exchange.sent_another()
@@ -132,7 +129,7 @@ class Relay:
             return RelayedReply(_OK, reply_headers(response, is_changed=True), pieces, held.pop_all())
 
     async def _prepared(self, conversation: ClientConversation, request: ClientRequest) -> tuple[Exchange, bytes]:
-        conversations = self._conversations
+        conversations = self.conversations
 
         def prepare() -> tuple[Exchange, bytes]:
             session = conversation.session(conversations.store, conversations.policy, request)
@@ -140,23 +137,23 @@ class Relay:
             return exchange, exchange.body()
 
         try:
-            return await in_thread(conversation, prepare)
+            return await conversations.in_thread(conversation, prepare)
         except LeaseLost:  # another gateway on this store had the conversation meanwhile; it comes back now
-            return await in_thread(conversation, prepare)
+            return await conversations.in_thread(conversation, prepare)
 
     async def _unmanaged(self, call: ClientCall, because: str, *, once: str = "") -> RelayedReply:
         """Pass a request on, and tell why; a reason that comes again with every call is told `once`."""
-        self._conversations.figures.unmanaged += 1
+        self.conversations.figures.unmanaged += 1
         if once not in self._told:
-            self._tell(f"passed on as it came: {because}")
+            self.tell(f"passed on as it came: {because}")
         if once:
             self._told = {*self._told, once} if len(self._told) < _MOST_TOLD else {once}
         return await self.pass_on(call)
 
     def _unreachable(self, provider: str, error: httpx2.HTTPError) -> RelayedReply:
         """Return the answer to a request that did not reach its provider, in the provider's own form."""
-        message = self._upstream.complaint(provider, error)
-        self._tell(message)
+        message = self.upstream.complaint(provider, error)
+        self.tell(message)
         body = msgspec.json.encode(_spelled_failure(provider, message))
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         return RelayedReply(_BAD_GATEWAY, headers, _one(body), AsyncExitStack())
@@ -166,9 +163,9 @@ class Relay:
         prompt = exchange.prompt
         if prompt is None:
             return
-        asked = prompt.trace.raw_tokens
+        asked = exchange.asked_tokens
         is_answered = response.status_code == _OK
-        for figures in (conversation.figures, self._conversations.figures):
+        for figures in (conversation.figures, self.conversations.figures):
             figures.folds += prompt.fold is not None
             if is_answered:
                 figures.calls += 1
@@ -176,24 +173,16 @@ class Relay:
                 figures.sent_tokens += asked if self._watch else prompt.tokens
         if prompt.fold:
             sent = "would be sent" if self._watch else "sent"
-            self._tell(f"{conversation.name}: {prompt.tokens:,} of {asked:,} tokens {sent}; {prompt.fold.reason}")
+            self.tell(f"{conversation.name}: {prompt.tokens:,} of {asked:,} tokens {sent}; {prompt.fold.reason}")
 
 
 class _Sending:
     """One exchange on its way."""
 
-    def __init__(
-        self,
-        upstream: Upstream,
-        call: ClientCall,
-        conversation: ClientConversation,
-        exchange: Exchange,
-        tell: Callable[[str], None],
-        *,
-        totals: CallFigures,
-    ) -> None:
-        self._upstream, self._call, self._conversation = upstream, call, conversation
-        self._exchange, self._tell, self._figures = exchange, tell, (conversation.figures, totals)
+    def __init__(self, relay: Relay, call: ClientCall, conversation: ClientConversation, exchange: Exchange) -> None:
+        self._upstream, self._conversations, self._tell = relay.upstream, relay.conversations, relay.tell
+        self._call, self._conversation, self._exchange = call, conversation, exchange
+        self._figures = (conversation.figures, relay.conversations.figures)
         self._rounds = 0
 
     async def send(self, body: bytes, *, is_fixed: bool = False) -> httpx2.Response:
@@ -220,22 +209,26 @@ class _Sending:
         while True:
             is_cut = False
             try:
-                async with aclosing(_events(response)) as events:
-                    async for event in events:
-                        for shown in replies.feed(event) if event else (_SIGN_OF_LIFE,):
-                            yield shown.raw
+                async with aclosing(_events(response)) as came:
+                    async for events in came:
+                        shown = _joined(one for event in events for one in replies.feed(event))
+                        if shown or not events:
+                            yield shown or KEEP_ALIVE
             except httpx2.HTTPError:
                 is_cut = True
+            except (GeneratorExit, asyncio.CancelledError):  # the client has gone: perhaps it has all of the reply
+                await self._keep_whole(replies.end_round())
+                raise
             ended = replies.end_round()
-            for shown in ended.events:
-                yield shown.raw
-            await self._keep(ended)
+            await self._keep(ended)  # before the client knows that it has all of it
+            if ended.events:
+                yield _joined(ended.events)
             if is_cut:
                 raise ReplyCut
             again = await self._again(ended)
             if again is None:
-                for shown in replies.finish() if ended.again else ():
-                    yield shown.raw
+                if ended.again:
+                    yield _joined(replies.finish())
                 return
             response = again
 
@@ -283,6 +276,11 @@ class _Sending:
             figures.folds += prompt is not None and prompt.fold is not None
         return response
 
+    async def _keep_whole(self, ended: ReplyRound) -> None:
+        """Keep a reply that came to its end. Of another one the client knows nothing for certain, and asks again."""
+        if ended.reply and ended.reply.message.stop == "done" and not ended.again:
+            await self._keep(ended)
+
     async def _keep(self, ended: ReplyRound) -> None:
         if ended.reply and (usage := ended.reply.usage):
             for figures in self._figures:
@@ -295,25 +293,24 @@ class _Sending:
             self._tell(f"{self._conversation.name}: the reply was not kept: {type(error).__name__}: {error}")
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
-        return await in_thread(self._conversation, act)
+        return await self._conversations.in_thread(self._conversation, act)
 
 
-async def _events(response: httpx2.Response) -> AsyncGenerator[SseEvent | None]:
-    """Yield the events of a stream, and None after each while of silence. The last one may be torn."""
+async def _events(response: httpx2.Response) -> AsyncGenerator[Sequence[SseEvent]]:
+    """Yield the events of a stream as they come, and none after each while of silence. The last one may be torn."""
     decoder = SseDecoder()
     try:
         async with aclosing(_with_pings(response)) as pieces:
             async for piece in pieces:
-                if not piece:
-                    yield None
-                for event in decoder.feed(piece):
-                    yield event
+                events = decoder.feed(piece)
+                if events or not piece:
+                    yield events
     except httpx2.HTTPError:
-        for event in decoder.end():
-            yield event
+        if rest := decoder.end():
+            yield rest
         raise
-    for event in decoder.end():
-        yield event
+    if rest := decoder.end():
+        yield rest
 
 
 async def _with_pings(response: httpx2.Response) -> AsyncGenerator[bytes]:
@@ -353,6 +350,10 @@ async def _raw(response: httpx2.Response) -> AsyncGenerator[bytes]:
             yield piece
     except httpx2.HTTPError as error:
         raise ReplyCut from error
+
+
+def _joined(events: Iterable[SseEvent]) -> bytes:
+    return b"".join(event.raw for event in events)
 
 
 async def _one(body: bytes) -> AsyncGenerator[bytes]:

@@ -23,6 +23,7 @@ from foveal.record.client_list import LISTS
 from foveal.session import own_tools
 from foveal.session.client_session import ClientSession
 from foveal.values.prompt import Prompt
+from foveal.values.trace import PROMPT_TOKENS
 
 MOST_ROUNDS = 8
 """Replies in a row that may call nothing but own tools: a model that goes in circles is stopped."""
@@ -36,7 +37,6 @@ class Exchange:
         read = request.dialect.reader.request({**request.body, LISTS[request.dialect.name]: [], "model": request.model})
         self._tools = read.tools
         self.followed = session.follow_list(request.messages, system=read.system, keys=request.wires)
-        self._words = ClientWords(request, self.followed)
         self.prompt: Prompt | None = None
         """The prompt that was sent last."""
         self._replies: ReplyFilter | None = None
@@ -56,9 +56,17 @@ class Exchange:
     def _sent(self, prompt: Prompt) -> bytes:
         self.prompt = prompt
         own = self._own_tools(prompt)
-        if own or any(map(shows_less, prompt.atoms)):
-            return self._request.with_messages(self._words.assemble(prompt.atoms), own)
-        return self._request.raw
+        is_reduced = self._session.view.facts.is_reduced and any(map(shows_less, prompt.atoms))
+        if not own and not is_reduced:
+            return self._request.raw
+        words = ClientWords(self._request, self.followed)
+        return self._request.with_messages(words.assemble(prompt.atoms), own)
+
+    @property
+    def asked_tokens(self) -> int:
+        """Tokens of the client's own request, in our count."""
+        tools = self.prompt.setup.tools_tokens if self.prompt else 0
+        return self._session.view.facts.raw_tokens + tools + PROMPT_TOKENS
 
     def sent_another(self) -> None:
         """Note that another body than this one was sent: the usage of its reply says nothing of our prompt."""

@@ -120,6 +120,8 @@ class Journal:
 
         `authors` names the authors of entries, by their ids, that are not the session's own.
         """
+        if not new:
+            return []
         entries: list[Entry] = []
         drafts: list[Draft] = []
         parent, ahead = self._view.facts.head, self._view
