@@ -1,6 +1,7 @@
 """Foveal's own tools: offered to the model, and answered by the session."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ _ANSWERS: dict[str, Callable[[Store, str, ToolCall], Message]] = {
 }
 
 
+@lru_cache(maxsize=64)
 def ours(tools: str) -> frozenset[str]:
     """Return the names of Foveal's own tools that no tool of the host shadows, by the recorded tools of a prompt."""
     own = msgspec.json.decode(tools, type=list[dict[str, Any]])
