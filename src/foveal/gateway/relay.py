@@ -103,6 +103,7 @@ class Relay:
                 conversation = await held.enter_async_context(self._conversations.turn(name))
             except TimeoutError:
                 return await self._unmanaged(call, f"{name} has another request under way")
+            conversation.see(call.named)
             try:
                 exchange, body = await self._prepared(conversation, request)
             except OverBudget as error:  # at every call of the conversation, until the operator does something
@@ -167,6 +168,8 @@ class Relay:
             figures.calls += 1
             figures.asked_tokens += asked
             figures.sent_tokens += asked if self._watch else prompt.tokens
+        if response.status_code == _OK:
+            conversation.cost.ask(prompt, self._conversations.policy.models, is_whole_sent=self._watch)
         for figures in (conversation.figures, self._conversations.figures):
             figures.folds += prompt.fold is not None
         if prompt.fold:
@@ -285,6 +288,8 @@ class _Sending:
             figures.input_tokens += usage.input_tokens if usage else 0
             figures.cached_tokens += usage.cache_read_tokens if usage else 0
             figures.output_tokens += usage.output_tokens if usage else 0
+        if usage:
+            self._conversation.cost.report(usage)
         try:
             await self._in_thread(lambda: self._exchange.keep(ended))
         except Exception as error:  # the client has its reply all the same, and tells it with its next request
