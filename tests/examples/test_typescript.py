@@ -46,9 +46,10 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
     (tmp_path / "notes.txt").write_text("The tide turns at noon.\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with open_store() as store, ScriptedProvider() as provider:
-        with served(Gateway(store, Policy(max_context_tokens=20_000), token="t-1")) as url:
-            yield Running(provider, store, url)
+    store = open_store()
+    gateway = Gateway(store, Policy(max_context_tokens=20_000), token="t-1")
+    with store, ScriptedProvider() as provider, served(gateway) as url:
+        yield Running(provider, store, url)
 
 
 def _run(running: Running, *words: str, key: str = "k-1") -> str:

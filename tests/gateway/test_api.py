@@ -9,9 +9,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from foveal import Policy, Session, open_store, user
+from foveal import Message, Note, Policy, Session, Text, open_store, user
 from foveal.gateway import conversations
 from foveal.stores import Store
+from foveal.stores.rows import to_entry
 from foveal.testing.provider import Call, ScriptedProvider, Turn
 
 from .api_client import ApiClient, problems
@@ -354,6 +355,74 @@ def test_a_policy_of_a_caller_names_no_summariser(api: ApiClient) -> None:
         {"stages": [{"fold": "summarise", "weights": "/etc/x"}]},
     ):
         assert api.refused("create", name="x", model="gpt-5", policy=table)[:2] == (400, "BadPolicy")
+
+
+def test_nobody_writes_how_a_session_is_opened(gateway: RunningGateway, api: ApiClient, store: Store) -> None:
+    """A note that poses as the API's own cannot be appended, and one in the log gets no further than `create` would."""
+    api.ask("create", name="x", model="gpt-5")
+    table = {"model": "gpt-5", "dialect": "openai_chat", "policy": {"compact": {"summariser": "openai:gpt-5-mini"}}}
+    note = {"is": "note", "text": f"opened by the HTTP API: {json.dumps(table)}"}
+    assert api.refused("append", "x", item=note, id="http-api-opening-1")[:2] == (400, "BadInput")
+
+    gateway.gateway.conversations.close()
+    with Session(store, "x", model="gpt-5") as session:
+        session.append(Note(str(note["text"])), id="http-api-opening-1")
+        session.append(Note("opened by the HTTP API: {"), id="http-api-opening-2")
+    assert api.refused("append", "x", item=neutral("user", "Go."))[:2] == (400, "BadPolicy")
+    api.ask("create", name="x", model="gpt-5", policy={})
+
+
+def test_a_session_of_another_program_goes_on_with_its_own_policy(api: ApiClient, store: Store) -> None:
+    """A session that the library made is opened for the model and policy of its last prompt; without one, it must be created."""
+    with Session(store, "made", model="claude-opus-4-5", policy=Policy(max_context_tokens=4_000)) as session:
+        session.append(user("Go."))
+        assert api.refused("why", "made")[0] in (404, 409)
+        session.prompt()
+    with Session(store, "new", model="gpt-5") as session:
+        session.append(user("Go."))
+    prompt = api.ask("prompt", "made")
+    assert (prompt["model"], prompt["limit"]) == ("claude-opus-4-5", 3_600)
+    status, kind, message = api.refused("prompt", "new")
+    assert (status, kind) == (404, "NotFound")
+    assert "create it with a model" in message
+    api.ask("create", name="new", model="gpt-5")
+    api.ask("prompt", "new")
+
+
+def test_a_query_of_a_post_is_refused(api: ApiClient) -> None:
+    """Parameters in the wrong place are an error and not ignored."""
+    reply = api.http.post("/sessions?model=gpt-5", json={"name": "x", "model": "gpt-5"})
+    assert (reply.status_code, reply.json()["error"]["type"]) == (400, "BadInput")
+
+
+def test_readers_and_writers_at_once_lose_nothing(gateway: RunningGateway, store: Store) -> None:
+    """Many callers at the same sessions: every append is there once, and the figures have every call."""
+    with ApiClient(gateway) as api:
+        for name in ("a", "b"):
+            api.ask("create", name=name, model="gpt-5")
+    failed: list[object] = []
+
+    def work(number: int) -> None:
+        try:
+            with ApiClient(gateway) as caller:
+                for i in range(12):
+                    caller.ask("append", "ab"[i % 2], item=neutral("user", f"{number}-{i}"))
+                    caller.ask("prompt", "ab"[i % 2])
+                    caller.ask("search", "ab"[i % 2], words=f"{number}")
+                    caller.ask("why", "ab"[i % 2])
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert gateway.figures.calls == 4 * 12
+    texts = [to_entry(row, name).body for name in ("a", "b") for row in store.rows(name)]
+    said_once = [body.parts[0].text for body in texts if isinstance(body, Message) and isinstance(body.parts[0], Text)]
+    assert sorted(said_once) == sorted(f"{number}-{i}" for number in range(4) for i in range(12))
 
 
 def test_the_default_policy_is_the_gateways(start: Gateways) -> None:

@@ -98,6 +98,8 @@ class HttpApi:
         query = dict(parse_qsl(request.url.query, keep_blank_values=True))
         key = {_KEY: query.pop(_KEY)} if _KEY in query else {}
         caller = ApiCaller.of(request.headers, key)
+        if operation.method == "POST" and query:
+            raise BadInput(f"{operation.name} has its parameters in the body; the query says {', '.join(query)[:200]}")
         plain = await _body(request) if operation.method == "POST" else query
         given: Any = read_value(plain, operation.given, operation.name, strict=operation.method == "POST")
         if operation.name == EVENTS:

@@ -72,9 +72,14 @@ class InputCost:
         self._facts = ModelFacts(id="")
 
     def ask(
-        self, prompt: Prompt, models: Mapping[str, Mapping[str, Any]] | None = None, *, is_whole_sent: bool = False
+        self,
+        prompt: Prompt,
+        asked: int,
+        models: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        is_whole_sent: bool = False,
     ) -> None:
-        """Begin a call. `is_whole_sent` says that the request went out as the client asked for it."""
+        """Begin a call of which `asked` tokens were asked for. `is_whole_sent` says that all of them were sent."""
         self._settle(None)
         if self._facts.id != prompt.setup.model:
             self._facts = catalogue.find(prompt.setup.model, models)
@@ -82,7 +87,7 @@ class InputCost:
         kept = sent if model == prompt.setup.model else 0
         if fold := prompt.fold:
             kept = min(kept, max(0, fold.after - fold.rebilled))
-        self._open = _OpenCall(self._facts, prompt.trace.raw_tokens, prompt.tokens, kept, is_whole_sent)
+        self._open = _OpenCall(self._facts, asked, prompt.tokens, kept, is_whole_sent)
 
     def report(self, usage: Usage) -> None:
         """Enter the provider's counts: of the call that was begun, or of one more that the client does not know of."""

@@ -169,7 +169,7 @@ class Relay:
             figures.asked_tokens += asked
             figures.sent_tokens += asked if self._watch else prompt.tokens
         if response.status_code == _OK:
-            conversation.cost.ask(prompt, self._conversations.policy.models, is_whole_sent=self._watch)
+            conversation.cost.ask(prompt, asked, self._conversations.policy.models, is_whole_sent=self._watch)
         for figures in (conversation.figures, self._conversations.figures):
             figures.folds += prompt.fold is not None
         if prompt.fold:

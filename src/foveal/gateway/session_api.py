@@ -6,9 +6,9 @@ never inside the same session. Those that only read the log take no turn: they a
 
 import asyncio
 import warnings
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -45,7 +45,7 @@ from foveal.gateway.api_types import (
     WhyRequest,
 )
 from foveal.gateway.conversations import CallFigures, ClientConversation, ClientConversations, in_thread
-from foveal.gateway.session_names import ApiCaller
+from foveal.gateway.session_names import ApiCaller, ends_in_hash
 from foveal.gateway.strict_values import read_value
 from foveal.models import catalogue
 from foveal.recall.search import search
@@ -53,11 +53,11 @@ from foveal.session import own_tools
 from foveal.session.client_session import ClientSession
 from foveal.session.model_setup import UnknownModelWarning
 from foveal.session.options import Host, Model
-from foveal.session.policy import Policy, policy_from
+from foveal.session.policy import Policy, logged_policy, policy_from
 from foveal.session.rebuild import setup_at
 from foveal.stores import rows as log
 from foveal.stores.deletion import Deletion, delete_sessions, with_children
-from foveal.stores.port import SessionCard
+from foveal.stores.port import Row, SessionCard
 from foveal.values.entry import Body, Entry, Fold, Message, Note, Usage
 from foveal.values.errors import BadInput, BadPolicy, NotFound, SessionHeld
 from foveal.values.prompt import Prompt
@@ -73,6 +73,9 @@ _READERS = 8
 
 _OPENED = "opened by the HTTP API: "
 """The beginning of the note that says for which model and policy a session is opened: it is found again after a restart."""
+
+
+_OPENING_ID = "http-api-opening-"
 
 
 class SessionOpening(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -126,7 +129,9 @@ class SessionApi:
             raise BadInput(
                 f"{name!r} cannot be used as a name: clients take it for a part of an address and leave it out"
             )
-        opening, policy = self._opening(given)
+        policy = self._checked(SessionOpening(given.model, given.dialect or "", given.policy))
+        dialect = find_dialect(given.dialect or catalogue.find(given.model, policy.models).dialect).name
+        opening = SessionOpening(given.model, dialect, given.policy)
 
         def create(conversation: ClientConversation) -> SessionCard:
             count, last = self._last_opening(name)
@@ -136,7 +141,7 @@ class SessionApi:
                     session.append(Note(_OPENED + msgspec.json.encode(opening).decode()), id=_opening_id(count))
             return self._store.cards(name)[0]
 
-        async with self._turn(caller, name) as conversation:
+        async with self._turn(name) as conversation:
             return await in_thread(conversation, lambda: create(conversation))
 
     async def get(self, caller: ApiCaller, name: str, _given: NoParameters) -> SessionCard:
@@ -146,26 +151,26 @@ class SessionApi:
     async def append(self, caller: ApiCaller, name: str, given: AppendRequest) -> KeptEntry:
         """Keep what happened: a message, a mark, or a provider's reply. It is durable when this returns."""
         item = _item(given.item)
+        if given.id is not None and given.id.startswith(_OPENING_ID):
+            raise BadInput(f"the id {given.id!r:.80} cannot be used: {_OPENING_ID}… are ids of the API's own")
 
-        def append(session: ClientSession, conversation: ClientConversation) -> KeptEntry:
+        def append(session: ClientSession) -> tuple[KeptEntry, Sequence[Usage]]:
             before = session.view.facts.seq
             entry = session.append(item, id=given.id)
-            self._count_usage(conversation, before)
-            return _kept(entry)
+            return _kept(entry), self._usage_since(session, before)
 
-        return await self._inside(caller, name, append)
+        return (await self._inside(caller, name, append, self._count_usage))[0]
 
     async def extend(self, caller: ApiCaller, name: str, given: ExtendRequest) -> KeptEntries:
         """Keep several items together: all of them or none."""
         items = [_item(item) for item in given.items]
 
-        def extend(session: ClientSession, conversation: ClientConversation) -> KeptEntries:
+        def extend(session: ClientSession) -> tuple[KeptEntries, Sequence[Usage]]:
             before = session.view.facts.seq
             entries = session.extend(items)
-            self._count_usage(conversation, before)
-            return KeptEntries(tuple(map(_kept, entries)))
+            return KeptEntries(tuple(map(_kept, entries))), self._usage_since(session, before)
 
-        return await self._inside(caller, name, extend)
+        return (await self._inside(caller, name, extend, self._count_usage))[0]
 
     async def follow(self, caller: ApiCaller, name: str, given: FollowRequest) -> FollowReply:
         """Keep what is new in a client's whole list of messages, and go to the branch that it tells."""
@@ -175,7 +180,7 @@ class SessionApi:
             raise BadInput("system is a text, or a list of neutral messages")
         system = given.system if isinstance(given.system, str) else cast("list[Message] | None", lead)
 
-        def follow(session: ClientSession, _conversation: ClientConversation) -> FollowReply:
+        def follow(session: ClientSession) -> FollowReply:
             followed = session.follow(messages, system=system)
             return FollowReply(followed.outcome, followed.known, followed.written, followed.entries)
 
@@ -184,36 +189,47 @@ class SessionApi:
     async def prompt(self, caller: ApiCaller, name: str, given: PromptRequest) -> PromptReply:
         """Build the next request: within the budget, valid for the provider."""
 
-        def prompt(session: ClientSession, conversation: ClientConversation) -> PromptReply:
+        def prompt(session: ClientSession) -> tuple[Prompt, PromptReply]:
             made = session.prompt(given.tools, next_call=given.next_call)
-            self._count_call(conversation, made)
-            return _prompt_reply(made)
+            return made, _prompt_reply(made)
 
-        return await self._inside(caller, name, prompt)
+        def count(conversation: ClientConversation, made: tuple[Prompt, PromptReply]) -> None:
+            conversation.see(caller.headers)
+            conversation.cost.ask(made[0], made[1].raw_tokens, self._policy.models)
+            for figures in self._figures_of(conversation):
+                figures.calls += 1
+                figures.asked_tokens += made[1].raw_tokens
+                figures.sent_tokens += made[1].tokens
+                figures.folds += made[1].fold is not None
+
+        return (await self._inside(caller, name, prompt, count))[1]
 
     async def recover(self, caller: ApiCaller, name: str, given: RecoverRequest) -> PromptReply:
         """Return a smaller prompt, after the provider refused the last one for its length with this error."""
 
-        def recover(session: ClientSession, conversation: ClientConversation) -> PromptReply:
+        def recover(session: ClientSession) -> PromptReply:
             made = session.compaction.recover(given.error, given.tools, next_call=given.next_call)
-            for figures in (conversation.figures, self.conversations.figures):
-                figures.recovered += 1
-                figures.folds += made.fold is not None
             return _prompt_reply(made)
 
-        return await self._inside(caller, name, recover)
+        def count(conversation: ClientConversation, made: PromptReply) -> None:
+            for figures in self._figures_of(conversation):
+                figures.recovered += 1
+                figures.folds += made.fold is not None
+
+        return await self._inside(caller, name, recover, count)
 
     async def serve(self, caller: ApiCaller, name: str, _given: NoParameters) -> ServeReply:
         """Answer the newest reply's calls to Foveal's own tools, and return its other calls for the host to run."""
 
-        def serve(session: ClientSession, conversation: ClientConversation) -> ServeReply:
+        def serve(session: ClientSession) -> tuple[ServeReply, bool]:
             before = session.view.facts.seq
-            calls = session.serve()
-            for figures in (conversation.figures, self.conversations.figures):
-                figures.recalls += session.view.facts.seq > before
-            return ServeReply(tuple(calls))
+            return ServeReply(tuple(session.serve())), session.view.facts.seq > before
 
-        return await self._inside(caller, name, serve)
+        def count(conversation: ClientConversation, served: tuple[ServeReply, bool]) -> None:
+            for figures in self._figures_of(conversation):
+                figures.recalls += served[1]
+
+        return (await self._inside(caller, name, serve, count))[0]
 
     async def why(self, caller: ApiCaller, name: str, given: WhyRequest) -> WhyReply:
         """Explain the next prompt, or the prompt of a past call: one line an entry."""
@@ -228,7 +244,7 @@ class SessionApi:
 
         trace = await self.read(explained)
         if trace is None:  # no prompt was made so far: only an open session knows its model
-            trace = await self._inside(caller, name, lambda session, _conversation: session.why(given.call))
+            trace = await self._inside(caller, name, lambda session: session.why(given.call))
         return WhyReply(trace.tokens, trace.raw_tokens, msgspec.structs.replace(trace, fold=_lean(trace.fold)))
 
     async def recall(self, caller: ApiCaller, name: str, given: RecallRequest) -> RecallReply:
@@ -258,7 +274,7 @@ class SessionApi:
     async def pressure(self, caller: ApiCaller, name: str, _given: NoParameters) -> PressureReply:
         """Return how full the next prompt is."""
 
-        def pressure(session: ClientSession, _conversation: ClientConversation) -> PressureReply:
+        def pressure(session: ClientSession) -> PressureReply:
             now = session.compaction.pressure()
             return PressureReply(now.tokens, now.limit, now.share, now.level)
 
@@ -267,18 +283,17 @@ class SessionApi:
     async def compact(self, caller: ApiCaller, name: str, given: CompactRequest) -> CompactReply:
         """Fold now, down to half of the prompt's tokens; `session.compaction.fold` of the library."""
 
-        def compact(session: ClientSession, conversation: ClientConversation) -> CompactReply:
-            fold = session.compaction.fold(given.instructions)
-            for figures in (conversation.figures, self.conversations.figures):
+        def count(conversation: ClientConversation, fold: Fold | None) -> None:
+            for figures in self._figures_of(conversation):
                 figures.folds += fold is not None
-            return CompactReply(_fold_summary(fold))
 
-        return await self._inside(caller, name, compact)
+        made = await self._inside(caller, name, lambda session: session.compaction.fold(given.instructions), count)
+        return CompactReply(_fold_summary(made))
 
     async def rewind(self, caller: ApiCaller, name: str, given: RewindRequest) -> KeptEntry:
         """Continue from an earlier entry. The entries after it stay in the log, as a branch of their own."""
         return await self._inside(
-            caller, name, lambda session, _conversation: _kept(session.branches.rewind(given.entry_id, given.reason))
+            caller, name, lambda session: _kept(session.branches.rewind(given.entry_id, given.reason))
         )
 
     async def delete(self, caller: ApiCaller, name: str, given: DeleteRequest) -> Deletion:
@@ -286,7 +301,7 @@ class SessionApi:
         stored = (await self.known(caller, name)).id
         doomed = [card.id for card in await self.read(lambda: with_children(self._store, [stored]))]
         async with AsyncExitStack() as turns:
-            held = [await turns.enter_async_context(self._turn(caller, one)) for one in sorted(doomed)]
+            held = [await turns.enter_async_context(self._turn(one)) for one in sorted(doomed)]
 
             def delete() -> Deletion:
                 for conversation in held:
@@ -298,14 +313,22 @@ class SessionApi:
                 conversation.figures = CallFigures()
             return deletion
 
-    async def _inside(self, caller: ApiCaller, name: str, act: Callable[[ClientSession, ClientConversation], T]) -> T:
-        """Do something with the open session, in its turn."""
+    async def _inside(
+        self,
+        caller: ApiCaller,
+        name: str,
+        act: Callable[[ClientSession], T],
+        count: Callable[[ClientConversation, T], None] = lambda conversation, done: None,
+    ) -> T:
+        """Do something with the open session in its turn, in a thread; then count it, where all others count."""
         stored = (await self.known(caller, name)).id
-        async with self._turn(caller, stored) as conversation:
-            return await in_thread(conversation, lambda: act(self._session(conversation), conversation))
+        async with self._turn(stored) as conversation:
+            done = await in_thread(conversation, lambda: act(self._session(conversation)))
+            count(conversation, done)
+            return done
 
     @asynccontextmanager
-    async def _turn(self, caller: ApiCaller, stored: str) -> AsyncGenerator[ClientConversation]:
+    async def _turn(self, stored: str) -> AsyncGenerator[ClientConversation]:
         """Take the turn of a session; `SessionHeld` if another request has it for longer than a moment."""
         async with AsyncExitStack() as held:
             try:
@@ -315,7 +338,6 @@ class SessionApi:
                     f"session {stored!r} has another request under way, and it is not done yet; nothing was done. "
                     "Try again in a moment."
                 ) from None
-            conversation.see(caller.headers)
             yield conversation
 
     def _session(self, conversation: ClientConversation) -> ClientSession:
@@ -323,50 +345,58 @@ class SessionApi:
         if conversation.opened is not None:
             return conversation.opened
         _, opening = self._last_opening(conversation.name)
-        if opening is None:  # a client's conversation, or a session that another program made
+        if opening is not None:
+            return self._open(conversation, opening, self._checked(opening), takeover=False)
+        try:
             setup = setup_at(self._store, conversation.name)
-            opening, policy = SessionOpening(setup.model, setup.dialect), self.conversations.policy
-        else:
-            policy = self._policy if opening.policy is None else policy_from(opening.policy)
-        return self._open(conversation, opening, policy, takeover=False)
+        except NotFound:
+            raise NotFound(
+                f"nothing says for which model session {conversation.name!r} is; create it with a model, and it goes on"
+            ) from None
+        # A client's conversation has the gateway's policy; a session that another program made goes on with its own.
+        is_clients = ends_in_hash(conversation.name)
+        policy = self.conversations.policy if is_clients else logged_policy(setup.policy)[0]
+        return self._open(conversation, SessionOpening(setup.model, setup.dialect), policy, takeover=False)
 
     def _open(
         self, conversation: ClientConversation, opening: SessionOpening, policy: Policy, *, takeover: bool
     ) -> ClientSession:
+        model = Model(opening.model, opening.dialect)
+        if catalogue.find(model.id, policy.models).known:
+            return conversation.open(self._store, model, policy=policy, host=Host(), takeover=takeover)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnknownModelWarning)  # without a budget it is refused when it is created
-            model = Model(opening.model, opening.dialect)
+            warnings.simplefilter("ignore", UnknownModelWarning)  # it has a budget, or was refused when it was created
             return conversation.open(self._store, model, policy=policy, host=Host(), takeover=takeover)
 
-    def _opening(self, given: CreateRequest) -> tuple[SessionOpening, Policy]:
-        """Return how a session is to be opened; `BadInput` for a model whose window nobody tells."""
-        policy = self._policy if given.policy is None else policy_from(given.policy)
-        if given.policy is not None and policy.compact.summariser:
+    def _checked(self, opening: SessionOpening) -> Policy:
+        """Return the policy that a session is opened with; `BadInput` for what a caller may not ask for."""
+        policy = self._policy if opening.policy is None else policy_from(opening.policy)
+        if opening.policy is not None and policy.compact.summariser:
             raise BadPolicy(
                 f"policy: compact.summariser is {policy.compact.summariser!r:.80}; who calls models with the keys of the "
                 "gateway's machine is its operator's to say, in the gateway's own policy"
             )
-        facts = catalogue.find(given.model, policy.models)
-        if not facts.known and policy.max_context_tokens is None and policy.budget.limit is None:
+        has_limit = policy.max_context_tokens is not None or policy.budget.limit is not None
+        if not has_limit and not catalogue.find(opening.model, policy.models).known:
             raise BadInput(
-                f"the window of the model {given.model!r:.200} is not known; say max_context_tokens in the policy, or name "
+                f"the window of the model {opening.model!r:.200} is not known; say max_context_tokens in the policy, or name "
                 "the model's window under models"
             )
-        dialect = find_dialect(given.dialect or facts.dialect).name
-        return SessionOpening(given.model, dialect, given.policy), policy
+        return policy
 
     def _last_opening(self, stored: str) -> tuple[int, SessionOpening | None]:
         """Return how often a session was opened in a new way, and the last of them."""
         count, found = 0, None
-        while self._store.cards(stored):
-            row = next(
-                (one for one in self._store.find(stored, _opening_id(count)) if one.id == _opening_id(count)), None
-            )
-            body = log.to_entry(row, stored).body if row else None
-            if not isinstance(body, Note) or not body.text.startswith(_OPENED):
-                break
-            count, found = count + 1, msgspec.json.decode(body.text.removeprefix(_OPENED), type=SessionOpening)
+        while row := self._row(stored, _opening_id(count)):
+            body, count = log.to_entry(row, stored).body, count + 1
+            if isinstance(body, Note) and body.text.startswith(_OPENED):
+                with suppress(msgspec.DecodeError):  # a note of somebody else's
+                    found = msgspec.json.decode(body.text.removeprefix(_OPENED), type=SessionOpening)
         return count, found
+
+    def _row(self, stored: str, entry_id: str) -> Row | None:
+        rows = self._store.find(stored, entry_id) if self._store.cards(stored) else []
+        return next((row for row in rows if row.id == entry_id), None)
 
     def _whole(self, stored: str, ref: str) -> str:
         blocks: list[str] = []
@@ -381,27 +411,25 @@ class SessionApi:
             blocks.append(block)
         return "".join(blocks)
 
-    def _count_call(self, conversation: ClientConversation, prompt: Prompt) -> None:
-        conversation.cost.ask(prompt, self._policy.models)
-        for figures in (conversation.figures, self.conversations.figures):
-            figures.calls += 1
-            figures.asked_tokens += prompt.trace.raw_tokens
-            figures.sent_tokens += prompt.tokens
-            figures.folds += prompt.fold is not None
+    def _figures_of(self, conversation: ClientConversation) -> tuple[CallFigures, CallFigures]:
+        return conversation.figures, self.conversations.figures
 
-    def _count_usage(self, conversation: ClientConversation, after: int) -> None:
-        for row in self._store.rows(conversation.name, after=after):
-            body = log.to_entry(row, conversation.name).body
-            if isinstance(body, Usage):
-                conversation.cost.report(body)
-                for figures in (conversation.figures, self.conversations.figures):
-                    figures.input_tokens += body.input_tokens
-                    figures.cached_tokens += body.cache_read_tokens
-                    figures.output_tokens += body.output_tokens
+    def _usage_since(self, session: ClientSession, after: int) -> Sequence[Usage]:
+        """Return the counts of providers that were written after a place of the log."""
+        bodies = (log.to_entry(row, session.name).body for row in self._store.rows(session.name, after=after))
+        return [body for body in bodies if isinstance(body, Usage)]
+
+    def _count_usage(self, conversation: ClientConversation, kept: tuple[object, Sequence[Usage]]) -> None:
+        for usage in kept[1]:
+            conversation.cost.report(usage)
+            for figures in self._figures_of(conversation):
+                figures.input_tokens += usage.input_tokens
+                figures.cached_tokens += usage.cache_read_tokens
+                figures.output_tokens += usage.output_tokens
 
 
 def _opening_id(number: int) -> str:
-    return f"http-api-opening-{number}"
+    return f"{_OPENING_ID}{number}"
 
 
 def _item(given: Mapping[str, Any]) -> object:

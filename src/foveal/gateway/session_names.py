@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from foveal.gateway.routes import KEY_HEADERS, key_hash
 
-_ENDS_IN_HASH = re.compile(r"-([0-9a-f]{16})\Z")
+_HASH = re.compile(r"-([0-9a-f]{16})\Z")
 _CHILD = "/"
 
 
@@ -36,7 +36,7 @@ class ApiCaller(NamedTuple):
         Of a child's name, the part before the first `/` counts: it is its parent's.
         """
         first, slash, rest = name.partition(_CHILD)
-        found = _ENDS_IN_HASH.search(first)
+        found = _HASH.search(first)
         if found:
             return name if found[1] == self.key else None
         return f"{first}-{self.key}{slash}{rest}" if self.has_key else name
@@ -44,3 +44,8 @@ class ApiCaller(NamedTuple):
     def owns(self, stored: str) -> bool:
         """Return whether a session of the store is this caller's."""
         return self.stored_name(stored) == stored
+
+
+def ends_in_hash(stored: str) -> bool:
+    """Return whether a session of the store was made for a key, as those of the gateway's clients are."""
+    return _HASH.search(stored.partition(_CHILD)[0]) is not None
