@@ -115,6 +115,19 @@ def test_the_page_says_when_nothing_is_changed(start: Gateways, provider: Script
     assert "Watching: every request is forwarded as it came, and nothing is changed." in looked_at(watching).text
 
 
+def test_folds_of_an_earlier_run_are_a_change(start: Gateways, provider: ScriptedProvider) -> None:
+    """A gateway that was started again sends what was folded before as it was folded: the page does not call that unchanged."""
+    provider.improvise = lambda request: Turn("Well.")
+    post(start(6_000), said("Go.", steps=20))
+    again = start(6_000)
+    body = json.loads(said("Go.", steps=20))
+    body["messages"] += [{"role": "assistant", "content": "Well."}, {"role": "user", "content": "On."}]
+    post(again, json.dumps(body).encode())
+    assert again.figures.folds == 0
+    assert again.figures.sent_tokens < again.figures.asked_tokens
+    assert "tokens were asked for" in looked_at(again).text
+
+
 def test_an_unknown_price_is_said(start: Gateways) -> None:
     """A model without a price is in no sum, and the page says so."""
     body = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Well."}]}

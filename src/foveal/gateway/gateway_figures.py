@@ -61,7 +61,8 @@ class GatewayFigures(msgspec.Struct, frozen=True):
     @property
     def has_changed_something(self) -> bool:
         """Whether any request was sent otherwise than its client asked for."""
-        return not self.is_watching and self.total.folds > 0
+        total = self.total
+        return not self.is_watching and (total.folds > 0 or total.asked_tokens != total.sent_tokens)
 
 
 def gateway_figures(conversations: ClientConversations, *, is_watching: bool) -> GatewayFigures:

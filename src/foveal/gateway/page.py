@@ -95,15 +95,18 @@ def _sums(total: CallFigures, money: MoneyFigures) -> Iterator[Sequence[str]]:
 
 
 def _notes(figures: GatewayFigures) -> str:
-    money = figures.money
-    would = "would have been saved" if figures.is_watching else "saved"
-    told = (
-        f"“Saved” is the price of the input as asked for, less the price as sent ({would}): "
-        f"{money.reported_calls:,} of {counted(money.priced_calls, 'call')} by the provider's own counts of the one that was "
-        "sent, the other one estimated with the cache that it would have had."
-    )
-    unknown = f" {counted(money.unpriced_calls, 'call')} of models with an unknown price are not in it."
-    return told + (unknown if money.unpriced_calls else "")
+    """Return how the money was reckoned; empty if there is none."""
+    money, notes = figures.money, list[str]()
+    if money.priced_calls:
+        would = "would be" if figures.is_watching else "was"
+        notes.append(
+            f"Saved: the price of the input as it was asked for, less its price as it {would} sent by Foveal. Of "
+            f"{counted(money.priced_calls, 'call')}, {money.reported_calls:,} are billed by the provider's own counts; the side "
+            "that was not sent is estimated with the same cache."
+        )
+    if money.unpriced_calls:
+        notes.append(f"{counted(money.unpriced_calls, 'call')} of models with an unknown price are not in it.")
+    return " ".join(notes)
 
 
 def _cells(one: ConversationFigures, now_ms: int, store: str) -> list[str]:
