@@ -160,7 +160,10 @@ def test_addresses_that_are_none(start: Gateways, provider: ScriptedProvider) ->
     """Nothing below our own prefix is passed on to a provider, however it is misspelled."""
     gateway = start()
     paths = [
+        "/foveal",
         "/foveal/",
+        "//foveal/v1/sessions",
+        "/foveal//v1/sessions",
         "/foveal/v1",
         "/foveal/v1/",
         "/foveal/v2/sessions",

@@ -159,6 +159,7 @@ def test_only_a_browser_gets_the_page(start: Gateways) -> None:
             (method, "/") for method, _ in asks
         ]
         looked_at(gateway)
+        looked_at(gateway, **_basic("of an earlier gateway"))
         assert len(upstream.requests) == len(asks)
 
 

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from foveal.gateway.api import HttpApi
 from foveal.gateway.conversations import ClientConversations
 from foveal.gateway.gateway_figures import GatewayFigures, gateway_figures
-from foveal.gateway.operations import OWN
+from foveal.gateway.operations import is_own
 from foveal.gateway.page import HEADERS, page
 from foveal.gateway.relay import ClientCall, Relay, RelayedReply, ReplyCut
 from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_route
@@ -54,7 +54,6 @@ class Gateway:
         self.api = HttpApi(self.conversations, policy, figures=self._gateway_figures, tell=tell)
         routes = [
             StarletteRoute("/metrics", self._metrics),
-            StarletteRoute(OWN + "{path:path}", self.api.answer, methods=_METHODS),
             StarletteRoute("/{path:path}", self._serve, methods=_METHODS),
         ]
         app = Starlette(routes=routes, lifespan=self._lifespan)
@@ -70,6 +69,8 @@ class Gateway:
     async def _serve(self, request: Request) -> Response:
         path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
         query = f"?{request.url.query}" if request.url.query else ""
+        if is_own(request.scope["path"]):
+            return await self.api.answer(request)
         if is_for_people(request.method, path, request.headers):
             shown = page(self._gateway_figures(), now_ms=time.time_ns() // 1_000_000, store=self._place)
             return HTMLResponse(shown, headers=HEADERS)
@@ -162,12 +163,12 @@ class Doorkeeper:
 
 def is_for_people(method: str, path: str, headers: Mapping[str, str]) -> bool:
     """Return whether a browser asks for the page. A client that asks its provider's root names a key, or wants no HTML."""
-    has_key = any(headers.get(name) for name in KEY_HEADERS)
+    has_key = any(headers.get(name) and not headers[name].lower().startswith("basic ") for name in KEY_HEADERS)
     return method == "GET" and path == "/" and "text/html" in headers.get("accept", "") and not has_key
 
 
 def _is_read_by_browsers(scope: Scope) -> bool:
-    return scope["method"] == "GET" and (scope["path"] in ("/", "/metrics") or scope["path"].startswith(OWN))
+    return scope["method"] == "GET" and (scope["path"] in ("/", "/metrics") or is_own(scope["path"]))
 
 
 def _password(authorization: str) -> str:

@@ -15,11 +15,10 @@ from foveal.stores.port import SessionCard
 PREFIX = "/foveal/v1"
 """The beginning of all addresses. No provider has such a path."""
 
-OWN = "/foveal/"
-"""Nothing below this is ever passed on to a provider."""
-
 SESSION = "{session}"
 """The segment of an address that names a session; a `/` in the name is written `%2F`."""
+
+_OWN = "foveal"
 
 EVENTS, FIGURES, OPENAPI = "events", "figures", "openapi"
 """Operations that are answered by others than `SessionApi`."""
@@ -46,6 +45,11 @@ class ApiOperation(NamedTuple):
     def summary(self) -> str:
         """One sentence about it."""
         return self.about or ((self.act and self.act.__doc__) or "").strip().partition("\n")[0]
+
+
+def is_own(path: str) -> bool:
+    """Return whether a path is the gateway's own, misspelled ones as well: it is never passed on to a provider."""
+    return path.lstrip("/").partition("/")[0] == _OWN
 
 
 def _on(name: str, method: str, given: type[msgspec.Struct], returns: Any) -> ApiOperation:
