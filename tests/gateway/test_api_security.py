@@ -1,6 +1,7 @@
 """The door of the HTTP API: whose sessions a caller sees, and who is no caller at all."""
 
 import json
+import random
 import socket
 from collections.abc import Callable
 from contextlib import closing
@@ -12,6 +13,7 @@ import pytest
 
 from foveal import open_store
 from foveal.gateway import api as http_api
+from foveal.gateway.operations import OPERATIONS
 from foveal.gateway.session_names import ApiCaller
 from foveal.stores import Store
 from foveal.testing.provider import ScriptedProvider, Turn
@@ -258,6 +260,73 @@ def test_a_body_that_is_no_object(start: Gateways, body: bytes) -> None:
     reply = httpx2.post(f"{gateway.url}{PREFIX}/sessions", content=body, headers={"content-type": "application/json"})
     assert (reply.status_code, reply.json()["error"]["type"]) == (400, "BadInput"), reply.text
     assert gateway.lines == []
+
+
+WORDS = [
+    "",
+    "x",
+    "user",
+    "assistant",
+    "message",
+    "text",
+    "call",
+    "result",
+    "pin",
+    "fold",
+    "\ud800",
+    "-1",
+    "http-api-opening-0",
+]
+FIELDS = [
+    "is",
+    "role",
+    "parts",
+    "content",
+    "text",
+    "type",
+    "id",
+    "name",
+    "arguments",
+    "call",
+    "entry",
+    "tool",
+    "items",
+    "model",
+    "tools",
+    "function",
+    "usage",
+    "choices",
+]
+
+
+def _anything(chance: random.Random, depth: int = 0) -> Any:
+    if depth > 4 or chance.random() < 0.4:
+        return chance.choice([*WORDS, 0, -1, 10**20, 1.5, None, True, [], {}])
+    if chance.random() < 0.4:
+        return [_anything(chance, depth + 1) for _ in range(chance.randint(0, 3))]
+    return {chance.choice(FIELDS): _anything(chance, depth + 1) for _ in range(chance.randint(0, 5))}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_sent_is_taken_or_refused(start: Gateways, seed: int) -> None:
+    """Bodies of any shape: none of them is a failure of ours, and the session can be asked for a prompt afterwards."""
+    chance, gateway = random.Random(seed), start()
+    with ApiClient(gateway) as api:
+        api.ask("create", name="s", model="gpt-5")
+        posts = [one for one in OPERATIONS if one.method == "POST"]
+        for _ in range(150):
+            one = chance.choice(posts)
+            given = {name: _anything(chance) for name in one.given.__struct_fields__ if chance.random() < 0.9}
+            if one.name == "append":
+                given["item"] = {"is": chance.choice(["message", "pin", "note", "usage"]), **_object(_anything(chance))}
+            api.send(one.name, "s", **given)
+        api.ask("append", "s", item=SAID)
+        api.ask("prompt", "s")
+    assert gateway.lines == []
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {"text": value}
 
 
 def test_a_huge_body_is_refused_before_it_is_read(start: Gateways, monkeypatch: pytest.MonkeyPatch) -> None:

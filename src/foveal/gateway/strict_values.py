@@ -14,7 +14,10 @@ def read_value(given: Mapping[str, Any], kind: type[T], what: str, *, strict: bo
     """Return the value of a kind that the fields describe. Unless `strict`, numbers may be given as text."""
     try:
         value = msgspec.convert(given, kind, strict=strict)
-    except msgspec.ValidationError as error:
+    except (
+        msgspec.ValidationError,
+        UnicodeEncodeError,
+    ) as error:  # the latter for half a character where no text belongs
         raise BadInput(f"this {what} cannot be used: {error}") from None
     _check(given, value, what)
     return value
