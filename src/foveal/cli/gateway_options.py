@@ -56,8 +56,9 @@ def opened_gateway(
     require_gateway()
     kind: type[Gateway] = import_module("foveal.gateway.app").Gateway
     policy = _policy(args)
-    with open_store(store_file(args)) as store:
-        yield kind(store, policy, upstreams=upstreams, watch=args.watch, token=token, tell=tell)
+    file = store_file(args)
+    with open_store(file) as store:
+        yield kind(store, policy, upstreams=upstreams, watch=args.watch, token=token, tell=tell, place=str(file))
 
 
 def store_file(args: Namespace) -> Path:

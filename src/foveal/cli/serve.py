@@ -62,6 +62,7 @@ def _announce(args: Namespace, port: int, has_token: bool, out: Output) -> None:
         ("OpenAI SDK", f"OPENAI_BASE_URL={address}/v1"),
         ("Codex", f"codex -c 'openai_base_url=\"{address}/v1\"'"),
         ("Gemini CLI", f"GOOGLE_GEMINI_BASE_URL={address}"),
+        ("page, HTTP API", f"{address}/, {address}/foveal/v1"),
         ("figures", f"{address}/metrics"),
     )
     for name, value in rows:

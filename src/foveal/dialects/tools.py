@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
+from foveal.dialects.json_values import fields
 from foveal.dialects.port import Dialect, ToolSpec
 from foveal.values.errors import BadInput
 
@@ -102,10 +103,15 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolSpec]:
         raise BadInput(f"a tool definition is a mapping, not {type(tool).__name__}")
     plain = _plain(tool)
     for key in DECLARATIONS:
-        yield from (_declared(declaration) for declaration in plain.pop(key, None) or ())
+        declared: object = plain.pop(key, None) or []
+        if not isinstance(declared, list) or not all(isinstance(one, dict) for one in cast("list[object]", declared)):
+            raise BadInput(f"{key} of a tool is no list of functions: {declared!r:.80}")
+        yield from map(_declared, cast("list[dict[str, Any]]", declared))
     if not plain:
         return
     kind = plain.get("type")
+    if kind is not None and not isinstance(kind, str):
+        raise BadInput(f"a tool has the type {kind!r:.80}; a type is a text")
     if isinstance(plain.get("function"), dict):
         yield _declared(plain["function"])
     elif kind is None and all(key.replace("_", "").lower() in _GEMINI_HOSTED for key in plain):
@@ -113,9 +119,7 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolSpec]:
     elif kind in (None, "function") or (kind == "custom" and "input_schema" in plain):
         yield _declared(plain)
     else:
-        name = (
-            plain.get("name") or plain.get("server_label") or cast("dict[str, Any]", plain.get(kind) or {}).get("name")
-        )
+        name = plain.get("name") or plain.get("server_label") or fields(plain.get(kind)).get("name")
         yield ToolSpec(str(name or kind), "", {}, hosted=plain)
 
 

@@ -2,20 +2,26 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+import time
+from base64 import b64decode
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from hmac import compare_digest
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from foveal.gateway.api import HttpApi
 from foveal.gateway.conversations import ClientConversations
+from foveal.gateway.gateway_figures import GatewayFigures, gateway_figures
+from foveal.gateway.operations import is_own
+from foveal.gateway.page import HEADERS, page
 from foveal.gateway.relay import ClientCall, Relay, RelayedReply, ReplyCut
-from foveal.gateway.routes import UPSTREAMS, find_route
+from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_route
 from foveal.gateway.upstream import Upstream
 from foveal.session.policy import Policy
 from foveal.stores.port import Store
@@ -38,10 +44,14 @@ class Gateway:
         watch: bool = False,
         token: str = "",
         tell: Callable[[str], None] = lambda line: None,
+        place: str = "",
     ) -> None:
+        """Open a gateway. `place` is the file of the store, for commands that people are shown."""
         self.conversations = ClientConversations(store, policy)
+        self._place, self._is_watching = place, watch
         self._upstream = Upstream({**UPSTREAMS, **(upstreams or {})})
         self._relay = Relay(self.conversations, self._upstream, tell=tell, watch=watch)
+        self.api = HttpApi(self.conversations, policy, figures=self._gateway_figures, tell=tell)
         routes = [
             StarletteRoute("/metrics", self._metrics),
             StarletteRoute("/{path:path}", self._serve, methods=_METHODS),
@@ -52,12 +62,18 @@ class Gateway:
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
         yield
+        self.api.close()
         await self._upstream.close()
         self.conversations.close()
 
     async def _serve(self, request: Request) -> Response:
         path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
         query = f"?{request.url.query}" if request.url.query else ""
+        if is_own(request.scope["path"]):
+            return await self.api.answer(request)
+        if is_for_people(request.method, path, request.headers):
+            shown = page(self._gateway_figures(), now_ms=time.time_ns() // 1_000_000, store=self._place)
+            return HTMLResponse(shown, headers=HEADERS)
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
         call = ClientCall(request.method, path + query, headers, await request.body())
         route = find_route(path) if request.method == "POST" else None
@@ -72,6 +88,9 @@ class Gateway:
             return Response(status_code=_CLIENT_GONE)
         finally:
             gone.cancel()
+
+    def _gateway_figures(self) -> GatewayFigures:
+        return gateway_figures(self.conversations, is_watching=self._is_watching)
 
     async def _metrics(self, _request: Request) -> Response:
         lines = [f"foveal_{name}_total {value}" for name, value in _figures(self.conversations).items()]
@@ -123,14 +142,42 @@ class Doorkeeper:
             return
         host = _PORT.sub("", headers.get("host", "")).lower()
         if self._token:
-            if not compare_digest(headers.get("x-foveal-token", "").encode(), self._token.encode()):
-                await _refuse(401, "name the gateway's token in the header x-foveal-token")(scope, receive, send)
+            if _is_read_by_browsers(scope) and self._is_token(_password(headers.get("authorization", ""))):
+                # Its browser was asked for it. It is no key of a provider, and is for nobody behind the door.
+                kept = [(name, value) for name, value in scope["headers"] if name.lower() != b"authorization"]
+                scope = {**scope, "headers": kept}
+            elif not self._is_token(headers.get("x-foveal-token", "")):
+                refusal = _refuse(401, "name the gateway's token in the header x-foveal-token")
+                if _is_read_by_browsers(scope) and "text/html" in headers.get("accept", ""):
+                    refusal.headers["www-authenticate"] = 'Basic realm="Foveal gateway: any name, its token"'
+                await refusal(scope, receive, send)
                 return
         elif host not in _LOCAL:
             await _refuse(403, f"this gateway serves its own machine only, not {host!r}")(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
+    def _is_token(self, given: str) -> bool:
+        return compare_digest(given.encode(), self._token.encode())
 
-def _refuse(status: int, text: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+
+def is_for_people(method: str, path: str, headers: Mapping[str, str]) -> bool:
+    """Return whether a browser asks for the page. A client that asks its provider's root names a key, or wants no HTML."""
+    has_key = any(headers.get(name) and not headers[name].lower().startswith("basic ") for name in KEY_HEADERS)
+    return method == "GET" and path == "/" and "text/html" in headers.get("accept", "") and not has_key
+
+
+def _is_read_by_browsers(scope: Scope) -> bool:
+    return scope["method"] == "GET" and (scope["path"] in ("/", "/metrics") or is_own(scope["path"]))
+
+
+def _password(authorization: str) -> str:
+    """Return the password that a browser sends; empty if it sends none."""
+    scheme, _, encoded = authorization.partition(" ")
+    with suppress(ValueError):
+        return b64decode(encoded, validate=True).decode().partition(":")[2] if scheme.lower() == "basic" else ""
+    return ""
+
+
+def _refuse(status: int, text: str) -> PlainTextResponse:
     return PlainTextResponse(text + "\n", status_code=status)

@@ -1,14 +1,16 @@
 """The conversations of a gateway: each a session with a turn of its own, opened when it is needed and closed when it rests."""
 
 import asyncio
+import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 import msgspec
 
+from foveal.gateway.input_cost import InputBills, InputCost
 from foveal.integrations.client_request import ClientRequest
 from foveal.models import catalogue
 from foveal.session.client_session import ClientSession
@@ -48,35 +50,55 @@ class CallFigures(msgspec.Struct):
     """Prompts that were too long for the provider, and sent again smaller."""
 
 
+class SeenClient(msgspec.Struct, frozen=True):
+    """The program that a conversation was last heard from."""
+
+    agent: str = ""
+    """Its `user-agent`, as it says."""
+    seen_ms: int = 0
+
+
 class ClientConversation:
     """One conversation: the session of it, and its turn."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.figures = CallFigures()
+        self.cost = InputCost()
+        self.client = SeenClient()
         self.model = ""
         self.lock = asyncio.Lock()
-        self._session: ClientSession | None = None
+        self.opened: ClientSession | None = None
+        """The session, if it is open."""
 
     def session(self, store: Store, policy: Policy, request: ClientRequest) -> ClientSession:
         """Return the open session for the model of a request."""
-        dialect = request.dialect.name
-        if self._session is not None and self.model != f"{dialect} {request.model}":
-            self.close()
-        if self._session is None:
-            model = Model(request.model, dialect)
-            self._session = ClientSession(
-                store, self.name, model=model, policy=policy, host=Host(author="gateway"), takeover=True
-            )
-            self.model = f"{dialect} {request.model}"
-        return self._session
+        model = Model(request.model, request.dialect.name)
+        if self.opened is None or self.model != _spelled(model):
+            return self.open(store, model, policy=policy, host=Host(author="gateway"), takeover=True)
+        return self.opened
+
+    def open(self, store: Store, model: Model, *, policy: Policy, host: Host, takeover: bool) -> ClientSession:
+        """Open the session anew, for this model. For the holder of the turn."""
+        self.close()
+        self.opened = ClientSession(store, self.name, model=model, policy=policy, host=host, takeover=takeover)
+        self.model = _spelled(model)
+        return self.opened
+
+    def see(self, headers: Mapping[str, str]) -> None:
+        """Note the client that a request came from."""
+        self.client = SeenClient(headers.get("user-agent", ""), time.time_ns() // 1_000_000)
 
     def close(self) -> None:
         """Give the session back, if it is open."""
-        session, self._session = self._session, None
+        session, self.opened = self.opened, None
         if session is not None:
             with suppress(FovealError):
                 session.close()
+
+
+def _spelled(model: Model) -> str:
+    return f"{model.dialect} {model.id}"
 
 
 class ClientConversations:
@@ -86,6 +108,8 @@ class ClientConversations:
         # The tags of a client are its own business, as they are without a gateway; ours are guarded in any case.
         self.store, self.policy = store, msgspec.structs.replace(policy, guard=False)
         self.figures = CallFigures()
+        self.rested = InputBills()
+        """The bills of conversations that are no longer known."""
         self._most_open = most_open
         self._known: OrderedDict[str, ClientConversation] = OrderedDict()
         self._threads = ThreadPoolExecutor(THREADS, "foveal-session")
@@ -115,6 +139,7 @@ class ClientConversations:
         resting = [one for one in self._known.values() if not one.lock.locked()]
         for one in resting[: max(0, len(self._known) - self._most_open)]:
             del self._known[one.name]
+            self.rested = self.rested.plus(one.cost.bills)
             await self._run(one.close)
 
     async def in_thread(self, conversation: ClientConversation, act: Callable[[], T]) -> T:
@@ -135,8 +160,12 @@ class ClientConversations:
     def _run(self, act: Callable[[], T]) -> "asyncio.Future[T]":
         return asyncio.get_running_loop().run_in_executor(self._threads, act)
 
-    def close(self) -> None:
-        """Give all sessions back."""
-        self._threads.shutdown()
+    def rest(self) -> None:
+        """Give all sessions back. They are opened again when they are needed."""
         for one in self._known.values():
             one.close()
+
+    def close(self) -> None:
+        """Give all sessions back, and take no more requests."""
+        self._threads.shutdown()
+        self.rest()

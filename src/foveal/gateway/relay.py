@@ -106,6 +106,7 @@ class Relay:
                 conversation = await held.enter_async_context(self.conversations.turn(name))
             except TimeoutError:
                 return await self._unmanaged(call, f"{name} has another request under way")
+            conversation.see(call.named)
             try:
                 exchange, body = await self._prepared(conversation, request)
             except OverBudget as error:  # at every call of the conversation, until the operator does something
@@ -171,6 +172,8 @@ class Relay:
                 figures.calls += 1
                 figures.asked_tokens += asked
                 figures.sent_tokens += asked if self._watch else prompt.tokens
+        if is_answered:
+            conversation.cost.ask(prompt, asked, self.conversations.policy.models, is_whole_sent=self._watch)
         if prompt.fold:
             sent = "would be sent" if self._watch else "sent"
             self.tell(f"{conversation.name}: {prompt.tokens:,} of {asked:,} tokens {sent}; {prompt.fold.reason}")
@@ -287,6 +290,7 @@ class _Sending:
                 figures.input_tokens += usage.input_tokens
                 figures.cached_tokens += usage.cache_read_tokens
                 figures.output_tokens += usage.output_tokens
+            self._conversation.cost.report(usage)
         try:
             await self._in_thread(lambda: self._exchange.keep(ended))
         except Exception as error:  # the client has its reply all the same, and tells it with its next request

@@ -25,7 +25,7 @@ _PATHS: dict[str, str] = {
     "/responses": "openai_responses",
 }
 _GEMINI = re.compile(r"/models/([^/:]+):(?:stream)?[gG]enerateContent\Z")
-_KEYS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
+KEY_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 _KEY_CHARS = 16
 
 _NAMED = (
@@ -82,13 +82,18 @@ def kept_elsewhere(body: Mapping[str, Any], path: str, dialect: str) -> str:
     return ""
 
 
+def key_hash(headers: Mapping[str, str], query: str = "") -> str:
+    """Return the hash of the keys that a request names, which ends the names of its sessions: 16 hexadecimal digits."""
+    keys = [*(headers.get(name, "") for name in KEY_HEADERS), *parse_qs(query).get("key", ())]
+    return sha256("\0".join(keys).encode()).hexdigest()[:_KEY_CHARS]
+
+
 def conversation_name(headers: Mapping[str, str], body: Mapping[str, Any], dialect: str, *, query: str = "") -> str:
     """Return the name of the session for a request: equal for requests of one conversation, and of one key.
 
     Never the session of a client alone: sub-agents share it, and run in parallel.
     """
-    keys = [*(headers.get(name, "") for name in _KEYS), *parse_qs(query).get("key", ())]
-    key = sha256("\0".join(keys).encode()).hexdigest()[:_KEY_CHARS]
+    key = key_hash(headers, query)
     for kind, names in _NAMED:
         told = [headers[name] for name in names if headers.get(name)]
         if told and names[0] in headers:

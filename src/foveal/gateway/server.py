@@ -37,8 +37,21 @@ def _is_news(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith(_EXPECTED)
 
 
+class _Server(uvicorn.Server):
+    """A server that ends the gateway's own streams before it waits for all others."""
+
+    def __init__(self, gateway: Gateway, **more: Any) -> None:
+        super().__init__(uvicorn.Config(gateway.app, **_CONFIG, **more))
+        self._gateway = gateway
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        self._gateway.api.is_over = True
+        await super().shutdown(sockets)
+
+
 def _server(gateway: Gateway, **more: Any) -> uvicorn.Server:
-    server = uvicorn.Server(uvicorn.Config(gateway.app, **_CONFIG, **more))
+    server = _Server(gateway, **more)
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     return server
 

@@ -1,0 +1,188 @@
+"""The HTTP API: addresses to operations, bodies to parameters, errors to statuses.
+
+A web page must not reach it from a browser that runs on the same machine: a request of another origin is refused, a body must be
+declared as JSON, which no page may do without being asked about, and no answer allows another origin to read it.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from foveal.gateway.api_types import ApiError, ErrorReply
+from foveal.gateway.conversations import ClientConversations
+from foveal.gateway.event_stream import event_stream
+from foveal.gateway.gateway_figures import GatewayFigures
+from foveal.gateway.json_reply import decoded_object, encoded_json
+from foveal.gateway.openapi import openapi_document
+from foveal.gateway.operations import EVENTS, FIGURES, OPERATIONS, PREFIX, SESSION, ApiOperation
+from foveal.gateway.session_api import SessionApi
+from foveal.gateway.session_names import ApiCaller
+from foveal.gateway.strict_values import read_value
+from foveal.session.policy import Policy
+from foveal.values import errors
+from foveal.values.errors import BadInput, FovealError, NotFound
+
+MOST_BYTES = 1 << 25
+"""32 MiB of a body: as large as the largest request that a provider takes."""
+
+_KEY = "key"
+"""The parameter of a query that is a key, as Google's clients send it."""
+
+_STATUSES: tuple[tuple[type[FovealError], int], ...] = (
+    (errors.NotFound, 404),
+    (errors.BadInput, 400),
+    (errors.OverBudget, 422),
+    (errors.ContextOverflow, 422),
+    (errors.Unrepresentable, 422),
+    (errors.SummaryFailed, 502),
+    (errors.SessionBusy, 409),
+    (errors.SessionHeld, 409),
+    (errors.LeaseLost, 409),
+    (errors.StoreBusy, 503),
+    (errors.StoreFull, 507),
+    (errors.MissingExtra, 501),
+    (FovealError, 500),
+)
+"""The status of each error; the first class that fits counts."""
+
+
+class _Refusal(Exception):
+    """A request that reaches no operation."""
+
+    def __init__(self, status: int, message: str, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, headers
+
+
+class HttpApi:
+    """Answers the requests below the prefix."""
+
+    def __init__(
+        self,
+        conversations: ClientConversations,
+        policy: Policy,
+        *,
+        figures: Callable[[], GatewayFigures],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._sessions = SessionApi(conversations, policy)
+        self._figures, self._tell = figures, tell
+        self.is_over = False
+        """Whether the gateway is about to end: streams of events end as well."""
+
+    def close(self) -> None:
+        """Release everything."""
+        self.is_over = True
+        self._sessions.close()
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request."""
+        try:
+            return await self._answer(request)
+        except _Refusal as refusal:
+            return _error(refusal.status, "BadInput", str(refusal), refusal.headers)
+        except FovealError as error:
+            status = next(status for kind, status in _STATUSES if isinstance(error, kind))
+            return _error(status, type(error).__name__, str(error))
+        except Exception as error:  # a defect of ours: the caller is told that it is one, and the operator which
+            self._tell(f"{request.method} {request.url.path}: {type(error).__name__}: {error}")
+            return _error(500, "InternalError", "the gateway failed; its operator sees the reason in its log")
+
+    async def _answer(self, request: Request) -> Response:
+        _check_origin(request.headers)
+        operation, name = _found(request)
+        query = dict(parse_qsl(request.url.query, keep_blank_values=True))
+        key = {_KEY: query.pop(_KEY)} if _KEY in query else {}
+        caller = ApiCaller.of(request.headers, key)
+        if operation.method == "POST" and query:
+            raise BadInput(f"{operation.name} has its parameters in the body; the query says {', '.join(query)[:200]}")
+        plain = await _body(request) if operation.method == "POST" else query
+        given: Any = read_value(plain, operation.given, operation.name, strict=operation.method == "POST")
+        if operation.name == EVENTS:
+            return await self._events(request, caller, name, given.after)
+        if operation.act is not None:
+            try:
+                return _reply(await operation.act(self._sessions, caller, name, given))
+            except NotFound:
+                if SESSION in operation.path:
+                    await self._sessions.known(caller, name)  # deleted meanwhile: not a word about other sessions
+                raise
+        return _reply(self._figures() if operation.name == FIGURES else openapi_document())
+
+    async def _events(self, request: Request, caller: ApiCaller, name: str, after: int) -> Response:
+        session = (await self._sessions.known(caller, name)).id
+        if last := request.headers.get("last-event-id"):
+            if not (last.isascii() and last.isdecimal() and len(last) < 16):
+                raise BadInput(f"last-event-id is {last!r:.80}; it is the id of an event, a whole number")
+            after = int(last)
+        stream = event_stream(self._sessions, session, after, is_over=lambda: self.is_over)
+        return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
+
+
+_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+
+
+def _reply(value: object) -> Response:
+    return Response(encoded_json(value), media_type="application/json", headers=_HEADERS)
+
+
+def _error(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    body = encoded_json(ErrorReply(ApiError(kind, message)))
+    return Response(body, status, media_type="application/json", headers={**_HEADERS, **(headers or {})})
+
+
+def _check_origin(headers: Mapping[str, str]) -> None:
+    """Refuse a request that a browser sends for a page of another address."""
+    origin = headers.get("origin")
+    if origin is not None and (urlsplit(origin).netloc.lower() or "none") != headers.get("host", "").lower():
+        raise _Refusal(403, f"the request comes from a page of {origin!r:.100}; this API is not for pages of others")
+
+
+def _found(request: Request) -> tuple[ApiOperation, str]:
+    """Return the operation of a request, and the name of the session that its address has."""
+    raw = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
+    path = raw.partition("?")[0]
+    segments = path.removeprefix(PREFIX + "/").split("/")
+    fitting = [one for one in OPERATIONS if path.startswith(PREFIX + "/") and _fits(one.path, segments)]
+    if not fitting:
+        raise NotFound(f"there is no address {raw!r:.200}; {PREFIX}/openapi.json lists all of them")
+    found = next((one for one in fitting if one.method == request.method), None)
+    if found is None:
+        allowed = ", ".join(one.method for one in fitting)
+        raise _Refusal(405, f"{request.method} is not for this address; it takes {allowed}", headers={"allow": allowed})
+    name = unquote(segments[found.path.index(SESSION)], errors="replace") if SESSION in found.path else ""
+    return found, name
+
+
+def _fits(path: tuple[str, ...], segments: list[str]) -> bool:
+    return len(path) == len(segments) and all(
+        (one == SESSION and segment) or one == segment for one, segment in zip(path, segments, strict=True)
+    )
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """Read the parameters in a body; no body has none."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise _Refusal(415, f"the content-type is {kind!r:.80}; declare the body as application/json")
+    declared = request.headers.get("content-length", "0")
+    size, pieces = int(declared) if declared.isdecimal() else 0, list[bytes]()
+    if size <= MOST_BYTES:
+        size = 0
+        async for piece in request.stream():
+            size += len(piece)
+            if size > MOST_BYTES:
+                break
+            pieces.append(piece)
+    if size > MOST_BYTES:
+        raise _Refusal(
+            413,
+            f"the body has {size:,} bytes or more; {MOST_BYTES:,} is the most. Append large results one by one.",
+            headers={"connection": "close"},
+        )
+    raw = b"".join(pieces)
+    return await asyncio.to_thread(decoded_object, raw) if raw else {}

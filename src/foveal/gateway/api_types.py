@@ -1,0 +1,263 @@
+"""The bodies of the HTTP API: requests with the parameters of the library's verbs, replies with the library's own values."""
+
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from foveal.context.injection import NextCall
+from foveal.recall import Fetch
+from foveal.recall.search import Hit
+from foveal.session.follow import Outcome
+from foveal.stores.port import SessionCard
+from foveal.values.entry import Entry, ToolCall
+from foveal.values.events import PressureLevel
+from foveal.values.trace import Trace
+
+WireItem: TypeAlias = Annotated[
+    dict[str, Any],
+    Meta(description="A message, reply or mark: in a provider's own format, or neutral, with its kind under `is`."),
+]
+ToolDefinition: TypeAlias = Annotated[
+    dict[str, Any],
+    Meta(description="A tool as any of the providers has it defined, or {name, description, parameters}."),
+]
+
+MOST_LISTED = 1_000
+"""Sessions of one list."""
+
+
+class NoParameters(msgspec.Struct, frozen=True):
+    """Nothing is to be said."""
+
+
+class ListRequest(msgspec.Struct, frozen=True):
+    """The newest sessions are asked for."""
+
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
+
+
+class CreateRequest(msgspec.Struct, frozen=True):
+    """A session is to be opened: made, or gone on with, for this model."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=400)]
+    model: Annotated[str, Meta(min_length=1, max_length=200)]
+    dialect: str | None = None
+    """By default the one of the model's provider."""
+    policy: Annotated[dict[str, Any] | None, Meta(description="As in a policy file. By default the gateway's own.")] = (
+        None
+    )
+    takeover: Annotated[bool, Meta(description="Take the session from another living process.")] = False
+
+
+class AppendRequest(msgspec.Struct, frozen=True):
+    """Something happened that is to be kept."""
+
+    item: WireItem
+    id: Annotated[str | None, Meta(description="The same item under the same id again changes nothing.")] = None
+
+
+class ExtendRequest(msgspec.Struct, frozen=True):
+    """Several things happened that are to be kept together."""
+
+    items: list[WireItem]
+
+
+class FollowRequest(msgspec.Struct, frozen=True):
+    """A client's whole list of messages."""
+
+    messages: list[WireItem]
+    system: str | list[WireItem] | None = None
+
+
+class PromptRequest(msgspec.Struct, frozen=True):
+    """The next request is asked for."""
+
+    tools: tuple[ToolDefinition, ...] = ()
+    next_call: NextCall = NextCall()
+
+
+class RecoverRequest(msgspec.Struct, frozen=True):
+    """A smaller prompt is asked for, after the provider refused the last one for its length."""
+
+    error: Annotated[Any, Meta(description="The body of the provider's refusal, or its text.")]
+    tools: tuple[ToolDefinition, ...] = ()
+    next_call: NextCall = NextCall()
+
+
+class WhyRequest(msgspec.Struct, frozen=True):
+    """The explanation of a prompt is asked for: of the next one, or of a past call's."""
+
+    call: Annotated[int, Meta(ge=1)] | None = None
+
+
+class RecallRequest(msgspec.Struct, frozen=True):
+    """An original is asked for: whole, or the excerpt that the other fields describe."""
+
+    ref: str
+    offset: int | None = None
+    limit: int | None = None
+    unit: str | None = None
+    pattern: str | None = None
+    context: int | None = None
+
+
+class SearchRequest(msgspec.Struct, frozen=True):
+    """Words are searched for, in everything that the session ever saw."""
+
+    words: str
+    limit: int = 10
+
+
+class CompactRequest(msgspec.Struct, frozen=True):
+    """A fold is asked for, now."""
+
+    instructions: str = ""
+
+
+class RewindRequest(msgspec.Struct, frozen=True):
+    """The session is to go on from an earlier entry."""
+
+    entry_id: str
+    reason: str = ""
+
+
+class EventsRequest(msgspec.Struct, frozen=True):
+    """The entries after a place of the log are asked for. The header `last-event-id` says the same and counts more."""
+
+    after: Annotated[int, Meta(ge=0)] = 0
+
+
+class DeleteRequest(msgspec.Struct, frozen=True):
+    """A session is to be deleted, with its children."""
+
+    takeover: Annotated[bool, Meta(description="Even if another process is writing it.")] = False
+
+
+class SessionList(msgspec.Struct, frozen=True):
+    """The sessions of a caller, newest first."""
+
+    sessions: tuple[SessionCard, ...]
+
+
+class KeptEntry(msgspec.Struct, frozen=True):
+    """An entry that is in the log."""
+
+    id: str
+    parent: str | None
+    time_ms: int
+    author: str
+
+
+class KeptEntries(msgspec.Struct, frozen=True):
+    """Entries that are in the log, in their order."""
+
+    entries: tuple[KeptEntry, ...]
+
+
+class FollowReply(msgspec.Struct, frozen=True):
+    """A client's list, compared with the log."""
+
+    outcome: Outcome
+    known: int
+    written: int
+    entries: tuple[str, ...]
+
+
+class FoldSummary(msgspec.Struct, frozen=True):
+    """A fold without its texts."""
+
+    reason: str
+    before: int
+    after: int
+    rebilled: int
+
+
+class PromptReply(msgspec.Struct, frozen=True):
+    """A request for the provider. `request` is its body; Gemini wants the model in the address."""
+
+    session: str
+    call: int
+    model: str
+    dialect: str
+    request: dict[str, Any]
+    tokens: int
+    raw_tokens: int
+    """Tokens of the same request with everything in full."""
+    limit: int
+    fold: FoldSummary | None
+    """The fold that was made for it, if one was needed."""
+    shown: dict[str, int]
+    """The number of entries at each level of detail: `full`, `trimmed`, `covered` …"""
+    own_tools: tuple[str, ...]
+    """Names of tools that Foveal offers; `serve` answers their calls."""
+    renamed_tools: dict[str, str]
+    notes: tuple[str, ...]
+
+
+class ServeReply(msgspec.Struct, frozen=True):
+    """The calls of the newest reply that the host has to answer."""
+
+    calls: tuple[ToolCall, ...]
+
+
+class WhyReply(msgspec.Struct, frozen=True):
+    """The explanation of a prompt, one line an entry."""
+
+    tokens: int
+    raw_tokens: int
+    trace: Trace
+
+
+class RecallReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An original, or an excerpt of it with its place and the request for the next one."""
+
+    ref: str
+    text: str
+    unit: str | None = None
+    total: int | None = None
+    first: int | None = None
+    last: int | None = None
+    matches: int | None = None
+    next: Fetch | None = None
+
+
+class SearchReply(msgspec.Struct, frozen=True):
+    """The places that answer, best first."""
+
+    hits: tuple[Hit, ...]
+
+
+class PressureReply(msgspec.Struct, frozen=True):
+    """Fullness of the next prompt."""
+
+    tokens: int
+    limit: int
+    share: float
+    level: PressureLevel
+
+
+class CompactReply(msgspec.Struct, frozen=True):
+    """The fold that was made; none if nothing can be folded."""
+
+    fold: FoldSummary | None
+
+
+class LoggedEntry(msgspec.Struct, frozen=True):
+    """The data of one event: an entry, and its place in the log, which is the event's id."""
+
+    seq: int
+    entry: Entry
+
+
+class ApiError(msgspec.Struct, frozen=True):
+    """A refusal: the class of the error, and what to do."""
+
+    type: str
+    message: str
+
+
+class ErrorReply(msgspec.Struct, frozen=True):
+    """The body of every answer that is no success."""
+
+    error: ApiError

@@ -1,0 +1,93 @@
+"""The table of the HTTP API: operations with their addresses, parameters and replies. Routes and OpenAPI are made of it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from foveal.gateway import api_types as types
+from foveal.gateway.gateway_figures import GatewayFigures
+from foveal.gateway.session_api import SessionApi
+from foveal.gateway.session_names import ApiCaller
+from foveal.stores.deletion import Deletion
+from foveal.stores.port import SessionCard
+
+PREFIX = "/foveal/v1"
+"""The beginning of all addresses. No provider has such a path."""
+
+SESSION = "{session}"
+"""The segment of an address that names a session; a `/` in the name is written `%2F`."""
+
+_OWN = "foveal"
+
+EVENTS, FIGURES, OPENAPI = "events", "figures", "openapi"
+"""Operations that are answered by others than `SessionApi`."""
+
+
+class ApiOperation(NamedTuple):
+    """One operation: `GET` and `DELETE` have their parameters in the query, `POST` has them as JSON."""
+
+    name: str
+    method: str
+    path: tuple[str, ...]
+    """The segments of the address after the prefix."""
+    given: type[msgspec.Struct]
+    returns: Any
+    act: Callable[[SessionApi, ApiCaller, str, Any], Awaitable[Any]] | None = None
+    about: str = ""
+
+    @property
+    def address(self) -> str:
+        """The path after the prefix."""
+        return "/" + "/".join(self.path)
+
+    @property
+    def summary(self) -> str:
+        """One sentence about it."""
+        return self.about or ((self.act and self.act.__doc__) or "").strip().partition("\n")[0]
+
+
+def is_own(path: str) -> bool:
+    """Return whether a path is the gateway's own, misspelled ones as well: it is never passed on to a provider."""
+    return path.lstrip("/").partition("/")[0] == _OWN
+
+
+def _on(name: str, method: str, given: type[msgspec.Struct], returns: Any) -> ApiOperation:
+    return ApiOperation(name, method, ("sessions", SESSION, name), given, returns, getattr(SessionApi, name))
+
+
+OPERATIONS: tuple[ApiOperation, ...] = (
+    ApiOperation("create", "POST", ("sessions",), types.CreateRequest, SessionCard, SessionApi.create),
+    ApiOperation("list", "GET", ("sessions",), types.ListRequest, types.SessionList, SessionApi.list),
+    ApiOperation("get", "GET", ("sessions", SESSION), types.NoParameters, SessionCard, SessionApi.get),
+    ApiOperation("delete", "DELETE", ("sessions", SESSION), types.DeleteRequest, Deletion, SessionApi.delete),
+    _on("append", "POST", types.AppendRequest, types.KeptEntry),
+    _on("extend", "POST", types.ExtendRequest, types.KeptEntries),
+    _on("follow", "POST", types.FollowRequest, types.FollowReply),
+    _on("prompt", "POST", types.PromptRequest, types.PromptReply),
+    _on("recover", "POST", types.RecoverRequest, types.PromptReply),
+    _on("serve", "POST", types.NoParameters, types.ServeReply),
+    _on("why", "GET", types.WhyRequest, types.WhyReply),
+    _on("recall", "GET", types.RecallRequest, types.RecallReply),
+    _on("search", "GET", types.SearchRequest, types.SearchReply),
+    _on("pressure", "GET", types.NoParameters, types.PressureReply),
+    _on("compact", "POST", types.CompactRequest, types.CompactReply),
+    _on("rewind", "POST", types.RewindRequest, types.KeptEntry),
+    ApiOperation(
+        EVENTS,
+        "GET",
+        ("sessions", SESSION, EVENTS),
+        types.EventsRequest,
+        types.LoggedEntry,
+        about="Stream the entries of the log as server-sent events, those to come as well; an event's id is its place.",
+    ),
+    ApiOperation(
+        FIGURES,
+        "GET",
+        (FIGURES,),
+        types.NoParameters,
+        GatewayFigures,
+        about="Return the figures of the page at `/`: of the gateway, and of each conversation.",
+    ),
+    ApiOperation(OPENAPI, "GET", ("openapi.json",), types.NoParameters, dict[str, Any], about="Return this document."),
+)
