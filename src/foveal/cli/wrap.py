@@ -29,6 +29,7 @@ from foveal.values.errors import FovealError, NotFound
 if TYPE_CHECKING:
     from foveal.gateway.app import Gateway
 
+_CENT = 0.01
 _SIGNALLED = 128
 """A shell's exit code for a program that a signal ended, less the signal's number."""
 
@@ -85,7 +86,7 @@ def _passed_on(process: "subprocess.Popen[bytes]") -> Generator[None]:
 
 
 def _summary(args: Namespace, gateway: "Gateway", told: Sequence[str]) -> str:
-    """Return the line at the end: calls, tokens, the cache's share, and the command that opens the session."""
+    """Return the line at the end: calls, tokens, the cache's share, money, and the command that opens the session."""
     figures = gateway.conversations.figures
     aside = f"; {counted(figures.unmanaged, 'call')} {told[-1] if told else 'passed on'}" if figures.unmanaged else ""
     if not figures.calls:
@@ -100,7 +101,18 @@ def _summary(args: Namespace, gateway: "Gateway", told: Sequence[str]) -> str:
     )
     main = max(gateway.conversations, key=lambda one: one.figures.calls)
     opens = f"{command_line()} {shlex.join(['why', main.name, '--store', str(store_file(args))])}"
-    return f"{counted(figures.calls, 'call')}: {args.client} {size}{aside}; see {opens}"
+    return f"{counted(figures.calls, 'call')}: {args.client} {size}{_money(args, gateway)}{aside}; see {opens}"
+
+
+def _money(args: Namespace, gateway: "Gateway") -> str:
+    """Return the words about the price of the input; none where nothing was saved, or where no price is known."""
+    money = gateway.figures.money
+    if abs(money.saved_usd) < _CENT / 2:
+        return ""
+    of = f"${abs(money.saved_usd):,.2f} of ${money.asked_usd:,.2f}"
+    if args.watch:
+        return f" for about {of} less" if money.saved_usd > 0 else f" for about {of} more"
+    return f", about {of} saved" if money.saved_usd > 0 else f", about {of} spent on top"
 
 
 def _planned(gateway: "Gateway") -> int:

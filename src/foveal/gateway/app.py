@@ -51,7 +51,7 @@ class Gateway:
         self._place, self._is_watching = place, watch
         self._upstream = Upstream({**UPSTREAMS, **(upstreams or {})})
         self._relay = Relay(self.conversations, self._upstream, tell=tell, watch=watch)
-        self.api = HttpApi(self.conversations, policy, figures=self._gateway_figures, tell=tell)
+        self.api = HttpApi(self.conversations, policy, figures=lambda: self.figures, tell=tell)
         routes = [
             StarletteRoute("/metrics", self._metrics),
             StarletteRoute("/{path:path}", self._serve, methods=_METHODS),
@@ -72,7 +72,7 @@ class Gateway:
         if is_own(request.scope["path"]):
             return await self.api.answer(request)
         if is_for_people(request.method, path, request.headers):
-            shown = page(self._gateway_figures(), now_ms=time.time_ns() // 1_000_000, store=self._place)
+            shown = page(self.figures, now_ms=time.time_ns() // 1_000_000, store=self._place)
             return HTMLResponse(shown, headers=HEADERS)
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
         call = ClientCall(request.method, path + query, headers, await request.body())
@@ -89,7 +89,9 @@ class Gateway:
         finally:
             gone.cancel()
 
-    def _gateway_figures(self) -> GatewayFigures:
+    @property
+    def figures(self) -> GatewayFigures:
+        """The figures of all conversations since the gateway was started."""
         return gateway_figures(self.conversations, is_watching=self._is_watching)
 
     async def _metrics(self, _request: Request) -> Response:
