@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "clients.md"
 
 BUDGETS = {
-    "claude": (24_000, 60_000),
+    "claude": (32_000, 80_000),
     "codex": (20_000, 60_000),
     "pi": (16_000, 60_000),
     "opencode": (20_000, 60_000),

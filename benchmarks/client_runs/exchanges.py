@@ -63,7 +63,7 @@ class ClientExchange(NamedTuple):
 
     @property
     def asked_tokens(self) -> int:
-        """Tokens of the client's request, as the scripted provider counts them."""
+        """Tokens of the client's request by o200k."""
         route = find_route(self.path)
         blocks = prompt_blocks(route.dialect, json.loads(self.asked)) if route else []
         return sum(text_tokens(block.value, encoding("o200k_base").count) for block in blocks)

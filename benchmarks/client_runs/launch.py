@@ -9,6 +9,9 @@ from typing import Any
 PROVIDERS = {"claude": "anthropic", "codex": "openai", "pi": "anthropic", "opencode": "anthropic", "gemini": "gemini"}
 """The provider that each client talks to here, by the name that `foveal serve --upstream` takes."""
 
+FACTORS = {"claude": 1.59, "codex": 1.0, "pi": 1.21, "opencode": 1.21, "gemini": 1.17}
+"""Tokens that the provider of each client's model counts for one of o200k: the medians in `foveal.models.counters.families`."""
+
 _KEYS = {
     "ANTHROPIC_API_KEY": "sk-ant-scripted",
     "OPENAI_API_KEY": "sk-scripted",

@@ -10,7 +10,8 @@ _HEAD = """# Real clients through the gateway
 
 Written by `make clients`. Unchanged clients from npm, headless, against the scripted provider (`foveal.testing.provider`):
 directly, and through `foveal wrap` at two budgets; for the kills through `foveal serve`, and directly through a relay that passes
-bytes on. Tokens and bill are those of the scripted provider: o200k, Anthropic's prices for what is cached, nothing expires.
+bytes on. Tokens and bill are those of the scripted provider: o200k times the factor of the model's family, Anthropic's prices for
+what is cached, nothing expires.
 
 - **errors**: answers that the client saw as errors, cut streams among them.
 - **hidden**: calls in which the newest result reached the provider without a line of it; **visible**: calls in which the client

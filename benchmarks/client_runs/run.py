@@ -88,7 +88,9 @@ def run(client: InstalledClient, task: ClientTask, budget: int | None, root: Pat
     shutil.rmtree(root, ignore_errors=True)
     place = _Place(root, root / "work", root / "home", root / "tap", root / "record")
     make_workspace(place.work)
-    with ScriptedProvider(record=place.record if budget is None else None, cwd=place.work, keep=None) as provider:
+    record, factor = place.record if budget is None else None, launch.FACTORS[client.name]
+    with ScriptedProvider(record=record, cwd=place.work, factor=factor) as provider:
+        provider.is_strict = client.name not in task.lenient
         for when, steps in task.agents:
             provider.play(*steps, when=when)
         provider.play(*task.steps)
@@ -144,7 +146,7 @@ def _measured(
         tokens=bill.tokens,
         bill=round(bill.cost(), 1),
         first_fold=None if folded is None else folded + 1,
-        fold_tokens=None if folded is None else calls[folded].asked_tokens,
+        fold_tokens=None if folded is None else round(calls[folded].asked_tokens * launch.FACTORS[client.name]),
         cpu_ms=_cpu_ms(calls) if budget is not None and task.kill_at is None and not task.resumed else None,
         said=done[-1][1][-600:],
     )
