@@ -63,10 +63,42 @@ def test_an_overflow_is_recovered_inside(start: Gateways, provider: ScriptedProv
         assert (gateway.figures.recovered, gateway.figures.calls, provider.refused) == (number, number, [])
 
 
+@pytest.mark.parametrize("dialect", ["openai_responses", "openai_chat"])
+def test_an_overflow_that_a_stream_tells_is_recovered_inside(
+    start: Gateways, provider: ScriptedProvider, dialect: str
+) -> None:
+    """A status of 200 with the error behind it, as OpenAI may answer: the client sees one whole reply and no error."""
+    provider.script(Turn(fails=TooLong(6_000), cut_after=1 if dialect == "openai_responses" else 0), Turn("W"))
+    gateway = start(20_000)
+    body = {**json.loads(asked(dialect, 12)), "stream": True}
+
+    reply = post(gateway, json.dumps(body).encode(), PATHS[dialect])
+
+    assert '"W"' in reply.text
+    assert "error" not in reply.text.replace('"error": null', "").replace('"error":null', "")
+    assert reply.text.count("event: response.created") == (dialect == "openai_responses")
+    first, second = provider.requests
+    assert second.tokens < first.tokens
+    assert (gateway.figures.recovered, gateway.figures.calls) == (1, 1)
+
+
+def test_another_error_of_a_stream_reaches_the_client_whole(start: Gateways, provider: ScriptedProvider) -> None:
+    """The beginning of a stream that was held back is not lost when the error is about something else."""
+    provider.script(Turn(fails=Refusal(529, "Overloaded"), cut_after=1))
+    gateway = start(20_000)
+    body = {**json.loads(asked("openai_responses", 1)), "stream": True}
+
+    reply = post(gateway, json.dumps(body).encode(), PATHS["openai_responses"])
+
+    events = [line for line in reply.text.splitlines() if line.startswith("event:")]
+    assert events == ["event: response.created", "event: response.failed"]
+    assert gateway.figures.recovered == 0
+
+
 def _listen(url: str, came: list[bytes]) -> None:
     """Ask for a stream and listen to it; hang up when nothing comes for a moment."""
     with (
-        httpx2.Client(timeout=httpx2.Timeout(5, read=0.2)) as client,
+        httpx2.Client(timeout=httpx2.Timeout(5, read=1.5)) as client,
         client.stream("POST", url + "/v1/messages", content=said("Go.", stream=True)) as reply,
     ):
         for piece in reply.iter_bytes():
