@@ -37,7 +37,15 @@ def page(runs: Sequence[ClientRun], versions: Mapping[str, str]) -> str:
     if faults := [one for one in runs if one.task in FAULTS]:
         parts += ["## Faults", "", "Directly → through the gateway, with the errors that the client saw.", ""]
         parts += [*_fault_table(faults), ""]
+    parts += [
+        f"{one} tries a WebSocket first, is told 426 and goes on by POST, in every run." for one in _upgraders(runs)
+    ]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _upgraders(runs: Iterable[ClientRun]) -> list[str]:
+    """Return the clients that ask for a WebSocket before anything else."""
+    return list(dict.fromkeys(one.client for one in runs if one.upgrades))
 
 
 def _task_table(runs: Sequence[ClientRun]) -> list[str]:

@@ -36,6 +36,8 @@ def _worse(one: ClientRun, direct: ClientRun | None) -> Iterable[str]:
         yield f"tools of the gateway were visible in {one.visible} calls"
     if len(one.refused) > len(direct.refused):
         yield f"{len(one.refused)} requests broke a rule of the provider: {one.refused[0]:.200}"
+    if one.upgrades > direct.upgrades:
+        yield f"the client tried a WebSocket {one.upgrades} times, and directly {direct.upgrades}"
     new = list(one.errors)
     for known in direct.errors:
         if known in new:
