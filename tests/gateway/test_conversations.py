@@ -159,7 +159,12 @@ CALLED = {
         ]
     },
     "openai_responses": lambda call: {
-        "input": [{"role": "user", "content": "Go."}, {"type": "function_call", "call_id": call, "name": "read"}]
+        "input": [
+            {"role": "user", "content": "Go."},
+            {"type": "reasoning", "id": "rs_1", "summary": []},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+            {"type": "function_call", "call_id": call, "name": "read"},
+        ]
     },
     "gemini": lambda call: {
         "contents": [
@@ -179,7 +184,8 @@ def test_a_first_reply_tells_conversations_apart(dialect: str) -> None:
     if dialect == "anthropic":
         _thinking, text, use = again["messages"][1]["content"]
         again["messages"][1]["content"] = [{**text, "cache_control": {"type": "ephemeral"}}, {**use, "input": {"a": 1}}]
-        again["messages"] += [{"role": "assistant", "content": "And so on."}]
+        result = {"type": "tool_result", "tool_use_id": "c-1", "content": "1"}
+        again["messages"] += [{"role": "user", "content": [result]}, {"role": "assistant", "content": "And so on."}]
     assert conversation_name({}, again, dialect) == one
 
 

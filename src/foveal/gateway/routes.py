@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
+from itertools import dropwhile, takewhile
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -142,21 +143,28 @@ def _words(message: JsonObject) -> list[object]:
 
 def _first_reply(body: Mapping[str, Any], dialect: str) -> str:
     """Return a digest of the first reply, by the texts and the calls that every client tells of it; empty if none is told."""
-    for one in _listed(body, dialect):
-        if one.get("role") in ("assistant", "model") or one.get("type") in _CALLS:
-            blocks = [one, *map(fields, elements(one.get("content"))), *map(fields, elements(one.get("parts")))]
-            blocks += map(fields, elements(one.get("tool_calls")))
-            calls = [_call(block) for block in blocks]
-            texts = [text.strip() for text in _words(one) if isinstance(text, str) and text.strip()]
-            return _digest([texts, [call for call in calls if any(call)]])
-    return ""
+    told = takewhile(_is_reply, dropwhile(lambda one: not _is_reply(one), _listed(body, dialect)))
+    said = [found for one in told for found in (*_words(one), *map(_call, _blocks(one))) if found]
+    return _digest([one.strip() if isinstance(one, str) else one for one in said]) if said else ""
 
 
-def _call(block: JsonObject) -> tuple[str, str]:
-    """Return id and name of a call; both empty for any other block."""
+def _is_reply(one: JsonObject) -> bool:
+    """Return whether a message or an item is the model's."""
+    return one.get("role") in ("assistant", "model") or one.get("type") in (*_CALLS, "reasoning")
+
+
+def _blocks(one: JsonObject) -> Iterator[JsonObject]:
+    """Yield a message or an item, and everything in it that may be a call."""
+    yield one
+    for key in ("content", "parts", "tool_calls"):
+        yield from map(fields, elements(one.get(key)))
+
+
+def _call(block: JsonObject) -> tuple[str, str] | None:
+    """Return id and name of a call; None for any other block."""
     inner = fields(block.get("functionCall") or block.get("function_call") or block.get("function") or _NOTHING)
     if block.get("type") not in _CALLS and not inner:
-        return "", ""
+        return None
     ids = (string(one.get(key)) for one in (block, inner) for key in ("call_id", "id"))
     return next(filter(None, ids), ""), string(block.get("name")) or string(inner.get("name")) or ""
 
