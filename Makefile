@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test check fix bench crash clean
+.PHONY: demo test check fix bench clients crash clean
 
 demo: .venv/.cli
 	@$(BIN)/foveal demo
@@ -31,6 +31,11 @@ fix: .venv/.dev
 bench: .venv/.cli
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python scripts/check_results.py --mark bench.md bench.json bench.svg
+
+# Real clients from npm, against a scripted provider: needs node and npm, and no key.
+clients: .venv/.dev
+	$(BIN)/python benchmarks/clients.py; code=$$?; \
+	$(BIN)/python scripts/check_results.py --mark clients.md >/dev/null; exit $$code
 
 crash: .venv/.dev
 	$(BIN)/python scripts/crash_test.py --kills 2000

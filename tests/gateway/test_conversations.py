@@ -1,5 +1,6 @@
 """Conversations: which requests belong together, and who waits for whom."""
 
+import asyncio
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -7,9 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx2
 import pytest
 
+from foveal import Policy
 from foveal.gateway import conversations
+from foveal.gateway.conversations import ClientConversation, ClientConversations
 from foveal.gateway.routes import conversation_name
+from foveal.stores import Store
+from foveal.stores.rows import to_entry
 from foveal.testing.provider import ReceivedRequest, ScriptedProvider, Turn
+from foveal.values.entry import Message, Rewind
 
 from .clients import AGENTS, Reading
 from .conftest import Gateways
@@ -104,8 +110,10 @@ def test_two_sub_agents_work_in_parallel(start: Gateways, provider: ScriptedProv
     assert all(one.figures.folds > 0 for one in gateway.gateway.conversations)
 
 
-def test_two_clients_that_begin_alike_both_get_what_they_said(start: Gateways, provider: ScriptedProvider) -> None:
-    """Without a name, two clients with the same beginning and key take turns in one session, and each sees its own history."""
+def test_two_clients_that_begin_alike_both_get_what_they_said(
+    start: Gateways, provider: ScriptedProvider, store: Store
+) -> None:
+    """Without a name, two clients with the same beginning and key have sessions of their own, which only ever grow."""
     provider.improvise = lambda request: Turn(f"Reply {len(provider.requests)}.")
     gateway = start(8_000)
     lists = {who: [{"role": "user", "content": "Go."}] for who in "ab"}
@@ -121,6 +129,64 @@ def test_two_clients_that_begin_alike_both_get_what_they_said(start: Gateways, p
             ]
 
     assert gateway.figures.unmanaged == 0, gateway.lines
+    first, *others = names(gateway)
+    assert len(others) == 2
+    assert all(name.startswith(first[: first.rindex("-")]) for name in others)
+    for name in others:
+        bodies = [to_entry(row, name).body for row in store.rows(name)]
+        assert [one.role for one in bodies if isinstance(one, Message)] == ["user", "assistant"] * 4
+        assert not [one for one in bodies if isinstance(one, Rewind)]
+
+
+CALLED = {
+    "anthropic": lambda call: {
+        "messages": [
+            {"role": "user", "content": "Go."},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+                    {"type": "text", "text": "I look."},
+                    {"type": "tool_use", "id": call, "name": "read", "input": {}},
+                ],
+            },
+        ]
+    },
+    "openai_chat": lambda call: {
+        "messages": [
+            {"role": "user", "content": "Go."},
+            {"role": "assistant", "tool_calls": [{"id": call, "type": "function", "function": {"name": "read"}}]},
+        ]
+    },
+    "openai_responses": lambda call: {
+        "input": [
+            {"role": "user", "content": "Go."},
+            {"type": "reasoning", "id": "rs_1", "summary": []},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+            {"type": "function_call", "call_id": call, "name": "read"},
+        ]
+    },
+    "gemini": lambda call: {
+        "contents": [
+            {"role": "user", "parts": [{"text": "Go."}]},
+            {"role": "model", "parts": [{"functionCall": {"id": call, "name": "read"}}]},
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("dialect", CALLED)
+def test_a_first_reply_tells_conversations_apart(dialect: str) -> None:
+    """By the ids of its calls, in every format; by nothing that a client leaves out or adds when it tells the reply again."""
+    one, other = (conversation_name({}, CALLED[dialect](call), dialect) for call in ("c-1", "c-2"))
+    assert one != other
+    again = CALLED[dialect]("c-1")
+    if dialect == "anthropic":
+        _thinking, text, use = again["messages"][1]["content"]
+        again["messages"][1]["content"] = [{**text, "cache_control": {"type": "ephemeral"}}, {**use, "input": {"a": 1}}]
+        result = {"type": "tool_result", "tool_use_id": "c-1", "content": "1"}
+        again["messages"] += [{"role": "user", "content": [result]}, {"role": "assistant", "content": "And so on."}]
+    assert conversation_name({}, again, dialect) == one
 
 
 def test_another_key_never_reaches_the_same_session(start: Gateways, provider: ScriptedProvider) -> None:
@@ -132,6 +198,46 @@ def test_another_key_never_reaches_the_same_session(start: Gateways, provider: S
         assert post(gateway, said("Go."), x_api_key=key, x_session_id="same").status_code == 200
 
     assert len(names(gateway)) == 2
+
+
+def test_a_conversation_that_somebody_waits_for_is_not_closed(store: Store) -> None:
+    """However few sessions are kept open: the next request of a conversation gets the one that everybody else will get."""
+
+    async def take_turns() -> tuple[ClientConversation, ClientConversation, list[ClientConversation]]:
+        known = ClientConversations(store, Policy(), most_open=0)
+
+        async def wait() -> tuple[ClientConversation, list[ClientConversation]]:
+            async with known.turn("a") as again:
+                return again, list(known)
+
+        async with known.turn("a") as first:
+            waiting = asyncio.ensure_future(wait())
+            await asyncio.sleep(0)
+        again, held = await waiting
+        return first, again, held
+
+    first, again, held = asyncio.run(take_turns())
+    assert first is again
+    assert held == [first]
+
+
+def test_a_conversation_in_the_middle_of_a_stream_is_not_closed(start: Gateways, provider: ScriptedProvider) -> None:
+    """Sessions are closed for others when they rest, not while a reply is on its way: it arrives whole, and is kept."""
+    provider.script(Turn("A long reply.", stall_after=3, stall_s=2.0), Turn("Beside."), Turn("Beside."))
+    gateway = start(8_000)
+    gateway.gateway.conversations._most_open = 0
+    body = said("Go.", stream=True)
+
+    with httpx2.Client() as client, client.stream("POST", gateway.url + "/v1/messages", content=body) as first:
+        pieces = first.iter_bytes()
+        assert next(pieces)
+        (name,) = names(gateway)
+        for key in ("k-1", "k-2"):
+            assert "Beside." in post(gateway, said("Go."), x_api_key=key).text
+            assert name in names(gateway)
+        assert b"message_stop" in b"".join(pieces)
+
+    assert gateway.lines == []  # the reply was kept
 
 
 def test_a_second_request_is_passed_on_while_one_is_under_way(

@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from foveal import open_store
+from foveal.gateway.routes import provider_of
 from foveal.testing.provider import ScriptedProvider, Turn
 
 from .conftest import Gateways
@@ -72,6 +73,24 @@ def test_other_requests_pass_through(start: Gateways) -> None:
             assert reply.content == (b"" if method == "HEAD" else _answer(got).body)
             assert reply.headers["content-length"] == str(len(_answer(got).body))
         assert gateway.figures.calls == gateway.figures.unmanaged == 0
+
+
+def test_a_knock_is_answered_by_the_gateway(start: Gateways) -> None:
+    """Some clients ask first whether anybody is there, without a key: no provider is bothered, least of all a wrong one."""
+    with PlainUpstream(_answer) as upstream, httpx2.Client() as client:
+        gateway = start(upstream=upstream.url)
+        assert client.head(gateway.url + "/", headers={"user-agent": "Bun/1.4.0"}).status_code == 200
+        assert upstream.requests == []
+
+
+def test_a_key_names_its_provider() -> None:
+    """A request that has no telling path goes to the provider whose header its key is in."""
+    paths = ("/", "/v1/models", "/v1/files/f")
+    assert {provider_of(path, {"x-api-key": KEY}) for path in paths} == {"anthropic"}
+    assert {provider_of(path, {"x-goog-api-key": KEY}) for path in paths} == {"gemini"}
+    assert {provider_of(path, {"authorization": f"Bearer {KEY}"}) for path in paths} == {"openai"}
+    told = ("/v1/chat/completions", "/v1/responses?a=1", "/v1/threads/t/messages")
+    assert {provider_of(path, {"x-api-key": KEY}) for path in told} == {"openai"}
 
 
 def test_headers_come_once_and_cookies_go_to_their_owner(start: Gateways) -> None:

@@ -84,6 +84,38 @@ def test_an_overflow_is_recovered_inside(start: Gateways, provider: ScriptedProv
         assert (gateway.figures.recovered, gateway.figures.calls, provider.refused) == (number, number, [])
 
 
+@pytest.mark.parametrize("dialect", ["openai_responses", "openai_chat"])
+def test_an_overflow_that_a_stream_tells_is_recovered_inside(
+    start: Gateways, provider: ScriptedProvider, dialect: str
+) -> None:
+    """A status of 200 with the error behind it, as OpenAI may answer: the client sees one whole reply and no error."""
+    provider.script(Turn(fails=TooLong(6_000), cut_after=1 if dialect == "openai_responses" else 0), Turn("W"))
+    gateway = start(20_000)
+    body = {**json.loads(asked(dialect, 12)), "stream": True}
+
+    reply = post(gateway, json.dumps(body).encode(), PATHS[dialect])
+
+    assert '"W"' in reply.text
+    assert "error" not in reply.text.replace('"error": null', "").replace('"error":null', "")
+    assert reply.text.count("event: response.created") == (dialect == "openai_responses")
+    first, second = provider.requests
+    assert second.tokens < first.tokens
+    assert (gateway.figures.recovered, gateway.figures.calls) == (1, 1)
+
+
+def test_another_error_of_a_stream_reaches_the_client_whole(start: Gateways, provider: ScriptedProvider) -> None:
+    """The beginning of a stream that was held back is not lost when the error is about something else."""
+    provider.script(Turn(fails=Refusal(529, "Overloaded"), cut_after=1))
+    gateway = start(20_000)
+    body = {**json.loads(asked("openai_responses", 1)), "stream": True}
+
+    reply = post(gateway, json.dumps(body).encode(), PATHS["openai_responses"])
+
+    events = [line for line in reply.text.splitlines() if line.startswith("event:")]
+    assert events == ["event: response.created", "event: response.failed"]
+    assert gateway.figures.recovered == 0
+
+
 def _listen(url: str, came: list[bytes]) -> None:
     """Ask for a stream and listen to it."""
     with (
@@ -259,7 +291,7 @@ def test_a_fixed_part_above_the_budget_is_told_once(start: Gateways, provider: S
     gateway = start(4_000)
     system = "A rule that is long. " * 2_000
 
-    for steps in range(3):
+    for steps in range(1, 4):
         assert post(gateway, said("Go.", system=system, steps=steps)).status_code == 200
         assert provider.last.raw == said("Go.", system=system, steps=steps)
 

@@ -70,7 +70,7 @@ def test_an_agent_is_seen_on_the_page(start: Gateways, provider: ScriptedProvide
     """The page and its JSON twin tell the client, its calls, tokens, folds and money; each session has a link and commands."""
     provider.improvise = Reading(16, every=4)
     gateway = start(8_000, place="/data/own sessions.db")
-    agent = AGENTS["anthropic"](gateway.url, stream=False)
+    agent = AGENTS["anthropic"](gateway.url, stream=False, extra_headers={"x-claude-code-session-id": "s-1"})
     agent.say("Read the modules.")
     agent.run()
 
@@ -146,7 +146,7 @@ def test_only_a_browser_gets_the_page(start: Gateways) -> None:
     with PlainUpstream(lambda request: PlainAnswer(body=b"upstream")) as upstream, httpx2.Client() as client:
         gateway = start(upstream=upstream.url)
         asks = [
-            ("HEAD", {"accept": "text/html"}),
+            ("HEAD", {"accept": "text/html", "x-api-key": "k"}),
             ("GET", {"accept": "*/*"}),
             ("GET", {"accept": "application/json"}),
             ("GET", {"accept": "text/html", "x-api-key": "k"}),

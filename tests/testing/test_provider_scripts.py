@@ -3,10 +3,12 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import ANY
 
 import pytest
 
 from foveal.testing.provider import (
+    Delegate,
     Edit,
     Own,
     RawCall,
@@ -264,6 +266,44 @@ def test_a_sub_agent_has_a_script_of_its_own(provider, agent_for):
     child.close()
 
 
+@pytest.mark.parametrize(
+    ("name", "schema", "arguments"),
+    [
+        (
+            "Agent",
+            {"description": "string", "prompt": "string", "subagent_type": "string", "run_in_background": "boolean"},
+            {"prompt": "Count.", "subagent_type": "general-purpose", "run_in_background": False, "description": ANY},
+        ),
+        (
+            "task",
+            {"description": "string", "prompt": "string", "subagent_type": "string"},
+            {"prompt": "Count.", "subagent_type": "general", "description": ANY},
+        ),
+        ("spawn_agent", {"message": "string"}, {"message": "Count."}),
+        (
+            "invoke_agent",
+            {"agent_name": "string", "prompt": "string"},
+            {"prompt": "Count.", "agent_name": "generalist"},
+        ),
+    ],
+    ids=["Claude Code", "opencode", "Codex", "Gemini CLI"],
+)
+def test_a_task_is_delegated_by_the_clients_own_tool(provider, agent_for, name, schema, arguments):
+    """A sub-agent is started by the tool that the client has for it, of the kind that does any task, and is waited for."""
+    provider.play(Step(do=(Delegate("Count."),)))
+    properties = {key: {"type": kind} for key, kind in schema.items()}
+    tool = Tool(name, {"type": "object", "properties": properties, "required": list(schema)}, _nothing)
+    ((_, called, given),) = agent_for(ChatAgent, [*PI, tool]).ask().calls
+    assert (called, given) == (name, arguments)
+
+
+def test_a_task_that_nobody_can_take_is_refused(provider, agent_for):
+    """A script that delegates to a client without sub-agents fails by name."""
+    provider.play(Step(do=(Delegate("Count."),)))
+    with pytest.raises(Exception, match="no tool starts an agent: read, bash"):
+        agent_for(ChatAgent).ask()
+
+
 def test_side_calls_are_no_steps(provider, agent_for):
     """A title without tools, a summary by command and an answer in JSON leave the step where it was."""
     provider.play(Step("One.", do=(Read("a.py"),)), side="The title")
@@ -424,7 +464,7 @@ def test_a_script_file_holds_the_same(tmp_path):
     ("text", "words"),
     [
         ("[[step]]\nsays = 'x'", r"the script, step\[0\] has 'says'; known are do, faults, say, think"),
-        ("[[step]]\ndo = [{walk = 'x'}]", r"do\[0\] has 'walk'; known are edit, own, raw, read, shell"),
+        ("[[step]]\ndo = [{walk = 'x'}]", r"do\[0\] has 'walk'; known are delegate, edit, own, raw, read, shell"),
         ("[[step]]\ndo = [{edit = {path = 'x'}}]", r"do\[0\], edit: .*missing .*'old' and 'new'"),
         ("[[step]]\ndo = [{read = 'x', shell = 'y'}]", "names 2 operations"),
         ("[[step]]\nfaults = [{cut = 3}]", r"faults\[0\]: .*'cut'"),

@@ -21,7 +21,7 @@ from foveal.gateway.gateway_figures import GatewayFigures, gateway_figures
 from foveal.gateway.operations import is_own
 from foveal.gateway.page import HEADERS, page
 from foveal.gateway.relay import ClientCall, Relay, RelayedReply, ReplyCut
-from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_route
+from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_route, is_knock
 from foveal.gateway.upstream import Upstream
 from foveal.session.policy import Policy
 from foveal.stores.port import Store
@@ -76,6 +76,8 @@ class Gateway:
             return HTMLResponse(shown, headers=HEADERS)
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
         call = ClientCall(request.method, path + query, headers, await request.body())
+        if is_knock(call.method, call.path, call.named):
+            return Response()
         route = find_route(path) if request.method == "POST" else None
         relayed = asyncio.ensure_future(self._relay.manage(call, route) if route else self._relay.pass_on(call))
         gone = asyncio.ensure_future(_disconnected(request))

@@ -68,6 +68,8 @@ class ClientConversation:
         self.client = SeenClient()
         self.model = ""
         self.lock = asyncio.Lock()
+        self.takers = 0
+        """Requests that have the turn or wait for it."""
         self.opened: ClientSession | None = None
         """The session, if it is open."""
 
@@ -127,16 +129,20 @@ class ClientConversations:
         """Take the turn of a conversation. `TimeoutError` if another request has it for longer than a moment."""
         conversation = self._known.setdefault(name, ClientConversation(name))
         self._known.move_to_end(name)
-        async with asyncio.timeout(WAIT_S):
-            await conversation.lock.acquire()
+        conversation.takers += 1
         try:
-            yield conversation
+            async with asyncio.timeout(WAIT_S):
+                await conversation.lock.acquire()
+            try:
+                yield conversation
+            finally:
+                conversation.lock.release()
         finally:
-            conversation.lock.release()
+            conversation.takers -= 1
             await self._close_resting()
 
     async def _close_resting(self) -> None:
-        resting = [one for one in self._known.values() if not one.lock.locked()]
+        resting = [one for one in self._known.values() if not one.takers]
         for one in resting[: max(0, len(self._known) - self._most_open)]:
             del self._known[one.name]
             self.rested = self.rested.plus(one.cost.bills)

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 import httpx2
 import msgspec
 
+from foveal.dialects.hiding import event_json
 from foveal.dialects.port import Wire
 from foveal.dialects.reply_filter import ReplyRound
 from foveal.dialects.sse import KEEP_ALIVE, SseDecoder, SseEvent
+from foveal.dialects.stream_start import is_beginning, stream_error
 from foveal.gateway.conversations import ClientConversation, ClientConversations
 from foveal.gateway.routes import Route, conversation_name, kept_elsewhere, provider_of
 from foveal.gateway.upstream import Upstream, reply_headers
@@ -186,25 +188,68 @@ class _Sending:
         self._upstream, self._conversations, self._tell = relay.upstream, relay.conversations, relay.tell
         self._call, self._conversation, self._exchange = call, conversation, exchange
         self._figures = (conversation.figures, relay.conversations.figures)
-        self._rounds = 0
+        self._rounds, self._is_fixed = 0, False
 
     async def send(self, body: bytes, *, is_fixed: bool = False) -> httpx2.Response:
         """Send a body, and smaller ones as long as the provider says that it is too long, unless it `is_fixed`."""
-        call = self._call
+        call, self._is_fixed = self._call, is_fixed
         while True:
             response = await self._upstream.send(call.provider, call.method, call.path, call.headers, body)
             if response.status_code not in (400, 413) or is_fixed:
                 return response
-            error = _error(await response.aread())
-            if refusal_in(error) is None:
+            smaller = await self._smaller(_error(await response.aread()))
+            if smaller is None:
                 return response
-            try:
-                body = await self._in_thread(lambda error=error: self._exchange.recovered(error))
-            except Exception as failed:  # the client gets the provider's refusal
-                self._tell(f"{self._conversation.name}: {type(failed).__name__}: {failed}")
-                return response
-            for figures in self._figures:
-                figures.recovered += 1
+            body = smaller
+
+    async def _smaller(self, error: object) -> bytes | None:
+        """Return a smaller body after an error that says that the last one was too long; None if it says something else."""
+        if self._is_fixed or refusal_in(error) is None:
+            return None
+        try:
+            body = await self._in_thread(lambda: self._exchange.recovered(error))
+        except Exception as failed:  # the client gets the provider's refusal
+            self._tell(f"{self._conversation.name}: {type(failed).__name__}: {failed}")
+            return None
+        for figures in self._figures:
+            figures.recovered += 1
+        return body
+
+    async def _events(self, response: httpx2.Response) -> AsyncGenerator[Sequence[SseEvent]]:
+        """Yield the events of a stream; where it begins with the words that the prompt is too long, those of a smaller one."""
+        held: list[SseEvent] = []
+        is_begun = False
+        again: httpx2.Response | None = None
+        async with aclosing(_events(response)) as came:
+            async for events in came:
+                held += events
+                if not is_begun:
+                    data = _first_told(events)
+                    if events and data is None:
+                        continue
+                    if data and (error := stream_error(data)) and (again := await self._restarted(error)):
+                        break
+                    is_begun = True
+                yield held
+                held = []
+        if again is None:
+            if held:
+                yield held
+            return
+        async with aclosing(self._events(again)) as came:
+            async for events in came:
+                yield events
+
+    async def _restarted(self, error: object) -> httpx2.Response | None:
+        """Return the reply to a smaller body, for a stream of which the client has seen nothing; None if there is none."""
+        body = await self._smaller(error)
+        if body is None:
+            return None
+        response = await self.send(body)
+        if response.status_code == _OK:
+            return response
+        await response.aclose()
+        return None
 
     async def streamed(self, response: httpx2.Response) -> AsyncGenerator[bytes]:
         """Yield the stream that the client sees, over all rounds. Raise `ReplyCut` where the provider's stream broke off."""
@@ -212,7 +257,7 @@ class _Sending:
         while True:
             is_cut = False
             try:
-                async with aclosing(_events(response)) as came:
+                async with aclosing(self._events(response)) as came:
                     async for events in came:
                         shown = _joined(one for event in events for one in replies.feed(event))
                         if shown or not events:
@@ -354,6 +399,12 @@ async def _raw(response: httpx2.Response) -> AsyncGenerator[bytes]:
             yield piece
     except httpx2.HTTPError as error:
         raise ReplyCut from error
+
+
+def _first_told(events: Iterable[SseEvent]) -> Wire | None:
+    """Return the data of the first event that is more than the frame of a reply; None if there is none."""
+    told = (event_json(event) or {} for event in events)
+    return next((data for data in told if not is_beginning(data)), None)
 
 
 def _joined(events: Iterable[SseEvent]) -> bytes:

@@ -1,9 +1,10 @@
 """Routes of requests: the format that one is in, the provider that it goes to, and the conversation that it is a part of."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
+from itertools import dropwhile, takewhile
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -39,6 +40,9 @@ _NAMED = (
 
 _NOTHING: JsonObject = {}
 
+_CALLS = ("tool_use", "function_call", "custom_tool_call", "local_shell_call", "function", "custom")
+"""Types of blocks and items that are calls of tools."""
+
 _WITH_LANES = "session"
 """Names under which a client may have several conversations: title generators and sub-agents begin with other words."""
 
@@ -64,7 +68,14 @@ def provider_of(path: str, headers: Mapping[str, str]) -> str:
     if "/v1beta" in path or "x-goog-api-key" in headers:
         return "gemini"
     is_anthropic = "/messages" in path and not _is_of_threads(path)
-    return "anthropic" if is_anthropic or "anthropic-version" in headers else "openai"
+    is_openai = path.partition("?")[0].endswith(("/chat/completions", "/responses")) or _is_of_threads(path)
+    is_named = "anthropic-version" in headers or ("x-api-key" in headers and not is_openai)
+    return "anthropic" if is_anthropic or is_named else "openai"
+
+
+def is_knock(method: str, path: str, headers: Mapping[str, str]) -> bool:
+    """Return whether a request only asks if somebody is there: it names no provider, and none needs to hear of it."""
+    return method == "HEAD" and path == "/" and not any(name in headers for name in (*KEY_HEADERS, "anthropic-version"))
 
 
 def _is_of_threads(path: str) -> bool:
@@ -91,7 +102,9 @@ def key_hash(headers: Mapping[str, str], query: str = "") -> str:
 def conversation_name(headers: Mapping[str, str], body: Mapping[str, Any], dialect: str, *, query: str = "") -> str:
     """Return the name of the session for a request: equal for requests of one conversation, and of one key.
 
-    Never the session of a client alone: sub-agents share it, and run in parallel.
+    Never the session of a client alone: sub-agents share it, and run in parallel. A conversation without any name is known by its
+    first words and, as soon as the client tells it, by its first reply: clients that begin alike are kept apart in every process,
+    and only a first request has a session of its own.
     """
     key = key_hash(headers, query)
     for kind, names in _NAMED:
@@ -101,7 +114,8 @@ def conversation_name(headers: Mapping[str, str], body: Mapping[str, Any], diale
     named = _named_in(body)
     if named:
         return _name(_WITH_LANES, [named], key, _first_words(body, dialect))
-    return _name("client", [_digest(_system(body))], key, _first_words(body, dialect))
+    begun = _first_words(body, dialect)
+    return _name("client", [_digest(_system(body))], key, "-".join(filter(None, (begun, _first_reply(body, dialect)))))
 
 
 def _named_in(body: Mapping[str, Any]) -> str:
@@ -119,12 +133,45 @@ def _system(body: Mapping[str, Any]) -> object:
 
 def _first_words(body: Mapping[str, Any], dialect: str) -> str:
     """Return a digest of the first message that is not the system prompt's."""
-    listed = elements(body.get(LISTS[dialect]))
-    said = (one for one in map(fields, listed) if one.get("role") not in ("system", "developer"))
-    first: JsonObject = next(said, _NOTHING)
-    texts = first.get("content") or first.get("parts")
-    words = texts if isinstance(texts, str) else [fields(block).get("text") for block in elements(texts)]
-    return _digest([words] if isinstance(words, str) else words)
+    said = (one for one in _listed(body, dialect) if one.get("role") not in ("system", "developer"))
+    return _digest(_words(next(said, _NOTHING)))
+
+
+def _listed(body: Mapping[str, Any], dialect: str) -> Iterator[JsonObject]:
+    return map(fields, elements(body.get(LISTS[dialect])))
+
+
+def _words(message: JsonObject) -> list[object]:
+    texts = message.get("content") or message.get("parts")
+    return [texts] if isinstance(texts, str) else [fields(block).get("text") for block in elements(texts)]
+
+
+def _first_reply(body: Mapping[str, Any], dialect: str) -> str:
+    """Return a digest of the first reply, by the texts and the calls that every client tells of it; empty if none is told."""
+    told = takewhile(_is_reply, dropwhile(lambda one: not _is_reply(one), _listed(body, dialect)))
+    said = [found for one in told for found in (*_words(one), *map(_call, _blocks(one))) if found]
+    return _digest([one.strip() if isinstance(one, str) else one for one in said]) if said else ""
+
+
+def _is_reply(one: JsonObject) -> bool:
+    """Return whether a message or an item is the model's."""
+    return one.get("role") in ("assistant", "model") or one.get("type") in (*_CALLS, "reasoning")
+
+
+def _blocks(one: JsonObject) -> Iterator[JsonObject]:
+    """Yield a message or an item, and everything in it that may be a call."""
+    yield one
+    for key in ("content", "parts", "tool_calls"):
+        yield from map(fields, elements(one.get(key)))
+
+
+def _call(block: JsonObject) -> tuple[str, str] | None:
+    """Return id and name of a call; None for any other block."""
+    inner = fields(block.get("functionCall") or block.get("function_call") or block.get("function") or _NOTHING)
+    if block.get("type") not in _CALLS and not inner:
+        return None
+    ids = (string(one.get(key)) for one in (block, inner) for key in ("call_id", "id"))
+    return next(filter(None, ids), ""), string(block.get("name")) or string(inner.get("name")) or ""
 
 
 def _digest(value: object) -> str:

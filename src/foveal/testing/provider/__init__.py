@@ -14,12 +14,13 @@
 
 from foveal.testing.provider.cache import CallUsage, InputBill
 from foveal.testing.provider.replies import Call, RawReply, Refusal, Silence, TooLong, Turn
-from foveal.testing.provider.script import Edit, Own, RawCall, Read, Script, Shell, Step, read_scripts
+from foveal.testing.provider.script import Delegate, Edit, Own, RawCall, Read, Script, Shell, Step, read_scripts
 from foveal.testing.provider.server import ReceivedRequest, Scripted, ScriptedProvider
 
 __all__ = [
     "Call",
     "CallUsage",
+    "Delegate",
     "Edit",
     "InputBill",
     "Own",

@@ -60,6 +60,13 @@ class Own:
 
 
 @dataclass(frozen=True)
+class Delegate:
+    """Give a task to a sub-agent. Several in one step run at the same time, where the client can do that."""
+
+    task: str
+
+
+@dataclass(frozen=True)
 class RawCall:
     """Call a tool by its name, offered or not. A text is the input of a tool that takes no JSON."""
 
@@ -68,7 +75,7 @@ class RawCall:
     namespace: str = ""
 
 
-Operation: TypeAlias = Read | Shell | Edit | Own | RawCall
+Operation: TypeAlias = Read | Shell | Edit | Own | Delegate | RawCall
 
 StepFault: TypeAlias = Turn | Refusal | TooLong | RawReply | Silence
 """One answer in place of a step's. A turn without text and calls is the step's own reply, sent as this turn says."""
@@ -136,6 +143,7 @@ _OPERATIONS: dict[str, tuple[Callable[..., Operation], str]] = {
     "shell": (Shell, "command"),
     "edit": (Edit, ""),
     "own": (Own, "tool"),
+    "delegate": (Delegate, "task"),
     "raw": (RawCall, "tool"),
 }
 """The operations of a file, with the field that a bare text stands for."""

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from foveal.dialects.json_values import elements, fields
 from foveal.testing.provider.replies import Call
-from foveal.testing.provider.script import Edit, Operation, Own, RawCall, Read, Shell
+from foveal.testing.provider.script import Delegate, Edit, Operation, Own, RawCall, Read, Shell
 from foveal.values.errors import BadInput
 from foveal.values.own_tools import RECALL_TOOL
 
@@ -21,6 +21,10 @@ _READERS = ("read", "read_file", "view")
 _SHELLS = ("bash", "exec_command", "run_shell_command", "shell_command", "shell")
 _EDITORS = ("edit", "replace", "str_replace", "edit_file")
 _PATCHERS = ("apply_patch", "patch")
+_AGENTS = {"Agent": "general-purpose", "Task": "general-purpose", "task": "general", "invoke_agent": "generalist"}
+"""Tools that start sub-agents, with the kind of agent that each client has for any task; Codex has no kinds."""
+_TASKS = ("prompt", "message")
+_KINDS = ("subagent_type", "agent_name")
 _PATHS = ("file_path", "filePath", "absolute_path", "path", "filename")
 _OLD = ("old_string", "oldString", "oldText", "old_text", "old")
 _NEW = ("new_string", "newString", "newText", "new_text", "new")
@@ -136,6 +140,11 @@ def find_call(operation: Operation, tools: Mapping[str, OfferedTool], id: str, *
             return _edit(operation, tools, id, cwd) or find_call(
                 _edit_by_shell(path, old, new), tools, id, cwd=cwd, raw=raw
             )
+        case Delegate(task):
+            tool = _first(tools, (*map(str.lower, _AGENTS), "spawn_agent"))
+            if tool is None:
+                raise BadInput(f"the script delegates {task!r:.60}, but no tool starts an agent: {', '.join(tools)}")
+            return _delegate(tool, task, id)
         case Shell(command):
             tool = _first(tools, _SHELLS)
             if tool is None:
@@ -152,6 +161,12 @@ def _shell(tool: OfferedTool, command: str, id: str, cwd: str) -> Call:  # noqa:
     is_list = str(fields(tool.properties.get(key)).get("type")).lower() == "array"
     places = {name: cwd for name in tool.names(_FOLDERS)[:1] if cwd}
     return tool.call(id, {key: ["bash", "-lc", command] if is_list else command, **places})
+
+
+def _delegate(tool: OfferedTool, task: str, id: str) -> Call:  # noqa: A002 - the wire's word
+    kinds = {name: _AGENTS.get(tool.name, "") for name in tool.names(_KINDS)}
+    waits = dict.fromkeys(tool.names(("run_in_background",)), False)
+    return tool.call(id, {(tool.names(_TASKS) or ["prompt"])[0]: task, **kinds, **waits})
 
 
 def _own(operation: Own, tools: Mapping[str, OfferedTool], id: str, raw: bytes) -> Call | None:  # noqa: A002 - the wire's word
