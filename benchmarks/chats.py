@@ -72,6 +72,8 @@ def page(outcomes: Sequence[ChatOutcome]) -> str:
                 ("evidence held", *held), [(kind, *(f"{of[kind]:.2f}" for of in held.values())) for kind in kinds]
             ),
         ]
+        failed = {one.outcome.failed: policy for policy, found in at.items() for one in found if one.outcome.failed}
+        text += [f"- {policy} gave up: {why}" for why, policy in failed.items()]
     return "\n".join(text)
 
 

@@ -123,6 +123,8 @@ def measure_chat(chat: Chat, job: Job, runner: Runner, *, looks: Looks) -> ChatO
             yield sent
 
     outcome = measure(chat.case, job, watched, looks=looks)
+    lost = chat.questions[len(answers) :]  # the policy gave up before they were asked
+    answers.extend(Answer(question.kind, len(question.lines), 0, 0) for question in lost)
     return ChatOutcome(outcome, tuple(answers))
 
 

@@ -1,8 +1,8 @@
 """The user's words as a section of the ledger's text: which of them are shown, and in what order.
 
-Short messages in the user's own words come first, the newest first; long ones take what those leave of the section's share,
-and pasted bulk comes last. A few quotes are shown with those first that sound like rules. Many are a conversation, and are
-shown in its order: what is said later may revise what was said before.
+In a conversation, short messages in the user's own words come first, the newest first; long ones take what those leave of the
+section's share, and pasted bulk comes last. They are shown in their order: what is said later may revise what was said before.
+A few quotes are shown with those first that sound like rules, and pasted bulk gives way to them as well.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from foveal.text.shorten.allowance import CountTokens
 TITLE = "User said"
 
 _FEW = 12
-"""Quotes that are read at a glance, in any order."""
+"""Short messages that are read at a glance, in any order."""
 
 _REQUEST_CHARS = 1_600
 """Most characters of a long message: the summary quotes the first and the latest request by itself."""
@@ -24,14 +24,15 @@ def render_quotes(quotes: Sequence[Quote], tokens: int, count: CountTokens, *, m
     """Return the section of at most `tokens`, or of at most `most` where short messages alone take more; empty if there is
     nothing to show."""
     shown = list(quotes)
-    text = _written(shown, len(quotes))
+    text = _written(shown, quotes)
     if not shown or count(text) <= tokens:
         return text if shown else ""
-    shown, limit = _chosen(quotes, tokens - count(_written([], len(quotes))), most - tokens, count)
-    text = _written(shown, len(quotes))
-    while shown and count(text) > tokens + limit:  # lines are counted one by one, which is a token more or less
+    if not _is_talk(quotes) and not any(quote.pasted for quote in quotes):
+        shown, limit = sorted(quotes, key=_rules_first), 0
+    else:
+        shown, limit = _chosen(quotes, tokens - count(_written([], quotes)), most - tokens, count)
+    while shown and count(text := _written(shown, quotes)) > tokens + limit:
         shown.pop()
-        text = _written(shown, len(quotes))
     return text if shown else ""
 
 
@@ -53,13 +54,18 @@ def _chosen(quotes: Iterable[Quote], room: int, more: int, count: CountTokens) -
     return shown, more if taken > room else 0
 
 
-def _written(shown: Sequence[Quote], total: int) -> str:
-    is_talk = total > _FEW
+def _written(shown: Sequence[Quote], of: Sequence[Quote]) -> str:
+    is_talk = _is_talk(of)
     title = f"## {TITLE}, oldest first" if is_talk else f"## {TITLE}"
-    left = total - len(shown)
+    left = len(of) - len(shown)
     lines = _talk(shown) if is_talk else [_line(quote) for quote in sorted(shown, key=_rules_first)]
     more = [f"… and {left} more messages"] if left else []
     return "\n".join((title, *lines, *more))
+
+
+def _is_talk(quotes: Iterable[Quote]) -> bool:
+    """Return whether so much was said in short messages that it is a conversation."""
+    return sum(quote.is_statement for quote in quotes) > _FEW
 
 
 def _talk(shown: Sequence[Quote]) -> list[str]:

@@ -37,10 +37,14 @@ def shorten_message(text: str, room: Allowance) -> str | None:
     return stand_in(sealable(text), room, _shrink)
 
 
+def own_words(text: str) -> str:
+    """Return the sentences of a message that a person may have written for it, without what was pasted between them."""
+    return "".join(block for block in _BLOCK.findall(text) if _is_words(block))
+
+
 def is_pasted(text: str) -> bool:
     """Return whether most of a message, or of its beginning, is pasted bulk and not a person's own sentences."""
-    words = sum(len(block) for block in _BLOCK.findall(text) if _is_words(block))
-    return 2 * words < len(text)
+    return 2 * len(own_words(text)) < len(text)
 
 
 def _shrink(text: str, room: Allowance) -> str | None:
