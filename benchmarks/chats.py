@@ -66,7 +66,7 @@ def page(outcomes: Sequence[ChatOutcome]) -> str:
         asked = len(next(iter(answers.values())))
         text += [
             f"## {budget:,} tokens a call\n",
-            f"{len(next(iter(at.values())))} chats, {asked:,} questions with evidence from far back.\n",
+            f"Chats: {len(next(iter(at.values())))}; questions with evidence from far back: {asked:,}.\n",
             markdown(HEAD, [_line(policy, found, answers[policy]) for policy, found in at.items()]),
             markdown(
                 ("evidence held", *held), [(kind, *(f"{of[kind]:.2f}" for of in held.values())) for kind in kinds]
