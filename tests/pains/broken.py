@@ -213,7 +213,11 @@ def takes_the_whole_window() -> AbstractContextManager[Any]:
 
 
 def crowds_out_the_user() -> AbstractContextManager[Any]:
-    return patch.object(compose, "VITAL_SHARE", 0.07)
+    """Neither the state nor the user's short messages get the room that they need."""
+    broken = ExitStack()
+    for share in ("VITAL_SHARE", "SAID_SHARE"):
+        broken.enter_context(patch.object(compose, share, 0.07))
+    return broken
 
 
 def halves_its_summaries() -> AbstractContextManager[Any]:

@@ -9,6 +9,7 @@ from foveal.context import reminders
 from foveal.context.environment import NO_ENVIRONMENT, Environment
 from foveal.context.fence_placement import PromptFences, next_turn
 from foveal.context.fences import STARTED
+from foveal.context.foresight import FoldedPast, Foresight
 from foveal.context.frame import SessionFrame
 from foveal.context.injection import NOTHING, Injection, NextCall
 from foveal.context.mentions import KnownNames, Mentioned, mentions_in
@@ -22,6 +23,7 @@ from foveal.values.blocks import context_mark
 from foveal.values.entry import ATTACHED, Entry, Fence, Message, News, Text, ToolCall, result
 from foveal.values.errors import FovealError
 from foveal.values.events import Pressure
+from foveal.values.trace import block_lines
 
 _REPLIES = frozenset(("assistant", "tools"))
 
@@ -37,11 +39,13 @@ class Injector:
         *,
         allowed: frozenset[str] | None,
         began_ms: Callable[[], int],
+        past: FoldedPast | None = None,
     ) -> None:
         given, frame = environment or NO_ENVIRONMENT, SessionFrame()
         self.fences = PromptFences(options.fences, given.formatters, count=count, wrap=frame.wrap)
         self.reminders = reminders.SessionReminders(options, given.triggers, frame, count) if options.remind else None
         self.sources = given.sources(count, allowed)
+        self._foresight = Foresight(options.foresight, past, frame, count) if past and options.foresight else None
         self._frame, self._agents = frame, given.agents
         self._clock, self._began_ms = options.clock, began_ms
         if self._clock is not None:
@@ -115,11 +119,15 @@ class Injector:
 
         `offered` are the names of the tools that the prompt offers.
         """
-        if not view.facts.fences and self.reminders is None:
+        if not view.facts.fences and self.reminders is None and self._foresight is None:
             return NOTHING
         self._frame.begin(view.nonce)
         fences = self.fences.shown(view, pressure, share)
         blocks, lines = fences.blocks, fences.lines
+        if self._foresight:
+            left = pressure.limit - pressure.tokens - sum(block.tokens for block in blocks)
+            if foreseen := self._foresight.block(view, most=int(pressure.limit * share), left=left):
+                blocks, lines = (*blocks, foreseen), (*lines, *block_lines((foreseen,)))
         if self.reminders:
             beside = sum(block.tokens for block in blocks)
             reminded, told = self.reminders.shown(

@@ -15,3 +15,4 @@ class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):
     clock: str | None = None
     language: str = "en"
     catalogues: dict[str, dict[str, str]] = {}
+    foresight: float = 0.0

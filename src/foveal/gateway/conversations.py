@@ -107,8 +107,9 @@ class ClientConversations:
     """All conversations of a gateway, by their names."""
 
     def __init__(self, store: Store, policy: Policy, *, most_open: int = MOST_OPEN) -> None:
-        # The tags of a client are its own business, as they are without a gateway; ours are guarded in any case.
-        self.store, self.policy = store, msgspec.structs.replace(policy, guard=False)
+        # The tags of a client are its own business, as they are without a gateway; ours are guarded in any case. And a request
+        # holds the client's words alone: nothing stands beside them.
+        self.store, self.policy = store, msgspec.structs.replace(policy, guard=False, foresight=0.0)
         self.figures = CallFigures()
         self.rested = InputBills()
         """The bills of conversations that are no longer known."""

@@ -225,6 +225,10 @@ class Journal:
         """Tell whether the log has an entry of exactly this id."""
         return any(row.id == entry_id for row in self.store.find(self.name, entry_id))
 
+    def is_on_branch(self, entry_id: str) -> bool:
+        """Return whether the branch of the view holds an entry."""
+        return self._branch().on_branch(entry_id, self._view.facts) is not None
+
     def began_ms(self) -> int:
         """Return the time of the log's first entry."""
         return next(iter(self.store.rows(self.name, upto=1))).time_ms

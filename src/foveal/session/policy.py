@@ -93,6 +93,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     clock: str | None = None
     """The time zone in which the model is told when the session began, such as `UTC` or `Europe/Berlin`; without one it is not
     told. It is said once, after everything else that stays, and never changes."""
+    foresight: float = 0.05
+    """Largest share of the budget for what was said before on the subject of a new request and is folded; 0 looks for nothing."""
     language: str = "en"
     catalogues: dict[str, dict[str, str]] = {}
     """Texts of reminders in further languages."""
@@ -107,6 +109,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     def __post_init__(self) -> None:
         if not 0 < self.arrival <= 1:
             raise BadPolicy(f"arrival is {self.arrival}; it is a share of what may be sent, above 0 and up to 1")
+        if not 0 <= self.foresight < 1:
+            raise BadPolicy(f"foresight is {self.foresight}; it is a share of what may be sent, at least 0 and below 1")
 
     def layers(
         self,

@@ -13,11 +13,13 @@ from typing import Any, cast
 import msgspec
 
 from foveal import context, recall
+from foveal.context.foresight import FoldedPast
 from foveal.context.injection import NOTHING, OPTIONAL_SHARES, Injection, NextCall, with_fences
 from foveal.project.arrival import NO_RENDERERS, Renderers
 from foveal.project.retention_layers import declared_in
 from foveal.project.transcript import calls_of
 from foveal.project.view import View
+from foveal.recall import search as log_search
 from foveal.session import own_tools
 from foveal.session.compaction import Compaction, FoldWriter
 from foveal.session.follow import ClientFollower, Followed
@@ -349,10 +351,23 @@ def _injector_for(journal: Journal, host: Host) -> "context.Injector":
         setup.counter.counter.count,
         allowed=host.allowed_tools,
         began_ms=journal.began_ms,
+        past=_past_of(journal),
     )
     injector.follow(journal.view, journal.messages_after)
     journal.on_rewind = lambda view: injector.follow(view, journal.messages_after)
     return injector
+
+
+def _past_of(journal: Journal) -> FoldedPast:
+    """Return the access of foresight to what the folds of a session cover."""
+
+    def find(words: str, without: Sequence[int]) -> "list[log_search.RelatedPassage]":
+        return log_search.find_related(journal.store, journal.name, words, without=without)
+
+    def safe(text: str) -> str:
+        return journal.setup.guard.text(text)
+
+    return FoldedPast(find, journal.is_on_branch, safe)
 
 
 def _access_to(journal: Journal, host: Host) -> "context.SessionAccess":

@@ -19,6 +19,10 @@ from foveal.text.shorten.head_tail import head_tail
 VITAL_SHARE = 0.5
 """Largest share of the allowance for the user's words, todos and open failures. They seldom need as much."""
 
+SAID_SHARE = 0.7
+"""Largest share of the allowance for short messages of the user: in a long conversation they are what matters, and all that
+people say in one is a few thousand tokens."""
+
 HELPFUL_SHARE = 0.15
 """Share of the rest for files and commands. Names are left to the relevant lines, which show them in their context."""
 
@@ -71,8 +75,9 @@ def compose(
         longer = f"{text}\n\n[ref {safe_name(ref, _REF_CHARS)}, fetched again and again]\n{_quoted(original)}"
         text = longer if count(longer) <= tokens * FETCHED_SHARE else text
     for only, share in ((ledger.VITAL, VITAL_SHARE), (ledger.HELPFUL, HELPFUL_SHARE)):
-        room = max(0, int((tokens - count(text)) * share))
-        facts = broken(ledger.render(summary.ledger, room, safe, only=only))
+        left = max(0, tokens - count(text))
+        said = int(left * SAID_SHARE) if only is ledger.VITAL else 0
+        facts = broken(ledger.render(summary.ledger, int(left * share), safe, only=only, said=said))
         text = ("\n\n" if only is ledger.VITAL else "\n").join(filter(None, (text, facts)))
     room = tokens - count(text) - 4
     if room > 0:

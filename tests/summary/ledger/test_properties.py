@@ -12,7 +12,7 @@ from foveal.summary.ledger import EMPTY, Ledger, LedgerStep, render, update
 from foveal.testing.strategies import histories
 from foveal.values.entry import Message, ToolCall, assistant, result, user
 
-MOST_BYTES = 160_000
+MOST_BYTES = 256_000
 
 
 def numbered(messages: list[Message]) -> list[LedgerStep]:

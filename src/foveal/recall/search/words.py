@@ -39,19 +39,29 @@ def indexed(text: str, *, is_json: bool = False) -> tuple[str, str]:
 
 
 def query(text: str) -> str:
-    """Return the query in SQLite's syntax: any of the words, each of them quoted; empty if there is no word in the text.
+    """Return the query in SQLite's syntax: any of the words, each of them quoted; empty if there is no word in the text."""
+    return " OR ".join(f'"{term}"' for term in terms(text)[:MOST_TERMS])
 
-    A name with several parts is asked for whole as well, so that a text with the whole name comes before one with its parts.
+
+def terms(text: str) -> list[str]:
+    """Return the words of a text, each once, in their order.
+
+    A name with several parts is a term as well, so that a text with the whole name comes before one with its parts.
     """
-    terms: dict[str, None] = {}
+    found: dict[str, None] = {}
     for chunk in sendable(text).split():
         words = _WORD.findall(_spaced(chunk))
         if words:
-            terms[" ".join(words)] = None
+            found[" ".join(words)] = None
         singles = [word for word in words if not _UNSPACED.match(word)]
         pairs = [f"{one} {two}" for one, two in pairwise(words) if _UNSPACED.match(one) and _UNSPACED.match(two)]
-        terms.update(dict.fromkeys([*singles, *camel_case_parts(chunk), *pairs]))
-    return " OR ".join(f'"{term}"' for term in list(terms)[:MOST_TERMS])
+        found.update(dict.fromkeys([*singles, *camel_case_parts(chunk), *pairs]))
+    return list(found)
+
+
+def is_unspaced(term: str) -> bool:
+    """Return whether a term is of a script that puts no spaces between words."""
+    return _UNSPACED.match(term) is not None
 
 
 def _spaced(text: str) -> str:

@@ -33,8 +33,10 @@ from foveal.text.calls.coverage import END, LineSpan
 
 K = TypeVar("K", bound=LedgerItem)
 _SECTIONS = ("files", "commands", "failures", "quotes", "questions", "names", "children", "pending")
+_CUT = (*_SECTIONS, "statements")
 _NEW = LedgerName(value="", uses=0)
 _MOST_SPANS = 8
+_MOST_EARLIER = 3
 _ABOUT_CHARS = 200
 _TODO_CHARS = 400
 
@@ -48,7 +50,10 @@ class LedgerBuilder:
         self.files = Section(((one.path, one) for one in ledger.files), bounds.FILES, bounds.rank_file)
         self.commands = Section(((one.text, one) for one in ledger.commands), bounds.COMMANDS, bounds.rank_command)
         self.failures = Section(((one.name, one) for one in ledger.failures), bounds.FAILURES, bounds.rank_failure)
-        self.quotes = Section(((one.text, one) for one in ledger.quotes), bounds.QUOTES, bounds.rank_quote)
+        said = [(one.text, one) for one in ledger.quotes if one.is_statement]
+        quoted = ((one.text, one) for one in ledger.quotes if not one.is_statement)
+        self.statements = Section(said, bounds.STATEMENTS, bounds.rank_statement)
+        self.quotes = Section(quoted, bounds.QUOTES, bounds.rank_quote)
         self.questions = Section(((one.text, one) for one in ledger.questions), bounds.QUESTIONS, bounds.rank_by_use)
         self.names = Section(((one.value, one) for one in ledger.names), bounds.NAMES, bounds.rank_name)
         self.children = Section(((one.id, one) for one in ledger.children), bounds.CHILDREN, bounds.rank_by_use)
@@ -90,11 +95,12 @@ class LedgerBuilder:
     def cut(self) -> None:
         """Cut every section back to its bound. Called at the end of each message, so that the grouping of messages into
         updates has no effect."""
-        for name in _SECTIONS:
+        for name in _CUT:
             getattr(self, name).cut()
 
     def ledger(self) -> Ledger:
         kept = {name: tuple(getattr(self, name).items.values()) for name in _SECTIONS}
+        kept["quotes"] = (*kept["quotes"], *self.statements.items.values())
         return Ledger(todos=self.todos, plan=self.plan, **kept)
 
     def _put(self, section: Section[K], key: str, item: K) -> None:
@@ -121,7 +127,12 @@ class LedgerBuilder:
             quote = replace(
                 quote, about=asked.text[:_ABOUT_CHARS], why="decision" if quote.why == "said" else quote.why
             )
-        self._put(self.quotes, quote.text, quote)
+        if not quote.is_statement:
+            self._put(self.quotes, quote.text, quote)
+            return
+        if before := self.statements.items.get(quote.text):
+            quote = replace(quote, earlier=(*before.earlier, before.seq)[-_MOST_EARLIER:])
+        self._put(self.statements, quote.text, quote)
 
     def _finished(self, finished: TaskFinished) -> None:
         self.children.drop(finished.id)

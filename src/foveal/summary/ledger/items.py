@@ -12,6 +12,10 @@ QuoteKind: TypeAlias = Literal["request", "rule", "decision", "said"]
 QuoteAuthor: TypeAlias = Literal["user", "operator"]
 
 
+STATEMENT_CHARS = 400
+"""Length of a message that is quoted whole: people type shorter ones and paste longer ones."""
+
+
 class LedgerItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fields of all items. Extractors leave these three alone; the ledger fills them in."""
 
@@ -77,6 +81,16 @@ class Quote(LedgerItem, frozen=True):
     """The question that it answers."""
     by: QuoteAuthor = "user"
     """The speaker; the operator speaks in system messages and in the files that a harness hands over as instructions."""
+    pasted: bool = False
+    """Whether it is of a message that is bulk for the most part: a log, a document, a list."""
+
+    earlier: tuple[int, ...] = ()
+    """The places of the newest messages before with the same words."""
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether the user said just this: a short message in their own words, or an answer."""
+        return self.whole and self.by == "user" and len(self.text) <= STATEMENT_CHARS
 
 
 class LedgerQuestion(LedgerItem, frozen=True):

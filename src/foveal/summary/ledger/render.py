@@ -11,9 +11,9 @@ from foveal.summary.ledger.items import (
     LedgerFile,
     LedgerItem,
     LedgerName,
-    Quote,
     Todo,
 )
+from foveal.summary.ledger.quotations import TITLE, render_quotes
 from foveal.summary.ledger.sections import rank_file, rank_name
 from foveal.text.calls.coverage import END
 from foveal.text.shorten.allowance import CountTokens
@@ -29,17 +29,28 @@ class LedgerSection(NamedTuple):
     share: float = 1.0
 
 
-VITAL = frozenset(("User said", "Todos", "Plan", "Open failures", "Running"))
+VITAL = frozenset((TITLE, "Todos", "Plan", "Open failures", "Running"))
 """Sections that an agent cannot work without; the others save it a look."""
+
+SAID_SHARE = 0.6
+"""Share of the tokens for the user's words, before short messages are given more."""
 
 HELPFUL = frozenset(("Files changed", "Files read", "Commands", "Open questions"))
 
 
-def render(ledger: Ledger, tokens: int, count: CountTokens, *, only: frozenset[str] | None = None) -> str:
+def render(
+    ledger: Ledger, tokens: int, count: CountTokens, *, only: frozenset[str] | None = None, said: int = 0
+) -> str:
     """Return the ledger as text of at most `tokens`. Sections come in order of worth; each takes at most its share of the
-    remaining tokens. `only` selects sections by their titles."""
-    written: list[str] = []
-    left = tokens
+    remaining tokens. `only` selects sections by their titles. Short messages of the user may take `said` tokens, if that is
+    more than their share; the other sections have theirs beside it."""
+    share = int(tokens * SAID_SHARE)
+    is_asked = only is None or TITLE in only
+    quoted = render_quotes(ledger.quotes, share, count, most=max(said, share)) if is_asked else ""
+    written = [quoted] if quoted else []
+    taken = count(quoted)
+    tokens += max(0, taken - share)
+    left = tokens - taken - bool(quoted)
     for block in _blocks(ledger):
         if only is not None and block.title not in only:
             continue
@@ -78,8 +89,6 @@ def _written(block: LedgerSection, lines: Sequence[str], rest: int) -> str:
 
 
 def _blocks(ledger: Ledger) -> Iterator[LedgerSection]:
-    quotes = sorted(ledger.quotes, key=lambda one: (one.why == "said", -one.seq, one.text))
-    yield LedgerSection("User said", map(_quote, quotes), "messages", 0.6)
     yield LedgerSection("Todos", map(_todo, ledger.todos), "todos", 0.6)
     if ledger.plan:
         yield LedgerSection("Plan", ledger.plan.text.split("\n"), "lines", 0.2)
@@ -107,18 +116,6 @@ def _ranked(names: Iterable[LedgerName]) -> Iterator[str]:
 
 def _newest(item: LedgerItem) -> tuple[int, str]:
     return -item.seq, str(item)
-
-
-_REQUEST_CHARS = 1_600
-"""Most characters of a long message: the summary quotes the first and the latest request by itself."""
-
-
-def _quote(quote: Quote) -> str:
-    about = f" (asked: {quote.about})" if quote.about else ""
-    text = quote.text[:_REQUEST_CHARS] if quote.why == "request" else quote.text
-    cut = "" if quote.whole and text == quote.text else " …"
-    who = "" if quote.by == "user" else f"{quote.by}: "
-    return f"- {who}“{text}”{cut}{about} [{quote.ref}]"
 
 
 _NAME_CHARS = 140

@@ -24,12 +24,14 @@ COMMANDS = Bound(50, 5_000)
 FAILURES = Bound(50, 5_000)
 TODOS = Bound(100, 5_500)
 QUOTES = Bound(80, 9_500)
+STATEMENTS = Bound(1_600, 96_000)
 QUESTIONS = Bound(6, 1_500)
 CHILDREN = Bound(24, 2_000)
 NAMES = Bound(2_000, 100_000)
 PENDING = Bound(64, 4_500)
-"""All bounds together, with a plan of 1,200 characters of three bytes each, are below 160,000 bytes. Most of it is names:
-few of them are shown, and a name from before the first fold may be used again late in a session."""
+"""All bounds together, with a plan of 1,200 characters of three bytes each, are below 256,000 bytes. Most of it is names, of
+which few are shown and one from before the first fold may be used again late in a session, and the user's short messages:
+everything that people type in a thousand turns. How many of them a summary shows follows from its tokens."""
 
 _CUT_TO = 0.8
 
@@ -95,10 +97,20 @@ def rank_failure(failure: LedgerFailure) -> tuple[float, ...]:
 
 
 def rank_quote(quote: Quote) -> tuple[float, ...]:
-    return (_QUOTE_WORTH[quote.why], quote.seq)
+    """Return the rank of a quote of a long message: a person's own sentences before pasted bulk."""
+    return (not quote.pasted, _QUOTE_WORTH[quote.why], quote.seq)
+
+
+def rank_statement(quote: Quote) -> tuple[float, ...]:
+    """Return the rank of a short message: the newest, with some messages of age forgiven to those that sound like a rule.
+
+    Words that sound like it are known of few languages, so that they may not decide alone.
+    """
+    return (quote.seq + _CUE_WORTH * _QUOTE_WORTH[quote.why],)
 
 
 _QUOTE_WORTH = {"said": 0, "decision": 1, "request": 1, "rule": 2}
+_CUE_WORTH = 50
 
 
 def rank_name(name: LedgerName) -> tuple[float, ...]:

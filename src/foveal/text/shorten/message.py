@@ -37,6 +37,16 @@ def shorten_message(text: str, room: Allowance) -> str | None:
     return stand_in(sealable(text), room, _shrink)
 
 
+def own_words(text: str) -> str:
+    """Return the sentences of a message that a person may have written for it, without what was pasted between them."""
+    return "".join(block for block in _BLOCK.findall(text) if _is_words(block))
+
+
+def is_pasted(text: str) -> bool:
+    """Return whether most of a message, or of its beginning, is pasted bulk and not a person's own sentences."""
+    return 2 * len(own_words(text)) < len(text)
+
+
 def _shrink(text: str, room: Allowance) -> str | None:
     blocks = [(_is_words(block), block) for block in _BLOCK.findall(text)]
     runs = [(is_words, "".join(block for _, block in run)) for is_words, run in groupby(blocks, lambda one: one[0])]

@@ -6,8 +6,9 @@ from itertools import islice
 
 from foveal.summary.ledger.events import CallEnded, LedgerEvent, QuestionAnswered, SpokenWords
 from foveal.summary.ledger.extractors.questions import ASKS
-from foveal.summary.ledger.items import Quote
+from foveal.summary.ledger.items import STATEMENT_CHARS, Quote
 from foveal.text.lazy_pattern import lazy_pattern
+from foveal.text.shorten.message import is_pasted
 from foveal.text.user_words import is_project_instructions, user_words
 
 _RULE = lazy_pattern(
@@ -26,7 +27,7 @@ _DECISION = lazy_pattern(
 )
 _SENTENCE = lazy_pattern(r"[^\n.!?。！？]++(?:[.!?。！？]++(?![\s\"')\]]|\Z)[^\n.!?。！？]*+)*+[.!?。！？]*+[\"')\]]?")
 _ANSWER = re.compile(r"\"=\"((?:[^\"\\]|\\.){1,400})\"")
-_WHOLE, _REQUEST, _PIECE, _MOST_PIECES = 400, 1_200, 300, 8
+_REQUEST, _PIECE, _MOST_PIECES = 1_200, 300, 8
 _LOOKED_CHARS = 12_000
 """A longer message is a document; the request is before it or after it."""
 
@@ -42,7 +43,7 @@ def quotes(event: LedgerEvent) -> Iterator[Quote | QuestionAnswered]:
         case SpokenWords(role="system", text=text) if said := user_words(text):
             yield from _orders(said)
         case CallEnded(tool=tool, text=text, status="ok") if tool in ASKS:
-            answers = _ANSWER.findall(text) or [text[:_WHOLE]] * bool(text.strip())
+            answers = _ANSWER.findall(text) or [text[:STATEMENT_CHARS]] * bool(text.strip())
             yield from (Quote(text=answer, why="decision") for answer in answers)
             yield QuestionAnswered()
         case _:
@@ -56,12 +57,13 @@ def _orders(text: str) -> Iterator[Quote]:
 
 
 def _quotes(text: str) -> Iterator[Quote]:
-    if len(text) <= _WHOLE:
+    if len(text) <= STATEMENT_CHARS:
         why = "rule" if _RULE().search(text) else "decision" if _DECISION().search(text) else "said"
         yield Quote(text=text, why=why)
         return
-    yield Quote(text=text[:_REQUEST], why="request", whole=len(text) <= _REQUEST)
-    yield from (Quote(text=piece, why="rule", whole=False) for piece in _rules(text[_REQUEST:]))
+    is_bulk = is_pasted(text[:_LOOKED_CHARS])
+    yield Quote(text=text[:_REQUEST], why="request", whole=len(text) <= _REQUEST, pasted=is_bulk)
+    yield from (Quote(text=piece, why="rule", whole=False, pasted=is_bulk) for piece in _rules(text[_REQUEST:]))
 
 
 def _rules(rest: str) -> list[str]:
