@@ -121,6 +121,15 @@ def _figures(line):
     return found[0], found[1]
 
 
+def test_a_call_that_was_passed_on_has_its_reason_in_the_line(provider, install, wrap, tmp_path):
+    """The user is told what kept the gateway from its work, and the client did not notice."""
+    install(CLIENT)
+    code, out, err = wrap("claude", "--budget", 20, "--store", tmp_path / "kept.db")
+    assert (code, json.loads(out)[0]) == (0, "Said.")
+    assert err.startswith("foveal: no call of claude was managed; 1 call passed on as it came: ")
+    assert "limit" in err
+
+
 def test_the_store_is_in_the_home_and_its_owner_s_alone(provider, install, wrap, tmp_path):
     """Without --store, sessions are in a folder that nobody else can look into."""
     install(CLIENT)

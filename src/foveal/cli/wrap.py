@@ -11,7 +11,6 @@ import signal
 import subprocess
 import tempfile
 from argparse import ArgumentParser, Namespace
-from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -47,13 +46,14 @@ def run(args: Namespace, out: Output) -> int:
     program = shutil.which(client.command)
     if program is None:
         raise NotFound(f"{client.command} is not on the PATH; install it with: {client.install}")
-    detour, told = find_detour(client, user), deque[str](maxlen=1)
-    with opened_gateway(args, upstreams=detour.upstreams, tell=told.append) as gateway:
+    detour = find_detour(client, user)
+    # The terminal is the client's until it ends.
+    with opened_gateway(args, upstreams=detour.upstreams, tell=lambda line: None) as gateway:
         served = import_module("foveal.gateway.server").served
         with tempfile.TemporaryDirectory(prefix="foveal-") as folder, served(gateway) as address:
             launch = client.launch(user, detour.by(address), Path(folder))
             code = _run([program, *launch.arguments, *args.others], client_environment(user, launch))
-        complain(_summary(args, gateway, told))
+        complain(_summary(args, gateway))
     return code
 
 
@@ -85,10 +85,11 @@ def _passed_on(process: "subprocess.Popen[bytes]") -> Generator[None]:
             signal.signal(one, handler)
 
 
-def _summary(args: Namespace, gateway: "Gateway", told: Sequence[str]) -> str:
+def _summary(args: Namespace, gateway: "Gateway") -> str:
     """Return the line at the end: calls, tokens, the cache's share, money, and the command that opens the session."""
     figures = gateway.conversations.figures
-    aside = f"; {counted(figures.unmanaged, 'call')} {told[-1] if told else 'passed on'}" if figures.unmanaged else ""
+    because = gateway.conversations.passed_because
+    aside = f"; {counted(figures.unmanaged, 'call')} passed on as it came: {because}" if figures.unmanaged else ""
     if not figures.calls:
         return f"no call of {args.client} was managed{aside or '; it may be set up for another address or provider'}"
     sent = _planned(gateway) if args.watch else figures.sent_tokens

@@ -111,6 +111,8 @@ class ClientConversations:
         # holds the client's words alone: nothing stands beside them.
         self.store, self.policy = store, msgspec.structs.replace(policy, guard=False, foresight=0.0)
         self.figures = CallFigures()
+        self.passed_because = ""
+        """Why a request was passed on as it came, the last time."""
         self.rested = InputBills()
         """The bills of conversations that are no longer known."""
         self._most_open = most_open

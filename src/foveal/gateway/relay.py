@@ -147,6 +147,7 @@ class Relay:
     async def _unmanaged(self, call: ClientCall, because: str, *, once: str = "") -> RelayedReply:
         """Pass a request on, and tell why; a reason that comes again with every call is told `once`."""
         self.conversations.figures.unmanaged += 1
+        self.conversations.passed_because = because
         if once not in self._told:
             self.tell(f"passed on as it came: {because}")
         if once:
