@@ -1,11 +1,13 @@
 """Agreement, its intervals and the noise it is held against."""
 
+from typing import Any
+
 import pytest
 
 from foveal.analysis.agreement.actions import next_actions
-from foveal.analysis.agreement.report import difference, rate, report
+from foveal.analysis.agreement.report import Rate, difference, rate, report
 from foveal.analysis.agreement.sample import SampledCall, Survey
-from foveal.analysis.agreement.trials import Answer, Trial
+from foveal.analysis.agreement.trials import Answer, PromptKind, Trial
 from foveal.values.entry import ToolCall
 
 
@@ -15,14 +17,20 @@ def sampled(number, whole=40_000, folded=10_000):
 
 def answered(call, whole, folded):
     """Answers of two trials each: the paths that were read, or the fault."""
-    found = {}
-    for kind, paths in (("whole", whole), ("folded", folded)):
+    found: dict[Trial, Answer] = {}
+    kinds: tuple[tuple[PromptKind, Any], ...] = (("whole", whole), ("folded", folded))
+    for kind, paths in kinds:
         for number, path in enumerate(paths, 1):
             trial = Trial(call.digest, kind, number)
             actions = next_actions([ToolCall("c", "read", f'{{"path": "{path}"}}')], "")
-            failed = {"fault": path[1:]} if path.startswith("!") else {"actions": actions}
+            failed: dict[str, Any] = {"fault": path[1:]} if path.startswith("!") else {"actions": actions}
             found[trial] = Answer(trial, call.session, call.call, cost_usd=0.5, input_tokens=100, **failed)
     return found
+
+
+def ends(one: Rate):
+    assert one.interval
+    return one.interval.low, one.interval.high
 
 
 def reported(*cases):
@@ -38,16 +46,15 @@ def reported(*cases):
 )
 def test_the_interval_is_wilsons(shares, low, high):
     """Known values: unanimous calls leave room for doubt, and more so the fewer they are."""
-    found = rate(shares)
-    assert (found.interval.low, found.interval.high) == pytest.approx((low, high), abs=1e-4)
+    assert ends(rate(shares)) == pytest.approx((low, high), abs=1e-4)
 
 
 def test_a_difference_of_unanimous_rates_is_not_certain():
     """Newcombe's interval of 56 of 70 less 48 of 80 is 0.0524 to 0.3339, and that of all less all is not empty."""
     found = difference(rate([1] * 56 + [0] * 14), rate([1] * 48 + [0] * 32))
-    assert (found.interval.low, found.interval.high) == pytest.approx((0.0524, 0.3339), abs=1e-4)
-    same = difference(rate([1] * 5), rate([1] * 5))
-    assert same.interval.low == -same.interval.high < -0.4
+    assert ends(found) == pytest.approx((0.0524, 0.3339), abs=1e-4)
+    low, high = ends(difference(rate([1] * 5), rate([1] * 5)))
+    assert low == -high < -0.4
 
 
 def test_a_fold_that_changes_the_action_is_beyond_noise():

@@ -1,5 +1,7 @@
 """Patience with providers, and replies that are no answers."""
 
+from typing import Any
+
 import pytest
 
 from foveal.analysis.agreement.senders import (
@@ -60,7 +62,8 @@ def test_refusals_come_back_as_values_in_every_dialect(dialect, monkeypatch):
         provider.script(
             Refusal(429, "slow down", {"retry-after": "3"}), Refusal(503, "oops"), Refusal(401, "who?"), Turn("Hi.")
         )
-        limited, broken, unknown, reply = (send(REQUESTS[dialect]) for _ in range(4))
+        replies: list[Any] = [send(REQUESTS[dialect]) for _ in range(4)]
+    limited, broken, unknown, reply = replies
     assert (limited.fault, limited.status, limited.retry_after_s) == ("rate_limited", 429, 3.0)
     assert (broken.fault, broken.may_pass) == ("raised", True)
     assert unknown.is_for_all
@@ -80,7 +83,9 @@ def test_refusals_come_back_as_values_in_every_dialect(dialect, monkeypatch):
 )
 def test_a_reply_that_declines_or_breaks_off_is_no_answer(dialect, body, fault):
     """Each provider's own way of saying it."""
-    assert reason_for_none(dialect, body).fault == fault
+    reason = reason_for_none(dialect, body)
+    assert reason is not None
+    assert reason.fault == fault
 
 
 def test_the_limit_of_a_reply_has_a_name_in_each_dialect():
