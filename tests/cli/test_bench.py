@@ -72,7 +72,9 @@ def test_a_fold_that_hides_the_clue_lowers_agreement(dialect, provider, ask):
     pytest.importorskip(SDKS.get(dialect, "openai"))
     provider.improvise = by_clue
     done = ask("--json", dialect=dialect)
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0
+    assert done.err.startswith(f"foveal: 20 requests to {MODELS[dialect]}, ")  # the price, and nothing else
+    assert done.err.count("\n") == 1
     assert shares(done, "tool") == [1, 1, 1, 0]
     across, whole, folded, beyond = shares(done)
     assert (whole, folded) == (1, 1)

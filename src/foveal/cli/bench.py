@@ -127,7 +127,9 @@ def _nothing_drawn(found: Survey) -> str:
 def _is_confirmed(args: Namespace, out: Output, found: Survey, price: Estimate) -> bool:
     """Show the price, and return whether it is agreed to: by `--yes`, or by a person at a terminal."""
     if out.is_json:
-        if not args.yes:
+        if args.yes:
+            complain(_price_text(args.ask, price))
+        else:
             out.document({"would_ask": price, "survey": {"calls": found.calls, "folded": found.folded}})
         return args.yes
     out.wrapped(survey_text(found))

@@ -59,6 +59,17 @@ def test_the_seed_chooses_and_the_order_of_files_does_not(files):
     assert set(first) < set(survey(files, TERMS, calls=12, seed=0).sample)
 
 
+def test_a_session_that_is_in_two_files_is_drawn_once(files, tmp_path):
+    """A copy adds nothing."""
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(files[1].read_bytes())
+    found = survey([files[1], copy], TERMS, calls=50, seed=0)
+    assert len({call.digest for call in found.sample}) == len(found.sample) == found.folded // 2
+    assert found.notes == (
+        "2 sessions: the file does not hold the tools; those that were called are offered, with the arguments seen",
+    )
+
+
 def test_another_policy_gives_other_digests(files):
     """An answer to one folded prompt is none to another."""
     lower = AskTerms("gpt-5-mini", "openai_chat", with_budget(Policy(), 2_000), 1_000)

@@ -6,6 +6,7 @@ call is worth asking about where the first folded something and the model takes 
 
 import hashlib
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, zip_longest
@@ -18,6 +19,7 @@ from foveal.analysis.inspect.stored_session import copy_session
 from foveal.analysis.measurement.case import EVERYTHING
 from foveal.analysis.recordings import Recording, read
 from foveal.analysis.replay.replay import recorded_clock, usable_tools
+from foveal.analysis.replay.report import counted
 from foveal.context.injection import NextCall
 from foveal.session.model_setup import UnknownModelWarning
 from foveal.session.options import Model
@@ -160,14 +162,15 @@ def survey(
     Of a file with many sessions, no more are replayed than can have a call in the sample. A larger sample of the same files
     holds the smaller one.
     """
-    found, notes, strata = Survey(), list[str](), list[list[SampledCall]]()
+    found, told, strata = Survey(), Counter[str](), list[list[SampledCall]]()
+    errors: list[str] = []
     for file in sorted(files, key=lambda file: _draw(seed, file.name)):
         if len(strata) == calls:
             break
         try:
             recordings = sorted(read(file), key=lambda one: _draw(seed, one.id))
         except BadRecording as error:
-            notes.append(str(error))
+            errors.append(str(error))
             continue
         sessions = list[list[SampledCall]]()
         for recording in recordings:
@@ -177,16 +180,18 @@ def survey(
             try:
                 drawn = [pair.sampled for pair in run.pairs()]
             except FovealError as error:
-                notes.append(f"{recording.source}: left out. {error}")
+                errors.append(f"{recording.source}: left out. {error}")
                 continue
-            notes += [f"{recording.id}: {note}" for note in run.notes]
+            told.update(run.notes)
             found = _added(found, run)
             tick(run.calls)
             if drawn:
                 sessions.append(sorted(drawn, key=lambda one: _draw(seed, one.session, one.call)))
         if sessions:
             strata.append(dealt(sessions))
-    return msgspec.structs.replace(found, sample=tuple(dealt(strata)[:calls]), notes=tuple(dict.fromkeys(notes)))
+    notes = (f"{counted(sessions, 'session')}: {note}" for note, sessions in told.items())
+    unique = list(dict.fromkeys(dealt(strata)))  # a session may be in two files
+    return msgspec.structs.replace(found, sample=tuple(unique[:calls]), notes=(*errors, *notes))
 
 
 def askable_pairs(files: Iterable[Path], terms: AskTerms, wanted: Mapping[str, str]) -> Iterator[Askable]:
