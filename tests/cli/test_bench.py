@@ -293,6 +293,9 @@ def test_whole_prompts_that_the_model_does_not_take_are_counted_and_not_asked(pr
     assert counts["beyond_window"] > 0
     assert len(counts["sample"]) == counts["folded"] - counts["beyond_window"]
     assert max(request.tokens for request in provider.requests) <= find("gpt-3.5-turbo").max_input
+    whole = [request.raw.decode() for request in provider.requests if RECALL_TOOL not in request.raw.decode()]
+    assert len(whole) == 2 * len(counts["sample"])
+    assert not any("left out" in text for text in whole)  # nothing is cut to make it fit
     text = ask("--ask", "gpt-3.5-turbo", calls=50, confirmed=()).out
     assert f"the model takes the whole prompt of all but {counts['beyond_window']}" in " ".join(text.split())
 

@@ -104,6 +104,7 @@ class PairedReplay:
         self.recording, self.terms = recording, terms
         self.tools, self.notes = offered_tools(recording, terms.dialect)
         self.calls = self.folded = self.beyond_window = self.refused = 0
+        self._is_full = False
         everything = msgspec.structs.replace(EVERYTHING, models=terms.policy.models)
         self._store = MemoryStore()
         self._folding = self._session(self._store, terms.policy)
@@ -141,11 +142,20 @@ class PairedReplay:
         if not _is_folded(folded):
             return None
         self.folded += 1
-        try:
-            return self._whole.prompt(self.tools, next_call=next_call), folded
-        except (OverBudget, Unrepresentable):
+        whole = None if self._is_full else self._whole_prompt(next_call)
+        if whole is None:
+            self._is_full = True  # a history only grows
             self.beyond_window += 1
             return None
+        return whole, folded
+
+    def _whole_prompt(self, next_call: NextCall) -> Prompt | None:
+        """Return the prompt that shows everything; None if the model does not take it."""
+        try:
+            prompt = self._whole.prompt(self.tools, next_call=next_call)
+        except (OverBudget, Unrepresentable):
+            return None
+        return None if _is_folded(prompt) else prompt  # the newest results are cut rather than refused
 
     def _pair(self, whole: Prompt, folded: Prompt, *, recorded_tokens: int) -> PromptPair:
         requests = msgspec.json.encode([whole.request, folded.request], order="deterministic")
