@@ -24,6 +24,7 @@ from foveal.analysis.measurement.case import Case
 from foveal.analysis.measurement.outcome import Job, PolicyOutcome
 from foveal.analysis.measurement.suite import Loaded, Pick, Source, load_all, run, sources_of
 from foveal.cli.progress import bar
+from foveal_bench import compression
 from foveal_bench.ablations import PARTS
 from foveal_bench.baselines import BASELINES
 from foveal_bench.frontier import frontier
@@ -79,11 +80,11 @@ def in_order(outcomes: list[PolicyOutcome], work: Sequence[Job]) -> list[PolicyO
     return sorted(outcomes, key=lambda one: (place[Job(one.policy, one.budget)], one.group, one.session))
 
 
-def head(about: str, warning: str) -> str:
+def head(about: str, which: str) -> str:
     return (
         "# What is kept, and at what price\n\n"
-        f"Made by `benchmarks/run.py`{about}. Recorded coding sessions of at least {LEAST_TOKENS:,} tokens, test half only."
-        f"{warning} More on how to read it: [README](../README.md).\n\n![cost against grounding](bench.svg)\n"
+        f"Made by `benchmarks/run.py`{about}. Recorded coding sessions of at least {LEAST_TOKENS:,} tokens, {which}"
+        " More on how to read it: [README](../README.md).\n\n![cost against grounding](bench.svg)\n"
     )
 
 
@@ -104,14 +105,20 @@ def loaded_sets(names: Sequence[str], pick: Pick, jobs: int) -> Loaded:
     return load_all(sources, pick, jobs=jobs)
 
 
-def measured(cases: Sequence[Case], work: Sequence[Job], short: Sequence[Case], jobs: int) -> list[list[PolicyOutcome]]:
+def measured(
+    cases: Sequence[Case], work: Sequence[Job], short: Sequence[Case], given: argparse.Namespace
+) -> list[list[PolicyOutcome]]:
     """Return the outcomes of the long sessions and of the short ones, with one bar for both."""
+    jobs: int = given.jobs
+    gauge = compression.gauge if given.explained else None
+    if given.explained and not compression.is_installed():
+        sys.exit(f"--explained needs {compression.MODULE}: pip install -e '.[bench]'")
     found = list[list[PolicyOutcome]]()
     calls = sum(len(case.calls) for case in cases) * len(work) + sum(len(case.calls) for case in short)
     with bar(calls) as tick:
         for some, jobs_of in ((cases, work), (short, [CHECK])):
             found.append([])
-            for outcome in run(some, jobs_of, find=peers.runner, jobs=jobs):
+            for outcome in run(some, jobs_of, find=peers.runner, gauge=gauge, jobs=jobs):
                 found[-1].append(outcome)
                 tick(outcome.figures.calls)
     return found
@@ -130,6 +137,10 @@ def arguments() -> argparse.Namespace:
         "--least", type=int, help=f"tokens of the shortest session (default: {LEAST_TOKENS:,}; of FILE 1)"
     )
     parser.add_argument("--no-peers", action="store_true", help="without other engines")
+    parser.add_argument(
+        "--explained", action="store_true", help="and how well prompts explain the next action (7 ms a call and row)"
+    )
+    parser.add_argument("--training", action="store_true", help="the training half, to look at; writes only with --out")
     parser.add_argument("--slow", action="store_true", help=f"with {' and '.join(SLOW)} (minutes more)")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, help="a folder (default: results, of FILE none)")
@@ -142,7 +153,7 @@ def own_page(files: Sequence[Path], given: argparse.Namespace) -> None:
     if not loaded.cases:
         sys.exit(f"no session of {given.least or 1:,} tokens or more is in {len(files)} file(s)")
     work = work_of(given.budgets, (), given.policies)
-    outcomes = in_order(measured(loaded.cases, work, (), given.jobs)[0], work)
+    outcomes = in_order(measured(loaded.cases, work, (), given)[0], work)
     rows = rows_of(outcomes)
     text = page(rows, loaded.notes)
     if given.out:
@@ -168,28 +179,32 @@ def main() -> None:
         absent += [f"{name} was left out: `--slow` runs it as well" for name in SLOW if name in engines]
         engines = [name for name in engines if name not in SLOW]
     print("reading recordings", file=sys.stderr, flush=True)
-    pick = Pick(given.least or LEAST_TOKENS, given.sessions, test_half=True, skip=given.skip)
+    skip = 0 if given.training else given.skip
+    half = {"training_half": given.training, "test_half": not given.training}
+    pick = Pick(given.least or LEAST_TOKENS, given.sessions, skip=skip, **half)
     loaded = loaded_sets(given.sets, pick, given.jobs)
-    short = that_fit(loaded_sets(given.short_sets, Pick(0, given.sessions, test_half=True), given.jobs).cases)
+    short = that_fit(loaded_sets(given.short_sets, Pick(0, given.sessions, **half), given.jobs).cases)
     work = work_of(given.budgets, engines, given.policies)
     print(
         f"{len(loaded.cases)} sessions, and {len(short)} that fit, loaded in {time.monotonic() - start:.0f} s; {len(work)} rows",
         file=sys.stderr,
         flush=True,
     )
-    outcomes, fitting = measured(loaded.cases, work, short, given.jobs)
+    outcomes, fitting = measured(loaded.cases, work, short, given)
     outcomes = in_order(outcomes, work)
     rows, notes = rows_of(outcomes), [*loaded.notes, *absent]
     others = sum(outcome.figures.cpu_s for outcome in outcomes if outcome.policy in peers.ENGINES)
     took = (
         f"{(time.monotonic() - start) / 60:.1f} minutes, {spent():,.0f} s of CPU and {others:,.0f} s in other engines"
     )
-    passed = "" if given.skip >= CHOSEN_ON else " **Defaults were chosen on some of these sessions: not held aside.**"
+    passed = "" if skip >= CHOSEN_ON else " **Defaults were chosen on some of these sessions: not held aside.**"
+    which = "training half: weights were trained on them." if given.training else f"test half only.{passed}"
     about = f" in {took}, {given.jobs} processes on {os.cpu_count()} cores, Python {platform.python_version()}"
     beside = (UNTOUCHED, untouched_table(fitting)) if fitting else ()
     fits = {"sessions": len(fitting), "touched": sum(touched(outcome) > 0 for outcome in fitting)}
-    text = "\n".join((head(about, passed), page(rows, notes, beside=beside)))
-    write(given.out or RESULTS, text, rows, {**data(outcomes, rows, notes), "fitting": fits})
+    text = "\n".join((head(about, which), page(rows, notes, beside=beside)))
+    if given.out or not given.training:
+        write(given.out or RESULTS, text, rows, {**data(outcomes, rows, notes), "fitting": fits})
     print(text)
 
 

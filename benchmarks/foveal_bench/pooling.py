@@ -51,6 +51,9 @@ class Row(msgspec.Struct, frozen=True):
     by_age: tuple[float, ...]
     grounding_interval: Interval
     cost_interval: Interval
+    explained: float | None = None
+    """What the prompt adds to the newest messages, as a share of what everything adds; None where it was not measured."""
+    explained_interval: Interval | None = None
     failures: tuple[str, ...] = ()
 
 
@@ -75,6 +78,8 @@ def row_of(outcomes: Sequence[PolicyOutcome], group: str) -> Row:
     one, figures = outcomes[0], added(outcome.figures for outcome in outcomes)
     costs = {name: [cost_of(outcome, name) for outcome in outcomes] for name in PRICE_MODELS}
     shown = [(outcome.figures.far_shown, outcome.figures.far) for outcome in outcomes]
+    gained = [explained_of(outcome.figures) for outcome in outcomes]
+    is_gauged = any(whole for _, whole in gained)
     return Row(
         policy=one.policy,
         budget=one.budget,
@@ -92,8 +97,15 @@ def row_of(outcomes: Sequence[PolicyOutcome], group: str) -> Row:
         by_age=tuple(_part(shown, all_) for shown, all_ in zip(figures.ages_shown, figures.ages, strict=True)),
         grounding_interval=interval(shown),
         cost_interval=interval([(cost.sent, cost.raw) for cost in costs[MAIN_PRICES]]),
+        explained=share(gained) if is_gauged else None,
+        explained_interval=interval(gained) if is_gauged else None,
         failures=tuple(dict.fromkeys(outcome.failed for outcome in outcomes if outcome.failed)),
     )
+
+
+def explained_of(figures: Figures) -> tuple[float, float]:
+    """Return the bytes that the prompt saves beyond the newest messages, and those that the whole history would save."""
+    return figures.near_bytes - figures.prompt_bytes, figures.near_bytes - figures.everything_bytes
 
 
 def added(figures: Iterable[Figures]) -> Figures:

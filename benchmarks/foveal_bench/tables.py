@@ -11,11 +11,14 @@ from foveal_bench.pooling import AGE_NAMES, MAIN_PRICES, PRICE_MODELS, Row, cost
 ALL = "all"
 """The name of all sets together."""
 
+EXPLAINED = "explained"
+
 HEAD = (
     "policy",
     *(f"cost, {name}" for name in PRICE_MODELS),
     "far grounding",
     "95 %",
+    EXPLAINED,
     "on offer",
     "complete",
     "short range",
@@ -52,6 +55,7 @@ def cells(row: Row) -> list[str]:
         *(f"{row.cost[name]:.3f}" for name in PRICE_MODELS),
         f"{row.grounding:.3f}",
         f"{spread.low:.2f}–{spread.high:.2f}" if row.sessions > 1 else "–",
+        "–" if row.explained is None else f"{row.explained:.3f}",
         f"{row.on_offer:.3f}",
         f"{row.complete:.3f}",
         f"{row.short_range:.3f}",
@@ -67,7 +71,11 @@ def cells(row: Row) -> list[str]:
 
 def table(rows: Sequence[Row], budget: int, group: str) -> str:
     chosen = [row for row in rows if row.budget == budget and row.group == group]
-    return markdown(HEAD, map(cells, chosen))
+    lines = [HEAD, *map(cells, chosen)]
+    if all(row.explained is None for row in chosen):  # measured only where it is asked for
+        at = HEAD.index(EXPLAINED)
+        lines = [[*line[:at], *line[at + 1 :]] for line in lines]
+    return markdown(lines[0], lines[1:])
 
 
 def groups_table(rows: Sequence[Row], budget: int) -> str:

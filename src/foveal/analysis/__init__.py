@@ -1,7 +1,8 @@
 """Questions about sessions after the fact.
 
 `inspect` answers them for stored sessions (the names of this module), `recordings` reads the files of other programs, `replay`
-says what Foveal would have sent for them, `measurement` compares policies on them, and `tune` picks a policy for them.
+says what Foveal would have sent for them, `measurement` compares policies on them, `tune` picks a policy for them, and
+`agreement` asks a model whether the folds changed its next actions.
 """
 
 from typing import TYPE_CHECKING

@@ -97,6 +97,14 @@ COMMANDS: dict[str, CommandHelp] = {
         "a file.",
         ("foveal tune session.jsonl --budget 32000 --out policy.toml",),
     ),
+    "bench": CommandHelp(
+        "Ask a real model with whole and with folded prompts of your own sessions, and compare its next actions.",
+        (
+            "foveal bench session.jsonl --ask gpt-5-mini --budget 32000",
+            "foveal bench session.jsonl --ask claude-haiku-4-5 --budget 32000 --calls 100 --output answers.jsonl --yes",
+            "foveal bench session.jsonl --ask qwen3 --endpoint http://localhost:11434/v1 --budget 16000",
+        ),
+    ),
     "models": CommandHelp(
         "List the models whose windows and prices are known.", ("foveal models claude", "foveal models gpt-5 --json")
     ),

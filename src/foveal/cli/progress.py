@@ -23,14 +23,14 @@ def progress(files: Iterable[Path]) -> Generator[Callable[[int], None]]:
 
 
 @contextmanager
-def bar(total: int) -> Generator[Callable[[int], None]]:
-    """Yield such a function for work of `total` calls."""
-    if total < LONG_WORK_CALLS or not sys.stderr.isatty():
+def bar(total: int, doing: str = "replaying", *, least: int = LONG_WORK_CALLS) -> Generator[Callable[[int], None]]:
+    """Yield such a function for work of `total` calls; a bar is shown from `least` on."""
+    if total < least or not sys.stderr.isatty():
         yield lambda done: None
     elif has_rich():
-        yield from _rich_bar(total)
+        yield from _rich_bar(total, doing)
     else:
-        yield from _plain_bar(total)
+        yield from _plain_bar(total, doing)
 
 
 def _count_calls(files: Iterable[Path]) -> int:
@@ -43,17 +43,17 @@ def _count_calls(files: Iterable[Path]) -> int:
     return total
 
 
-def _rich_bar(total: int) -> Generator[Callable[[int], None]]:
+def _rich_bar(total: int, doing: str) -> Generator[Callable[[int], None]]:
     from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
-    columns = (TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TextColumn("calls"), TimeRemainingColumn())
+    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TextColumn("calls"), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("replaying", total=total)
+        task = bar.add_task(doing, total=total)
         yield lambda done: bar.advance(task, done)
 
 
-def _plain_bar(total: int) -> Generator[Callable[[int], None]]:
+def _plain_bar(total: int, doing: str) -> Generator[Callable[[int], None]]:
     count = shown = 0
 
     def advance(done: int) -> None:
@@ -61,7 +61,7 @@ def _plain_bar(total: int) -> Generator[Callable[[int], None]]:
         count += done
         if (filled := count * _BAR // total) != shown or count == done:
             shown = filled
-            sys.stderr.write(f"\rreplaying [{'#' * filled:<{_BAR}}] {count:,} of {total:,} calls")
+            sys.stderr.write(f"\r{doing} [{'#' * filled:<{_BAR}}] {count:,} of {total:,} calls")
             sys.stderr.flush()
 
     try:

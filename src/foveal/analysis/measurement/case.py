@@ -28,7 +28,7 @@ MESSAGE_TOKENS = 4
 PROMPT_TOKENS = 3
 """Framing of a message and the reply's opening, as OpenAI documents them."""
 
-_EVERYTHING = Policy(
+EVERYTHING = Policy(
     budget=BudgetTable(limit=10**9, reserve=0, max_bytes=10**12, max_images=10**6), stages=(), guard=False, recall=False
 )
 
@@ -83,7 +83,7 @@ def case_of(recording: Recording, group: str, common: frozenset[str]) -> Case:
         # In their wire form, so that they are the same for all policies: recordings often hold their names only.
         tools[:] = prompt.request.get("tools") or () if prompt else tools
 
-    replay(recording, model=MODEL, policy=_EVERYTHING, dialect="openai_chat", on_prompt=keep)
+    replay(recording, model=MODEL, policy=EVERYTHING, dialect="openai_chat", on_prompt=keep)
     messages = tuple(prompts[-1]) if prompts else ()
     calls = tuple(len(prompt) for prompt in prompts)
     sizes = tuple(map(tokens_of, messages))

@@ -76,7 +76,9 @@ def needs_of(messages: Sequence[Message], common: frozenset[str]) -> Iterator[Ne
     last: dict[str, int] = {}
     for at, message in enumerate(messages):
         if message.role == "assistant":
-            used = {clue: at - last[clue] for clue in clues(_arguments(message)) if clue in last and clue not in common}
+            used = {
+                clue: at - last[clue] for clue in clues(action_text(message)) if clue in last and clue not in common
+            }
             far = sorted((clue, age) for clue, age in used.items() if age > FAR)
             yield Need(tuple(far), tuple(sorted(clue for clue, age in used.items() if age <= FAR)))
         last.update(dict.fromkeys(clues(text_seen(message)), at))
@@ -87,7 +89,8 @@ def text_seen(message: Message) -> str:
     return "\n".join(text for part in message.parts for text in _texts(part))
 
 
-def _arguments(message: Message) -> str:
+def action_text(message: Message) -> str:
+    """Return the text of a reply's action: the arguments of its calls, or its words if it calls nothing."""
     calls = [part.arguments for part in message.parts if isinstance(part, ToolCall)]
     return "\n".join(arguments_text(call) for call in calls) if calls else text_seen(message)
 

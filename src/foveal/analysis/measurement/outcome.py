@@ -3,7 +3,7 @@
 Prices are worked out afterwards, from how many tokens each call sent and how many of them the call before it had sent too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from operator import is_
 from time import process_time
@@ -38,6 +38,21 @@ Tokens: TypeAlias = tuple[int, int, int, int]
 """Tokens of one call: sent, shared with the call before, and both for the whole history."""
 
 
+class ActionSize(msgspec.Struct, frozen=True):
+    """The size in bytes of one action, compressed by somebody who knows some text already."""
+
+    near: int
+    """Who knows the system prompt and the newest messages."""
+    prompt: int
+    """Who knows the prompt of the policy."""
+    everything: int
+    """Who knows the whole history."""
+
+
+Gauge: TypeAlias = Callable[[Case, int, str], ActionSize]
+"""Returns the sizes of the action of a call, by its number in the case and the text of the prompt."""
+
+
 class Figures(msgspec.Struct):
     """Counts over the calls of one session, or of several added up."""
 
@@ -66,6 +81,10 @@ class Figures(msgspec.Struct):
     complete: int = 0
     ages: list[int] = msgspec.field(default_factory=lambda: [0] * (len(AGES) + 1))
     ages_shown: list[int] = msgspec.field(default_factory=lambda: [0] * (len(AGES) + 1))
+    near_bytes: int = 0
+    prompt_bytes: int = 0
+    everything_bytes: int = 0
+    """Sums of `ActionSize`; 0 where nobody gauged them."""
 
 
 class PolicyOutcome(msgspec.Struct, frozen=True):
@@ -132,9 +151,11 @@ class Looks:
         return key, self._tools[key]
 
 
-def measure(case: Case, job: Job, runner: Runner, *, looks: Looks | None = None) -> PolicyOutcome:
+def measure(
+    case: Case, job: Job, runner: Runner, *, looks: Looks | None = None, gauge: Gauge | None = None
+) -> PolicyOutcome:
     """Run the policy over the case. Pass the same `looks` when measuring several policies on one case."""
-    run, failed = _Run(case, job.budget, looks or Looks(case)), ""
+    run, failed = _Run(case, job.budget, looks or Looks(case), gauge), ""
     calls = runner(case, job.budget)
     for number in range(len(case.calls)):
         start = process_time()
@@ -150,8 +171,8 @@ def measure(case: Case, job: Job, runner: Runner, *, looks: Looks | None = None)
 
 
 class _Run:
-    def __init__(self, case: Case, budget: int, looks: Looks) -> None:
-        self.case, self.budget, self.figures, self._looks = case, budget, Figures(), looks
+    def __init__(self, case: Case, budget: int, looks: Looks, gauge: Gauge | None) -> None:
+        self.case, self.budget, self.figures, self._looks, self._gauge = case, budget, Figures(), looks, gauge
         self.tokens: list[Tokens] = []
         self._tools = b""
         self._messages: Sequence[Chat] = ()
@@ -168,12 +189,14 @@ class _Run:
         if sent.refused:
             figures.refused += 1
             self._ground(need, "", sent)
+            self._explain(number, "")
             return
         self._bill(number, sent)
         shown = "\n".join([one.text for one in self._known])
         figures.list_tokens += sum([one.list_tokens for one in self._known])
         figures.task_lost += self._looks.task not in shown
         self._ground(need, shown, sent)
+        self._explain(number, shown)
 
     def _look(self, messages: Sequence[Chat]) -> int:
         """Take the messages of the next call; return how many leading ones it shares with the call before."""
@@ -222,6 +245,14 @@ class _Run:
             of_age = sum(age > most for most in AGES)
             figures.ages[of_age] += 1
             figures.ages_shown[of_age] += clue not in missing
+
+    def _explain(self, number: int, shown: str) -> None:
+        if self._gauge is None:
+            return
+        size, figures = self._gauge(self.case, number, shown), self.figures
+        figures.near_bytes += size.near
+        figures.prompt_bytes += size.prompt
+        figures.everything_bytes += size.everything
 
 
 def _alike(old: Sequence[object], new: Sequence[object]) -> int:

@@ -14,7 +14,7 @@ import msgspec
 
 from foveal.analysis.measurement.case import Case, Runner, case_of
 from foveal.analysis.measurement.grounding import common_clues, text_seen
-from foveal.analysis.measurement.outcome import Job, Looks, PolicyOutcome, measure
+from foveal.analysis.measurement.outcome import Gauge, Job, Looks, PolicyOutcome, measure
 from foveal.analysis.recordings import Recording, read
 from foveal.values.errors import FovealError
 
@@ -37,6 +37,8 @@ class Pick(msgspec.Struct, frozen=True):
     """The largest number of sessions: the first by the hash of their ids."""
     test_half: bool = False
     """Only sessions on which nothing is ever trained."""
+    training_half: bool = False
+    """Only sessions that may be trained on, and looked at."""
     skip: int = 0
     """How many are passed over first: those on which defaults were chosen."""
 
@@ -70,9 +72,10 @@ def load(pick: Pick, source: Source) -> Loaded:
     for recording in recordings:
         if len(found) == pick.most:
             break
-        if (pick.test_half and session_hash(recording.id)[0] >= 128) or _chars(
-            recording
-        ) < pick.least_tokens * _LEAST_CHARS_PER_TOKEN:
+        is_for_tests = session_hash(recording.id)[0] < 128
+        if (pick.test_half and not is_for_tests) or (pick.training_half and is_for_tests):
+            continue
+        if _chars(recording) < pick.least_tokens * _LEAST_CHARS_PER_TOKEN:
             continue
         try:
             case = case_of(recording, source.name, common)
@@ -100,13 +103,18 @@ def load_all(sources: Sequence[Source], pick: Pick, *, jobs: int) -> Loaded:
     return Loaded([case for part in parts for case in part.cases], [note for part in parts for note in part.notes])
 
 
-def run(cases: Sequence[Case], work: Sequence[Job], *, find: Find, jobs: int = 1) -> Iterator[PolicyOutcome]:
-    """Yield the outcome of every job on every case. Long sessions come first, so that no process is left with one at the end."""
+def run(
+    cases: Sequence[Case], work: Sequence[Job], *, find: Find, gauge: Gauge | None = None, jobs: int = 1
+) -> Iterator[PolicyOutcome]:
+    """Yield the outcome of every job on every case. Long sessions come first, so that no process is left with one at the end.
+
+    `gauge` is a function of a module, as `find` is.
+    """
     policies = list(dict.fromkeys(job.policy for job in work))
     units = [
         (at, tuple(job for job in work if job.policy == policy)) for policy in policies for at in range(len(cases))
     ]
-    yield from chain.from_iterable(_spread(partial(_measured, find), units, longest_first(cases), jobs=jobs))
+    yield from chain.from_iterable(_spread(partial(_measured, find, gauge), units, longest_first(cases), jobs=jobs))
 
 
 def longest_first(cases: Sequence[Case]) -> list[Case]:
@@ -114,11 +122,13 @@ def longest_first(cases: Sequence[Case]) -> list[Case]:
     return sorted(cases, key=lambda case: -sum(case.raw))
 
 
-def _measured(find: Find, cases: Sequence[Case], unit: tuple[int, tuple[Job, ...]]) -> list[PolicyOutcome]:
+def _measured(
+    find: Find, gauge: Gauge | None, cases: Sequence[Case], unit: tuple[int, tuple[Job, ...]]
+) -> list[PolicyOutcome]:
     """Return the outcomes of all budgets of one policy on one case, whose messages are read once for them."""
     at, work = unit
     looks = Looks(cases[at])
-    return [measure(cases[at], job, find(job.policy), looks=looks) for job in work]
+    return [measure(cases[at], job, find(job.policy), looks=looks, gauge=gauge) for job in work]
 
 
 def _spread(do: Callable[[S, X], Y], items: Sequence[X], shared: S, *, jobs: int) -> Iterable[Y]:
