@@ -138,7 +138,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--no-peers", action="store_true", help="without other engines")
     parser.add_argument(
-        "--explained", action="store_true", help="and how well prompts explain the next action (7 ms a call and row)"
+        "--explained",
+        action="store_true",
+        help="and how well prompts explain the next action (about 10 ms a call and row)",
     )
     parser.add_argument("--training", action="store_true", help="the training half, to look at; writes only with --out")
     parser.add_argument("--slow", action="store_true", help=f"with {' and '.join(SLOW)} (minutes more)")
