@@ -23,9 +23,9 @@ def progress(files: Iterable[Path]) -> Generator[Callable[[int], None]]:
 
 
 @contextmanager
-def bar(total: int, doing: str = "replaying", *, least: int = LONG_WORK_CALLS) -> Generator[Callable[[int], None]]:
-    """Yield such a function for work of `total` calls; a bar is shown from `least` on."""
-    if total < least or not sys.stderr.isatty():
+def bar(total: int, doing: str = "replaying", *, least: int | None = None) -> Generator[Callable[[int], None]]:
+    """Yield such a function for work of `total` calls; a bar is shown from `least` on, for long work unless given."""
+    if total < (LONG_WORK_CALLS if least is None else least) or not sys.stderr.isatty():
         yield lambda done: None
     elif has_rich():
         yield from _rich_bar(total, doing)
