@@ -3,6 +3,7 @@
 import re
 import unicodedata
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,3 +67,13 @@ def test_it_counts_a_bounded_amount_of_text() -> None:
         assert head_tail("some line of a log\n" * lines, 300, counting, "abc123")
         work.append(sum(counted))
     assert work[1] <= work[0] * 1.2
+
+
+@pytest.mark.parametrize("tokens", range(20, 200, 3))
+def test_a_note_of_an_earlier_cut_is_shown_whole_or_not_at_all(tokens: int) -> None:
+    """Half a reference leads nowhere: where a cut would go through one, its note gives way."""
+    note = "[text in long lines: 3,500 characters, 1 lines, sha256 16757242b4c7; ref qglohtweiv.2]"
+    for text in (f"{note}\n{'word ' * 400}", f"{'word ' * 400}\n{note}", f"{'word ' * 40}{note}{' word' * 400}"):
+        shown = head_tail(text, tokens, len, "abcdefghij")
+        assert shown is None or set(re.findall(r"ref ([\w.-]+)", shown)) <= {"qglohtweiv.2", "abcdefghij"}
+        assert shown is None or shown.count("ref q") == shown.count(note)

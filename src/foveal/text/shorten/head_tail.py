@@ -1,11 +1,17 @@
 """Level `trimmed`: the beginning and the end of a text, verbatim, with a note about the text between them."""
 
+import re
+
 from foveal.text.guard.seals import plain, sealed
 from foveal.text.shorten.allowance import CountTokens
 from foveal.text.shorten.cut import boundary
 
 HEAD_SHARE = 0.6
 """Beginnings name things (paths, signatures, the command's echo); ends report outcomes. Beginnings get a little more."""
+
+_NOTE = re.compile(r"\[[^\[\]\n]{0,200}\bref [\w.-]{1,120}[^\[\]\n]{0,80}\]")
+_NOTE_CHARS = 400
+"""A note of an earlier cut, with its reference."""
 
 _SAMPLE_CHARS = 4_000
 _ATTEMPTS = 5
@@ -40,14 +46,21 @@ def sealed_head_tail(
 
 
 def _cut(text: str, rooms: tuple[int, int], lines: int, ref: str) -> str:
-    head = _line_end(text, boundary(text, rooms[0]))
-    tail = _line_start(text, boundary(text, len(text) - rooms[1]))
+    head, _ = _note_around(text, _line_end(text, boundary(text, rooms[0])))
+    _, tail = _note_around(text, _line_start(text, boundary(text, len(text) - rooms[1])))
     left_out = text.count("\n", head, tail)
     what = f"{left_out:,} of {lines:,} lines" if left_out > 1 else f"{tail - head:,} of {len(text):,} characters"
     # A tail that begins in the middle of a line must not look like the beginning of one.
     cut = "" if text[tail - 1 : tail] == "\n" else "…"
     note = sealed(f"[… {what} left out; ref {ref}]")
     return f"{text[:head]}\n{note}\n{cut}{text[tail:]}"
+
+
+def _note_around(text: str, at: int) -> tuple[int, int]:
+    """Return where the note begins and ends that a cut at this place would go through; half a reference leads nowhere."""
+    start = text.rfind("[", max(0, at - _NOTE_CHARS), at)
+    found = _NOTE.match(text, start) if start >= 0 else None
+    return found.span() if found and found.end() > at else (at, at)
 
 
 def _line_end(text: str, at: int) -> int:
