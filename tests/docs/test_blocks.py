@@ -1,7 +1,9 @@
 """Every Python block in the README and the docs runs, and every command line in them is one that the command takes."""
 
+import gc
 import re
 import shlex
+import warnings
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,8 @@ def provider(monkeypatch):
         for name, value in running.environment.items():
             monkeypatch.setenv(name, value)
         yield running
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+        gc.collect()  # the SDKs' clients of a short program, which nobody closes: its end does
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
