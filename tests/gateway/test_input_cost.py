@@ -2,7 +2,7 @@
 
 import pytest
 
-from foveal import Policy, Session, assistant, open_store, result, user
+from foveal import Policy, Session, assistant, open_store, result, system, user
 from foveal.gateway.input_cost import InputBills, InputCost
 from foveal.models import catalogue
 from foveal.models.catalogue import cost_usd
@@ -15,6 +15,7 @@ MODEL = "claude-opus-4-5"
 def prompts(count: int, tokens: int | None = None) -> list[Prompt]:
     """Return the prompts of a tool loop, with or without folds."""
     session = Session(open_store(), "s", model=MODEL, policy=Policy(max_context_tokens=tokens))
+    session.append(system("Be careful. " * 800))
     session.append(user("Read."))
     made: list[Prompt] = []
     for i in range(count):
@@ -57,15 +58,19 @@ def test_without_folds_both_bills_are_alike() -> None:
         assert cost.bills.asked_usd == pytest.approx(cost.bills.sent_usd, rel=0.01)
 
 
-def test_folds_are_seen_as_savings() -> None:
-    """With folds, the requests as asked for cost more than the prompts that were sent."""
-    cost, before = InputCost(), 0
+@pytest.mark.parametrize("hit", [1.0, 0.0])
+def test_the_side_that_was_not_sent_keeps_its_cache_when_a_fold_moves_ours(hit: float) -> None:
+    """The requests as asked for only grow: a provider that caches had all of the one before, whatever a fold costs us."""
+    cost, before, asked_before, expected, folds = InputCost(), 0, 0, 0.0, 0
     for prompt in prompts(30, 10_000):
-        cost.ask(prompt, prompt.trace.raw_tokens)
-        read = 0 if prompt.fold else min(before, prompt.tokens)
-        cost.report(usage(prompt.tokens, read))
-        before = prompt.tokens
-    assert cost.bills.asked_usd > 1.5 * cost.bills.sent_usd
+        asked = prompt.trace.raw_tokens
+        cost.ask(prompt, asked)
+        cost.report(usage(prompt.tokens, 0 if prompt.fold else int(min(before, prompt.tokens) * hit)))
+        expected += input_usd(asked, int(asked_before * hit))
+        before, asked_before, folds = prompt.tokens, asked, folds + (prompt.fold is not None)
+    assert folds > 1
+    assert cost.bills.asked_usd == pytest.approx(expected, rel=0.03)
+    assert cost.bills.saved_usd > 0
 
 
 def test_a_round_that_the_client_does_not_know_of_is_paid() -> None:

@@ -52,6 +52,8 @@ class _OpenCall(NamedTuple):
     kept: int
     """Leading tokens of the prompt that the one before it had as well."""
     is_whole_sent: bool
+    is_moved: bool
+    """Whether the prompt differs from the one before it where the cache had that: by a fold, or by other tools."""
 
 
 class _Side(NamedTuple):
@@ -70,6 +72,9 @@ class InputCost:
         self._last: tuple[str, int, int] = "", 0, 0
         """The model of the call before, and the tokens of its request as asked for and as made by Foveal."""
         self._facts = ModelFacts(id="")
+        self._tools = ""
+        self._hit: float | None = None
+        """The best share of a prefix that came from the cache so far, where nothing had moved it."""
 
     def ask(
         self,
@@ -87,7 +92,9 @@ class InputCost:
         kept = sent if model == prompt.setup.model else 0
         if fold := prompt.fold:
             kept = min(kept, max(0, fold.after - fold.rebilled))
-        self._open = _OpenCall(self._facts, asked, prompt.tokens, kept, is_whole_sent)
+        is_moved = not is_whole_sent and (prompt.fold is not None or prompt.setup.tools != self._tools)
+        self._tools = prompt.setup.tools
+        self._open = _OpenCall(self._facts, asked, prompt.tokens, kept, is_whole_sent, is_moved)
 
     def report(self, usage: Usage) -> None:
         """Enter the provider's counts: of the call that was begun, or of one more that the client does not know of."""
@@ -107,25 +114,30 @@ class InputCost:
         if usage is None or not usage.input_tokens:
             bills = (bill(call.facts, *asked).cost_usd, bill(call.facts, *sent).cost_usd)
         elif call.is_whole_sent:
-            bills = (_reported_usd(call.facts, usage), _alike_usd(call.facts, sent, asked, usage))
+            bills = (_reported_usd(call.facts, usage), self._alike_usd(call, sent, asked, usage))
         else:
-            bills = (_alike_usd(call.facts, asked, sent, usage), _reported_usd(call.facts, usage))
+            bills = (self._alike_usd(call, asked, sent, usage), _reported_usd(call.facts, usage))
         if bills[0] is None or bills[1] is None:
             self.bills = self.bills.plus(InputBills(unpriced_calls=1))
         else:
             self.bills = self.bills.plus(InputBills(bills[0], bills[1], 1, int(usage is not None)))
 
+    def _alike_usd(self, call: _OpenCall, other: _Side, counted: _Side, usage: Usage) -> float | None:
+        """Return the price of the side that was not sent, as if the provider counted, cached and billed it like the other one.
 
-def _alike_usd(facts: ModelFacts, other: _Side, counted: _Side, usage: Usage) -> float | None:
-    """Return the price of the side that was not sent, as if the provider counted, cached and billed it like the other one."""
-    factor = usage.input_tokens / max(1, counted.tokens)
-    read, written = usage.cache_read_tokens, usage.cache_write_tokens
-    expected, new = counted.shared * factor, usage.input_tokens - read
-    hit = min(1.0, read / expected) if expected >= _CACHEABLE else 1.0
-    tokens = int(other.tokens * factor)
-    cached = min(tokens, int(other.shared * factor * hit))
-    kept = int((tokens - cached) * min(1.0, written / new)) if new > 0 else 0
-    return cost_usd(facts, cached, kept, 0, fresh=tokens - cached - kept)
+        A miss that Foveal itself has made by moving the prefix tells nothing of the other side.
+        """
+        factor = usage.input_tokens / max(1, counted.tokens)
+        read, written = usage.cache_read_tokens, usage.cache_write_tokens
+        expected, new = counted.shared * factor, usage.input_tokens - read
+        hit = 1.0 if self._hit is None else self._hit
+        if not call.is_moved and expected >= _CACHEABLE:
+            hit = min(1.0, read / expected)
+            self._hit = max(hit, self._hit or 0.0)
+        tokens = int(other.tokens * factor)
+        cached = min(tokens, int(other.shared * factor * hit))
+        kept = int((tokens - cached) * min(1.0, written / new)) if new > 0 else 0
+        return cost_usd(call.facts, cached, kept, 0, fresh=tokens - cached - kept)
 
 
 def _reported_usd(facts: ModelFacts, usage: Usage) -> float | None:
