@@ -3,6 +3,7 @@
 import httpx2
 import pytest
 
+from foveal import open_store
 from foveal.testing.provider import ScriptedProvider, Turn
 
 from .clients import AGENTS, Reading
@@ -68,6 +69,22 @@ def test_watching_changes_nothing(start: Gateways, provider: ScriptedProvider) -
         assert provider.last.raw == said("Go.", steps=steps)
 
     assert gateway.figures.folds > 0
+
+
+def test_watching_learns_how_the_provider_counts(start: Gateways, provider: ScriptedProvider) -> None:
+    """Claude is taken to count more than our counter until its usage is known: a gateway that watches learns it as well."""
+    folds: list[int] = []
+    for watch in (False, True):
+        provider.begin()
+        provider.improvise = Reading(60)
+        gateway = start(12_000, watch=watch, on=open_store())
+        agent = AGENTS["anthropic"](gateway.url, stream=False)
+        agent.model = "claude-opus-4-8"
+        agent.say("Read the modules.")
+        agent.run()
+        folds.append(gateway.figures.folds)
+    assert folds[0] > 1
+    assert abs(folds[1] - folds[0]) <= 1
 
 
 def test_metrics_are_the_figures_of_all_conversations(start: Gateways, provider: ScriptedProvider) -> None:

@@ -118,7 +118,7 @@ class Relay:
             sent = _Sending(self, call, conversation, exchange)
             try:
                 if self._watch:
-                    exchange.sent_another()
+                    exchange.sent_whole()
                 response = await sent.send(call.body if self._watch else body, is_fixed=self._watch)
                 self._count(conversation, exchange, response)
                 if response.status_code != _OK:

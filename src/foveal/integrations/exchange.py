@@ -68,9 +68,9 @@ class Exchange:
         tools = self.prompt.setup.tools_tokens if self.prompt else 0
         return self._session.view.facts.raw_tokens + tools + PROMPT_TOKENS
 
-    def sent_another(self) -> None:
-        """Note that another body than this one was sent: the usage of its reply says nothing of our prompt."""
-        self._session.forget_estimate()
+    def sent_whole(self) -> None:
+        """Note that the client's own request was sent in place of the prompt: the usage of its reply is about that."""
+        self._session.sent_instead(self.asked_tokens)
 
     @property
     def replies(self) -> ReplyFilter:

@@ -24,6 +24,6 @@ class ClientSession(Session):
         with self._journal.turn.of("append"):
             self._follower.keep_reply(self._journal.bodies_of_reply(reply), told)
 
-    def forget_estimate(self) -> None:
-        """Compare the usage of the next reply with no prompt: another one was sent."""
-        self._journal.estimated = None
+    def sent_instead(self, tokens: int) -> None:
+        """Note that a request of so many tokens in our count was sent in place of the prompt: the next usage is about it."""
+        self._journal.estimated = tokens
