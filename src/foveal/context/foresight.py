@@ -16,6 +16,7 @@ import msgspec
 
 from foveal.context.frame import SessionFrame
 from foveal.project.view import View
+from foveal.summary.ledger.items import STATEMENT_CHARS
 from foveal.summary.relevance.render import quote_line
 from foveal.text import guard
 from foveal.text.shorten.message import own_words
@@ -38,9 +39,6 @@ _ONE_SHARE = 0.6
 
 _SHOWN_SHARE = 0.6
 """A passage of which the prompt shows so much already is not shown again."""
-
-_SHORT_CHARS = 400
-"""A message up to this length is taken as a person's own words, whatever its form."""
 
 _MOST_PASSAGES = 4
 _LEAST_TOKENS = 48
@@ -131,7 +129,7 @@ class Foresight:
             if (tokens := self._count(piece) + 1) <= most:
                 return piece
             chars = int(len(text) * most / tokens * 0.9) - 16
-            if chars < _SHORT_CHARS // 4:
+            if chars < STATEMENT_CHARS // 4:
                 break
         return ""
 
@@ -140,7 +138,7 @@ def _spoken(request: Atom) -> str:
     """Return the user's own words in a request."""
     parts = (shown.part for item in request.items for shown in item.shown)
     said = (user_words(guard.restore(part.text)) for part in parts if isinstance(part, Text))
-    return "\n".join(text if len(text) <= _SHORT_CHARS else own_words(text) for text in said).strip()
+    return "\n".join(text if len(text) <= STATEMENT_CHARS else own_words(text) for text in said).strip()
 
 
 def _texts(view: View) -> Iterator[str]:

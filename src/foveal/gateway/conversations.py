@@ -17,6 +17,7 @@ from foveal.session.client_session import ClientSession
 from foveal.session.options import Host, Model
 from foveal.session.policy import Policy
 from foveal.stores.port import Store
+from foveal.values.entry import Usage
 from foveal.values.errors import FovealError, LeaseLost
 
 T = TypeVar("T")
@@ -103,6 +104,12 @@ def _spelled(model: Model) -> str:
     return f"{model.dialect} {model.id}"
 
 
+def has_known_limit(policy: Policy, model: str) -> bool:
+    """Return whether the window of a model is known, or the policy tells a limit: else nothing may be folded."""
+    has_limit = policy.max_context_tokens is not None or policy.budget.limit is not None
+    return has_limit or catalogue.find(model, policy.models).known
+
+
 class ClientConversations:
     """All conversations of a gateway, by their names."""
 
@@ -122,10 +129,13 @@ class ClientConversations:
     def __iter__(self) -> Iterator[ClientConversation]:
         return iter(self._known.values())
 
-    def is_managed(self, request: ClientRequest) -> bool:
-        """Return whether the window of the request's model is known, or the policy tells a limit: else nothing is folded."""
-        has_limit = self.policy.max_context_tokens is not None or self.policy.budget.limit is not None
-        return has_limit or catalogue.find(request.model, self.policy.models).known
+    def count_usage(self, conversation: ClientConversation, usage: Usage) -> None:
+        """Count what a provider says of a call."""
+        for figures in (conversation.figures, self.figures):
+            figures.input_tokens += usage.input_tokens
+            figures.cached_tokens += usage.cache_read_tokens
+            figures.output_tokens += usage.output_tokens
+        conversation.cost.report(usage)
 
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncGenerator[ClientConversation]:

@@ -26,14 +26,7 @@ class MoneyFigures(msgspec.Struct, frozen=True):
     @staticmethod
     def of(bills: InputBills) -> "MoneyFigures":
         """Return the figures of two bills."""
-        return MoneyFigures(
-            bills.asked_usd,
-            bills.sent_usd,
-            bills.saved_usd,
-            bills.priced_calls,
-            bills.reported_calls,
-            bills.unpriced_calls,
-        )
+        return MoneyFigures(**msgspec.structs.asdict(bills), saved_usd=bills.saved_usd)
 
 
 class ConversationFigures(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from foveal.dialects.port import Wire
 from foveal.dialects.reply_filter import ReplyRound
 from foveal.dialects.sse import KEEP_ALIVE, SseDecoder, SseEvent
 from foveal.dialects.stream_start import is_beginning, stream_error
-from foveal.gateway.conversations import ClientConversation, ClientConversations
+from foveal.gateway.conversations import ClientConversation, ClientConversations, has_known_limit
 from foveal.gateway.routes import Route, conversation_name, kept_elsewhere, provider_of
 from foveal.gateway.upstream import Upstream, reply_headers
 from foveal.integrations.client_request import ClientRequest
@@ -97,7 +97,7 @@ class Relay:
             request = ClientRequest.read(route.dialect, call.body, route.model)
             if elsewhere := kept_elsewhere(request.body, call.path, route.dialect):
                 return await self._unmanaged(call, elsewhere, once=elsewhere)
-            if not self.conversations.is_managed(request):
+            if not has_known_limit(self.conversations.policy, request.model):
                 because = f"the window of {request.model} is not known; name it in the policy"
                 return await self._unmanaged(call, because, once=because)
         except FovealError as error:
@@ -331,12 +331,8 @@ class _Sending:
             await self._keep(ended)
 
     async def _keep(self, ended: ReplyRound) -> None:
-        if ended.reply and (usage := ended.reply.usage):
-            for figures in self._figures:
-                figures.input_tokens += usage.input_tokens
-                figures.cached_tokens += usage.cache_read_tokens
-                figures.output_tokens += usage.output_tokens
-            self._conversation.cost.report(usage)
+        if ended.reply and ended.reply.usage:
+            self._conversations.count_usage(self._conversation, ended.reply.usage)
         try:
             await self._in_thread(lambda: self._exchange.keep(ended))
         except Exception as error:  # the client has its reply all the same, and tells it with its next request

@@ -44,7 +44,7 @@ from foveal.gateway.api_types import (
     WhyReply,
     WhyRequest,
 )
-from foveal.gateway.conversations import CallFigures, ClientConversation, ClientConversations
+from foveal.gateway.conversations import CallFigures, ClientConversation, ClientConversations, has_known_limit
 from foveal.gateway.session_names import ApiCaller, ends_in_hash
 from foveal.gateway.strict_values import read_value
 from foveal.models import catalogue
@@ -376,8 +376,7 @@ class SessionApi:
                 f"policy: compact.summariser is {policy.compact.summariser!r:.80}; who calls models with the keys of the "
                 "gateway's machine is its operator's to say, in the gateway's own policy"
             )
-        has_limit = policy.max_context_tokens is not None or policy.budget.limit is not None
-        if not has_limit and not catalogue.find(opening.model, policy.models).known:
+        if not has_known_limit(policy, opening.model):
             raise BadInput(
                 f"the window of the model {opening.model!r:.200} is not known; say max_context_tokens in the policy, or name "
                 "the model's window under models"
@@ -421,11 +420,7 @@ class SessionApi:
 
     def _count_usage(self, conversation: ClientConversation, kept: tuple[object, Sequence[Usage]]) -> None:
         for usage in kept[1]:
-            conversation.cost.report(usage)
-            for figures in self._figures_of(conversation):
-                figures.input_tokens += usage.input_tokens
-                figures.cached_tokens += usage.cache_read_tokens
-                figures.output_tokens += usage.output_tokens
+            self.conversations.count_usage(conversation, usage)
 
 
 def _opening_id(number: int) -> str:
