@@ -149,3 +149,55 @@ def test_early_where_it_pays(pays: bool) -> None:
         assert (stake.kind, stake.made) == ("early", LOOK_EVERY - 1)
         assert stake.pays(fold.saved, fold.rebilled)
         assert fold.reason == stake.explain(fold.saved, fold.rebilled)
+
+
+def economical(limit: int = 250_000, **options: object) -> Agent:
+    """An agent with a window that holds all that it reads here."""
+    return Agent(limit, **options)
+
+
+@pytest.mark.parametrize(("economy", "most"), [("whole", 10**9), ("lean", 42_000)])
+def test_a_window_that_holds_everything_is_not_filled_where_a_fold_pays(economy: str, most: int) -> None:
+    """With `lean` no prompt is much above 40,000 tokens although 250,000 would fit; with `whole` nothing is folded."""
+    agent = economical(economy=economy)
+    prompts = [agent.step(lines=120) for _ in range(72)]
+    folds = [prompt.fold for prompt in prompts if prompt.fold]
+    assert max(prompt.tokens for prompt in prompts) <= most
+    assert [stake_of(fold).kind for fold in folds] == ["economy"] * len(folds)
+    assert bool(folds) is (economy == "lean")
+    if folds:
+        stake = stake_of(folds[0])
+        assert stake.pays(folds[0].saved, folds[0].rebilled)
+        assert "tokens less for about" in folds[0].reason
+
+
+def test_few_calls_with_large_results_are_not_folded_for_economy() -> None:
+    """Nothing says that a session of a few calls goes on long enough to pay for the fold."""
+    agent = economical(economy="lean")
+    prompts = [agent.step(lines=1_500) for _ in range(8)]
+    assert prompts[-1].tokens > 45_000
+    assert not any(prompt.fold for prompt in prompts)
+
+
+@pytest.mark.parametrize(
+    ("policy", "tokens"),
+    [
+        (Policy(), 80_000),
+        (Policy(max_context_tokens=100_000), None),
+        (Policy(budget=BudgetTable(limit=100_000)), None),
+        (Policy(budget=BudgetTable(trigger=100_000)), None),
+        (Policy(budget=BudgetTable(trigger=100_000), economy="balanced"), 80_000),
+        (Policy(economy="lean"), 40_000),
+        (Policy(economy="whole"), None),
+    ],
+)
+def test_economy_is_balanced_where_the_policy_names_no_limit(policy: Policy, tokens: int | None) -> None:
+    """Who names a limit has said how much is sent; else the bill decides."""
+    assert policy.economy_tokens == tokens
+
+
+def test_economy_leaves_a_smaller_limit_alone() -> None:
+    """Where the limit is below, the limit is what a fold is made for."""
+    agent = Agent(4_000, economy="lean")
+    folds = [prompt.fold for _ in range(16) if (prompt := agent.step(lines=60)).fold]
+    assert {stake_of(fold).kind for fold in folds} == {"budget"}

@@ -16,6 +16,7 @@ _KINDS: dict[FoldKind, str] = {
     "cold": "made while the provider's cache had forgotten the prompt anyway",
     "moved": "made while other tools or another model moved the whole prompt anyway",
     "early": "made before the budget forced it, because it was expected to pay",
+    "economy": "made although the window would have held more, because it was expected to pay (economy)",
 }
 
 
@@ -178,7 +179,7 @@ def _fold_lines(fold: FoldCost, last: int) -> Iterator[str]:
         f"{fold.room + fold.saved:,} tokens the next fold was expected in about {counted(fold.calls_expected, 'call')}: as many "
         "as fit, and no more than were made."
     )
-    if fold.kind == "early":
+    if fold.kind in ("early", "economy"):
         yield (
             f"Without it, about {counted(fold.calls_without, 'call')} were expected until the budget forced one. Saving "
             f"{fold.saved:,} tokens for each of them at {fold.price_read:g} a million was weighed against {fold.rebilled:,} "
@@ -218,6 +219,8 @@ def _near_lines(near: NextFold, cost: CallCost) -> Iterator[str]:
         f"No fold was made for it. One is forced when the messages take more than {near.due:,} tokens; they take "
         f"{near.messages:,}. {_growth(near)}"
     )
+    if near.economy is not None:
+        yield f"Above {near.economy:,} tokens one is made as soon as it is expected to pay (economy)."
     if near.looked is None:
         yield f"What is stale is folded earlier where that pays. This is looked at next for call {near.next_look}."
     elif near.look is None:

@@ -54,11 +54,18 @@ class LatestSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     """Positions in the log of the messages covered since `base`, one tuple per fold."""
     read: int = 0
     """Number of the tuples of `since` that `state` has read."""
+    rooms: tuple[int, ...] = ()
+    """The room of the state after each fold since `base`; the first ones may be left out if they are 0."""
 
     @property
-    def unread(self) -> tuple[tuple[int, ...], ...]:
-        """The messages that the next summary must read before those that it covers newly."""
-        return self.since[self.read :]
+    def unread(self) -> tuple[tuple[tuple[int, ...], int], ...]:
+        """The messages that the next summary must read before those that it covers newly, each fold's with its room."""
+        return tuple(zip(self.since, self.all_rooms, strict=True))[self.read :]
+
+    @property
+    def all_rooms(self) -> tuple[int, ...]:
+        """The room of the state after each fold since `base`, of all of them."""
+        return (*(0,) * (len(self.since) - len(self.rooms)), *self.rooms)
 
     @property
     def packed(self) -> "LatestSummary":
@@ -240,9 +247,12 @@ def _summary_after(summary: LatestSummary, seq: int, fold: Fold, covered: tuple[
     state = next((one.state for one in reversed(folds) if one.state), "")
     if fold.keeps_state:
         return LatestSummary(state, written.prose, written.author, seq)
-    since = (*summary.since, covered) if covered else summary.since
+    since, rooms = summary.since, summary.rooms
+    if covered:
+        room = max((one.room for one in folds), default=0)
+        since, rooms = (*since, covered), (*summary.all_rooms, room) if room or rooms else ()
     read = len(since) if state else summary.read
-    return LatestSummary(state or summary.state, written.prose, written.author, summary.base, since, read)
+    return LatestSummary(state or summary.state, written.prose, written.author, summary.base, since, read, rooms)
 
 
 def _of_usage(facts: Facts, usage: Usage) -> dict[str, object]:

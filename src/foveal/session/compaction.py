@@ -8,6 +8,7 @@ from typing import Any
 from foveal import writers
 from foveal.context.injection import NextCall
 from foveal.fit import stages
+from foveal.project.view import View
 from foveal.record.overflow import refusal_in, refused_overflow
 from foveal.session.journal import Journal
 from foveal.session.options import Host
@@ -55,16 +56,15 @@ class FoldWriter:
                 checkpoint=facts.checkpoint,
             )
 
-    def ask_ahead(self, setup: Setup, pressure: Callable[[], Pressure]) -> None:
+    def ask_ahead(self, setup: Setup) -> None:
         """Have the next summary written in the background once the soft trigger is reached, so that no prompt waits for it."""
         if not self._asks_model or not self._summary_writer.is_wanted or self._summary_writer.is_asked_ahead:
             return
         view = self._journal.view
-        if pressure().share >= self._compact.soft:
-            with suppress(OverBudget):
-                if fold := self._planner.ahead(view, setup):
-                    steps = self._planner.steps(view, fold)
-                    self._summary_writer.ask_ahead(fold, steps, view.projection.measure.count)
+        with suppress(OverBudget):
+            if fold := self._planner.ahead(view, setup, self._compact.soft, context_tokens(view)):
+                steps = self._planner.steps(view, fold)
+                self._summary_writer.ask_ahead(fold, steps, view.projection.measure.count)
 
     def note_sent(self, prompt: Prompt) -> None:
         """Remember the newest request: a summariser that is the conversation's own model may append to it."""
@@ -136,5 +136,9 @@ class Compaction:
     def pressure(self) -> Pressure:
         """Return how full the next prompt is."""
         view = self._journal.view
-        blocks = view.facts.context.blocks if view.facts.context else ()
-        return self._planner.pressure(view, sum(block.tokens for block in blocks))
+        return self._planner.pressure(view, context_tokens(view))
+
+
+def context_tokens(view: View) -> int:
+    """Return the tokens of the side context of the last prompt."""
+    return sum(block.tokens for block in view.facts.context.blocks) if view.facts.context else 0

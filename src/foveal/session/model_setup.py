@@ -21,7 +21,7 @@ from foveal.project.view import PROJECTION, View
 from foveal.session.options import Model
 from foveal.session.policy import Policy
 from foveal.text.guard import Guard
-from foveal.values.budget import Budget, MessageLimits
+from foveal.values.budget import TARGET_SHARE, Budget, MessageLimits
 from foveal.values.entry import Image, Overflow, Setup
 from foveal.values.errors import BadInput, BadPolicy
 from foveal.values.fold_cost import Prices
@@ -120,6 +120,17 @@ class ModelSetup(msgspec.Struct, frozen=True):
         budget = self.call_budget.below(learned.limit) if learned else self.call_budget
         fixed = setup.tools_tokens + PROMPT_TOKENS + taken
         return budget.for_messages(self.factor(view), fixed, view.system_tokens)
+
+    def economy_limits(self, view: View, limits: MessageLimits) -> MessageLimits | None:
+        """Return the limits by which a fold that pays for itself is made before one is due; None if the policy wants none."""
+        tokens = self.policy.economy_tokens
+        due = limits.due.tokens if tokens is None else view.system_tokens + int(tokens / self.factor(view))
+        if due >= limits.due.tokens:
+            return None
+        aim = view.system_tokens + int((due - view.system_tokens) * TARGET_SHARE)
+        return limits._replace(
+            due=msgspec.structs.replace(limits.due, tokens=due), aim=msgspec.structs.replace(limits.aim, tokens=aim)
+        )
 
     def factor(self, view: View) -> float:
         """Return the ratio of the provider's count to ours, as its usage reports tell."""

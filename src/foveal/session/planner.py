@@ -37,6 +37,9 @@ RECALLED_OFTEN = 2
 LOOK_EVERY = 16
 """Calls between two searches for stale results: a search reads what is new, and walks over the calls of the view."""
 
+TRY_EVERY = 4
+"""Calls between two plans of a fold that may pay for itself."""
+
 LEAST_SAVED = 512
 """Tokens that an early fold must save to be worth a mark in the log."""
 
@@ -127,9 +130,29 @@ class Planner:
     def _fold(self, view: View, setup: Setup, limits: MessageLimits, is_cold: bool) -> Fold | None:
         fold = self._fit(view, setup, limits)
         if fold is None:
-            return self._early(view, setup, limits, is_cold)
+            return self._economical(view, setup, limits) or self._early(view, setup, limits, is_cold)
         kind = "checkpoint" if view.size.within(limits.due) else "budget"
         return msgspec.structs.replace(fold, stake=stake_of(kind, view, limits, model_setup=self.model_setup))
+
+    def _economical(self, view: View, setup: Setup, limits: MessageLimits) -> Fold | None:
+        """Return the fold of a conversation that the window holds, where carrying it costs more than folding it."""
+        own = self._paying_limits(view, limits)
+        if own is None or view.size.within(own.due) or view.facts.calls % TRY_EVERY:
+            return None
+        stake = stake_of("economy", view, limits, model_setup=self.model_setup)
+        fold = self._fit(view, setup, own)
+        if fold is None or not stake.pays(fold.saved, fold.rebilled):
+            return None
+        return msgspec.structs.replace(fold, reason=stake.explain(fold.saved, fold.rebilled), stake=stake)
+
+    def _paying_limits(self, view: View, limits: MessageLimits) -> MessageLimits | None:
+        """Return the limits of a fold before one is due; None if it would not pay even if it went down to its aim."""
+        own = self.model_setup.economy_limits(view, limits)
+        if own is None:
+            return None
+        stake = stake_of("economy", view, limits, model_setup=self.model_setup)
+        saved = max(view.size.tokens, own.due.tokens) - own.aim.tokens
+        return own if stake.pays(saved, own.aim.tokens) else None
 
     def _early(self, view: View, setup: Setup, limits: MessageLimits, is_cold: bool) -> Fold | None:
         """Return the fold of stale results before the budget forces one, where it is free or pays for itself."""
@@ -148,9 +171,13 @@ class Planner:
         why = "the cache is cold" if is_cold else "the tools or the model changed"
         return msgspec.structs.replace(fold, reason=f"{why}, so that {fold.saved:,} stale tokens go for free")
 
-    def ahead(self, view: View, setup: Setup) -> Fold | None:
-        """Return the fold that would be made if one were due now."""
-        limits = self._limits(view, setup, 0)
+    def ahead(self, view: View, setup: Setup, share: float, taken: int) -> Fold | None:
+        """Return the fold that would be made if one were due now; None before so large a `share` of the trigger is reached."""
+        limits = self._limits(view, setup, taken)
+        limits = self._paying_limits(view, limits) or limits
+        fixed = setup.tools_tokens + PROMPT_TOKENS + taken
+        if view.size.tokens + fixed < share * (limits.due.tokens + fixed):
+            return None
         return self._fit(view, setup, limits._replace(due=Size(tokens=view.size.tokens - 1)))
 
     def by_hand(self, view: View) -> Fold | None:

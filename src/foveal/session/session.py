@@ -176,7 +176,7 @@ class Session:
         if fold:
             fold = self._folds.write(fold)
         else:
-            self._folds.ask_ahead(offer.setup, self.compaction.pressure)
+            self._folds.ask_ahead(offer.setup)
         self._record(offer, fold, injection)
         prompt = build(self.name, journal.view, journal.setup, offer.specs, journal.renderer)
         journal.estimated = prompt.tokens

@@ -66,13 +66,13 @@ def steps_at(places: Sequence[int], found: Mapping[int, Entry]) -> list[ledgers.
     ]
 
 
-def extend(summary: Summary, steps: Iterable[ledgers.LedgerStep], covered: SummaryCoverage) -> Summary:
-    """Return the summary with these messages folded into it."""
+def extend(summary: Summary, steps: Iterable[ledgers.LedgerStep], covered: SummaryCoverage, room: int = 0) -> Summary:
+    """Return the summary with these messages folded into it. Its state has `room` for so many characters of lines."""
     listed = list(steps)
     return msgspec.structs.replace(
         summary,
         ledger=ledgers.update(summary.ledger, listed),
-        relevance=relevances.update(summary.relevance, listed),
+        relevance=relevances.update(summary.relevance, listed, room),
         covered=covered,
         now=max((step.number for step in listed), default=summary.now),
     )

@@ -158,6 +158,8 @@ class RangeFold(_Value, frozen=True, tag="range"):
     """Base of the next summary. Not kept in the log with each fold: it follows from the messages that are covered."""
     cover: Cover | None = None
     """Filled in when the fold is recorded. None in older logs; the view then decides it again."""
+    room: int = 0
+    """Characters of lines that the state has room for; 0 for the least that any has."""
 
 
 FoldItem: TypeAlias = PartFold | RangeFold

@@ -15,9 +15,10 @@ MARGIN = 2.0
 FETCHED_TOKENS = 1_000
 """Tokens that a recall adds to the conversation: the model's call, at the price of output, and a page of the answer."""
 
-FoldKind: TypeAlias = Literal["budget", "hand", "checkpoint", "cold", "moved", "early"]
+FoldKind: TypeAlias = Literal["budget", "hand", "checkpoint", "cold", "moved", "early", "economy"]
 """Cause of a fold: the budget; a person; the agent's own checkpoint; a cold cache; other tools or another model, for which
-everything is billed anew anyway; or a fold that pays for itself (`early`)."""
+everything is billed anew anyway; or a fold that pays for itself, of stale results (`early`) or of the oldest part of a
+conversation that the window would still hold (`economy`)."""
 
 
 class Prices(msgspec.Struct, frozen=True):
@@ -65,7 +66,8 @@ class FoldEconomics(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def explain(self, saved: int, rebilled: int) -> str:
         """Return the reason that is recorded with an early fold."""
-        return f"{saved:,} stale tokens for about {self.calls:,} more calls against {rebilled:,} billed anew"
+        saves = f"{saved:,} {'tokens less' if self.kind == 'economy' else 'stale tokens'}"
+        return f"{saves} for about {self.calls:,} more calls against {rebilled:,} billed anew"
 
 
 def carry_threshold(prices: Prices, *, calls: int, prompt: int) -> float:

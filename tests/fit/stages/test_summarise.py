@@ -16,6 +16,8 @@ from foveal.session.rebuild import entries_at
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
+from foveal.summary.relevance.collector import LINES_CHARS
+from foveal.summary.state import decode_summary
 from foveal.testing import oracles
 from foveal.testing.builders import counted_ids, open_session
 from foveal.values import codec
@@ -253,6 +255,25 @@ def test_the_same_bytes_after_reopening(every: int) -> None:
         assert bodies[0] == bodies[1]
     assert lived.view.facts.folds >= 3
     assert store.snapshot("test") is not None
+
+
+@pytest.mark.parametrize("limit", [20_000, 60_000])
+def test_the_state_has_room_for_as_much_as_a_prompt(limit: int) -> None:
+    """At a larger limit more of what is covered stays at hand, with the room in the log: the same bytes from the log alone."""
+    lived = worked(0, limit=limit, stage=Summarise())
+    while lived.view.facts.folds < 3:
+        lived.extend(step(lived.view.facts.calls, 60))
+        lived.prompt()
+    rebuilt = again(lived)
+    assert [bool(room) for room in rebuilt.view.facts.summary.all_rooms] == [limit == 60_000] * 3
+    for session in (lived, rebuilt):
+        for number in range(200, 250):
+            for i, body in enumerate(step(number, 60)):
+                session.append(body, id=f"entry-{number}-{i}")
+        assert session.prompt().fold
+    assert lived.view.facts.summary.state == rebuilt.view.facts.summary.state
+    kept = decode_summary(lived.view.facts.summary.state).relevance
+    assert (sum(len(line.text) + 24 for line in kept.lines) > LINES_CHARS) is (limit == 60_000)
 
 
 def test_references_in_the_summary_lead_back() -> None:

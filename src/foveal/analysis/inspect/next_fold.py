@@ -34,6 +34,8 @@ class NextFold(msgspec.Struct, frozen=True):
     messages: int
     due: int
     """Tokens of messages above which a fold is forced."""
+    economy: int | None
+    """Tokens of messages above which a fold is made where it pays for itself; None if the policy wants none before it is due."""
     room: int
     growth: float
     calls_until_forced: int
@@ -66,6 +68,7 @@ def next_fold_of(store: Store, call: StoredCall) -> NextFold:
         has_folded=view.facts.folds > 0,
         messages=view.size.tokens,
         due=limits.due.tokens,
+        economy=own.due.tokens if (own := call.model_setup.economy_limits(view, limits)) else None,
         room=room,
         growth=growth,
         calls_until_forced=max(0, int(room / max(growth, 1.0))),

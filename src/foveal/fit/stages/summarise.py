@@ -80,7 +80,7 @@ class Summarise(msgspec.Struct, frozen=True, tag="summarise", tag_field="fold", 
 
 def _unread(scene: Scene, going: list[Atom]) -> tuple[int, ...]:
     """Return the positions in the log of the originals that the summary is made from and the scene does not hold yet."""
-    unread = {seq for seqs in scene.summary.unread for seq in seqs}
+    unread = {seq for seqs, _ in scene.summary.unread for seq in seqs}
     unread.update(item.seq for atom in going for item in atom.items)
     unread.update(item.seq for item in scene.summarised)
     return tuple(sorted(unread.difference(scene.originals)))

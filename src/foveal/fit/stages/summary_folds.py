@@ -8,8 +8,8 @@ from foveal.fit.scene import Scene
 from foveal.fit.stages.call_pairs import cover, neighbours
 from foveal.project.facts import SUMMARISED
 from foveal.project.view import View
+from foveal.summary import relevance
 from foveal.summary.compose import compose
-from foveal.summary.relevance import LineSelection
 from foveal.summary.state import Summary, SummaryCoverage, decode_summary, encode_summary, extend, steps_at
 from foveal.text.stand_in import part_text
 from foveal.values.entry import Fold, RangeFold
@@ -22,7 +22,7 @@ _SEAM_TOKENS = 16
 
 
 def fold_into_summary(
-    scene: Scene, going: list[Atom], allowance: int, selection: LineSelection
+    scene: Scene, going: list[Atom], allowance: int, selection: relevance.LineSelection
 ) -> tuple[RangeFold, ...]:
     """Return the folds that cover these atoms: the summary for their largest run, one line for each other."""
     runs = list(neighbours(scene, going))
@@ -32,7 +32,8 @@ def fold_into_summary(
     allowance = min(allowance, most, _tokens(largest) - _SEAM_TOKENS)
     items = [*scene.summarised, *(item for atom in going for item in atom.items)]
     steps = steps_at(sorted(item.seq for item in items), scene.originals)
-    summary = extend(_before(scene), steps, _covered(scene, going))
+    room = relevance.room_for(scene.limit)
+    summary = extend(_before(scene), steps, _covered(scene, going), room)
     summary = msgspec.structs.replace(summary, nonce=scene.view.nonce)
     gone = {id(atom) for atom in going}
     beside = _texts(atom for atom in scene.view.atoms if id(atom) not in gone)
@@ -45,7 +46,7 @@ def fold_into_summary(
         return ()
     scene.summarised = items
     lines = (cover(scene, run, SUMMARISED, BECAUSE) for run in runs if run is not largest and not _is_one_line(run))
-    return *lines, msgspec.structs.replace(fold, state=encode_summary(summary))
+    return *lines, msgspec.structs.replace(fold, state=encode_summary(summary), room=room)
 
 
 def _tokens(run: list[Atom]) -> int:
@@ -72,8 +73,8 @@ def _covered(scene: Scene, going: list[Atom]) -> SummaryCoverage:
 def _before(scene: Scene) -> Summary:
     """Return the summary so far. Messages that its state lacks are read again, fold by fold as the first time."""
     summary = decode_summary(scene.summary.state)
-    for seqs in scene.summary.unread:
-        summary = extend(summary, steps_at(seqs, scene.originals), summary.covered)
+    for seqs, room in scene.summary.unread:
+        summary = extend(summary, steps_at(seqs, scene.originals), summary.covered, room)
     return msgspec.structs.replace(summary, prose=scene.summary.prose, author=scene.summary.author)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from foveal.values.lazy import later
 
 if TYPE_CHECKING:
-    from foveal.summary.relevance.collector import update
+    from foveal.summary.relevance.collector import room_for, update
     from foveal.summary.relevance.score import DEFAULT_SELECTION, LineSelection
     from foveal.summary.relevance.selection import choose
     from foveal.summary.relevance.state import RelevanceState
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # A policy may hold weights, and loads nothing else of this room before something is folded.
 _NAMES = {
-    "collector": "update",
+    "collector": "room_for update",
     "score": "DEFAULT_SELECTION LineSelection",
     "selection": "choose",
     "state": "RelevanceState",
@@ -28,4 +28,4 @@ _NAMES = {
 
 __getattr__ = later(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
 
-__all__ = ["DEFAULT_SELECTION", "LineSelection", "RelevanceState", "Scoring", "choose", "update"]
+__all__ = ["DEFAULT_SELECTION", "LineSelection", "RelevanceState", "Scoring", "choose", "room_for", "update"]

@@ -19,8 +19,11 @@ from foveal.text.names import line_names
 from foveal.values.entry import ToolCall
 
 LINES_CHARS = 120_000
-"""Characters of kept lines and their sources: several times those that are shown, so that later folds can choose again. In
+"""Least characters of kept lines and their sources: several times those that are shown, so that later folds can choose again. In
 replays at 32k, far grounding was 0.015 lower with 70 000, and no higher with 200 000."""
+ROOM_CHARS = 3.75
+"""Characters of kept lines per token of the limit, where that is more. In replays of sessions above 100k tokens, half of them
+cost 0.03 of far grounding at 64k and 0.02 at 128k; twice as many brought nothing."""
 NAMES_CHARS = 45_000
 ONCE_CHARS = 10_000
 MOST_FILES = 200
@@ -39,12 +42,21 @@ _LEAST_LINE = 12
 T = TypeVar("T")
 
 
-def update(state: RelevanceState, steps: Iterable[LedgerStep]) -> RelevanceState:
-    """Return the state with these steps added. A step may be older than the messages folded before: requests stay longer."""
+def room_for(limit: int) -> int:
+    """Return the room of a state for prompts of so many tokens; 0 for the least."""
+    room = int(limit * ROOM_CHARS)
+    return room if room > LINES_CHARS else 0
+
+
+def update(state: RelevanceState, steps: Iterable[LedgerStep], room: int = 0) -> RelevanceState:
+    """Return the state with these steps added, within its room.
+
+    A step may be older than the messages folded before: requests stay longer.
+    """
     memory = _Collector(state)
     for step in steps:
         memory.take(step)
-    return memory.pruned() if memory.has_changed else state
+    return memory.pruned(max(1.0, room / LINES_CHARS)) if memory.has_changed else state
 
 
 class _Collector:
@@ -129,9 +141,10 @@ class _Collector:
         first, last = min(old.first, self.now), max(old.last, self.now)
         known[name] = SeenName(name, first, last, old.count + 1, uses, used, old.asked or asked)
 
-    def pruned(self) -> RelevanceState:
-        """Return the best lines, names and files within the bounds."""
-        now, keys = self.newest, self._best_lines()
+    def pruned(self, scale: float) -> RelevanceState:
+        """Return the best lines, names and files within `scale` times the least bounds."""
+        now, keys = self.newest, self._best_lines(int(LINES_CHARS * scale))
+        most_names, most_once, most_files = (int(most * scale) for most in (NAMES_CHARS, ONCE_CHARS, MOST_FILES))
         lines = [self.lines[key] for key in keys]
         blocks = sorted({line.block for line in lines})
         places = {block: place for place, block in enumerate(blocks)}
@@ -143,19 +156,19 @@ class _Collector:
         return RelevanceState(
             tuple(self.blocks[block] for block in blocks),
             tuple(replace(x, block=places[x.block]) for x in sorted(lines, key=lambda line: (line.block, line.at))),
-            tuple(_within(names, NAMES_CHARS, (len(name.text) + _FRAME_CHARS for name in names))),
-            tuple(_within(once, ONCE_CHARS, (len(name) + _ONCE_FRAME_CHARS for name, _ in once))),
-            tuple(self.files.values())[-MOST_FILES:],
+            tuple(_within(names, most_names, (len(name.text) + _FRAME_CHARS for name in names))),
+            tuple(_within(once, most_once, (len(name) + _ONCE_FRAME_CHARS for name, _ in once))),
+            tuple(self.files.values())[-most_files:],
         )
 
-    def _best_lines(self) -> Sequence[str]:
-        """Return the keys of the best lines, best first."""
+    def _best_lines(self, chars: int) -> Sequence[str]:
+        """Return the keys of the best lines within so many characters, best first."""
         worth = {
             key: _line_worth(line, self.blocks[line.block].number, len(self.said[key]), self.newest)
             for key, line in self.lines.items()
         }
         ranked = sorted(worth, key=worth.__getitem__, reverse=True)
-        return _within(ranked, LINES_CHARS, self._sizes(ranked))
+        return _within(ranked, chars, self._sizes(ranked))
 
     def _sizes(self, ranked: Iterable[str]) -> Iterator[int]:
         """Yield the size of each line. The first line of a block includes the size of the block's header."""
