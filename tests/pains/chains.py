@@ -8,8 +8,8 @@ import msgspec
 from foveal.session.session import Session
 from foveal.summary.ledger.extraction import update
 from foveal.summary.ledger.items import Ledger, Todo
-from foveal.summary.state import decode_summary, ledger_step
-from foveal.text.names import identifiers_in
+from foveal.summary.state import Summary, decode_summary, ledger_step
+from foveal.text.names import names_in_lines
 from foveal.values.entry import Message, Pin, Text, ToolCall
 from foveal.values.errors import OverBudget, Unrepresentable
 from foveal.values.prompt import Prompt
@@ -35,9 +35,9 @@ class Chain(NamedTuple):
     reworded: int
     """Quotes in the ledger that nobody said so."""
     known: int
-    """Identifiers in the ledger at the first compaction that the model uses in the last part of the session."""
+    """Names in the state of the first compaction that the model uses in the last part of the session."""
     kept: int
-    """Of those: how many are in the ledger when that part begins."""
+    """Of those: how many are in the state when that part begins."""
     shown: int
     """Of those: how many the last prompt before that part showed."""
     gone: tuple[str, ...]
@@ -106,7 +106,7 @@ class _Watch:
         self.state = max(self.state, len(self.session.view.facts.summary.state))
         summary = decode_summary(self.session.view.facts.summary.state)
         if self.first is None:
-            self.first = _names(summary.ledger)
+            self.first = _names(summary)
         self.differ += summary.ledger.todos != self._todos(summary.now)
         self.reworded += sum(
             quote.text not in self.spoken for quote in summary.ledger.quotes if quote.why != "decision"
@@ -115,12 +115,12 @@ class _Watch:
     def _todos(self, now: int) -> tuple[Todo, ...]:
         """The newest list up to here, from the originals and in one go."""
         taken = [ledger_step("r", self._taken.pop(at), at) for at in sorted(self._taken) if at <= now]
-        self._all = msgspec.structs.replace(update(self._all, taken), names=(), files=(), commands=(), failures=())
+        self._all = msgspec.structs.replace(update(self._all, taken), files=(), commands=(), failures=())
         return self._all.todos
 
     def mark(self) -> None:
         self.at_mark = (
-            _names(decode_summary(self.session.view.facts.summary.state).ledger),
+            _names(decode_summary(self.session.view.facts.summary.state)),
             "\n".join(_texts(self._last)) if self._last else "",
         )
 
@@ -146,12 +146,12 @@ class _Watch:
         )
 
 
-def _in(call: ToolCall) -> list[str]:
-    return identifiers_in(call.arguments.replace("\\n", "\n").replace('\\"', '"'))
+def _in(call: ToolCall) -> set[str]:
+    return names_in_lines(call.arguments.replace("\\n", "\n").replace('\\"', '"').split("\n"))
 
 
-def _names(ledger: Ledger) -> frozenset[str]:
-    return frozenset((*(name.value for name in ledger.names), *(file.path for file in ledger.files)))
+def _names(summary: Summary) -> frozenset[str]:
+    return frozenset((*(name.text for name in summary.relevance.names), *(file.path for file in summary.ledger.files)))
 
 
 def _texts(prompt: Prompt) -> list[str]:

@@ -295,7 +295,7 @@ def test_pain_25_drift() -> None:
     assert "vault/ops-3fe1. It rotates weekly" in text
     assert "Never use the legacy endpoint; always call /v2/orders." in text
     assert section(prompts[-1], "Todos").count("- [ ] Step") == 2
-    assert "acct_91c2d" in {name.value for name in known(session).ledger.names}
+    assert "acct_91c2d" in {name.text for name in known(session).relevance.names}
     assert all(prompt.tokens <= 4_000 for prompt in prompts)
 
 

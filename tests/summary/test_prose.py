@@ -54,6 +54,17 @@ def test_the_question_holds_the_messages_and_what_is_known() -> None:
     assert "part_3.py" in question.facts
 
 
+def test_the_question_names_what_may_be_used_again_in_the_tokens_that_are_left() -> None:
+    """Names come after the ledger, each once, and only as many as fit."""
+    item = summary_in(planned(tokens=900))
+    assert item
+    question = question_for(item, reads(), count)
+    facts, _, names = question.facts.partition("\n## Names\n")
+    assert "route_0" in names
+    assert not any(name in facts for name in names.split(", "))
+    assert count(question.facts) <= question.tokens
+
+
 def test_prose_may_take_its_share_of_the_summary() -> None:
     """Prose has a limited share of the summary, so that tokens are left for state and lines."""
     item = summary_in(planned(tokens=900))

@@ -49,10 +49,22 @@ def question_for(
         tokens=tokens,
         instructions=instructions,
         previous=summary.prose,
-        facts=neutralise(ledger.render(summary.ledger, tokens, count)),
+        facts=neutralise(_facts(summary, tokens, count)),
         request=sent.request if sent else None,
         dialect=sent.dialect if sent else "",
     )
+
+
+def _facts(summary: Summary, tokens: int, count: CountTokens) -> str:
+    """Return the ledger, and with the tokens that it leaves the names that are most likely to be used again."""
+    facts = ledger.render(summary.ledger, tokens, count)
+    left, named = tokens - count(f"{facts}\n## Names\n"), list[str]()
+    for name in (one.text for one in summary.relevance.names if one.text not in facts):
+        left -= count(f"{name}, ")
+        if left < 0:
+            break
+        named.append(name)
+    return "\n".join(filter(None, (facts, f"## Names\n{', '.join(named)}" if named else "")))
 
 
 def with_prose(

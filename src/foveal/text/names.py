@@ -1,11 +1,9 @@
 """Names in a text: paths, dotted names, identifiers, ids, numbers. Every pattern that recognises them is in this module.
 
-Five readers look for names, and each needs another set, because each pays another price for a wrong one:
+Four readers look for names, and each needs another set, because each pays another price for a wrong one:
 
 - `line_names`: names that an agent copies letter by letter. Relevance scores lines by them, so that numbers of four digits
   count and hashes do not.
-- `identifiers_in`: names that the ledger carries. Also URLs, hashes, e-mail addresses and `#4711`; never bare numbers, closing
-  tags or two words with a slash between them, which would fill it.
 - `search_terms`: every run of name characters, plain words included. Lines that hold one are kept first.
 - `words_in`: words of four letters or more, for counting which line is the first to use one.
 - `camel_case_parts`: the parts of `camelCase` names, which SQLite's tokenizer does not separate.
@@ -42,21 +40,6 @@ _PART_CHARS = 2_000
 """Characters of a long line that `names_in_lines` searches at once."""
 
 PATH, DOTTED, IDENTIFIER, NUMBER = range(4)
-
-# A run of the characters of paths, dotted names, ids and hashes; a URL goes on after its scheme.
-_TOKEN = re.compile(
-    r"[A-Za-z0-9_./@#~+-][A-Za-z0-9_./@#~+-]{3,}(?::(?:(?<=\bhttp:)|(?<=\bhttps:))//[^\s\"'<>()\[\]{}`\\,;*]{4,})?"
-)
-_IS_IDENTIFIER = re.compile(
-    r"[\w.@~+-]*/[\w./@~+-]*"  # a path
-    r"|\w+(?:[.-]\w+)*\.[A-Za-z_]\w+"  # a dotted name or a file
-    rf"|[A-Za-z#]\w*_\w+|[A-Za-z#]+\d\w*|{_LOWER_CAMEL}|[A-Z][a-z]+[A-Z]\w*"
-    r"|[\w.+-]+@[\w.-]+\.\w+"  # an e-mail address
-    r"|(?=[a-f0-9-]*\d)(?=[a-f0-9-]*[a-f])[a-f0-9]{7}[a-f0-9-]*\Z"  # a hash
-)
-_NO_IDENTIFIER = re.compile(r"[A-Za-z]+/[A-Za-z]+\Z|/[\w-]*\Z|/dev/null|/(?:usr/)?bin/|(?:e\.g|i\.e)\b|in_progress\Z")
-"""Two words with a slash between them, closing tags, and names that occur in every session."""
-_LEAST_IDENTIFIER, _MOST_IDENTIFIER = 4, 120
 
 _WORD = re.compile(r"[A-Za-z_][\w]{3,60}")
 _LETTERS_AND_DIGITS = re.compile(r"[A-Za-z0-9]+")
@@ -112,26 +95,6 @@ def line_pieces(line: str, most: int) -> list[str]:
         found.append(line[at:end])
         at = end
     return found
-
-
-def identifiers_in(text: str) -> list[str]:
-    """Return the identifiers of a text, each once, in order."""
-    return list(dict.fromkeys(filter(None, map(_identifier, dict.fromkeys(_TOKEN.findall(text))))))
-
-
-@lru_cache(maxsize=1 << 14)
-def _identifier(token: str) -> str:
-    """Return the token without the punctuation around it; empty if it names nothing."""
-    if token.startswith("http"):
-        token = token.rstrip(".:-")
-        return token if len(token) <= _MOST_IDENTIFIER else ""
-    token = token.rstrip("./-+~@#").lstrip("-+")
-    token = token.removeprefix("./")
-    if not _LEAST_IDENTIFIER <= len(token) <= _MOST_IDENTIFIER:
-        return ""
-    if not _IS_IDENTIFIER.match(token) or _NO_IDENTIFIER.match(token):
-        return ""
-    return token if any(map(str.isalpha, token)) and not token.startswith(("//", "..")) else ""
 
 
 def search_terms(text: str) -> list[str]:

@@ -11,7 +11,6 @@ from foveal.summary.ledger.events import CallEnded, LedgerEvent
 from foveal.summary.ledger.extractors import EXTRACTORS
 from foveal.summary.ledger.items import Child, Todo
 from foveal.text.calls.coverage import END
-from foveal.text.names import identifiers_in
 from foveal.values.entry import Message, Status, Text, ToolCall, assistant, result, system, user
 
 
@@ -330,40 +329,6 @@ def test_of_children_that_are_waited_for_only_those_named_are_over() -> None:
     second = ran("spawn_agent", '{"agent_id":"bbb-2"}', message="two")
     waited = ran("wait_agent", '{"status":{"aaa-1":{"completed":"done"}}}', targets=["aaa-1", "bbb-2"])
     assert [one.id for one in ledger(*first, *second, *waited).children] == ["bbb-2"]
-
-
-# Names
-
-
-def test_identifiers_are_found_and_plain_words_are_not() -> None:
-    """Paths, dotted names, ids, hashes, URLs; not prose, not closing tags."""
-    text = (
-        "See src/app/main.py and os.path.join, commit 9fceb02d0ae, order #W123, https://example.org/a?b=1. and/or "
-        "ordinary words end here.</system-reminder> getUserName"
-    )
-    assert identifiers_in(text) == [
-        "src/app/main.py",
-        "os.path.join",
-        "9fceb02d0ae",
-        "#W123",
-        "https://example.org/a?b=1",
-        "getUserName",
-    ]
-
-
-def test_values_carry_their_labels() -> None:
-    """From the fields of a call and from what a result says; the keys themselves are no names."""
-    found = ledger(*ran("get_order", '{"payment_id": "gift_card_6847880"}', order_number=4711))
-    assert {(one.label, one.value) for one in found.names} >= {
-        ("payment_id", "gift_card_6847880"),
-        ("ordernumber", "4711"),
-    }
-    assert "payment_id" not in {one.value for one in found.names}
-
-
-def test_names_in_system_prompts_are_not_carried() -> None:
-    """System prompts are full of names of tools and manuals that the agent never works with."""
-    assert ledger(system("Always read src/app/main.py")).names == ()
 
 
 # One's own

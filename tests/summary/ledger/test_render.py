@@ -10,7 +10,6 @@ from foveal.summary.ledger.items import (
     LedgerCommand,
     LedgerFailure,
     LedgerFile,
-    LedgerName,
     LedgerQuestion,
     Quote,
     Todo,
@@ -34,12 +33,11 @@ FULL = Ledger(
     ),
     commands=(LedgerCommand(text="make", outcome="failed", exit=2, error="no rule", uses=3),),
     questions=(LedgerQuestion(text="Which?"),),
-    names=(LedgerName(value="AB-12", label="ticket"), LedgerName(value="do_it", acts=2)),
 )
 
 
 def test_sections_stand_in_order_of_worth() -> None:
-    """Words of the user first, names last; resolved failures are gone; one line a command, one line a directory."""
+    """Words of the user first; resolved failures are gone; one line a command, one line a directory."""
     assert render(FULL, 1_000, count) == (
         "## User said\n- “never push” [a1]\n"
         "## Todos\n- [x] write\n- [~] test\n- [blocked] ship\n"
@@ -47,8 +45,7 @@ def test_sections_stand_in_order_of_worth() -> None:
         "## Files changed\n- /src/: c.py, b.py\n"
         "## Files read\n- /src/a.py:1-200,240-260\n"
         "## Commands\n- `make` exit 2 ×3: no rule\n"
-        "## Open questions\n- Which?\n"
-        "## Names\ndo_it, ticket: AB-12"
+        "## Open questions\n- Which?"
     )
 
 

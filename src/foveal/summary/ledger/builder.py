@@ -9,7 +9,6 @@ from foveal.summary.ledger import sections as bounds
 from foveal.summary.ledger.events import (
     CheckPassed,
     Fact,
-    NamesSeen,
     QuestionAnswered,
     TaskFinished,
     TodoChange,
@@ -22,7 +21,6 @@ from foveal.summary.ledger.items import (
     LedgerFailure,
     LedgerFile,
     LedgerItem,
-    LedgerName,
     LedgerPlan,
     LedgerQuestion,
     Quote,
@@ -32,9 +30,8 @@ from foveal.summary.ledger.sections import Section
 from foveal.text.calls.coverage import END, LineSpan
 
 K = TypeVar("K", bound=LedgerItem)
-_SECTIONS = ("files", "commands", "failures", "quotes", "questions", "names", "children", "pending")
+_SECTIONS = ("files", "commands", "failures", "quotes", "questions", "children", "pending")
 _CUT = (*_SECTIONS, "statements")
-_NEW = LedgerName(value="", uses=0)
 _MOST_SPANS = 8
 _MOST_EARLIER = 3
 _ABOUT_CHARS = 200
@@ -55,7 +52,6 @@ class LedgerBuilder:
         self.statements = Section(said, bounds.STATEMENTS, bounds.rank_statement)
         self.quotes = Section(quoted, bounds.QUOTES, bounds.rank_quote)
         self.questions = Section(((one.text, one) for one in ledger.questions), bounds.QUESTIONS, bounds.rank_by_use)
-        self.names = Section(((one.value, one) for one in ledger.names), bounds.NAMES, bounds.rank_name)
         self.children = Section(((one.id, one) for one in ledger.children), bounds.CHILDREN, bounds.rank_by_use)
         self.pending = Section(((one.id, one) for one in ledger.pending), bounds.PENDING, lambda one: (one.seq,))
         self.todos, self.plan = ledger.todos, ledger.plan
@@ -87,8 +83,6 @@ class LedgerBuilder:
                 self._put(self.children, fact.id, fact)
             case TaskFinished():
                 self._finished(fact)
-            case NamesSeen(labels, is_act):
-                self._names(labels, is_act=is_act)
             case _:
                 assert_never(fact)
 
@@ -144,20 +138,6 @@ class LedgerBuilder:
             self.commands.put(command.text, replace(over, ref=self.ref, seq=self.seq))
             if finished.outcome == "ok":
                 self._passed(CheckPassed(command=command.text))
-
-    def _names(self, labels: dict[str, str], *, is_act: bool) -> None:
-        known = self.names.items
-        for value, label in labels.items():
-            before = known.get(value, _NEW)
-            name = LedgerName(
-                value=value,
-                label=label or before.label,
-                ref=self.ref,
-                seq=self.seq,
-                uses=before.uses + 1,
-                acts=before.acts + is_act,
-            )
-            self.names.put(value, name)
 
 
 def _joined(spans: tuple[LineSpan, ...]) -> tuple[LineSpan, ...]:

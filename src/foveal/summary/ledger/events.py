@@ -5,7 +5,7 @@ the ledger's own items, or one of the few changes below. An extractor keeps noth
 
     def tickets(event: LedgerEvent) -> Iterator[Fact]:
         if isinstance(event, CallEnded) and event.tool == "createticket":
-            yield NamesSeen({event.text: "ticket"})
+            yield Child(id=event.text, text="a ticket that nobody has closed")
 
     update(ledger, steps, (*EXTRACTORS, tickets))
 """
@@ -115,14 +115,6 @@ class TaskFinished(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class NamesSeen(msgspec.Struct, frozen=True):
-    """Identifiers by value, with their labels."""
-
-    labels: dict[str, str]
-    is_act: bool = False
-    """Whether the model itself used them in a call."""
-
-
 Fact: TypeAlias = (
     LedgerFile
     | LedgerCommand
@@ -136,7 +128,6 @@ Fact: TypeAlias = (
     | QuestionAnswered
     | Child
     | TaskFinished
-    | NamesSeen
 )
 
 

@@ -99,16 +99,6 @@ class LedgerQuestion(LedgerItem, frozen=True):
     text: str
 
 
-class LedgerName(LedgerItem, frozen=True, array_like=True, gc=False):
-    """An identifier: a path, a dotted name, an id, a hash, a URL, a number with its label. Encoded without field names,
-    because there are many."""
-
-    value: str
-    label: str = ""
-    acts: int = 0
-    """Number of calls in which the model itself used it: a used name is likely to be used again."""
-
-
 class Child(LedgerItem, frozen=True):
     """A sub-agent or a task in the background whose end has not been seen."""
 
@@ -138,7 +128,6 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     plan: LedgerPlan | None = None
     quotes: tuple[Quote, ...] = ()
     questions: tuple[LedgerQuestion, ...] = ()
-    names: tuple[LedgerName, ...] = ()
     children: tuple[Child, ...] = ()
     pending: tuple[PendingCall, ...] = ()
 

@@ -10,11 +10,10 @@ from foveal.summary.ledger.items import (
     LedgerFailure,
     LedgerFile,
     LedgerItem,
-    LedgerName,
     Todo,
 )
 from foveal.summary.ledger.quotations import TITLE, render_quotes
-from foveal.summary.ledger.sections import rank_file, rank_name
+from foveal.summary.ledger.sections import rank_file
 from foveal.text.calls.coverage import END
 from foveal.text.shorten.allowance import CountTokens
 
@@ -24,7 +23,6 @@ class LedgerSection(NamedTuple):
 
     title: str
     lines: Iterable[str]
-    """An iterable, because names are many and seldom rendered: they are ranked only then."""
     called: str
     share: float = 1.0
 
@@ -54,18 +52,11 @@ def render(
     for block in _blocks(ledger):
         if only is not None and block.title not in only:
             continue
-        text = _fitted(block, _lines(block, "\n".join(written)), int(left * block.share), count)
+        text = _fitted(block, tuple(block.lines), int(left * block.share), count)
         if text:
             written.append(text)
             left = tokens - count("\n".join(written)) - 1
     return "\n".join(written)
-
-
-def _lines(block: LedgerSection, written: str) -> tuple[str, ...]:
-    """Return the lines of a section, without names that an earlier section shows."""
-    if block.title != "Names":
-        return tuple(block.lines)
-    return tuple(line for line in block.lines if line not in written)
 
 
 def _fitted(block: LedgerSection, lines: tuple[str, ...], tokens: int, count: CountTokens) -> str:
@@ -83,8 +74,6 @@ def _fitted(block: LedgerSection, lines: tuple[str, ...], tokens: int, count: Co
 
 def _written(block: LedgerSection, lines: Sequence[str], rest: int) -> str:
     more = [f"… and {rest} more {block.called}"] if rest else []
-    if block.title == "Names":
-        return f"## {block.title}\n" + ", ".join((*lines, *more))
     return "\n".join((f"## {block.title}", *(group_by_directory(lines) if block.called == "files" else lines), *more))
 
 
@@ -106,12 +95,6 @@ def _blocks(ledger: Ledger) -> Iterator[LedgerSection]:
     yield LedgerSection(
         "Running", (f"- {one.id}: {one.text}" for one in sorted(ledger.children, key=_newest)), "children"
     )
-    yield LedgerSection("Names", _ranked(ledger.names), "names")
-
-
-def _ranked(names: Iterable[LedgerName]) -> Iterator[str]:
-    for one in sorted(names, key=lambda one: (*(-x for x in rank_name(one)), one.value)):
-        yield f"{one.label}: {one.value}" if one.label else one.value
 
 
 def _newest(item: LedgerItem) -> tuple[int, str]:

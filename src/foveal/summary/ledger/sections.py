@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from foveal.summary.ledger.items import LedgerCommand, LedgerFailure, LedgerFile, LedgerName, Quote
+from foveal.summary.ledger.items import LedgerCommand, LedgerFailure, LedgerFile, Quote
 
 K = TypeVar("K", bound=msgspec.Struct)
 
@@ -27,11 +27,9 @@ QUOTES = Bound(80, 9_500)
 STATEMENTS = Bound(1_600, 96_000)
 QUESTIONS = Bound(6, 1_500)
 CHILDREN = Bound(24, 2_000)
-NAMES = Bound(2_000, 100_000)
 PENDING = Bound(64, 4_500)
-"""All bounds together, with a plan of 1,200 characters of three bytes each, are below 256,000 bytes. Most of it is names, of
-which few are shown and one from before the first fold may be used again late in a session, and the user's short messages:
-everything that people type in a thousand turns. How many of them a summary shows follows from its tokens."""
+"""All bounds together, with a plan of 1,200 characters of three bytes each, are below 156,000 bytes. Most of it is the user's
+short messages: everything that people type in a thousand turns. How many of them a summary shows follows from its tokens."""
 
 _CUT_TO = 0.8
 
@@ -111,15 +109,3 @@ def rank_statement(quote: Quote) -> tuple[float, ...]:
 
 _QUOTE_WORTH = {"said": 0, "decision": 1, "request": 1, "rule": 2}
 _CUE_WORTH = 50
-
-
-def rank_name(name: LedgerName) -> tuple[float, ...]:
-    # There are thousands, and `min` takes longer than all the rest.
-    uses = name.uses if name.uses < _MOST_USES else _MOST_USES
-    acts = name.acts if name.acts < _MOST_ACTS else _MOST_ACTS
-    return (name.seq + _NAME_USE_WORTH * uses + _ACT_WORTH * acts,)
-
-
-_NAME_USE_WORTH, _ACT_WORTH, _MOST_ACTS = 25, 200, 8
-"""In messages of age. Of eight settings tried on half of the recorded sessions (all within 0.04), the best there; no better
-than the first on the other half."""

@@ -1,6 +1,7 @@
 """Selection of the best lines per token, until the allowance is used up."""
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
@@ -154,7 +155,13 @@ def _sizes(state: RelevanceState) -> Iterator[float]:
     """Yield the tokens of each line by itself."""
     for line in state.lines:
         is_told = is_in_title(line, state.blocks[line.block])
-        yield _LEAST_TOKENS if is_told else _tokens(quote_line(line.text.strip()))
+        yield _LEAST_TOKENS if is_told else _line_tokens(line.text)
+
+
+@lru_cache(8_192)
+def _line_tokens(line: str) -> float:
+    """Return the tokens of a line in a summary: asked for every line at each fold, and most lines stay."""
+    return _tokens(quote_line(line.strip()))
 
 
 def _tokens(text: str) -> float:
