@@ -4,27 +4,33 @@
     python scripts/check_results.py --mark spine.md …    # these were made with the code as it is now
 
 `benchmarks/results/made_with.json` holds, for each file, a hash of the code that it was made with: the package and the
-benchmarks. A file without one is unknown. The exit code is 1 if a file is stale: no figure of code that is gone is published.
+benchmarks, without the rooms around the engine for results that are of the engine alone. A file without one is unknown. The exit code is 1 if a file is stale: no figure of code that is gone is published.
 """
 
 import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MARKS = "made_with.json"
 CODE = ("src/foveal", "benchmarks")
 """Folders whose Python files decide a figure."""
+AROUND = ("gateway", "integrations", "cli", "agent", "viewer")
+"""Rooms that no figure of the engine depends on."""
+OF_ALL = ("gateway.md", "clients.md")
+"""Results that depend on them."""
 
 
-def tree_hash(root: Path, folders: Iterable[str] = CODE) -> str:
-    """Return the hash of all Python files below the folders: their names and their contents."""
-    total = hashlib.sha256()
-    for folder in folders:
+def tree_hash(root: Path, name: str) -> str:
+    """Return the hash of the Python files that a result depends on: their names and their contents."""
+    total, around = hashlib.sha256(), [] if name in OF_ALL else [root / "src/foveal" / room for room in AROUND]
+    for folder in CODE:
         for path in sorted((root / folder).rglob("*.py")):
+            if any(map(path.is_relative_to, around)):
+                continue
             total.update(f"{path.relative_to(root).as_posix()}\0".encode())
             total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()[:16]
@@ -34,9 +40,11 @@ def states(root: Path) -> dict[str, str]:
     """Return the state of each file of results, by name."""
     results = root / "benchmarks" / "results"
     marks: dict[str, str] = json.loads((results / MARKS).read_text()) if (results / MARKS).exists() else {}
-    now = tree_hash(root)
     names = sorted(path.name for path in results.iterdir() if path.is_file() and path.name != MARKS)
-    return {name: "unknown" if name not in marks else "current" if marks[name] == now else "stale" for name in names}
+    return {
+        name: "unknown" if name not in marks else "current" if marks[name] == tree_hash(root, name) else "stale"
+        for name in names
+    }
 
 
 def mark(root: Path, names: Sequence[str]) -> None:
@@ -45,7 +53,7 @@ def mark(root: Path, names: Sequence[str]) -> None:
     if missing := [name for name in names if not (results / name).is_file()]:
         raise SystemExit(f"there is no {missing[0]} in {results}")
     marks: dict[str, str] = json.loads((results / MARKS).read_text()) if (results / MARKS).exists() else {}
-    marks |= dict.fromkeys(names, tree_hash(root))
+    marks |= {name: tree_hash(root, name) for name in names}
     (results / MARKS).write_text(json.dumps(marks, indent=1, sort_keys=True) + "\n")
 
 

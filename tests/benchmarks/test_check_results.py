@@ -40,6 +40,15 @@ def test_results_are_stale_when_the_code_has_changed(checker, tree, capsys):
     assert checker.main([], tree) == 0
 
 
+def test_results_of_the_engine_do_not_depend_on_the_rooms_around_it(checker, tree):
+    """A change of the gateway makes its own figures stale, and leaves those of the engine as they are."""
+    (tree / "src/foveal/gateway").mkdir()
+    (tree / "benchmarks/results/gateway.md").write_text("1\n")
+    assert checker.main(["--mark", "run.md", "gateway.md"], tree) == 0
+    (tree / "src/foveal/gateway/page.py").write_text("1\n")
+    assert checker.states(tree) == {"gateway.md": "stale", "old.md": "unknown", "run.md": "current"}
+
+
 def test_a_file_that_is_not_there_cannot_be_marked(checker, tree):
     """A typing error does not become a mark."""
     with pytest.raises(SystemExit, match=r"there is no run\.dm"):
