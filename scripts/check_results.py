@@ -4,7 +4,8 @@
     python scripts/check_results.py --mark spine.md …    # these were made with the code as it is now
 
 `benchmarks/results/made_with.json` holds, for each file, a hash of the code that it was made with: the package and the
-benchmarks, without the rooms around the engine for results that are of the engine alone. A file without one is unknown. The exit code is 1 if a file is stale: no figure of code that is gone is published.
+benchmarks, without the rooms around the engine for results that are of the engine alone. A file without one is unknown. The
+exit code is 1 if a file is stale: no figure of code that is gone is published.
 """
 
 import argparse
