@@ -85,12 +85,14 @@ def answer(store: Store, session: str, call: ToolCall) -> Message:
 
 def _recall(store: Store, session: str, call: ToolCall) -> str:
     asked = msgspec.json.decode(frame.restore(call.arguments), type=_Recall)
-    wanted = recall.Fetch(asked.ref.removeprefix("ref "), asked.offset, asked.limit, asked.unit, asked.pattern)
-    found = recall.fetch(store, session, wanted, most=MOST_CHARACTERS)
+    there = recall.named_original(store, session, asked.ref.removeprefix("ref "))
+    wanted = recall.Fetch(there.ref, asked.offset, asked.limit, asked.unit, asked.pattern)
+    found = recall.fetch(store, there.session, wanted, most=MOST_CHARACTERS)
     matches = f", {found.matches} matching" if found.matches is not None else ""
     more = f"; go on with offset {found.next.offset}, unit {found.next.unit}" if found.next else ""
     ref = frame.safe_name(asked.ref, _NAME_CHARS)
-    return f"[{ref}: {found.unit} {found.first}-{found.last} of {found.total}{matches}{more}]\n{found.text}"
+    source = f", session {frame.safe_name(there.session, _NAME_CHARS)}, {there.day}" if there.day else ""
+    return f"[{ref}{source}: {found.unit} {found.first}-{found.last} of {found.total}{matches}{more}]\n{found.text}"
 
 
 def _search(store: Store, session: str, call: ToolCall) -> str:

@@ -90,7 +90,7 @@ def search(
         near = _best(nearest(db, embedder.name, point, without), FUSED)
         return _hits(store, session, question, _fused(worded, near)[:limit])
 
-    return with_index(store, session, answer)
+    return with_index(store.index(session), answer)
 
 
 def _fused(*rankings: list[Place]) -> list[Place]:

@@ -1,0 +1,118 @@
+"""What was said in the earlier sessions of a scope: on the subject of some words, and newest first.
+
+Everything is answered from the sessions of one scope, and from entries that were recorded up to a moment: what others say later
+changes no answer. The index knows the places; the text is read from the logs.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby, islice
+
+import msgspec
+
+from foveal.recall.search.index import Stale, with_index
+from foveal.recall.search.related import LOOKS, RelatedPassage, asked_terms, candidates, is_near, read_passage
+from foveal.recall.search.scope_index import TABLES, catch_up_scope
+from foveal.stores import rows as stored
+from foveal.stores.database import Database
+from foveal.stores.port import Store
+from foveal.values.entry import Message, Text
+
+MOST_STATEMENTS = 400
+"""Statements that are read at most: a hundred of them fill the share of a large budget."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A scope as one of its sessions sees it at a time: all other sessions, up to then."""
+
+    scope: str
+    session: str
+    """The session that looks, whose own words are not among those found."""
+    time_ms: int
+
+
+class EarlierPassage(msgspec.Struct, frozen=True):
+    """A passage of another session."""
+
+    session: str
+    time_ms: int
+    passage: RelatedPassage
+
+
+class EarlierStatement(msgspec.Struct, frozen=True):
+    """A message of the user in another session: the text of its parts."""
+
+    session: str
+    entry: str
+    time_ms: int
+    text: str
+
+
+def find_earlier(store: Store, moment: Moment, words: str, *, limit: int = 8) -> list[EarlierPassage]:
+    """Return what was said in other sessions on the subject of these words, best first; nothing if nothing fits well."""
+    asked = asked_terms(words)
+    if not asked:
+        return []
+
+    def answer(db: Database) -> list[EarlierPassage]:
+        catch_up_scope(db, store, moment.scope, without=moment.session)
+        own = _number(db, moment.session)
+        said = db.execute("SELECT coalesce(max(id), 0) FROM passages").fetchall()[0][0]
+
+        def holders(term: str, most: int) -> list[tuple[int, tuple[int, int]]]:
+            found = db.execute(
+                "SELECT p.id, p.source, p.seq FROM words JOIN passages AS p ON p.id = words.rowid"
+                " WHERE words MATCH ? AND p.source <> ? AND p.time_ms <= ? ORDER BY words.rowid DESC LIMIT ?",
+                (f'"{term}"', own, moment.time_ms, most + 1),
+            )
+            return [(number, (source, seq)) for number, source, seq in found]
+
+        best, weights = candidates(said, asked, holders)
+        read = (_read(db, store, one.id, one.place, one.share) for one in islice(best, LOOKS * limit))
+        return list(islice((found for found in read if found and is_near(found.passage.text, weights)), limit))
+
+    return with_index(store.scope(moment.scope).index(), answer, TABLES)
+
+
+def newest_statements(store: Store, moment: Moment) -> list[EarlierStatement]:
+    """Return the newest messages of the user in other sessions, the newest first."""
+
+    def answer(db: Database) -> list[EarlierStatement]:
+        catch_up_scope(db, store, moment.scope, without=moment.session)
+        places = db.execute(
+            "SELECT DISTINCT time_ms, source, seq FROM passages WHERE kind = 'user' AND time_ms <= ? AND source <> ?"
+            " ORDER BY time_ms DESC, source DESC, seq DESC LIMIT ?",
+            (moment.time_ms, _number(db, moment.session), MOST_STATEMENTS),
+        ).fetchall()
+        return list(_statements(db, store, places))
+
+    return with_index(store.scope(moment.scope).index(), answer, TABLES)
+
+
+def _statements(db: Database, store: Store, places: list[tuple[int, int, int]]) -> Iterator[EarlierStatement]:
+    for source, run in groupby(places, key=lambda place: place[1]):
+        session, seqs = _session(db, source), [seq for _, _, seq in run]
+        rows = store.rows_at(session, seqs)
+        for row in (rows[seq] for seq in seqs if seq in rows):
+            body = stored.to_entry(row, session).body
+            texts = [part.text for part in body.parts if isinstance(part, Text)] if isinstance(body, Message) else []
+            if texts:
+                yield EarlierStatement(session, row.id, row.time_ms, "\n".join(texts))
+
+
+def _number(db: Database, session: str) -> int:
+    found = db.execute("SELECT id FROM sources WHERE session = ?", (session,)).fetchone()
+    return found[0] if found else 0
+
+
+def _session(db: Database, source: int) -> str:
+    found = db.execute("SELECT session FROM sources WHERE id = ?", (source,)).fetchone()
+    if found is None:
+        raise Stale(f"it does not know session {source}")
+    return found[0]
+
+
+def _read(db: Database, store: Store, number: int, place: tuple[int, int], share: float) -> EarlierPassage | None:
+    session, seq = _session(db, place[0]), place[1]
+    row = store.rows_at(session, [seq]).get(seq)
+    passage = read_passage(db, store, session, number, row=row, share=share)
+    return EarlierPassage(session, row.time_ms, passage) if row and passage else None
