@@ -20,8 +20,9 @@ import msgspec
 
 from foveal import recall
 from foveal.context.frame import SessionFrame
-from foveal.context.memory import KIND, ScopeAccess
+from foveal.context.memory import KIND, ScopeAccess, note_piece
 from foveal.project.view import View
+from foveal.recall import search
 from foveal.summary.ledger.items import STATEMENT_CHARS
 from foveal.summary.relevance.render import quote_line
 from foveal.text import guard
@@ -120,6 +121,7 @@ class Foresight:
         try:
             pieces, refs = self._folded(view, words, room, shown)
             if self._scope and view.facts.last_user:
+                self._add_notes(self._scope, words, room, shown=shown, pieces=pieces, refs=refs)
                 found = self._scope.find(words, view.facts.last_user)
                 self._add_earlier(found, words, room, shown=shown, pieces=pieces, refs=refs)
         except StoreError:
@@ -150,6 +152,18 @@ class Foresight:
                 pieces.append(piece)
                 refs.append(ref)
         return (pieces if refs else []), refs
+
+    def _add_notes(
+        self, scope: ScopeAccess, words: str, room: int, *, shown: str, pieces: list[str], refs: list[str]
+    ) -> None:
+        """Add notes of the scope that are not shown already, each whole or not at all."""
+        notes = [note for note in scope.notes() if not _is_shown(note.text, shown)]
+        texts = [f"{note.key} {note.text}" for note in notes]
+        for place in search.related_texts(texts, words) if notes else ():
+            piece = note_piece(notes[place], scope.safe)
+            if self._tokens("\n".join((*pieces, piece))) <= room:
+                pieces.append(piece)
+                refs.append(f"note {guard.safe_name(notes[place].key, _NAME_CHARS)}")
 
     def _add_earlier(
         self,

@@ -3,7 +3,7 @@
 Both stand in one fence before the conversation: notes verbatim, then the newest statements, each session's under a line with its
 name, its day and a reference. The fence is written with the first prompt, of what was recorded before the session began, and
 stays: it is cached like a system prompt. It is written anew only when a note of the scope was kept or forgotten, or a session of
-the scope deleted. Older things are found by foresight.
+the scope deleted. What has no room in it is found by foresight.
 
 Why not by foresight alone: a question seldom has the words of its answer. Of the evidence in chats that were cut into ten
 sessions foresight finds 0.17, and the newest statements in a tenth of a budget of 32 000 tokens hold 0.84.
@@ -100,8 +100,7 @@ class MemoryFence:
         for note in self._scope.notes():
             if note.session == self._scope.session and note.author == recall.BY_AGENT:
                 continue
-            where = f"{_name(note.session)}, {recall.day_of(note.time_ms)}"
-            piece = f"[note {_name(note.key)}, kept by {_name(note.author)}, session {where}]\n{self._rows(note.text)}"
+            piece = note_piece(note, self._scope.safe)
             room -= self._tokens(piece)
             if room < 0:
                 return
@@ -134,10 +133,20 @@ class MemoryFence:
         return f"[session {_name(first.session)}, {' to '.join(days)}, ref {recall.memory_ref(first.session, ref)}]"
 
     def _rows(self, text: str) -> str:
-        return "\n".join(map(quote_line, self._scope.safe(sendable(text)).split("\n")))
+        return _quoted(text, self._scope.safe)
 
     def _tokens(self, piece: str) -> int:
         return self._count(piece) + 1
+
+
+def note_piece(note: KeptNote, safe: Callable[[str], str]) -> str:
+    """Return a note verbatim, under a line that says who kept it, where and when."""
+    where = f"{_name(note.session)}, {recall.day_of(note.time_ms)}"
+    return f"[note {_name(note.key)}, kept by {_name(note.author)}, session {where}]\n{_quoted(note.text, safe)}"
+
+
+def _quoted(text: str, safe: Callable[[str], str]) -> str:
+    return "\n".join(map(quote_line, safe(sendable(text)).split("\n")))
 
 
 def _name(name: str) -> str:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from foveal import recall
+from foveal.recall import search
 from foveal.recall import tools as recall_tools
 from foveal.stores.port import Store
 from foveal.text import guard
@@ -15,29 +16,45 @@ from foveal.values.errors import FovealError
 from foveal.values.own_tools import CHECKPOINT, CHECKPOINT_TOOL, REMEMBER, REMEMBER_TOOL, NoteRequest
 from foveal.writers import checkpoint_tool
 
-TOOLS: tuple[dict[str, Any], ...] = (*recall_tools.TOOLS, CHECKPOINT, REMEMBER)
+TOOLS: tuple[dict[str, Any], ...] = (*recall_tools.TOOLS, *recall_tools.SCOPE_TOOLS, CHECKPOINT, REMEMBER)
 
 _KEY_CHARS = 120
 
 
-def _remember(store: Store, session: str, call: ToolCall, now_ms: int) -> Message:
+class ToolSession(NamedTuple):
+    """The session that answers a call, and the time at which it does."""
+
+    store: Store
+    name: str
+    now_ms: int
+    scope: str | None
+    """The scope that its policy names."""
+
+
+def _recall(session: ToolSession, call: ToolCall) -> Message:
+    """Return the result of a call that recalls or searches."""
+    scope = session.scope
+    moment = None if scope is None else search.Moment(scope, session.name, session.now_ms)
+    return recall_tools.answer(session.store, session.name, call, moment)
+
+
+def _remember(session: ToolSession, call: ToolCall) -> Message:
     """Return the result of a call that keeps a note, or forgets one."""
     try:
         asked = msgspec.json.decode(guard.restore(call.arguments), type=NoteRequest)
         if asked.text.strip():
-            note = recall.remember(store, session, asked.text, asked.key, author=recall.BY_AGENT, time_ms=now_ms)
+            author, now_ms = recall.BY_AGENT, session.now_ms
+            note = recall.remember(session.store, session.name, asked.text, asked.key, author=author, time_ms=now_ms)
             return result(call.id, f"[kept as {guard.safe_name(note.key, _KEY_CHARS)}]")
-        recall.forget(store, session, asked.key or "")
+        recall.forget(session.store, session.name, asked.key or "")
         return result(call.id, f"[forgotten: {guard.safe_name(asked.key or '', _KEY_CHARS)}]")
     except (FovealError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         return result(call.id, f"{error}", status="error")
 
 
-_ANSWERS: dict[str, Callable[[Store, str, ToolCall, int], Message]] = {
-    **dict.fromkeys(
-        recall_tools.NAMES, lambda store, session, call, _now_ms: recall_tools.answer(store, session, call)
-    ),
-    CHECKPOINT_TOOL: lambda _store, _session, call, _now_ms: checkpoint_tool.answer(call),
+_ANSWERS: dict[str, Callable[[ToolSession, ToolCall], Message]] = {
+    **dict.fromkeys(recall_tools.NAMES, _recall),
+    CHECKPOINT_TOOL: lambda _session, call: checkpoint_tool.answer(call),
     REMEMBER_TOOL: _remember,
 }
 
@@ -54,6 +71,6 @@ def ours(tools: str) -> frozenset[str]:
     return frozenset(_ANSWERS) - foreign - unknown
 
 
-def answer(store: Store, session: str, call: ToolCall, now_ms: int) -> Message:
-    """Return the result of a call to one of these tools at this time."""
-    return _ANSWERS[call.name](store, session, call, now_ms)
+def answer(session: ToolSession, call: ToolCall) -> Message:
+    """Return the result of a call to one of these tools."""
+    return _ANSWERS[call.name](session, call)

@@ -235,8 +235,9 @@ class Planner:
         sessions can be recalled at once, and no later offer moves the prefix.
         """
         policy = self.model_setup.policy
-        recall_ = recall_tools.TOOLS if policy.recall and (recalls or policy.memory is not None) else ()
-        return (*self._checkpoint(view), *recall_, *((REMEMBER,) if policy.memory is not None else ()))
+        if policy.memory is not None:
+            return (*self._checkpoint(view), *(recall_tools.SCOPE_TOOLS if policy.recall else ()), REMEMBER)
+        return (*self._checkpoint(view), *(recall_tools.TOOLS if policy.recall and recalls else ()))
 
     def _checkpoint(self, view: View) -> tuple[dict[str, Any], ...]:
         """Return the checkpoint tool if it is to be offered. Once offered it stays: another list of tools moves the prefix."""

@@ -191,14 +191,20 @@ class Session:
         open_calls = zip(calls_of(atom), atom.answers, strict=False) if atom else ()
         waiting = [call for call, answered in open_calls if answered is None]
         ours = own_tools.ours(view.facts.setup.tools if view.facts.setup else "[]")
-        now_ms = journal.clock.now_ms() if waiting else 0
         own = [call for call in waiting if call.name in ours]
-        answers = {call.id: own_tools.answer(journal.store, self.name, call, now_ms) for call in own}
+        answers = self._answers(own) if own else {}
         found = {call.id: answer for call in waiting if (answer := self._injector.answer(call))}
         journal.keep([body for one in (answers | found).values() for body in journal.bodies_of(one)])
         left = [call for call in waiting if call.id not in answers and call.id not in found]
         restore = journal.setup.guard.restore  # the model copies the marks of the guard
         return [msgspec.structs.replace(call, arguments=restore(call.arguments)) for call in left]
+
+    def _answers(self, calls: Sequence[ToolCall]) -> dict[str, Message]:
+        """Return the results of calls to Foveal's own tools, by the ids of the calls."""
+        journal = self._journal
+        scope, now_ms = journal.setup.policy.memory, journal.clock.now_ms()
+        session = own_tools.ToolSession(journal.store, self.name, now_ms, scope)
+        return {call.id: own_tools.answer(session, call) for call in calls}
 
     @classmethod
     def _begun(cls, store: Store, name: str, *, begin: Callable[[Journal], None], **options: Any) -> "Session":

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING
 from foveal.values.lazy import later
 
 if TYPE_CHECKING:
-    from foveal.recall.search.earlier import EarlierPassage, EarlierStatement, Moment, find_earlier, newest_statements
+    from foveal.recall.search.earlier import (
+        EarlierPassage,
+        EarlierStatement,
+        Moment,
+        find_earlier,
+        newest_statements,
+        search_earlier,
+    )
     from foveal.recall.search.embedding import Embedder, local_embedder
     from foveal.recall.search.hits import MOST_HITS, Hit, search
-    from foveal.recall.search.related import RelatedPassage, find_related
+    from foveal.recall.search.related import RelatedPassage, find_related, related_texts
 
 __getattr__ = later(
     __name__,
@@ -27,7 +34,9 @@ __getattr__ = later(
         "find_earlier": "earlier",
         "find_related": "related",
         "newest_statements": "earlier",
+        "related_texts": "related",
         "search": "hits",
+        "search_earlier": "earlier",
     },
 )
 
@@ -43,5 +52,7 @@ __all__ = [
     "find_related",
     "local_embedder",
     "newest_statements",
+    "related_texts",
     "search",
+    "search_earlier",
 ]

@@ -1,4 +1,4 @@
-"""What was said in the earlier sessions of a scope: on the subject of some words, and newest first.
+"""Passages and statements of the earlier sessions of a scope: on the subject of some words, and newest first.
 
 Everything is answered from the sessions of one scope, and from entries that were recorded up to a moment: what others say later
 changes no answer. The index knows the places; the text is read from the logs.
@@ -9,9 +9,11 @@ from itertools import groupby, islice
 
 import msgspec
 
-from foveal.recall.search.index import Stale, with_index
+from foveal.recall.search.hits import best_spans
+from foveal.recall.search.index import PIECE_WEIGHT, Stale, with_index
 from foveal.recall.search.related import LOOKS, RelatedPassage, asked_terms, candidates, is_near, read_passage
 from foveal.recall.search.scope_index import TABLES, catch_up_scope
+from foveal.recall.search.words import MOST_QUERY_CHARACTERS, query
 from foveal.stores import rows as stored
 from foveal.stores.database import Database
 from foveal.stores.port import Store
@@ -71,6 +73,38 @@ def find_earlier(store: Store, moment: Moment, words: str, *, limit: int = 8) ->
         return list(islice((found for found in read if found and is_near(found.passage.text, weights)), limit))
 
     return with_index(store.scope(moment.scope).index(), answer, TABLES)
+
+
+def search_earlier(store: Store, moment: Moment, words: str, *, limit: int = 8) -> list[EarlierPassage]:
+    """Return the passages of other sessions that hold the words, best first (BM25); any of them will do. Each is cut to its best
+    lines."""
+    question = query(words[:MOST_QUERY_CHARACTERS])
+    if not question:
+        return []
+
+    def answer(db: Database) -> list[EarlierPassage]:
+        catch_up_scope(db, store, moment.scope, without=moment.session)
+        ranked = db.execute(
+            "SELECT p.id, p.source, p.seq, -bm25(words, 1.0, ?) AS score FROM words JOIN passages AS p ON p.id = words.rowid"
+            " WHERE words MATCH ? AND p.source <> ? AND p.time_ms <= ? ORDER BY score DESC, p.id DESC LIMIT ?",
+            (PIECE_WEIGHT, question, _number(db, moment.session), moment.time_ms, LOOKS * limit),
+        ).fetchall()
+        best = dict[tuple[int, int], tuple[int, float]]()
+        for number, source, seq, score in ranked:
+            best.setdefault((source, seq), (number, score))
+        read = (_read(db, store, number, place, score) for place, (number, score) in best.items())
+        return list(islice((found for found in read if found), limit))
+
+    found = with_index(store.scope(moment.scope).index(), answer, TABLES)
+    spans = best_spans(question, [one.passage.text for one in found])
+    return [_cut(one, *span) for one, span in zip(found, spans, strict=True)]
+
+
+def _cut(one: EarlierPassage, start: int, end: int) -> EarlierPassage:
+    passage = one.passage
+    line = passage.line + passage.text.count("\n", 0, start)
+    cut = msgspec.structs.replace(passage, line=line, text=passage.text[start:end].rstrip("\n"))
+    return msgspec.structs.replace(one, passage=cut)
 
 
 def newest_statements(store: Store, moment: Moment) -> list[EarlierStatement]:

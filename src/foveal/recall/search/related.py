@@ -7,7 +7,7 @@ outputs of tools change, and may not be true any more.
 """
 
 import re
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from itertools import islice
 from math import log
 from typing import Generic, NamedTuple, TypeVar
@@ -97,6 +97,19 @@ def find_related(
         return list(islice((found for found in read if found and is_near(found.text, weights)), limit))
 
     return with_index(store.index(session), answer)
+
+
+def related_texts(texts: Sequence[str], words: str, *, limit: int = 4) -> list[int]:
+    """Return the positions of the texts on the subject of these words, best first, by the same measure. The texts are few, and
+    given newest first."""
+    folded = [" " + _BETWEEN_WORDS.sub(" ", text.casefold()) for text in texts]
+
+    def holders(term: str, most: int) -> list[tuple[int, int]]:
+        stem = _stem(term) or " " + term.casefold()
+        return [(-place, place) for place, text in enumerate(folded) if stem in text][: most + 1]
+
+    best, _ = candidates(len(texts), asked_terms(words), holders)
+    return [one.place for one in best[:limit]]
 
 
 def asked_terms(words: str) -> list[str]:

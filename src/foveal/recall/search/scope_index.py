@@ -9,7 +9,7 @@ turn waits for an index that is made anew.
 import msgspec
 
 from foveal.recall.originals import place_of
-from foveal.recall.search.index import BATCH_CHARACTERS, TOKENIZER, Stale
+from foveal.recall.search.index import TOKENIZER, Stale
 from foveal.recall.search.passages import passages
 from foveal.recall.search.words import indexed
 from foveal.stores import rows as log
@@ -24,6 +24,10 @@ _SAID_BY = ("user", "assistant")
 
 _OVERLAP_MS = 600_000
 """Sessions that were used so long before the newest one indexed are looked at again: clocks of processes differ."""
+
+_LOOK_CHARACTERS = 4 << 20
+"""Bytes of logs and characters of words that one look indexes, a third of a second's work: an index that is made anew, because it
+was lost or a session was deleted, is complete after some turns, and no turn waits for it."""
 
 TABLES = (
     "CREATE TABLE progress (updated_ms INTEGER NOT NULL) STRICT",
@@ -65,13 +69,13 @@ class _Source(msgspec.Struct):
 def catch_up_scope(db: Database, store: Store, scope: str, *, without: str) -> None:
     """Index what the sessions of the scope have gained, the newest session first, as much as one look may.
 
-    The session `without` is the one that looks: its turn comes when another one does.
+    The session `without` is the one that looks, and gains with each turn: its words are indexed when another one looks.
     """
     if not _behind(db, store, scope, without)[0]:
         return
     with transaction(db):
         behind, complete_ms = _behind(db, store, scope, without)
-        room = BATCH_CHARACTERS
+        room = _LOOK_CHARACTERS
         for card in behind:
             room = _take(db, store, card, room)
             if room <= 0:
@@ -87,10 +91,11 @@ def _behind(db: Database, store: Store, scope: str, without: str) -> tuple[list[
     seqs = {card.id: source.seq if (source := _source(db, card.id)) else 0 for card in cards}
     if wrong := next((card for card in cards if seqs[card.id] > card.entries), None):
         raise Stale(f"it is at entry {seqs[wrong.id]} of a log of {wrong.entries}")
+    newest_ms = max((card.updated_ms for card in cards), default=mark)
     behind = [card for card in cards if seqs[card.id] < card.entries]
-    waiting = [card.updated_ms for card in behind if card.id == without]
-    complete_ms = min([max((card.updated_ms for card in cards), default=mark), *waiting])
-    return [card for card in behind if card.id != without], complete_ms
+    # The overlap covers it; if it did not, every later look would begin at its time.
+    waiting = [card for card in behind if card.id == without and card.updated_ms > newest_ms - _OVERLAP_MS]
+    return [card for card in behind if card not in waiting], newest_ms
 
 
 def _source(db: Database, session: str) -> _Source | None:

@@ -21,7 +21,8 @@ SELECT_RECORDS = (
 
 def record_2(raw: Raw) -> tuple[Record, bool]:
     """Return a record of schema 2 as one of the present schema, and whether its seal was right."""
-    return Record(*(*raw[:-1], None)), is_sealed(raw)
+    fields: Raw = (*raw[:-1], None)
+    return Record(*fields), is_sealed(raw)
 
 
 def upgrade(db: Database, path: Path) -> None:
