@@ -232,6 +232,7 @@ def test_the_same_log_gives_the_same_prompt_whatever_others_say(tmp_path):
             first = session.prompt()
             assert foreseen(first)
         told(store, "later", days, "The door code of the harbour kitchen is 9999 now.")
+        told(store, "by a slow clock", Days(), "The door code of the harbour kitchen is 8888 now.")
     shutil.rmtree(tmp_path / "agent.db.index")
     with open_store(tmp_path / "agent.db") as store, opened(store, "new", days) as again:
         assert again.prompt().request == first.request
@@ -461,6 +462,9 @@ def test_an_opening_without_memory_looks_at_nothing(store):
     days = Days()
     told(store, "first", days, SOAP)
     told(store, "second", days, "I like tea.")
+    with opened(store, "second", days) as session:
+        session.append(user("Hello"))
+        assert fence(session.prompt())
     with opened(store, "second", days, None) as session:
         session.append(user("What do I want to buy for the harbour kitchen?"))
         prompt = session.prompt()

@@ -11,6 +11,7 @@ from foveal.stores import rows as log
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Draft, Row, Store
 from foveal.values.entry import ATTACHED, Message, assistant, user
+from foveal.values.errors import NotFound
 
 LATER = 10**9
 
@@ -103,6 +104,23 @@ def test_scopes_do_not_see_each_other(store, look):
     assert look(store, Moment("None", "me", LATER), "door code") == []
 
 
+def test_a_session_that_is_deleted_during_a_look_is_passed_over(store, monkeypatch):
+    """The look finds the others, and raises nothing."""
+    said(store, "a", user("the door code is 1"))
+    said(store, "b", user("the door code is 2"))
+    assert len(found(store, "door code")) == 2
+    plain = store.rows_at
+
+    def rows_at(session, seqs):
+        if session == "a":
+            raise NotFound("there is no session 'a'")
+        return plain(session, seqs)
+
+    monkeypatch.setattr(store, "rows_at", rows_at)
+    assert found(store, "door code") == ["the door code is 2"]
+    assert [one.text for one in newest_statements(store, Moment("ann", "me", LATER))] == ["the door code is 2"]
+
+
 def test_a_damaged_index_is_made_anew(store):
     """Like that of a session, it is never the truth."""
     said(store, "a", user("the door code is 4711"))
@@ -113,6 +131,18 @@ def test_a_damaged_index_is_made_anew(store):
     with store.scope("ann").index().opened() as db:
         db.execute("DROP TABLE sources")
     assert found(store, "door code") == ["the door code is 4711"]
+
+
+def test_an_index_that_names_a_foreign_session_is_not_believed(store):
+    """Nothing is read from a session of another scope, whatever the index says; it is made anew."""
+    said(store, "a", user("the door code is 1"))
+    said(store, "theirs", user("the door code is 2"), scope="bob")
+    assert found(store, "door code") == ["the door code is 1"]
+    with store.scope("ann").index().opened() as db:
+        db.execute("UPDATE sources SET session = 'theirs'")
+    for _ in range(2):
+        assert found(store, "door code") == ["the door code is 1"]
+        assert [one.session for one in newest_statements(store, Moment("ann", "me", LATER))] == ["a"]
 
 
 def test_short_texts_are_related_by_the_same_measure():

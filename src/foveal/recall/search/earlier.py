@@ -11,13 +11,22 @@ import msgspec
 
 from foveal.recall.search.hits import best_spans
 from foveal.recall.search.index import PIECE_WEIGHT, Stale, with_index
-from foveal.recall.search.related import LOOKS, RelatedPassage, asked_terms, candidates, is_near, read_passage
+from foveal.recall.search.related import (
+    LOOKS,
+    Candidate,
+    RelatedPassage,
+    asked_terms,
+    candidates,
+    is_near,
+    read_passage,
+)
 from foveal.recall.search.scope_index import TABLES, catch_up_scope
 from foveal.recall.search.words import MOST_QUERY_CHARACTERS, query
 from foveal.stores import rows as stored
 from foveal.stores.database import Database
-from foveal.stores.port import Store
+from foveal.stores.port import Row, Store
 from foveal.values.entry import Message, Text
+from foveal.values.errors import NotFound
 
 MOST_STATEMENTS = 400
 """Statements that are read at most: a hundred of them fill the share of a large budget."""
@@ -69,7 +78,7 @@ def find_earlier(store: Store, moment: Moment, words: str, *, limit: int = 8) ->
             return [(number, (source, seq)) for number, source, seq in found]
 
         best, weights = candidates(said, asked, holders)
-        read = (_read(db, store, one.id, one.place, one.share) for one in islice(best, LOOKS * limit))
+        read = (_read(db, store, moment.scope, one) for one in islice(best, LOOKS * limit))
         return list(islice((found for found in read if found and is_near(found.passage.text, weights)), limit))
 
     return with_index(store.scope(moment.scope).index(), answer, TABLES)
@@ -89,10 +98,10 @@ def search_earlier(store: Store, moment: Moment, words: str, *, limit: int = 8) 
             " WHERE words MATCH ? AND p.source <> ? AND p.time_ms <= ? ORDER BY score DESC, p.id DESC LIMIT ?",
             (PIECE_WEIGHT, question, _number(db, moment.session), moment.time_ms, LOOKS * limit),
         ).fetchall()
-        best = dict[tuple[int, int], tuple[int, float]]()
+        best = dict[tuple[int, int], Candidate[tuple[int, int]]]()
         for number, source, seq, score in ranked:
-            best.setdefault((source, seq), (number, score))
-        read = (_read(db, store, number, place, score) for place, (number, score) in best.items())
+            best.setdefault((source, seq), Candidate(score, number, (source, seq)))
+        read = (_read(db, store, moment.scope, one) for one in best.values())
         return list(islice((found for found in read if found), limit))
 
     found = with_index(store.scope(moment.scope).index(), answer, TABLES)
@@ -117,15 +126,17 @@ def newest_statements(store: Store, moment: Moment) -> list[EarlierStatement]:
             " ORDER BY time_ms DESC, source DESC, seq DESC LIMIT ?",
             (moment.time_ms, _number(db, moment.session), MOST_STATEMENTS),
         ).fetchall()
-        return list(_statements(db, store, places))
+        return list(_statements(db, store, moment.scope, places))
 
     return with_index(store.scope(moment.scope).index(), answer, TABLES)
 
 
-def _statements(db: Database, store: Store, places: list[tuple[int, int, int]]) -> Iterator[EarlierStatement]:
+def _statements(
+    db: Database, store: Store, scope: str, places: list[tuple[int, int, int]]
+) -> Iterator[EarlierStatement]:
     for source, run in groupby(places, key=lambda place: place[1]):
         session, seqs = _session(db, source), [seq for _, _, seq in run]
-        rows = store.rows_at(session, seqs)
+        rows = _rows(store, scope, session, seqs)
         for row in (rows[seq] for seq in seqs if seq in rows):
             body = stored.to_entry(row, session).body
             texts = [part.text for part in body.parts if isinstance(part, Text)] if isinstance(body, Message) else []
@@ -145,8 +156,26 @@ def _session(db: Database, source: int) -> str:
     return found[0]
 
 
-def _read(db: Database, store: Store, number: int, place: tuple[int, int], share: float) -> EarlierPassage | None:
-    session, seq = _session(db, place[0]), place[1]
-    row = store.rows_at(session, [seq]).get(seq)
-    passage = read_passage(db, store, session, number, row=row, share=share)
-    return EarlierPassage(session, row.time_ms, passage) if row and passage else None
+def _read(db: Database, store: Store, scope: str, one: Candidate[tuple[int, int]]) -> EarlierPassage | None:
+    """Return a passage as its log has it; None if it is gone, or its artifact is damaged."""
+    source, seq = one.place
+    session = _session(db, source)
+    row = _rows(store, scope, session, [seq]).get(seq)
+    if row is None:
+        return None
+    passage = read_passage(db, store, session, one.id, row=row, share=one.share)
+    return EarlierPassage(session, row.time_ms, passage) if passage else None
+
+
+def _rows(store: Store, scope: str, session: str, seqs: list[int]) -> dict[int, Row]:
+    """Return the rows at these places; nothing of a session that was deleted just now. `Stale` if the session is not in the scope
+    or has no such rows: whatever the index says, nothing is read from elsewhere."""
+    card = next(iter(store.cards(session)), None)
+    if card is None:
+        return {}
+    if card.scope != scope or max(seqs) > card.entries:
+        raise Stale(f"session {session!r} has no entry {max(seqs)} in this scope")
+    try:
+        return store.rows_at(session, seqs)
+    except NotFound:
+        return {}
