@@ -19,7 +19,7 @@ from foveal.stores import open_store
 from foveal.stores.deletion import delete_sessions
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import KeptNote, Store
-from foveal.values.entry import ToolCall, assistant, result, system, user
+from foveal.values.entry import Text, ToolCall, ToolResult, assistant, result, system, user
 from foveal.values.errors import BadInput, BadPolicy, NotFound
 from foveal.values.own_tools import REMEMBER_TOOL
 
@@ -77,7 +77,9 @@ def calls(session: Session, name: str, **arguments: object) -> str:
     session.append(assistant("", ToolCall("c1", name, json.dumps(arguments))))
     if session.serve():
         return ""
-    return "".join(part.text for part in session.view.atoms[-1].items[-1].shown[0].part.content)
+    answer = session.view.atoms[-1].items[-1].shown[0].part
+    assert isinstance(answer, ToolResult)
+    return "".join(part.text for part in answer.content if isinstance(part, Text))
 
 
 @pytest.fixture(params=["memory", "sqlite"])

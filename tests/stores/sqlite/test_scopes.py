@@ -10,6 +10,7 @@ from foveal.stores import rows as log
 from foveal.stores.chain import seal
 from foveal.stores.port import Draft, KeptNote
 from foveal.stores.sqlite.backup import back_up
+from foveal.stores.sqlite.connection import connect
 from foveal.stores.sqlite.doctor import examine, salvage
 from foveal.stores.sqlite.version_2 import SELECT_RECORDS
 from foveal.values.entry import user
@@ -43,7 +44,7 @@ def file(tmp_path: Path) -> Path:
 
 def as_version_2(path: Path) -> None:
     """Turn a store into one of schema 2, as it was written before there were scopes."""
-    db = apsw.Connection(str(path))
+    db = connect(path)
     records = db.execute(SELECT_RECORDS).fetchall()
     db.execute("PRAGMA foreign_keys = OFF")
     for name in ("notes", "scopes", "sessions"):
