@@ -5,7 +5,8 @@
     python benchmarks/chats.py --training --chats 1 --policies foveal
 
 Prints the share of evidence lines that are held and on offer, mean over kinds of question, and the bill; beside Foveal, windows
-on the same bytes. Writes results/chats.md where `--write` is given. No model is asked: see README.md in this folder.
+on the same bytes. Then each chat is cut into ten sessions of one scope: how much of the evidence of *earlier sessions* is held?
+Writes results/chats.md where `--write` is given. No model is asked: see README.md in this folder.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from foveal.analysis.measurement.outcome import Job, Looks
+from foveal_bench.chat_sessions import SESSIONS, CutOutcome, cut_rows, measure_cut
 from foveal_bench.chats import AS_MANY, Answer, Chat, ChatOutcome, by_kind, load_chats, mean, measure_chat, window_of
 from foveal_bench.pooling import MAIN_PRICES, row_of
 from foveal_bench.runners import own_runner
@@ -50,6 +52,39 @@ def measured(budgets: Sequence[int], policies: Sequence[str], chat: Chat) -> lis
             if name == "foveal":
                 sent = [tokens for tokens, *_ in found[-1].outcome.tokens]
     return found
+
+
+def measured_cut(budgets: Sequence[int], chat: Chat) -> list[CutOutcome]:
+    """Return the outcomes of one chat in sessions, of no scope and of one."""
+    return [measure_cut(chat, budget, memory=memory) for budget in budgets for memory in (False, True)]
+
+
+def cut_page(outcomes: Sequence[CutOutcome]) -> str:
+    """Return the tables of chats in sessions."""
+    text = [f"## Cut into {SESSIONS} sessions: evidence of earlier sessions\n"]
+    for budget in dict.fromkeys(one.budget for one in outcomes):
+        rows = cut_rows([one for one in outcomes if one.budget == budget])
+        held = {one.policy: by_kind(one.answers, "held") for one in rows}
+        figures = [
+            (
+                one.policy,
+                f"{mean(held[one.policy]):.3f}",
+                f"{sum(one.tokens) // max(1, len(one.tokens)):,}",
+                f"{one.over:,}",
+                f"{one.refused:,}",
+            )
+            for one in rows
+        ]
+        kinds = sorted({kind for of in held.values() for kind in of})
+        text += [
+            f"### {budget:,} tokens a call\n",
+            f"Questions with evidence in earlier sessions: {len(rows[0].answers):,}.\n",
+            markdown(("", "held", "tokens a call", "over budget", "refused"), figures),
+            markdown(
+                ("evidence held", *held), [(kind, *(f"{of[kind]:.2f}" for of in held.values())) for kind in kinds]
+            ),
+        ]
+    return "\n".join(text)
 
 
 def page(outcomes: Sequence[ChatOutcome]) -> str:
@@ -108,8 +143,10 @@ def main() -> None:
     with ProcessPoolExecutor(min(given.jobs, len(chats)), context) as pool:
         parts = pool.map(partial(measured, given.budgets, given.policies), chats)
         outcomes = [one for part in parts for one in part]
+        cut = [one for part in pool.map(partial(measured_cut, given.budgets), chats) for one in part]
     half = "training half: defaults were chosen on it" if given.training else "nothing was chosen on them"
-    text = f"# Chats: what is held of what was said\n\nMade by `benchmarks/chats.py` ({half}).\n\n{page(outcomes)}"
+    head = f"# Chats: what is held of what was said\n\nMade by `benchmarks/chats.py` ({half}).\n"
+    text = "\n".join((head, page(outcomes), cut_page(cut)))
     if given.write:
         RESULT.write_text(text, encoding="utf-8")
     print(text)

@@ -54,6 +54,8 @@ class Chat(msgspec.Struct, frozen=True):
 
     case: Case
     questions: tuple[Question, ...]
+    asked: tuple[AskedQuestion, ...] = ()
+    """All of them as the set records them."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -78,7 +80,7 @@ def load_chats(file: Path, *, training: bool) -> list[Chat]:
         asked = {found.id: found.qa for found in map(msgspec.json.Decoder(_RecordedChat).decode, lines)}
     chosen = [one for one in read(file) if (session_hash(one.id)[0] >= 128) is training]
     chats = [(case_of(one, "chats", frozenset()), asked[one.id]) for one in chosen]
-    return [Chat(case, tuple(questions_of(case, questions))) for case, questions in chats]
+    return [Chat(case, tuple(questions_of(case, questions)), questions) for case, questions in chats]
 
 
 def questions_of(case: Case, asked: Iterable[AskedQuestion]) -> Iterator[Question]:

@@ -120,6 +120,7 @@ def adds_up(prompt: Prompt) -> bool:
 
 WHERE = {
     "after_system": ["SYSTEM", "FENCE", "OLD", "ANSWER", "REQUEST", "RESULT"],
+    "before_conversation": ["SYSTEM", "FENCE", "OLD", "ANSWER", "REQUEST", "RESULT"],
     "before_request": ["SYSTEM", "OLD", "ANSWER", "FENCE", "REQUEST", "RESULT"],
     "after_request": ["SYSTEM", "OLD", "ANSWER", "REQUEST", "FENCE", "RESULT"],
     "after_result": ["SYSTEM", "OLD", "ANSWER", "REQUEST", "RESULT", "FENCE"],
@@ -130,7 +131,7 @@ WHERE = {
 @EVERY
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_a_fence_stands_where_its_kind_says(dialect: str, placement: Any) -> None:
-    """After the system prompt, before or after the current request, after the newest results, or at the very end."""
+    """After the system prompt, before the first request, beside the current one, after the newest results, or at the very end."""
     session = begun(opened(dialect, kind(placement=placement), kind("end")))
     session.context.inject("docs", "FENCE")
     session.context.inject("end", "the end")
@@ -155,7 +156,9 @@ def test_no_fence_is_inside_a_result(dialect: str, placement: Any) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("placement", ["before_request", "after_request", "after_result", "tail"])
+@pytest.mark.parametrize(
+    "placement", ["before_conversation", "before_request", "after_request", "after_result", "tail"]
+)
 def test_where_nobody_has_asked_yet_a_fence_stands_at_the_end(dialect: str, placement: Any) -> None:
     """With no request and no result to stand beside, it is sent all the same."""
     session = opened(dialect, kind(placement=placement))

@@ -74,7 +74,7 @@ PARTS = {
     "branches": ["rewind"],
     "children": ["open"],
     "compaction": ["fold", "forget_limit", "pressure", "recover"],
-    "context": ["attach", "fence_kind", "inject", "mentioned", "remind"],
+    "context": ["attach", "fence_kind", "forget", "inject", "mentioned", "remember", "remind"],
 }
 """The parts of a session, each with its verbs."""
 

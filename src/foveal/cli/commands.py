@@ -66,6 +66,10 @@ COMMANDS: dict[str, CommandHelp] = {
             "foveal search fix-login --like 'why was it slow' --store agent.db",
         ),
     ),
+    "memory": CommandHelp(
+        "List the notes and the sessions of a scope, or forget a note.",
+        ("foveal memory project-x --store agent.db", "foveal memory project-x --forget deadline --store agent.db"),
+    ),
     "pin": CommandHelp(
         "Pin an entry of a stored session: every prompt shows it in full from now on, and no stage folds it.",
         (

@@ -13,7 +13,7 @@ import msgspec
 from foveal.cli.arguments import add_json
 from foveal.cli.output import Output
 from foveal.stores.sqlite.doctor import Report, examine, salvage, sweep
-from foveal.stores.sqlite.index import IndexFiles, index_files
+from foveal.stores.sqlite.index import IndexFiles, index_files, scope_key
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -25,11 +25,12 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace, out: Output) -> int:
     found = examine(args.file)
-    shelf = index_files(Path(found.path), found.names)
+    shelf = _shelf(found)
     swept = None
     if args.sweep:
         swept = sweep(args.file) + _remove(shelf)
-        found, shelf = examine(args.file), index_files(Path(found.path), found.names)
+        found = examine(args.file)
+        shelf = _shelf(found)
     kept = salvage(args.file, args.salvage) if args.salvage else None
     if out.is_json:
         salvaged = None if kept is None else plain_report(kept)
@@ -40,6 +41,11 @@ def run(args: Namespace, out: Output) -> int:
     return 1 if found.damage else 0
 
 
+def _shelf(found: Report) -> IndexFiles:
+    """Return the search indexes of a store, which are of its sessions and of its scopes."""
+    return index_files(Path(found.path), (*found.names, *map(scope_key, found.scopes)))
+
+
 def _remove(shelf: IndexFiles) -> int:
     for orphan in shelf.orphans:
         Path(orphan).unlink(missing_ok=True)
@@ -48,7 +54,7 @@ def _remove(shelf: IndexFiles) -> int:
 
 def plain_report(report: Report) -> dict[str, object]:
     """Return a report as a JSON object."""
-    return {key: value for key, value in msgspec.to_builtins(report).items() if key != "names"}
+    return {key: value for key, value in msgspec.to_builtins(report).items() if key not in ("names", "scopes")}
 
 
 def print_report(found: Report, kept: Report | None, out: Output) -> None:

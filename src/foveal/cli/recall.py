@@ -35,14 +35,16 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace, out: Output) -> None:
     window = _window(args)
     with existing_store(args.store) as store:
-        session = known_session(store, args.session)
+        there = recall.named_original(store, known_session(store, args.session), args.ref)
+        session = there.session
         if window is not None:
-            fetched = recall.fetch(store, session, window, most=MOST_CHARACTERS)
+            found = msgspec.structs.replace(window, ref=there.ref)
+            fetched = recall.fetch(store, session, found, most=MOST_CHARACTERS)
             _print(args.session, window, fetched, out=out)
         elif out.is_json or out.is_terminal:
-            _print_whole(args, recall.read(store, session, args.ref), out)
+            _print_whole(args, recall.read(store, session, there.ref), out)
         else:
-            for block in recall.blocks(store, session, args.ref):
+            for block in recall.blocks(store, session, there.ref):
                 out.raw(block)
 
 

@@ -15,13 +15,20 @@ def run(args: Namespace, out: Output) -> None:
     with existing_store(args.store) as store:
         cards = store.cards()
     rows = [
-        (card.id, f"{card.entries:,}", _time(card.created_ms), _time(card.updated_ms), card.holder or "–")
+        (
+            card.id,
+            f"{card.entries:,}",
+            _time(card.created_ms),
+            _time(card.updated_ms),
+            card.holder or "–",
+            card.scope or "–",
+        )
         for card in cards
     ]
     if out.is_json:
         out.document({"sessions": cards})
     elif rows:
-        out.table(("session", "entries", "created", "last entry", "held by"), rows, "lrlll")
+        out.table(("session", "entries", "created", "last entry", "held by", "scope"), rows, "lrllll")
     else:
         out.line("no sessions yet")
 

@@ -71,11 +71,17 @@ class PromptFences:
     """The fences of one session as its prompts show them."""
 
     def __init__(
-        self, kinds: Iterable[FenceKind], formatters: Formatters, *, count: Callable[[str], int], wrap: Wrap
+        self,
+        kinds: Iterable[FenceKind],
+        formatters: Formatters,
+        *,
+        count: Callable[[str], int],
+        wrap: Wrap,
+        last: Iterable[FenceKind] = (),
     ) -> None:
         for kind in kinds:
             _check(kind)
-        self.registry = FenceRegistry((*BUILT_IN_KINDS, *kinds, STARTED), formatters)
+        self.registry = FenceRegistry((*BUILT_IN_KINDS, *kinds, STARTED, *last), formatters)
         self._lasting = {name for name, kind in self.registry.kinds.items() if kind.lifetime == "session"}
         self._placer = Placer(self.registry, count=count, wrap=wrap)
 
@@ -273,7 +279,7 @@ def _with_places(view: View, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """Return the blocks, those moved to the tail whose placement has no request or result in the view."""
     if view.facts.last_user:
         return blocks
-    absent = {"before_request", "after_request"}
+    absent = {"before_conversation", "before_request", "after_request"}
     if not any(atom.kind == "tools" for atom in view.atoms):
         absent.add("after_result")
     if not any(block.placement in absent for block in blocks):

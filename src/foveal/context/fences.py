@@ -89,7 +89,12 @@ class FenceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     @property
     def moves_prefix(self) -> bool:
         """Whether cached bytes change when a fence appears, disappears or moves: yes, unless it is static or at the tail."""
-        return self.placement != "tail" and not (self.placement == "after_system" and self.lifetime == "session")
+        return self.placement != "tail" and not self.is_static
+
+    @property
+    def is_static(self) -> bool:
+        """Whether its fences stay in one place at the front of the prompt."""
+        return self.placement in ("after_system", "before_conversation") and self.lifetime == "session"
 
 
 _LASTING = ("session", "turn", "call")
@@ -127,8 +132,7 @@ class FenceRegistry:
         A static kind also has its rank, so that a change of one leaves the others in place.
         """
         lifetime = "turn" if isinstance(kind.lifetime, Turns) else kind.lifetime
-        is_static = kind.placement == "after_system" and lifetime == "session"
-        return _PLACE[kind.placement], _LASTING.index(lifetime), self._ranks[kind.name] if is_static else 0
+        return _PLACE[kind.placement], _LASTING.index(lifetime), self._ranks[kind.name] if kind.is_static else 0
 
     def fence(
         self,

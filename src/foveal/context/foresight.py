@@ -5,8 +5,12 @@ up in everything that folds cover, before the call. What is found stands in a fr
 prefix, for this call only: the replies that follow have seen it. Nothing is shown that the prompt shows already, and nothing at
 all if nothing fits well.
 
+In a session with a memory, the other sessions of its scope are looked into as well, up to the moment of the request. What is
+found there says from which session and day it is.
+
 The answer follows from the log: the same request is shown the same passages, in another process too, and the blocks of a past
-prompt are in the log like all others.
+prompt are in the log like all others. Other sessions go on, so that a block with passages of theirs is taken from the log when
+its prompt is asked for again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +18,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from foveal import recall
 from foveal.context.frame import SessionFrame
+from foveal.context.memory import KIND, ScopeAccess, note_piece
 from foveal.project.view import View
+from foveal.recall import search
 from foveal.summary.ledger.items import STATEMENT_CHARS
 from foveal.summary.relevance.render import quote_line
 from foveal.text import guard
@@ -28,11 +35,13 @@ from foveal.values.errors import StoreError
 from foveal.values.shown import JOINT, MESSAGE_TOKENS, Atom, short_ref
 
 if TYPE_CHECKING:
-    from foveal.recall.search import RelatedPassage
+    from foveal.recall.search import EarlierPassage, RelatedPassage
 
 NAME = "foresight"
 
 _HEAD = "Said before in this conversation, on the same subject; what was said later holds:"
+
+_EARLIER_HEAD = "Said in earlier sessions, on the same subject; what was said later holds:"
 
 _ONE_SHARE = 0.6
 """Largest share of the room for one passage; of a longer one, the lines around its best line are shown."""
@@ -41,6 +50,8 @@ _SHOWN_SHARE = 0.6
 """A passage of which the prompt shows so much already is not shown again."""
 
 _MOST_PASSAGES = 4
+_MOST_EARLIER = 8
+_NAME_CHARS = 60
 _LEAST_TOKENS = 48
 _ATTEMPTS = 4
 
@@ -61,8 +72,15 @@ class FoldedPast(msgspec.Struct, frozen=True):
 class Foresight:
     """Finds the passages for each prompt of one session. They take at most `share` of the budget."""
 
-    def __init__(self, share: float, past: FoldedPast, frame: SessionFrame, count: Callable[[str], int]) -> None:
-        self._share, self._past, self._frame, self._count = share, past, frame, count
+    def __init__(
+        self,
+        share: float,
+        past: FoldedPast,
+        frame: SessionFrame,
+        count: Callable[[str], int],
+        scope: ScopeAccess | None = None,
+    ) -> None:
+        self._share, self._past, self._frame, self._count, self._scope = share, past, frame, count, scope
         self._last: tuple[object, Block | None] = None, None
 
     def block(self, view: View, *, most: int, left: int) -> Block | None:
@@ -72,40 +90,107 @@ class Foresight:
         """
         room = min(int(most * self._share), left)
         is_asked = bool(view.atoms) and view.atoms[-1].last == view.facts.last_user
-        if room < _LEAST_TOKENS or not is_asked or not any(atom.gap for atom in view.atoms):
+        is_folded = any(atom.gap for atom in view.atoms)
+        if room < _LEAST_TOKENS or not is_asked or not (is_folded or self._scope):
             return None
         words = _spoken(view.atoms[-1])
         if not words:
             return None
-        key = view.facts.last_user, room, tuple(atom.gap.span for atom in view.atoms if atom.gap)
+        looked = self._looked_at(view)
+        key = view.facts.last_user, room, tuple(atom.gap.span for atom in view.atoms if atom.gap), looked
         if self._last[0] != key:
-            self._last = key, self._made(view, words, room)
+            self._last = key, self._recorded(view, looked, room) or self._made(view, words, room, looked)
         return self._last[1]
 
-    def _made(self, view: View, words: str, room: int) -> Block | None:
-        visible = [item.seq for atom in view.atoms for item in atom.items]
+    def _looked_at(self, view: View) -> str:
+        """Return the mark of a block with passages of other sessions: the request, and the state in which it was asked."""
+        if self._scope is None or view.facts.last_user is None:
+            return ""
+        request, folds = short_ref(view.facts.last_user), view.facts.folds
+        return f"; for request {request} after {folds} folds, the scope after {self._scope.changes()} changes"
+
+    def _recorded(self, view: View, looked: str, room: int) -> Block | None:
+        """Return the block that a prompt for the same request has shown, as the log has it; None if there is none."""
+        blocks = view.facts.context.blocks if looked and view.facts.context else ()
+        return next(
+            (one for one in blocks if one.name == NAME and one.because.endswith(looked) and one.tokens <= room), None
+        )
+
+    def _made(self, view: View, words: str, room: int, looked: str) -> Block | None:
+        shown = "\n".join(_texts(view))
         try:
-            found = self._past.find(words, visible)
+            pieces, refs = self._folded(view, words, room, shown)
+            if self._scope and view.facts.last_user:
+                self._add_notes(self._scope, words, room, shown=shown, pieces=pieces, refs=refs)
+                found = self._scope.find(words, view.facts.last_user)
+                self._add_earlier(found, words, room, shown=shown, pieces=pieces, refs=refs)
         except StoreError:
             return None  # a shortcut: the model can still search, and is told what is wrong when it does
-        shown = "\n".join(_texts(view))
+        if not refs:
+            return None
+        text = sendable(self._frame.wrap(NAME, "\n".join(pieces), {}))
+        told = f"what was said on the same subject: {', '.join(refs)}; at most {self._share:.0%} of the budget"
+        because = f"{told}{looked}"
+        tokens = self._count(text) + JOINT.tokens + MESSAGE_TOKENS
+        return Block(NAME, "fence", "user", "tail", text, tokens, because, tokens) if tokens <= room else None
+
+    def _folded(self, view: View, words: str, room: int, shown: str) -> tuple[list[str], list[str]]:
+        """Return the passages that folds of this session cover, under a heading, and their references; nothing if
+        there are none."""
         pieces, refs = [_HEAD], list[str]()
-        for passage in found:
+        if not any(atom.gap for atom in view.atoms):
+            return [], refs
+        for passage in self._past.find(words, [item.seq for atom in view.atoms for item in atom.items]):
             if len(refs) == _MOST_PASSAGES:
                 break
             if _is_shown(passage.text, shown) or not self._is_folded(view, passage):
                 continue
             left = room - self._tokens("\n".join(pieces))
-            piece = self._piece(passage, words, min(left, int(room * _ONE_SHARE)))
+            ref = short_ref(passage.entry, passage.part)
+            piece = self._piece(passage, words, min(left, int(room * _ONE_SHARE)), name=f"{passage.role}, ref {ref}")
             if piece:
                 pieces.append(piece)
-                refs.append(short_ref(passage.entry, passage.part))
-        if not refs:
-            return None
-        text = sendable(self._frame.wrap(NAME, "\n".join(pieces), {}))
-        because = f"what was said on the same subject: {', '.join(refs)}; at most {self._share:.0%} of the budget"
-        tokens = self._count(text) + JOINT.tokens + MESSAGE_TOKENS
-        return Block(NAME, "fence", "user", "tail", text, tokens, because, tokens) if tokens <= room else None
+                refs.append(ref)
+        return (pieces if refs else []), refs
+
+    def _add_notes(
+        self, scope: ScopeAccess, words: str, room: int, *, shown: str, pieces: list[str], refs: list[str]
+    ) -> None:
+        """Add notes of the scope that are not shown already, each whole or not at all."""
+        notes = [note for note in scope.notes() if not _is_shown(note.text, shown)]
+        texts = [f"{note.key} {note.text}" for note in notes]
+        for place in search.related_texts(texts, words) if notes else ():
+            piece = note_piece(notes[place], scope.safe)
+            if self._tokens("\n".join((*pieces, piece))) <= room:
+                pieces.append(piece)
+                refs.append(f"note {guard.safe_name(notes[place].key, _NAME_CHARS)}")
+
+    def _add_earlier(
+        self,
+        found: "Sequence[EarlierPassage]",
+        words: str,
+        room: int,
+        *,
+        shown: str,
+        pieces: list[str],
+        refs: list[str],
+    ) -> None:
+        """Add passages of other sessions that are not shown already, under a heading of their own."""
+        head = [_EARLIER_HEAD]
+        for one in found[:_MOST_EARLIER]:
+            passage = one.passage
+            is_said = passage.role == "assistant" or bool(user_words(passage.text))
+            if not is_said or _is_shown(passage.text, shown):
+                continue
+            left = room - self._tokens("\n".join((*pieces, *head)))
+            ref = recall.memory_ref(one.session, short_ref(passage.entry, passage.part))
+            where = f"session {guard.safe_name(one.session, _NAME_CHARS)}, {recall.day_of(one.time_ms)}"
+            name = f"{passage.role}, {where}, ref {ref}"
+            piece = self._piece(passage, words, min(left, int(room * _ONE_SHARE)), name=name)
+            if piece:
+                pieces += [*head, piece]
+                refs.append(ref)
+                head = []
 
     def _tokens(self, text: str) -> int:
         return self._count(self._frame.wrap(NAME, text, {})) + JOINT.tokens + MESSAGE_TOKENS
@@ -118,14 +203,14 @@ class Foresight:
         is_said = passage.role == "assistant" or bool(user_words(passage.text))
         return is_said and self._past.is_on_branch(passage.entry)
 
-    def _piece(self, passage: "RelatedPassage", words: str, most: int) -> str:
-        """Return the passage under its reference, or the lines around its best one; empty if there is no room."""
+    def _piece(self, passage: "RelatedPassage", words: str, most: int, *, name: str) -> str:
+        """Return the passage under its name, or the lines around its best one; empty if there is no room."""
         chars = len(passage.text)
         for _ in range(_ATTEMPTS):
             line, text = _around(passage.text, words, chars)
             where = f", line {passage.line + line}" if passage.line + line > 1 else ""
             rows = "\n".join(map(quote_line, self._past.safe(sendable(text)).split("\n")))
-            piece = f"[{passage.role}, ref {short_ref(passage.entry, passage.part)}{where}]\n{rows}"
+            piece = f"[{name}{where}]\n{rows}"
             if (tokens := self._count(piece) + 1) <= most:
                 return piece
             chars = int(len(text) * most / tokens * 0.9) - 16
@@ -142,11 +227,12 @@ def _spoken(request: Atom) -> str:
 
 
 def _texts(view: View) -> Iterator[str]:
-    """Yield all texts that the view shows."""
+    """Yield all texts that the view shows, and what stands in the fence of its memory."""
     for atom in view.atoms:
         if atom.gap:
             yield atom.gap.text
         yield from (part_text(shown.part) for item in atom.items for shown in item.shown)
+    yield from (fence.text for fence in view.facts.fences if fence.kind == KIND.name)
 
 
 def _is_shown(text: str, shown: str) -> bool:

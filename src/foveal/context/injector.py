@@ -12,6 +12,7 @@ from foveal.context.fences import STARTED
 from foveal.context.foresight import FoldedPast, Foresight
 from foveal.context.frame import SessionFrame
 from foveal.context.injection import NOTHING, Injection, NextCall
+from foveal.context.memory import KIND, MemoryFence, ScopeAccess
 from foveal.context.mentions import KnownNames, Mentioned, mentions_in
 from foveal.context.options import ContextOptions
 from foveal.context.reminders.situation import RecordedAfter, news_mark, nothing_recorded
@@ -40,12 +41,16 @@ class Injector:
         allowed: frozenset[str] | None,
         began_ms: Callable[[], int],
         past: FoldedPast | None = None,
+        scope: ScopeAccess | None = None,
     ) -> None:
         given, frame = environment or NO_ENVIRONMENT, SessionFrame()
-        self.fences = PromptFences(options.fences, given.formatters, count=count, wrap=frame.wrap)
+        last = (KIND,) if scope else ()
+        self.fences = PromptFences(options.fences, given.formatters, count=count, wrap=frame.wrap, last=last)
+        self._memory = MemoryFence(scope, count) if scope else None
         self.reminders = reminders.SessionReminders(options, given.triggers, frame, count) if options.remind else None
         self.sources = given.sources(count, allowed)
-        self._foresight = Foresight(options.foresight, past, frame, count) if past and options.foresight else None
+        is_foreseen = past and options.foresight
+        self._foresight = Foresight(options.foresight, past, frame, count, scope) if past and is_foreseen else None
         self._frame, self._agents = frame, given.agents
         self._clock, self._began_ms = options.clock, began_ms
         if self._clock is not None:
@@ -94,8 +99,11 @@ class Injector:
             return given
         return [*given, *(tool for source in self.sources for tool in source.tools(limit, self._mentioned))]
 
-    def due_marks(self, view: View) -> Iterator[News | Fence]:
-        """Yield the marks to append before the next prompt: texts of sources that are new or have changed, and news of them."""
+    def due_marks(self, view: View, limit: int = 0) -> Iterator[News | Fence]:
+        """Yield the marks to append before the next prompt: texts of sources that are new or have changed, and news of them.
+
+        `limit` is the token limit of the prompt.
+        """
         shown = {fence.kind: fence.text for fence in view.facts.fences}
         for source in self.sources:
             news = source.news(view)
@@ -111,6 +119,10 @@ class Injector:
         ):
             text = start_line(self._began_ms(), self._clock)
             yield self.fences.fence(view, STARTED.name, text, key="", attributes={})
+        if self._memory and view.facts.first:
+            yield from self._memory.due(
+                view, limit, lambda text: self.fences.fence(view, KIND.name, text, key="", attributes={})
+            )
 
     def injection(
         self, view: View, pressure: Pressure, next_call: NextCall, *, offered: frozenset[str], share: float = 1.0

@@ -7,7 +7,7 @@ from foveal.context.reminders import ReminderRule
 
 
 class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The kinds of fences, the reminders and the clock of a session."""
+    """The kinds of fences, the reminders, the clock and the memory of a session."""
 
     fences: tuple[FenceKind, ...] = ()
     remind: bool = False
@@ -16,3 +16,4 @@ class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):
     language: str = "en"
     catalogues: dict[str, dict[str, str]] = {}
     foresight: float = 0.0
+    memory: str | None = None

@@ -33,6 +33,9 @@ class SessionAccess(msgspec.Struct, frozen=True, kw_only=True):
     workspace: "Workspace | None"
     view: Callable[[], View]
     new_id: Callable[[], str]
+    remember: Callable[[str, str | None], str]
+    """Keeps a note of this text and key in the scope of the session, and returns its key."""
+    forget: Callable[[str], None]
     append: Callable[[Body | EncodedBody, str, str | None], Entry]
     """Appends an entry of this body, id and author; without an author it is the session's own."""
 
@@ -71,6 +74,17 @@ class SideContext:
             for field, names in (one for news in found for one in news.items() if one[1]):
                 self._tell(field, names)
         return file
+
+    def remember(self, text: str, key: str | None = None) -> str:
+        """Keep a note for all sessions of this session's scope, in the place of the one with the same key; return its key.
+
+        Needs `memory` in the policy. Without a key, the text gives it one.
+        """
+        return self._session.remember(text, key)
+
+    def forget(self, key: str) -> None:
+        """Remove the note of this key: no prompt of any session shows it from now on. `NotFound` if there is none."""
+        self._session.forget(key)
 
     def mentioned(self) -> Mentioned:
         """Return the tools, skills, agents and files that the newest request mentions, and its unknown and ambiguous names."""

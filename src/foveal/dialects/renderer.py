@@ -121,7 +121,7 @@ def _around(view: View, blocks: Sequence[Block]) -> BlockMessages:
 
 
 def _placed(view: View, blocks: Sequence[Block]) -> dict[str, tuple[list[Block], list[Block]]]:
-    """Return the blocks before or after an atom: the current request, or the newest calls with their results."""
+    """Return the blocks before or after an atom: the first or the current request, or the newest calls with their results."""
     found: dict[str, tuple[list[Block], list[Block]]] = {}
     if not blocks:
         return {}
@@ -129,6 +129,8 @@ def _placed(view: View, blocks: Sequence[Block]) -> dict[str, tuple[list[Block],
     results = next((i for i in range(len(view.atoms) - 1, -1, -1) if view.atoms[i].kind == "tools"), None)
     for block in blocks:
         match block.placement:
+            case "before_conversation":
+                place = view.place(view.facts.first_user)
             case "before_request" | "after_request":
                 place = request
             case "after_result":
@@ -137,7 +139,7 @@ def _placed(view: View, blocks: Sequence[Block]) -> dict[str, tuple[list[Block],
                 continue
         if place is not None:
             sides = found.setdefault(view.atoms[place].first, ([], []))
-            sides[block.placement != "before_request"].append(block)
+            sides[block.placement not in ("before_conversation", "before_request")].append(block)
     return found
 
 

@@ -33,6 +33,9 @@ from foveal.values.shown import entry_ref
 GIVEN = "given:"
 """Prefix of the id of an entry that a child session was given by its parent; the reference follows it."""
 
+NOTHING_THERE = "session {session!r} has nothing under the reference {ref!r}"
+"""The words of `NotFound`, the same for what is absent and for what may not be reached."""
+
 MOST_REF_CHARACTERS = 1_100
 """Longest reference: an id has at most 512 bytes, and a range has two of them."""
 
@@ -70,7 +73,7 @@ def locate(store: Store, session: str, ref: str) -> Located:
         body = log.to_entry(row, session).body
         if isinstance(body, Message) and index < len(body.parts):
             return Located(body.parts[index], place_of(session, row), row.seq, body.role)
-    raise NotFound(f"session {session!r} has nothing under the reference {ref[:120]!r}{_near(store, session, ref)}")
+    raise NotFound(NOTHING_THERE.format(session=session, ref=ref[:120]) + _near(store, session, ref))
 
 
 def _near(store: Store, session: str, ref: str) -> str:

@@ -104,7 +104,7 @@ class AsyncSession:
     def _begin(self, name: str, turns: _Turns) -> None:
         self.name, self._turns = name, turns
         self.context = AsyncContext(turns)
-        """Content beside the conversation: `inject`, `remind`, `attach`, `mentioned`."""
+        """Content beside the conversation: `inject`, `remind`, `attach`, `mentioned`, `remember`, `forget`."""
         self.compaction = AsyncCompaction(turns)
         """Folds on demand: `fold`, `recover`, `pressure`, `forget_limit`."""
         self.branches = AsyncBranches(turns)
@@ -189,6 +189,14 @@ class AsyncContext(_AsyncPart):
     async def attach(self, path: str | PathLike[str], *, name: str | None = None) -> "Attachment":
         """Give a file to the model."""
         return await self._turns.run(lambda session: session.context.attach(path, name=name))
+
+    async def remember(self, text: str, key: str | None = None) -> str:
+        """Keep a note for all sessions of the scope."""
+        return await self._turns.run(lambda session: session.context.remember(text, key))
+
+    async def forget(self, key: str) -> None:
+        """Remove the note of this key."""
+        await self._turns.run(lambda session: session.context.forget(key))
 
     async def mentioned(self) -> Mentioned:
         """Return the mentions of the newest request."""

@@ -56,7 +56,8 @@ class Journal:
         self._author = author
         self.estimated: int | None = None
         """Tokens that were counted for the newest prompt; the usage of the reply is compared with them."""
-        self._writer = store.acquire(name, takeover=takeover, secret=clock.new_secret())
+        scope = setup.policy.memory
+        self._writer = store.acquire(name, takeover=takeover, secret=clock.new_secret(), scope=scope)
         try:
             secret = store.secret(name)
             self._nonce = nonce(secret) if secret else ""

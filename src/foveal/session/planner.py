@@ -24,7 +24,7 @@ from foveal.values.entry import Entry, Fold, RangeFold, Setup, ToolResult
 from foveal.values.errors import NotFound, OverBudget
 from foveal.values.events import Pressure
 from foveal.values.fold_cost import FoldEconomics, FoldKind
-from foveal.values.own_tools import CHECKPOINT, CHECKPOINT_TOOL
+from foveal.values.own_tools import CHECKPOINT, CHECKPOINT_TOOL, REMEMBER
 from foveal.values.shown import Size, short_ref
 from foveal.values.trace import PROMPT_TOKENS
 
@@ -88,14 +88,13 @@ class Planner:
 
         `taken` are the tokens of the side context. When the provider's cache `is_cold`, stale results are folded for free.
         """
-        offer = tools.with_own(self._checkpoint(view))
+        offer = tools.with_own(self._own(view))
         limits = self._limits(view, offer.setup, taken)
         is_due = view.facts.is_reduced or not view.size.within(limits.due)
         fold = None if is_due else self._fold(view, offer.setup, limits, is_cold)
         if not (is_due or fold):
             return offer, None
-        own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.model_setup.policy.recall else ()))
-        wider = tools.with_own(own)
+        wider = tools.with_own(self._own(view, recalls=True))
         left = self._limits(view, wider.setup, taken)
         if fold:
             # Its originals can be recalled at once: offering the tools with the next prompt would move the prefix again.
@@ -119,8 +118,7 @@ class Planner:
             return None
         if facts.decided.stake is None or facts.decided.stake.kind == "hand":
             return None  # by hand or by a client, and for no prompt yet
-        own = (*self._checkpoint(view), *(recall_tools.TOOLS if self.model_setup.policy.recall else ()))
-        offers = (tools.with_own(some) for some in (own, self._checkpoint(view), ()))
+        offers = (tools.with_own(some) for some in (self._own(view, recalls=True), self._own(view), ()))
         return next((one for one in offers if one.setup == facts.setup), None)
 
     def has_room(self, view: View, offer: Offer, taken: int) -> bool:
@@ -257,6 +255,17 @@ class Planner:
         text = sendable(recall.read(self._store, self._session, ref))
         return self.model_setup.guard.text(text)
 
+    def _own(self, view: View, *, recalls: bool = False) -> tuple[dict[str, Any], ...]:
+        """Return the tools of Foveal's own that are to be offered, with those for recall if it `recalls`.
+
+        A session with a memory has the tools for recall and for notes from its first prompt on: what it is shown of other
+        sessions can be recalled at once, and no later offer moves the prefix.
+        """
+        policy = self.model_setup.policy
+        if policy.memory is not None:
+            return (*self._checkpoint(view), *(recall_tools.SCOPE_TOOLS if policy.recall else ()), REMEMBER)
+        return (*self._checkpoint(view), *(recall_tools.TOOLS if policy.recall and recalls else ()))
+
     def _checkpoint(self, view: View) -> tuple[dict[str, Any], ...]:
         """Return the checkpoint tool if it is to be offered. Once offered it stays: another list of tools moves the prefix."""
         if not self.model_setup.policy.compact.checkpoint:
@@ -286,7 +295,7 @@ def stale_fold(
     fold = run_fit(steps, originals) if stages else None
     if fold is None or fold.saved < LEAST_SAVED:
         return None
-    if model_setup.policy.recall and not view.facts.is_reduced:
+    if model_setup.policy.recall and model_setup.policy.memory is None and not view.facts.is_reduced:
         # The recall tools come with it, at the very beginning of the prompt.
         fold = msgspec.structs.replace(fold, rebilled=fold.after)
     stake = stake_of(kind, view, limits, model_setup=model_setup)

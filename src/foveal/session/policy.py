@@ -20,9 +20,10 @@ from foveal.fit.stages.summarise import Summarise
 from foveal.fit.stages.superseded import Superseded
 from foveal.fit.stages.thinking import ThinkingWindow
 from foveal.project.retention_layers import Layer, Layers, Scenario, Toolkit, layers_of
+from foveal.stores.checks import check_scope
 from foveal.summary.relevance.weights import Weights
 from foveal.values.budget import Budget, one_knob, sent_limit
-from foveal.values.errors import BadPolicy
+from foveal.values.errors import BadInput, BadPolicy
 from foveal.values.events import Thresholds
 from foveal.values.retention import RetentionRule
 
@@ -106,6 +107,9 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     told. It is said once, after everything else that stays, and never changes."""
     foresight: float = 0.05
     """Largest share of the budget for what was said before on the subject of a new request and is folded; 0 looks for nothing."""
+    memory: str | None = None
+    """The scope of the session, such as a project or a person: sessions of one scope remember each other, and those of others
+    never. None remembers nothing."""
     language: str = "en"
     catalogues: dict[str, dict[str, str]] = {}
     """Texts of reminders in further languages."""
@@ -122,6 +126,11 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
             raise BadPolicy(f"arrival is {self.arrival}; it is a share of what may be sent, above 0 and up to 1")
         if not 0 <= self.foresight < 1:
             raise BadPolicy(f"foresight is {self.foresight}; it is a share of what may be sent, at least 0 and below 1")
+
+        try:
+            check_scope(self.memory)
+        except BadInput as error:
+            raise BadPolicy(f"memory: {error}") from None
 
     def layers(
         self,

@@ -15,6 +15,7 @@ import msgspec
 from foveal import context, recall
 from foveal.context.foresight import FoldedPast
 from foveal.context.injection import NOTHING, OPTIONAL_SHARES, Injection, NextCall, with_fences
+from foveal.context.memory import ScopeAccess
 from foveal.project.arrival import NO_RENDERERS, Renderers
 from foveal.project.retention_layers import declared_in
 from foveal.project.transcript import calls_of
@@ -78,7 +79,7 @@ class Session:
             self._journal.release()
             raise
         self.context = context.SideContext(self._injector, _access_to(self._journal, host))
-        """Content beside the conversation: `inject`, `remind`, `attach`, `mentioned`."""
+        """Content beside the conversation: `inject`, `remind`, `attach`, `mentioned`, `remember`, `forget`."""
         self.compaction = Compaction(self._journal, self._planner, self._folds, self._prompt)
         """Folds on demand: `fold`, `recover`, `pressure`, `forget_limit`."""
         self._follower = ClientFollower(self._journal)
@@ -146,8 +147,9 @@ class Session:
             return prompt_at(self._journal.store, self.name, self._journal.setup, call, self.view).trace
 
     def recall(self, ref: str) -> str:
-        """Return the original of a reference, whole."""
-        return recall.read(self._journal.store, self.name, ref)
+        """Return the original of a reference, whole: of this session, or of another one of its scope."""
+        there = recall.named_original(self._journal.store, self.name, ref)
+        return recall.read(self._journal.store, there.session, there.ref)
 
     def close(self) -> None:
         """Give the session up for other processes to open."""
@@ -189,12 +191,20 @@ class Session:
         open_calls = zip(calls_of(atom), atom.answers, strict=False) if atom else ()
         waiting = [call for call, answered in open_calls if answered is None]
         ours = own_tools.ours(view.facts.setup.tools if view.facts.setup else "[]")
-        answers = {call.id: own_tools.answer(journal.store, self.name, call) for call in waiting if call.name in ours}
+        own = [call for call in waiting if call.name in ours]
+        answers = self._answers(own) if own else {}
         found = {call.id: answer for call in waiting if (answer := self._injector.answer(call))}
         journal.keep([body for one in (answers | found).values() for body in journal.bodies_of(one)])
         left = [call for call in waiting if call.id not in answers and call.id not in found]
         restore = journal.setup.guard.restore  # the model copies the marks of the guard
         return [msgspec.structs.replace(call, arguments=restore(call.arguments)) for call in left]
+
+    def _answers(self, calls: Sequence[ToolCall]) -> dict[str, Message]:
+        """Return the results of calls to Foveal's own tools, by the ids of the calls."""
+        journal = self._journal
+        scope, now_ms = journal.setup.policy.memory, journal.clock.now_ms()
+        session = own_tools.ToolSession(journal.store, self.name, now_ms, scope)
+        return {call.id: own_tools.answer(session, call) for call in calls}
 
     @classmethod
     def _begun(cls, store: Store, name: str, *, begin: Callable[[Journal], None], **options: Any) -> "Session":
@@ -210,7 +220,7 @@ class Session:
     def _plan(self, offered: OfferedTools, next_call: NextCall) -> tuple[Injection, Offer, Fold | None]:
         """Choose the side context and plan a fold for it. Optional context is reduced until the mandatory part fits."""
         journal, planner = self._journal, self._planner
-        if marks := list(self._injector.due_marks(journal.view)):
+        if marks := list(self._injector.due_marks(journal.view, journal.setup.budget.sendable)):
             journal.keep(marks)
         view, offers = journal.view, planner.offers(offered)
         is_cold = journal.setup.is_cold(view, journal.clock.now_ms())
@@ -336,7 +346,7 @@ class Children:
                 begin_child, fences=copied, given=given, task=task, system_prompt=system, inherited=inherited
             ),
             model=model or Model(setup.model, setup.dialect.name, setup.counter),
-            policy=policy or setup.policy,
+            policy=policy or msgspec.structs.replace(setup.policy, memory=None),  # it knows what it is given
             host=msgspec.structs.replace(host, allowed_tools=frozenset(tools)),
             clock=clock,
         )
@@ -352,6 +362,7 @@ def _injector_for(journal: Journal, host: Host) -> "context.Injector":
         allowed=host.allowed_tools,
         began_ms=journal.began_ms,
         past=_past_of(journal),
+        scope=_scope_of(journal),
     )
     injector.follow(journal.view, journal.messages_after)
     journal.on_rewind = lambda view: injector.follow(view, journal.messages_after)
@@ -370,6 +381,32 @@ def _past_of(journal: Journal) -> FoldedPast:
     return FoldedPast(find, journal.is_on_branch, safe)
 
 
+def _scope_of(journal: Journal) -> ScopeAccess | None:
+    """Return the access of a session to its scope; None if it has no memory."""
+    name, store = journal.setup.policy.memory, journal.store
+    if name is None:
+        return None
+
+    def moment(time_ms: int) -> "log_search.Moment":
+        return log_search.Moment(name, journal.name, time_ms)
+
+    def find(words: str, request: str) -> "list[log_search.EarlierPassage]":
+        asked_ms = store.find(journal.name, request)[0].time_ms
+        return log_search.find_earlier(store, moment(asked_ms), words)
+
+    def safe(text: str) -> str:
+        return journal.setup.guard.text(text)
+
+    return ScopeAccess(
+        session=journal.name,
+        changes=lambda: store.scope(name).changes(),
+        notes=lambda: store.scope(name).notes(),
+        statements=lambda: log_search.newest_statements(store, moment(journal.began_ms())),
+        find=find,
+        safe=safe,
+    )
+
+
 def _access_to(journal: Journal, host: Host) -> "context.SessionAccess":
     """Return the parts of a session that its side context uses."""
 
@@ -377,7 +414,13 @@ def _access_to(journal: Journal, host: Host) -> "context.SessionAccess":
         with journal.turn.of("an append of the side context"):
             return journal.keep([body], [entry_id], authors={entry_id: author} if author else {})[0]
 
+    def remember(text: str, key: str | None) -> str:
+        now_ms, author = journal.clock.now_ms(), recall.BY_HOST
+        return recall.remember(journal.store, journal.name, text, key, author=author, time_ms=now_ms).key
+
     return context.SessionAccess(
+        remember=remember,
+        forget=lambda key: recall.forget(journal.store, journal.name, key),
         store=journal.store,
         counter=journal.setup.counter,
         workspace=host.environment.workspace if host.environment else None,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from foveal.stores.port import Draft, Row
+from foveal.stores.port import Draft, KeptNote, Row
 from foveal.values.errors import BadEntry, BadInput
 
 NAME_BYTES = 512
@@ -12,6 +12,10 @@ NAME_BYTES = 512
 SECRET_BYTES = 32
 """Length of a session's secret: as long as the hashes, so that nobody guesses it."""
 
+NOTE_BYTES = 8_192
+"""Longest note: two thousand tokens, of which a small share of every prompt must hold many."""
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _INT64 = 1 << 63
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -22,6 +26,36 @@ def check_session(session: str) -> None:
     problem = _problem(session)
     if problem:
         raise BadInput(f"the session name {session!r:.80} {problem}")
+
+
+def check_scope(scope: str | None) -> None:
+    """Raise `BadInput` unless this can name a scope, or is None."""
+    problem = None if scope is None else _problem(scope)
+    if problem:
+        raise BadInput(f"the scope {scope!r:.80} {problem}")
+
+
+def check_same_scope(session: str, known: str | None, wanted: str | None) -> None:
+    """Raise `BadInput` if a session that is in one scope is to be in another."""
+    if known is not None and wanted is not None and known != wanted:
+        raise BadInput(
+            f"session {session!r} is in the scope {known!r:.80} and cannot be moved to {wanted!r:.80}: what was said in one "
+            "scope is not shown in another. Name the first scope, or open a new session."
+        )
+
+
+def check_note(note: KeptNote) -> None:
+    """Raise `BadInput` unless this note can be kept."""
+    for what, name in (("key", note.key), ("author", note.author)):
+        if problem := _problem(name):
+            raise BadInput(f"the {what} {name!r:.80} of a note {problem}")
+    size = len(note.text.encode("utf-8", "surrogatepass"))
+    if not note.text.strip() or size > NOTE_BYTES:
+        raise BadInput(
+            f"the text of the note {note.key!r:.80} has {size:,} bytes; give 1 to {NOTE_BYTES:,}, and not only spaces"
+        )
+    if _SURROGATES.search(note.text):
+        raise BadInput(f"the text of the note {note.key!r:.80} holds lone surrogates, which no store keeps")
 
 
 def check_secret(secret: bytes | None) -> None:

@@ -5,12 +5,13 @@ rewritten: a shape of an entry that was once written is understood for ever and 
 Foveal is refused (`SchemaTooNew`) and never guessed at. Derived data (snapshots, search indexes, sidecars) is promised nothing:
 if its version is another one, it is ignored and made again from the log.
 
-Schema 2 chains payloads by their digest, gives each session a secret and a successor in the order of names, and has leases and
-tombstones. A store of schema 1 is verified and upgraded when it is opened, in one transaction (`stores.sqlite.version_1`).
+Schema 3 gives each session a place for its scope, and scopes notes. Schema 2 chains payloads by their digest, gives each session
+a secret and a successor in the order of names, and has leases and tombstones. A store of an older schema is verified and upgraded
+when it is opened, in one transaction (`stores.sqlite.version_1`, `stores.sqlite.version_2`).
 
 | version          | now     | written to                               | if it is another one             |
 |------------------|---------|------------------------------------------|----------------------------------|
-| `SCHEMA_VERSION` | 2       | the store's file, `PRAGMA user_version`  | older: upgraded; newer: refused  |
+| `SCHEMA_VERSION` | 3       | the store's file, `PRAGMA user_version`  | older: upgraded; newer: refused  |
 | body codec       | `=` `~` | the first byte of each payload           | refused as damage                |
 | `PROJECTION`     | 8       | the key in each snapshot (`project.view`)| the snapshot is ignored          |
 | `FRAME`          | 2       | the same key (`session.model_setup`)     | the snapshot is ignored          |
@@ -22,7 +23,7 @@ this table.
 
 APPLICATION_ID = 0x464F5645  # "FOVE"
 """The `PRAGMA application_id` of a store's file."""
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """The version of the tables of a store's file."""
 
 INDEX_APPLICATION_ID = 0x464F5658  # "FOVX"

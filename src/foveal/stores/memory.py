@@ -3,15 +3,25 @@
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 
 from foveal.stores import sqlite
 from foveal.stores.artifact_card import CardBuilder, check_chunks
 from foveal.stores.chain import link, seed
-from foveal.stores.checks import SECRET_BYTES, check_artifact, check_drafts, check_repeat, check_secret, check_session
+from foveal.stores.checks import (
+    SECRET_BYTES,
+    check_artifact,
+    check_drafts,
+    check_note,
+    check_repeat,
+    check_same_scope,
+    check_scope,
+    check_secret,
+    check_session,
+)
 from foveal.stores.lease import Lease, held_text, this_process
-from foveal.stores.port import ArtifactCard, Draft, Row, SearchIndex, SessionCard, Snapshot, Tombstone
+from foveal.stores.port import ArtifactCard, Draft, KeptNote, Row, SearchIndex, SessionCard, Snapshot, Tombstone
 from foveal.values.errors import LeaseLost, NotFound, SessionHeld, StoreError
 
 
@@ -27,12 +37,13 @@ class _Log:
         self.holder: Lease | None = None
         self.snapshot: Snapshot | None = None
         self.secret = b""
+        self.scope: str | None = None
         self.is_deleted = False
 
     def card(self) -> SessionCard:
         head = self.rows[-1].id if self.rows else None
         holder = None if self.holder is None else str(self.holder)
-        return SessionCard(self.id, self.created_ms, self.updated_ms, len(self.rows), head, holder)
+        return SessionCard(self.id, self.created_ms, self.updated_ms, len(self.rows), head, holder, self.scope)
 
     def tombstone(self, now_ms: int) -> Tombstone:
         chain = seed(self.id)
@@ -58,6 +69,21 @@ class _Log:
             known[row.id] = row.seq
         rows.extend(new.values())
         return seqs
+
+
+class _ScopeState:
+    """The notes and the index of one scope."""
+
+    def __init__(self) -> None:
+        self.notes: dict[str, KeptNote] = {}
+        self.changes = 0
+        self.index: SearchIndex | None = None
+
+    def drop(self, session: str) -> None:
+        """Forget everything of a deleted session."""
+        self.notes = {key: note for key, note in self.notes.items() if note.session != session}
+        self.index = None
+        self.changes += 1
 
 
 class MemoryArtifacts:
@@ -113,21 +139,27 @@ class MemoryStore:
         self._logs: dict[str, _Log] = {}
         self.artifacts = MemoryArtifacts()
         self._indexes: dict[str, SearchIndex] = {}
+        self._scopes: dict[str, _ScopeState] = {}
         self._tombstones: list[Tombstone] = []
         self._is_closed = False
 
-    def acquire(self, session: str, *, takeover: bool = False, secret: bytes | None = None) -> "MemoryWriter":
+    def acquire(
+        self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
+    ) -> "MemoryWriter":
         """Become the session's writer. An earlier writer lives in this process, so only `takeover` succeeds it."""
         check_session(session)
         check_secret(secret)
+        check_scope(scope)
         with self._lock:
             self._check_usable()
             log = self._logs.get(session)
+            check_same_scope(session, log and log.scope, scope)
             if log is None:
                 log = self._logs[session] = _Log(session, _now_ms())
                 log.secret = secrets.token_bytes(SECRET_BYTES) if secret is None else secret
             elif not takeover:
                 _check_free(log)
+            log.scope = log.scope or scope
             log.epoch += 1
             log.holder = this_process(_now_ms())
             return MemoryWriter(log, log.epoch, self._lock)
@@ -163,6 +195,13 @@ class MemoryStore:
             newest_last = sorted(self._logs.values(), key=lambda log: log.updated_ms)
             return [log.card() for log in reversed(newest_last)]
 
+    def scope(self, name: str) -> "MemoryScope":
+        check_scope(name)
+        with self._lock:
+            self._check_usable()
+            state = self._scopes.setdefault(name, _ScopeState())
+        return MemoryScope(name, state, self._logs, self._lock)
+
     def index(self, session: str) -> SearchIndex:
         with self._lock:
             self._check_usable()
@@ -179,6 +218,8 @@ class MemoryStore:
                 log.is_deleted = True
                 del self._logs[log.id]
                 self._indexes.pop(log.id, None)
+                if log.scope is not None:
+                    self._scopes.setdefault(log.scope, _ScopeState()).drop(log.id)
             gone = [log.tombstone(_now_ms()) for log in logs]
             self._tombstones += gone
             return gone
@@ -213,6 +254,48 @@ class MemoryStore:
     def _check_usable(self) -> None:
         if self._is_closed:
             raise StoreError("the store is closed.")
+
+
+class MemoryScope:
+    """One scope of a `MemoryStore`."""
+
+    def __init__(self, name: str, state: _ScopeState, logs: Mapping[str, _Log], lock: threading.Lock) -> None:
+        self._name, self._state, self._logs, self._lock = name, state, logs, lock
+
+    def sessions(self, *, since_ms: int | None = None) -> list[SessionCard]:
+        with self._lock:
+            logs = [log for log in self._logs.values() if log.scope == self._name]
+            found = [log for log in logs if since_ms is None or log.updated_ms >= since_ms]
+            return [log.card() for log in sorted(found, key=lambda log: log.updated_ms)[::-1]]
+
+    def index(self) -> SearchIndex:
+        with self._lock:
+            if self._state.index is None:
+                self._state.index = sqlite.MemoryIndex()
+            return self._state.index
+
+    def notes(self) -> list[KeptNote]:
+        with self._lock:
+            return sorted(self._state.notes.values(), key=lambda note: (-note.time_ms, note.key))
+
+    def keep(self, note: KeptNote) -> None:
+        check_note(note)
+        with self._lock:
+            log = self._logs.get(note.session)
+            if log is None or log.scope != self._name:
+                raise NotFound(f"the scope {self._name!r} has no session {note.session!r}; nothing was kept")
+            self._state.notes[note.key] = note
+            self._state.changes += 1
+
+    def forget(self, key: str) -> bool:
+        with self._lock:
+            gone = self._state.notes.pop(key, None) is not None
+            self._state.changes += gone
+            return gone
+
+    def changes(self) -> int:
+        with self._lock:
+            return self._state.changes
 
 
 class MemoryWriter:

@@ -16,8 +16,11 @@ them: it is given entries as bytes and returns them unchanged. The promises:
     many threads.
  7. Derived data (the sidecar of an artifact, the search index of a session) may be lost at any time and is rebuilt by its
     reader; while it is there, it comes back unchanged and never mixed with that of another artifact or session.
- 8. Once `delete` has returned, no byte of the session's log, snapshot and index is left in the store but a tombstone. Its
-    writer is refused from then on (`LeaseLost`), even if a session of the same name is made again.
+ 8. Once `delete` has returned, no byte of the session's log, snapshot, notes and index is left in the store but a tombstone,
+    and its scope's index is empty. Its writer is refused from then on (`LeaseLost`), even if a session of the same name is
+    made again.
+ 9. A session is in one scope or in none, and never in another one later. Whatever is asked of a scope is answered from its own
+    sessions and notes alone.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,6 +65,20 @@ class SessionCard(msgspec.Struct, frozen=True):
     """The id of the last entry."""
     holder: str | None
     """The process that may append now, named for people; None if the session has no writer."""
+    scope: str | None = None
+    """The scope whose sessions remember each other; None if the session is in none."""
+
+
+class KeptNote(msgspec.Struct, frozen=True):
+    """A text that somebody asked to keep for the later sessions of a scope."""
+
+    key: str
+    """Its name in the scope: a later note of the same key takes its place."""
+    text: str
+    session: str
+    """The session in which it was kept. It goes when that session is deleted."""
+    author: str
+    time_ms: int
 
 
 class Tombstone(msgspec.Struct, frozen=True):
@@ -170,17 +187,54 @@ class SearchIndex(Protocol):
         ...
 
 
+class Scope(Protocol):
+    """The sessions of one scope, which may look into each other, and the notes that were kept in them."""
+
+    def sessions(self, *, since_ms: int | None = None) -> list[SessionCard]:
+        """Return the cards of its sessions, most recently used first: of all, or of those that were used at this time or later.
+        The cost is that of the sessions returned."""
+        ...
+
+    def index(self) -> SearchIndex:
+        """Return the place of the search index of the scope. It is emptied when one of its sessions is deleted."""
+        ...
+
+    def notes(self) -> list[KeptNote]:
+        """Return its notes, the newest first."""
+        ...
+
+    def keep(self, note: KeptNote) -> None:
+        """Keep a note, durably, in the place of the one with the same key. `NotFound` if its session is not in the scope,
+        `BadInput` if its key, author or text cannot be kept."""
+        ...
+
+    def forget(self, key: str) -> bool:
+        """Remove the note of this key, and return whether there was one."""
+        ...
+
+    def changes(self) -> int:
+        """Return a number that grows with each note that is kept or forgotten and each session that is deleted."""
+        ...
+
+
 class Store(Protocol):
     @property
     def artifacts(self) -> Artifacts:
         """The artifacts that the logs of this store refer to."""
         ...
 
-    def acquire(self, session: str, *, takeover: bool = False, secret: bytes | None = None) -> Writer:
+    def acquire(
+        self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
+    ) -> Writer:
         """Become the session's writer, making the session if it is new. `SessionHeld` if a live writer has it.
 
-        `secret` is the secret of a session that is made by this call; 32 random bytes if it is not given.
+        `secret` is the secret of a session that is made by this call; 32 random bytes if it is not given. A `scope` is given to
+        a session that is in none, for good; `BadInput` if the session is in another one. Without it, nothing changes.
         """
+        ...
+
+    def scope(self, name: str) -> Scope:
+        """Return the scope of this name. Nothing is made: a scope is its sessions."""
         ...
 
     def secret(self, session: str) -> bytes:

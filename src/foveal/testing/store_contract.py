@@ -17,7 +17,7 @@ from hashlib import sha256
 
 from foveal.stores.chain import link, seed
 from foveal.stores.database import Database, Raw
-from foveal.stores.port import Draft, Row, Snapshot, Store, Writer
+from foveal.stores.port import Draft, KeptNote, Row, Snapshot, Store, Writer
 from foveal.values.errors import BadEntry, BadInput, LeaseLost, NotFound, SessionHeld, StoreError
 
 
@@ -341,6 +341,92 @@ class StoreContract:
             old.release()
             assert new.append([draft("first")]) == [1]
             assert store.secret("s") != secret
+
+    # Scopes
+
+    def test_a_scope_lists_its_own_sessions_alone(self) -> None:
+        """Most recently used first; sessions of other scopes and of none are not among them, whatever their names."""
+        with closing(self.make_store()) as store:
+            for name, scope in (("a", "x"), ("b", "y"), ("c", None), ("d", "x"), ("x", "X")):
+                writer = store.acquire(name, scope=scope)
+                writer.append(drafts(1, prefix=name))
+                writer.release()
+                time.sleep(0.002)
+            assert [card.id for card in store.scope("x").sessions()] == ["d", "a"]
+            assert {card.id: card.scope for card in store.cards()} == {
+                "a": "x",
+                "b": "y",
+                "c": None,
+                "d": "x",
+                "x": "X",
+            }
+            used = store.cards("d")[0].updated_ms
+            assert [card.id for card in store.scope("x").sessions(since_ms=used)] == ["d"]
+            assert store.scope("x").sessions(since_ms=used + 1) == store.scope("unknown").sessions() == []
+
+    def test_a_session_keeps_its_scope(self) -> None:
+        """One that is in none can be given one, no opening takes it away, and another one is refused."""
+        with closing(self.make_store()) as store:
+            for scope, kept in ((None, None), ("x", "x"), (None, "x"), ("x", "x")):
+                store.acquire("s", scope=scope).release()
+                assert store.cards("s")[0].scope == kept
+            with refused(BadInput, "'x'", "'y'"):
+                store.acquire("s", scope="y", takeover=True)
+            assert store.scope("y").sessions() == []
+            for bad in ("", "a\nb", "x" * 600):
+                with refused(BadInput, "scope"):
+                    store.acquire("t", scope=bad)
+
+    def test_notes_belong_to_their_scope(self) -> None:
+        """They come back unchanged, the newest first, and a note takes the place of the one with its key, in its scope alone."""
+        with closing(self.make_store()) as store:
+            for name, scope in (("a", "x"), ("b", "y"), ("c", None)):
+                store.acquire(name, scope=scope)
+            one, two = KeptNote("k", "blue \u00fc", "a", "host", 5), KeptNote("l", "green", "a", "agent", 6)
+            other = KeptNote("k", "not yours", "b", "host", 7)
+            store.scope("x").keep(one)
+            store.scope("x").keep(two)
+            store.scope("y").keep(other)
+            assert store.scope("x").notes() == [two, one]
+            red = KeptNote("k", "red", "a", "host", 9)
+            store.scope("x").keep(red)
+            assert (store.scope("x").notes(), store.scope("y").notes()) == ([red, two], [other])
+            for name in ("b", "c", "unknown"):
+                with refused(NotFound, repr(name)):
+                    store.scope("x").keep(KeptNote("k", "forged", name, "host", 9))
+            for key, text in (("", "text"), ("k", " "), ("k", "t" * 9_000), ("k\n", "text"), ("k", "\ud800")):
+                with refused(BadInput):
+                    store.scope("x").keep(KeptNote(key, text, "a", "host", 1))
+            assert store.scope("x").notes() == [red, two]
+
+    def test_a_forgotten_note_is_gone_and_every_change_is_counted(self) -> None:
+        """Forgetting says whether there was one; the number of changes grows with notes and with deletions."""
+        with closing(self.make_store()) as store:
+            scope, writer = store.scope("x"), store.acquire("a", scope="x")
+            counts = [scope.changes()]
+            scope.keep(KeptNote("k", "blue", "a", "host", 5))
+            counts.append(scope.changes())
+            assert (scope.forget("k"), scope.forget("k"), scope.notes()) == (True, False, [])
+            counts.append(scope.changes())
+            writer.release()
+            store.delete(["a"])
+            counts.append(scope.changes())
+            assert counts == sorted(set(counts))
+            assert store.scope("y").changes() == 0
+
+    def test_a_deleted_session_leaves_its_scope(self) -> None:
+        """With its notes, and with everything in the index of the scope; the notes of others stay."""
+        with closing(self.make_store()) as store:
+            for name in ("a", "b"):
+                store.acquire(name, scope="x").release()
+                store.scope("x").keep(KeptNote(f"of {name}", "text", name, "host", 5))
+            with store.scope("x").index().opened() as db:
+                db.execute("CREATE TABLE words (word)")
+            store.delete(["a"])
+            assert [card.id for card in store.scope("x").sessions()] == ["b"]
+            assert [note.key for note in store.scope("x").notes()] == ["of b"]
+            with store.scope("x").index().opened() as db:
+                assert db.execute("SELECT count(*) FROM sqlite_schema").fetchall() == [(0,)]
 
     def test_an_artifact_is_deleted_with_its_sidecar(self) -> None:
         """One that is not there is no error, and one that was put in the meantime stays."""

@@ -17,7 +17,9 @@ from foveal.values.retention import RetentionRule
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Status: TypeAlias = Literal["ok", "error", "interrupted"]
-Placement: TypeAlias = Literal["after_system", "before_request", "after_request", "after_result", "tail"]
+Placement: TypeAlias = Literal[
+    "after_system", "before_conversation", "before_request", "after_request", "after_result", "tail"
+]
 Stop: TypeAlias = Literal["done", "error", "aborted"]
 
 

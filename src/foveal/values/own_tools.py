@@ -57,6 +57,37 @@ def read_checkpoint(arguments: str) -> Checkpoint:
         raise ValueError(str(error)) from None
 
 
+REMEMBER_TOOL = "remember_context"
+"""The agent keeps a note for the later sessions of its scope, or forgets one."""
+
+REMEMBER: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": REMEMBER_TOOL,
+        "description": (
+            "Keep a short note for later conversations: what the user asks you to remember, a lasting preference or decision. "
+            "A note of the same key replaces the earlier one; an empty text forgets it."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "text": {"type": "string"},
+                "key": {"type": "string", "description": "what it is about, such as favourite-colour"},
+            },
+            "required": ["text"],
+        },
+    },
+}
+"""Definition of the tool that keeps notes."""
+
+
+class NoteRequest(msgspec.Struct, frozen=True):
+    """The arguments of a call that keeps a note."""
+
+    text: str
+    key: str | None = None
+
+
 def is_offered(tool: dict[str, Any], tools: str) -> bool:
     """Tell whether a recorded list of tools holds this very tool; a host's own tool of the same name is another."""
     return f'"{tool["function"]["name"]}"' in tools and tool in msgspec.json.decode(tools, type=list[dict[str, Any]])

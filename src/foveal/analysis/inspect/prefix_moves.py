@@ -155,6 +155,7 @@ def _homes(state: PromptState) -> dict[tuple[str, int], tuple[str, Block]]:
     results = max((i for i, kind in enumerate(kinds) if kind == "tools"), default=state.request)
     homes = {
         "after_system": kinds.count("system"),
+        "before_conversation": next((i for i, kind in enumerate(kinds) if kind == "user"), len(kinds)),
         "before_request": state.request,
         "after_request": state.request,
         "after_result": results,

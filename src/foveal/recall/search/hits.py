@@ -90,7 +90,7 @@ def search(
         near = _best(nearest(db, embedder.name, point, without), FUSED)
         return _hits(store, session, question, _fused(worded, near)[:limit])
 
-    return with_index(store, session, answer)
+    return with_index(store.index(session), answer)
 
 
 def _fused(*rankings: list[Place]) -> list[Place]:
@@ -124,7 +124,7 @@ def _hits(store: Store, session: str, question: str, best: list[Place]) -> list[
     rows = store.rows_at(session, [place.seq for place in best])
     texts = [_text(store, session, rows.get(place.seq), place) for place in best]
     hits: list[Hit] = []
-    for place, text, (start, end) in zip(best, texts, _best_spans(question, texts), strict=True):
+    for place, text, (start, end) in zip(best, texts, best_spans(question, texts), strict=True):
         line = place.line + text.count("\n", 0, start)
         ref = short_ref(rows[place.seq].id, place.part)
         snippet = text[start:end].rstrip("\n")
@@ -146,7 +146,7 @@ def _text(store: Store, session: str, row: Row | None, place: Place) -> str:
     return text
 
 
-def _best_spans(question: str, texts: list[str]) -> list[tuple[int, int]]:
+def best_spans(question: str, texts: list[str]) -> list[tuple[int, int]]:
     """Return the span of the best line of each text, by the same words and ranking, and of the next one if there is room."""
     spans = [list(_pieces(text)) for text in texts]
     db = connect_memory()

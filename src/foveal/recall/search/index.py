@@ -6,7 +6,7 @@ its session holds and not what the store holds.
 """
 
 import time
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import TypeVar
@@ -38,7 +38,7 @@ TOKENIZER = "porter unicode61 remove_diacritics 2"
 PIECE_WEIGHT = 0.5
 """Weight of a part of a camelCase name: half of a whole word."""
 
-_TABLES = (
+TABLES = (
     "CREATE TABLE progress (seq INTEGER NOT NULL, first BLOB, last BLOB) STRICT",
     """CREATE TABLE passages (
         id INTEGER PRIMARY KEY,
@@ -65,21 +65,20 @@ DAMAGE = (Stale, *UNREADABLE)
 """The errors by which a damaged or foreign index shows itself."""
 
 
-def with_index(store: Store, session: str, job: Callable[[Database], T]) -> T:
-    """Do the job on the session's index and return its result. A damaged index is emptied and the job done once more."""
-    index = store.index(session)
+def with_index(index: SearchIndex, job: Callable[[Database], T], tables: Sequence[str] = TABLES) -> T:
+    """Do the job on an index with these tables and return its result. A damaged index is emptied and the job done once more."""
     with _plain_errors(index):
         for _ in range(ATTEMPTS - 1):
             try:
-                return _attempt(index, job)
+                return _attempt(index, job, tables)
             except DAMAGE:
                 index.clear()
-        return _attempt(index, job)
+        return _attempt(index, job, tables)
 
 
-def _attempt(index: SearchIndex, job: Callable[[Database], T]) -> T:
+def _attempt(index: SearchIndex, job: Callable[[Database], T], tables: Sequence[str]) -> T:
     with index.opened() as db:
-        make(db)
+        make(db, tables)
         return job(db)
 
 
@@ -118,7 +117,7 @@ def known_entries(store: Store, session: str) -> int:
     return cards[0].entries
 
 
-def make(db: Database) -> None:
+def make(db: Database, tables: Sequence[str] = TABLES) -> None:
     """Make the tables if the file is new; `Stale` if it is anything but an index of this version."""
     found = db.pragma("application_id"), db.pragma("user_version")
     if found == (INDEX_APPLICATION_ID, INDEX_VERSION):
@@ -128,7 +127,7 @@ def make(db: Database) -> None:
             return  # another process was faster
         if db.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]:
             raise Stale(f"it is of version {found}")
-        for statement in _TABLES:
+        for statement in tables:
             db.execute(statement)
         db.pragma("application_id", INDEX_APPLICATION_ID)
         db.pragma("user_version", INDEX_VERSION)

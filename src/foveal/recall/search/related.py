@@ -7,9 +7,10 @@ outputs of tools change, and may not be true any more.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Hashable, Sequence
 from itertools import islice
 from math import log
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,7 +20,7 @@ from foveal.recall.search.passages import passage_text
 from foveal.recall.search.words import MOST_QUERY_CHARACTERS, is_unspaced, terms
 from foveal.stores import rows as stored
 from foveal.stores.database import Database
-from foveal.stores.port import Store
+from foveal.stores.port import Row, Store
 from foveal.values.entry import Message
 from foveal.values.errors import StoreCorrupt
 
@@ -34,7 +35,7 @@ LEAST_TERMS = 2
 """Least number of the words that it holds, where there are as many: one word alone is seldom the subject."""
 
 _MOST_TERMS = 32
-_LOOKS = 3
+LOOKS = 3
 """Passages that are read for each that is given: of some, only the index says that they are related."""
 _COMMON = 0.1
 """A word in more than this share of what was said tells nothing about the subject."""
@@ -43,6 +44,9 @@ _UNSEEN = 0.5
 """Weight of a word that was never said, compared with the others: it may be the subject, or a word that tells nothing."""
 _FEW, _MANY = 8, 400
 """A word in so few passages is never common, and in so many it is, however much was said."""
+
+
+P = TypeVar("P", bound=Hashable)
 
 
 class RelatedPassage(msgspec.Struct, frozen=True):
@@ -59,10 +63,12 @@ class RelatedPassage(msgspec.Struct, frozen=True):
     """The share of the weight of the words that it holds."""
 
 
-class _Candidate(msgspec.Struct, frozen=True):
+class Candidate(NamedTuple, Generic[P]):
+    """A passage that holds enough of the words, by its number in the index, and the entry that it is of."""
+
     share: float
     id: int
-    seq: int
+    place: P
 
 
 def find_related(
@@ -73,30 +79,58 @@ def find_related(
     Entries at the positions `without` are not looked at. The index is brought up to date first, so that the answer follows
     from the log alone.
     """
-    asked = terms(words[:MOST_QUERY_CHARACTERS])[:_MOST_TERMS]
+    asked = asked_terms(words)
     if not asked or not known_entries(store, session):
         return []
 
+    hidden = frozenset(without)
+
     def answer(db: Database) -> list[RelatedPassage]:
         catch_up(db, store, session)
-        best, weights = _candidates(db, asked, frozenset(without))
-        read = (_read(db, store, session, one) for one in islice(best, _LOOKS * limit))
-        return list(islice((found for found in read if found and _is_near(found.text, weights)), limit))
+        said = db.execute("SELECT count(*) FROM passages WHERE kind IN ('user', 'assistant')").fetchall()[0][0]
 
-    return with_index(store, session, answer)
+        def holders(term: str, most: int) -> list[tuple[int, int]]:
+            return [row for row in _holders(db, term, most + len(hidden)) if row[1] not in hidden]
+
+        best, weights = candidates(said, asked, holders)
+        read = (_read(db, store, session, one) for one in islice(best, LOOKS * limit))
+        return list(islice((found for found in read if found and is_near(found.text, weights)), limit))
+
+    return with_index(store.index(session), answer)
 
 
-def _candidates(
-    db: Database, asked: Collection[str], without: frozenset[int]
-) -> tuple[list[_Candidate], dict[str, float]]:
+def related_texts(texts: Sequence[str], words: str, *, limit: int = 4) -> list[int]:
+    """Return the positions of the texts on the subject of these words, best first, by the same measure. The texts are few, and
+    given newest first."""
+    folded = [" " + _BETWEEN_WORDS.sub(" ", text.casefold()) for text in texts]
+
+    def holders(term: str, most: int) -> list[tuple[int, int]]:
+        stem = _stem(term) or " " + term.casefold()
+        return [(-place, place) for place, text in enumerate(folded) if stem in text][: most + 1]
+
+    best, _ = candidates(len(texts), asked_terms(words), holders)
+    return [one.place for one in best[:limit]]
+
+
+def asked_terms(words: str) -> list[str]:
+    """Return the words of a request by which related passages are looked for."""
+    return terms(words[:MOST_QUERY_CHARACTERS])[:_MOST_TERMS]
+
+
+def candidates(
+    said: int, asked: Collection[str], holders: Callable[[str, int], list[tuple[int, P]]]
+) -> tuple[list[Candidate[P]], dict[str, float]]:
     """Return the places of all passages that hold enough of the words, the best of each entry, best first; and the weights of
-    the words."""
-    said = db.execute("SELECT count(*) FROM passages WHERE kind IN ('user', 'assistant')").fetchall()[0][0]
+    the words.
+
+    `said` is the number of all passages; `holders` returns number and entry of the newest passages with a term, one more than
+    it is asked for if there are more.
+    """
     most = max(_FEW, min(int(said * _COMMON), _MANY))
-    weights, held, seqs = dict[int, float](), dict[int, int](), dict[int, int]()
+    weights, held, seqs = dict[int, float](), dict[int, int](), dict[int, P]()
     of_terms, unseen = dict[str, float](), list[str]()
     for term in asked:
-        found = [row for row in _holders(db, term, most + len(without)) if row[1] not in without]
+        found = holders(term, most)
         if len(found) > most:
             continue
         if not found:
@@ -114,9 +148,9 @@ def _candidates(
     of_terms |= {term: _UNSEEN * mean * _weight(term) for term in unseen}
     total = sum(of_terms.values())
     fit = [id_ for id_, weight in weights.items() if weight >= LEAST_SHARE * total and held[id_] >= least]
-    best = dict[int, _Candidate]()
+    best = dict[P, Candidate[P]]()
     for id_ in sorted(fit, key=lambda one: (-weights[one], -one)):
-        best.setdefault(seqs[id_], _Candidate(weights[id_] / total, id_, seqs[id_]))
+        best.setdefault(seqs[id_], Candidate(weights[id_] / total, id_, seqs[id_]))
     return list(best.values()), of_terms
 
 
@@ -125,7 +159,7 @@ def _weight(term: str) -> float:
     return min(1.0, len(term) / _LONG_WORD) if term.isalpha() else 1.0
 
 
-def _is_near(text: str, weights: dict[str, float]) -> bool:
+def is_near(text: str, weights: dict[str, float]) -> bool:
     """Return whether some few lines of a text hold enough of the words together."""
     if len(text) <= NEAR_CHARS:
         return True
@@ -161,15 +195,21 @@ def _holders(db: Database, term: str, most: int) -> list[tuple[int, int]]:
     ).fetchall()
 
 
-def _read(db: Database, store: Store, session: str, one: _Candidate) -> RelatedPassage | None:
-    """Return a passage as the log has it; None if its artifact is damaged."""
-    found = db.execute(
-        "SELECT part, kind, line, start, length, is_preview FROM passages WHERE id = ?", (one.id,)
-    ).fetchone()
-    row = store.rows_at(session, [one.seq]).get(one.seq)
+def _read(db: Database, store: Store, session: str, one: Candidate[int]) -> RelatedPassage | None:
+    row = store.rows_at(session, [one.place]).get(one.place)
+    return read_passage(db, store, session, one.id, row=row, share=one.share)
+
+
+def read_passage(
+    db: Database, store: Store, session: str, number: int, *, row: Row | None, share: float
+) -> RelatedPassage | None:
+    """Return the passage of this number in the index, which is of this row, as the log has it; None if its artifact is
+    damaged."""
+    sql = "SELECT part, kind, line, start, length, is_preview FROM passages WHERE id = ?"
+    found = db.execute(sql, (number,)).fetchone()
     body = stored.to_entry(row, session).body if row else None
     if found is None or row is None or not isinstance(body, Message) or not 0 <= found[0] < len(body.parts):
-        raise Stale(f"the log has no passage {one.id} at entry {one.seq}")
+        raise Stale(f"the log has no passage {number} at entry {row.seq if row else '?'}")
     part, kind, line, start, length, is_preview = found
     span, original = (start, start + length), body.parts[int(part)]
     try:
@@ -177,5 +217,5 @@ def _read(db: Database, store: Store, session: str, one: _Candidate) -> RelatedP
     except StoreCorrupt:
         return None
     if text is None:
-        raise Stale(f"part {part} of entry {one.seq} is shorter than that")
-    return RelatedPassage(row.id, part, kind, line, text, one.share)
+        raise Stale(f"part {part} of entry {row.seq} is shorter than that")
+    return RelatedPassage(row.id, part, kind, line, text, share)

@@ -9,7 +9,7 @@ everything that the file and its WAL still have.
 """
 
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import groupby
@@ -23,12 +23,13 @@ from foveal.stores.artifacts import FileArtifacts, artifacts_folder
 from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.database import Database, Raw
 from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
-from foveal.stores.port import Draft
+from foveal.stores.port import Draft, KeptNote
 from foveal.stores.references import artifacts_in
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import connect_memory, resolved
 from foveal.stores.sqlite.errors import BROKEN, translated
 from foveal.stores.sqlite.opening import check_version, connect_configured, identity, missing_wal
+from foveal.stores.sqlite.records import RECORD_COLUMNS
 from foveal.stores.sqlite.row_checks import (
     LAYOUTS,
     Layout,
@@ -41,7 +42,14 @@ from foveal.stores.sqlite.row_checks import (
     session_keys,
 )
 from foveal.stores.sqlite.schema import TABLES
-from foveal.stores.sqlite.tables import LEASE_COLUMNS, TOMBSTONE_COLUMNS, Tables, is_sealed
+from foveal.stores.sqlite.tables import (
+    LEASE_COLUMNS,
+    NOTE_COLUMNS,
+    SCOPE_COLUMNS,
+    TOMBSTONE_COLUMNS,
+    Tables,
+    is_sealed,
+)
 from foveal.stores.sqlite.wal import RestState, newest_image, opening
 from foveal.values.codec import decode, encode
 from foveal.values.entry import Body, Note
@@ -73,6 +81,8 @@ class Report:
     damage: tuple[Damage, ...]
     names: tuple[str, ...] = ()
     """Names of the sessions, as far as they can be read."""
+    scopes: tuple[str, ...] = ()
+    """Names of their scopes."""
 
 
 @dataclass(slots=True)
@@ -83,6 +93,7 @@ class _Findings:
     named: dict[str, str] = field(default_factory=dict[str, str])
     """Each artifact that a row refers to, with the place of the first such row."""
     names: list[str] = field(default_factory=list[str])
+    scopes: dict[str, None] = field(default_factory=dict[str, None])
 
     def say(self, place: str, what: str) -> None:
         self.damage.append(Damage(place, what))
@@ -92,7 +103,8 @@ class _Findings:
             self.named.setdefault(sha, f"session {suspect.record.id}, entry {verdict.seq}")
 
     def report(self, path: Path) -> Report:
-        return Report(str(path), len(self.names), self.entries, self.artifacts, tuple(self.damage), tuple(self.names))
+        counts = len(self.names), self.entries, self.artifacts
+        return Report(str(path), *counts, tuple(self.damage), tuple(self.names), tuple(self.scopes))
 
 
 def examine(path: str | PathLike[str]) -> Report:
@@ -105,6 +117,8 @@ def examine(path: str | PathLike[str]) -> Report:
         _examine_file(db, place, findings, layout)
         for suspect in check_sessions(db, layout):
             findings.names.append(suspect.record.id)
+            if suspect.record.scope is not None:
+                findings.scopes[suspect.record.scope] = None
             already = len(findings.damage)
             for what in suspect.problems:
                 findings.say(f"session {suspect.record.id}", what)
@@ -134,6 +148,8 @@ def salvage(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
         store.adopt(raw for raw in readable(db, TOMBSTONE_COLUMNS) if is_sealed(raw))
         for suspect in check_sessions(db, layout):
             _salvage_session(db, store, suspect, findings, layout)
+        if layout is LAYOUTS[SCHEMA_VERSION]:
+            _salvage_notes(db, store)
         _salvage_artifacts(FileArtifacts(artifacts_folder(place)), store, findings)
     return findings.report(copy)
 
@@ -204,7 +220,8 @@ def _check_columns(db: Database) -> None:
     """Raise SQLite's error if a store's tables do not have their columns; other databases are told apart later."""
     application, version, _ = identity(db)
     if application == APPLICATION_ID and version in LAYOUTS:
-        queries = (_ENTRY_COLUMNS, *((TOMBSTONE_COLUMNS, LEASE_COLUMNS) if version == SCHEMA_VERSION else ()))
+        sealed = (TOMBSTONE_COLUMNS, LEASE_COLUMNS, SCOPE_COLUMNS, NOTE_COLUMNS)
+        queries = (_ENTRY_COLUMNS, *(sealed if version == SCHEMA_VERSION else ()))
         for query in (LAYOUTS[version].columns, *queries):
             db.execute(f"{query} LIMIT 0")
 
@@ -285,7 +302,13 @@ def _examine_lists(db: Database, path: Path, findings: _Findings) -> None:
         findings.say(error.place, error.what)
     except BROKEN as error:
         findings.say(str(path), f"SQLite: {error}")
-    for what, query in (("a tombstone", TOMBSTONE_COLUMNS), ("a lease", LEASE_COLUMNS)):
+    sealed = {
+        "a tombstone": TOMBSTONE_COLUMNS,
+        "a lease": LEASE_COLUMNS,
+        "a scope": SCOPE_COLUMNS,
+        "a note": NOTE_COLUMNS,
+    }
+    for what, query in sealed.items():
         damaged = sum(not is_sealed(raw) for raw in readable(db, query))
         if damaged:
             findings.say(str(path), f"{what} does not match its seal ({damaged} of them)")
@@ -360,7 +383,8 @@ def _salvage_session(
     session = _usable_name(suspect, store)
     for what in suspect.problems:
         findings.say(f"session {session}", what)
-    writer = store.acquire(session, secret=None if suspect.problems else suspect.record.secret)
+    known = None if suspect.problems else suspect.record
+    writer = store.acquire(session, secret=known and known.secret, scope=known and known.scope)
     findings.names.append(session)
     relinked = _Relinked(session)
     drafts: list[Draft] = []
@@ -381,6 +405,16 @@ def _salvage_session(
                 drafts = []
     writer.append(drafts)
     writer.release()
+
+
+def _salvage_notes(db: Database, store: SqliteStore) -> None:
+    """Copy the notes that are whole, of sessions that are known to be in their scope."""
+    names = {raw[0]: raw[1] for raw in readable(db, RECORD_COLUMNS) if is_sealed(raw)}
+    for raw in readable(db, NOTE_COLUMNS):
+        scope, key, text, session, author, time_ms, _ = raw
+        if is_sealed(raw) and session in names:
+            with suppress(NotFound):  # its session was salvaged under another name, or without its scope
+                store.scope(scope).keep(KeptNote(key, text, names[session], author, time_ms))
 
 
 def _usable_name(suspect: SessionCheck, store: SqliteStore) -> str:

@@ -42,6 +42,11 @@ def index_file(path: Path, session: str) -> Path:
     return path.with_name(path.name + SUFFIX) / f"{name}.db"
 
 
+def scope_key(scope: str) -> str:
+    """Return the name under which the index of a scope is kept: one that no session can have."""
+    return f"scope\0{scope}"
+
+
 def delete_index(path: Path, session: str) -> None:
     """Remove the index of a session of the store at `path`, if there is one."""
     place = index_file(path, session)

@@ -7,17 +7,18 @@ from foveal.stores.database import Database
 from foveal.stores.sqlite.schema import SEQ_BITS
 
 RECORD_COLUMNS = (
-    "SELECT key, id, next, created_ms, updated_ms, entries, head, chain, epoch, holder, secret, seal FROM sessions"
+    "SELECT key, id, next, created_ms, updated_ms, entries, head, chain, epoch, holder, secret, scope, seal FROM"
+    " sessions"
 )
 """The beginning of every query for records: the fields of `Record` in their order, and the seal over them."""
 
 _INSERT = (
-    "INSERT INTO sessions (key, id, next, created_ms, updated_ms, entries, head, chain, epoch, holder, secret, seal)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO sessions (key, id, next, created_ms, updated_ms, entries, head, chain, epoch, holder, secret, scope, seal)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _UPDATE = (
-    "UPDATE sessions SET next = ?, updated_ms = ?, entries = ?, head = ?, chain = ?, epoch = ?, holder = ?, seal = ?"
-    " WHERE key = ?"
+    "UPDATE sessions SET next = ?, updated_ms = ?, entries = ?, head = ?, chain = ?, epoch = ?, holder = ?, scope = ?,"
+    " seal = ? WHERE key = ?"
 )
 
 
@@ -38,6 +39,7 @@ class Record(msgspec.Struct, frozen=True):
     holder: str | None
     secret: bytes
     """Empty for a session that was made by Foveal 0.1."""
+    scope: str | None
 
     @property
     def base(self) -> int:
@@ -50,7 +52,7 @@ class Record(msgspec.Struct, frozen=True):
 
 def first_record(following: str | None, newest: int) -> Record:
     """Return the record that the list begins with, of no session: its `entries` are the keys that were given out."""
-    return Record(0, "", following, 0, 0, newest, None, seed(""), 0, None, b"")
+    return Record(0, "", following, 0, 0, newest, None, seed(""), 0, None, b"", None)
 
 
 def insert_record(db: Database, record: Record) -> None:
@@ -58,5 +60,5 @@ def insert_record(db: Database, record: Record) -> None:
 
 
 def update_record(db: Database, record: Record) -> None:
-    changing = (record.next, record.updated_ms, record.entries, record.head, record.chain, record.epoch, record.holder)
-    db.execute(_UPDATE, (*changing, record.seal(), record.key))
+    changing = (record.next, record.updated_ms, record.entries, record.head, record.chain, record.epoch)
+    db.execute(_UPDATE, (*changing, record.holder, record.scope, record.seal(), record.key))

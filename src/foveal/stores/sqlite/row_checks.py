@@ -14,7 +14,7 @@ import msgspec
 from foveal.stores.chain import link, seed
 from foveal.stores.database import Database, Raw
 from foveal.stores.port import Row
-from foveal.stores.sqlite import version_1
+from foveal.stores.sqlite import version_1, version_2
 from foveal.stores.sqlite.errors import BROKEN
 from foveal.stores.sqlite.records import RECORD_COLUMNS, Record
 from foveal.stores.sqlite.schema import SEQ_BITS
@@ -37,7 +37,8 @@ def _read_record(raw: Raw) -> tuple[Record, bool]:
 
 LAYOUTS = {
     1: Layout(version_1.SELECT_RECORDS, version_1.record_1, version_1.link_1),
-    2: Layout(RECORD_COLUMNS, _read_record, link),
+    2: Layout(version_2.SELECT_RECORDS, version_2.record_2, link),
+    3: Layout(RECORD_COLUMNS, _read_record, link),
 }
 
 
@@ -170,7 +171,7 @@ def _plausible(record: Record) -> Record:
 
 def _lost(key: int, name: str) -> Record:
     """Return a record of which only the key, and perhaps the name, is known."""
-    return Record(key, name, None, 0, 0, 0, None, b"", 0, None, b"")
+    return Record(key, name, None, 0, 0, 0, None, b"", 0, None, b"", None)
 
 
 def _seqs(db: Database, key: int) -> set[int]:

@@ -8,6 +8,9 @@ Records form a list in the order of their names (`next`), which begins at a reco
 found was never there, or is missed by its predecessor. Keys are given out by the first record and never again: each of them is
 a session or a tombstone.
 
+A scope has a row once it has had a note, or has lost a session: how often its notes and sessions changed, and how many notes
+there are, so that one that is missing is noticed.
+
 A handle that may write has a row in `leases`, in the file itself and not only in the WAL. A file with such a row was not closed,
 and is incomplete without its WAL.
 """
@@ -27,7 +30,25 @@ TABLES = (
         epoch INTEGER NOT NULL,
         holder TEXT,
         secret BLOB NOT NULL,
+        scope TEXT,
         seal BLOB NOT NULL
+    ) STRICT""",
+    "CREATE INDEX scoped_sessions ON sessions (scope, updated_ms) WHERE scope IS NOT NULL",
+    """CREATE TABLE scopes (
+        id TEXT PRIMARY KEY,
+        changes INTEGER NOT NULL,
+        notes INTEGER NOT NULL,
+        seal BLOB NOT NULL
+    ) STRICT""",
+    """CREATE TABLE notes (
+        scope TEXT NOT NULL,
+        key TEXT NOT NULL,
+        text TEXT NOT NULL,
+        session INTEGER NOT NULL REFERENCES sessions (key),
+        author TEXT NOT NULL,
+        time_ms INTEGER NOT NULL,
+        seal BLOB NOT NULL,
+        PRIMARY KEY (scope, key)
     ) STRICT""",
     """CREATE TABLE entries (
         place INTEGER PRIMARY KEY,

@@ -15,23 +15,23 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
-from foveal.stores.checks import check_drafts, check_secret, check_session
+from foveal.stores.checks import check_drafts, check_note, check_scope, check_secret, check_session
 from foveal.stores.database import Database, Raw
 from foveal.stores.lease import LEASE_MS, Lease, new_token, this_process
-from foveal.stores.port import Draft, Row, SessionCard, Snapshot, Tombstone
+from foveal.stores.port import Draft, KeptNote, Row, SessionCard, Snapshot, Tombstone
 from foveal.stores.sqlite import transactions
 from foveal.stores.sqlite.connection import resolved
 from foveal.stores.sqlite.errors import BROKEN, translated
 from foveal.stores.sqlite.group_commit import GroupCommit
-from foveal.stores.sqlite.index import FileIndex, delete_index, index_file
+from foveal.stores.sqlite.index import FileIndex, delete_index, index_file, scope_key
 from foveal.stores.sqlite.opening import open_reader, open_store
 from foveal.stores.sqlite.records import Record
 from foveal.stores.sqlite.tables import Tables, card
@@ -58,9 +58,9 @@ class HandleLease:
         self._due_ms = self._renewing_ms = 0
         """When the lease is to be renewed; 0 until it is taken. And the time of a renewal in the transaction under way."""
 
-    def wish(self, session: str, *, takeover: bool, secret: bytes | None) -> Request:
+    def wish(self, session: str, *, takeover: bool, secret: bytes | None, scope: str | None) -> Request:
         """Return the wish of this handle to become the writer of a session."""
-        return Request(session, this_process(_now_ms(), self._token), takeover, secret)
+        return Request(session, this_process(_now_ms(), self._token), takeover, secret, scope)
 
     def acquire(self, db: Database, wish: Request) -> Record:
         """Become the writer of a session, within the transaction under way."""
@@ -123,11 +123,14 @@ class SqliteStore:
         weakref.finalize(self, _end, self._readers, self._commits)
         _open_stores.add(self)
 
-    def acquire(self, session: str, *, takeover: bool = False, secret: bytes | None = None) -> "SqliteWriter":
+    def acquire(
+        self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
+    ) -> "SqliteWriter":
         """Become the session's writer. A dead process is succeeded silently; `takeover` succeeds a live one."""
         check_session(session)
         check_secret(secret)
-        wish = self._lease.wish(session, takeover=takeover, secret=secret)
+        check_scope(scope)
+        wish = self._lease.wish(session, takeover=takeover, secret=secret, scope=scope)
         held = self._run(lambda db: self._lease.acquire(db, wish))
         return SqliteWriter(held, append=self._append, release=self._release)
 
@@ -172,11 +175,17 @@ class SqliteStore:
         self._check_usable()
         return FileIndex(index_file(self.path, session))
 
+    def scope(self, name: str) -> "SqliteScope":
+        self._check_usable()
+        check_scope(name)
+        return SqliteScope(name, self.path, tables=self._tables, run=self._run)
+
     def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
         """Delete the sessions; when this returns, nothing of them is left in the file, its WAL and its folder of indexes."""
+        scopes = {card.scope for session in sessions for card in self.cards(session) if card.scope is not None}
         gone = self._run(lambda db: transactions.delete(db, self.path, sessions, _now_ms(), takeover=takeover))
-        for session in sessions:
-            delete_index(self.path, session)
+        for name in (*sessions, *map(scope_key, sorted(scopes))):
+            delete_index(self.path, name)
         self._commits.run_alone(self._scrub)
         self._commits.run(lambda db: transactions.touch(db, self.path, _now_ms()))
         return gone
@@ -324,6 +333,42 @@ class SqliteWriter:
         if not self._is_released:
             self._release(self._held)
             self._is_released = True
+
+
+class SqliteScope:
+    """One scope of a `SqliteStore`."""
+
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        *,
+        tables: Callable[[], AbstractContextManager[Tables]],
+        run: Callable[[Callable[[Database], Any]], Any],
+    ) -> None:
+        self._name, self._path, self._tables, self._run = name, path, tables, run
+
+    def sessions(self, *, since_ms: int | None = None) -> list[SessionCard]:
+        with self._tables() as tables:
+            return list(map(card, tables.scoped_records(self._name, since_ms)))
+
+    def index(self) -> FileIndex:
+        return FileIndex(index_file(self._path, scope_key(self._name)))
+
+    def notes(self) -> list[KeptNote]:
+        with self._tables() as tables:
+            return tables.notes(self._name)
+
+    def keep(self, note: KeptNote) -> None:
+        check_note(note)
+        self._run(lambda db: transactions.keep_note(db, self._path, self._name, note))
+
+    def forget(self, key: str) -> bool:
+        return self._run(lambda db: transactions.forget_note(db, self._path, self._name, key))
+
+    def changes(self) -> int:
+        with self._tables() as tables:
+            return tables.scope_state(self._name)[0]
 
 
 _open_stores: "weakref.WeakSet[SqliteStore]" = weakref.WeakSet()

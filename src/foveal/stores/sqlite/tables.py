@@ -14,7 +14,7 @@ import msgspec
 from foveal.stores.chain import link, seal, seed, snapshot_seal
 from foveal.stores.database import Database, Raw
 from foveal.stores.lease import unpack
-from foveal.stores.port import Row, SessionCard, Snapshot, Tombstone
+from foveal.stores.port import KeptNote, Row, SessionCard, Snapshot, Tombstone
 from foveal.stores.sqlite.records import RECORD_COLUMNS, Record
 from foveal.stores.sqlite.schema import SEQ_BITS
 from foveal.values.errors import NotFound, StoreCorrupt
@@ -44,6 +44,8 @@ _COUNT_KEYS = (
 )
 
 TOMBSTONE_COLUMNS = "SELECT key, seed, created_ms, deleted_ms, entries, chain, seal FROM tombstones"
+SCOPE_COLUMNS = "SELECT id, changes, notes, seal FROM scopes"
+NOTE_COLUMNS = "SELECT scope, key, text, session, author, time_ms, seal FROM notes"
 LEASE_COLUMNS = "SELECT token, holder, until_ms, seal FROM leases"
 
 
@@ -105,6 +107,38 @@ class Tables:
             self._check_next(before, None if after is None else after.id)
         return sorted(records, key=lambda record: (-record.updated_ms, -record.key))
 
+    def scoped_records(self, scope: str, since_ms: int | None) -> list[Record]:
+        """Return the records of the sessions of a scope, most recently used first: of all, or of those used since."""
+        since, bindings = ("", (scope,)) if since_ms is None else (" AND updated_ms >= ?", (scope, since_ms))
+        sql = f"{RECORD_COLUMNS} WHERE scope = ?{since} ORDER BY updated_ms DESC, key DESC"
+        found = [self._checked_record(raw) for raw in self._db.execute(sql, bindings)]
+        return [record for record in found if record.scope == scope]
+
+    def scope_state(self, scope: str) -> tuple[int, int]:
+        """Return how often the notes and sessions of a scope have changed, and how many notes it has."""
+        raw = self._db.execute(f"{SCOPE_COLUMNS} WHERE id = ?", (scope,)).fetchone()
+        if raw is not None and not is_sealed(raw):
+            raise StoreCorrupt(f"scope {scope}", "its row does not match its seal", str(self._path))
+        return (0, 0) if raw is None else (raw[1], raw[2])
+
+    def notes(self, scope: str) -> list[KeptNote]:
+        """Return the notes of a scope, the newest first; `StoreCorrupt` if one is changed or missing."""
+        sql = f"{NOTE_COLUMNS} WHERE scope = ? ORDER BY time_ms DESC, key"
+        raws = self._db.execute(sql, (scope,)).fetchall()
+        for raw in raws:
+            if not is_sealed(raw):
+                raise StoreCorrupt(f"scope {scope}", "one of its notes does not match its seal", str(self._path))
+        if len(raws) != (count := self.scope_state(scope)[1]):
+            raise StoreCorrupt(f"scope {scope}", f"it has {len(raws)} notes of {count}", str(self._path))
+        names = {raw[3]: self._name(raw[3]) for raw in raws}
+        return [KeptNote(key, text, names[session], author, at) for _, key, text, session, author, at, _ in raws]
+
+    def _name(self, key: int) -> str:
+        raw = self._db.execute(f"{RECORD_COLUMNS} WHERE key = ?", (key,)).fetchone()
+        if raw is None:
+            raise StoreCorrupt(f"session number {key}", "it is missing, and a note names it", str(self._path))
+        return self._checked_record(raw).id
+
     def _check_next(self, before: Record | None, after: object) -> None:
         if before is not None and before.next != after:
             where = f"after session {before.id}" if before.id else "at the beginning of the list"
@@ -112,8 +146,8 @@ class Tables:
             raise StoreCorrupt(str(self._path), what, str(self._path))
 
     def _checked_record(self, raw: Raw) -> Record:
-        record = Record(*raw[:11])
-        if record.seal() != raw[11]:
+        record = Record(*raw[:-1])
+        if record.seal() != raw[-1]:
             raise StoreCorrupt(f"session {record.id}", "its record does not match its seal", str(self._path))
         return record
 
@@ -274,4 +308,6 @@ class Tables:
 
 def card(record: Record) -> SessionCard:
     holder = None if record.holder is None else str(unpack(record.holder))
-    return SessionCard(record.id, record.created_ms, record.updated_ms, record.entries, record.head, holder)
+    return SessionCard(
+        record.id, record.created_ms, record.updated_ms, record.entries, record.head, holder, record.scope
+    )

@@ -8,18 +8,23 @@ import apsw
 import msgspec
 
 from foveal.stores.chain import link, seal, seed, snapshot_seal
-from foveal.stores.checks import SECRET_BYTES, check_repeat
+from foveal.stores.checks import SECRET_BYTES, check_repeat, check_same_scope
 from foveal.stores.database import Database, Raw
 from foveal.stores.lease import LEASE_MS, Lease, has_ended, held_text, pack, unpack
-from foveal.stores.port import Draft, Row, Tombstone
+from foveal.stores.port import Draft, KeptNote, Row, Tombstone
 from foveal.stores.sqlite.records import Record, insert_record, update_record
 from foveal.stores.sqlite.schema import SEQ_BITS
 from foveal.stores.sqlite.tables import LEASE_COLUMNS, Tables, is_sealed
-from foveal.values.errors import LeaseLost, SessionHeld
+from foveal.values.errors import LeaseLost, NotFound, SessionHeld
 
 _INSERT_ENTRY = "INSERT INTO entries (place, id, parent, time_ms, author, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _INSERT_TOMBSTONE = (
     "INSERT INTO tombstones (key, seed, created_ms, deleted_ms, entries, chain, seal) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+_INSERT_NOTE = (
+    "INSERT OR REPLACE INTO notes (scope, key, text, session, author, time_ms, seal) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -38,6 +43,7 @@ class Request(msgspec.Struct, frozen=True):
     lease: Lease
     takeover: bool
     secret: bytes | None
+    scope: str | None
 
 
 def acquire(db: Database, path: Path, wish: Request) -> Record:
@@ -47,9 +53,11 @@ def acquire(db: Database, path: Path, wish: Request) -> Record:
     if record is None:
         return _insert(db, tables, wish)
     tables.check_end(record)
+    check_same_scope(record.id, record.scope, wish.scope)
     if not wish.takeover:
         _check_free(tables, record, wish.lease.since_ms)
-    acquired = msgspec.structs.replace(record, epoch=record.epoch + 1, holder=pack(wish.lease))
+    scope = wish.scope if record.scope is None else record.scope
+    acquired = msgspec.structs.replace(record, epoch=record.epoch + 1, holder=pack(wish.lease), scope=scope)
     update_record(db, acquired)
     return acquired
 
@@ -87,6 +95,33 @@ def delete(db: Database, path: Path, sessions: Sequence[str], now_ms: int, *, ta
     """Delete these sessions and leave a tombstone of each."""
     tables = Tables(db, path)
     return [_delete(db, tables, tables.known_record(session), now_ms, takeover=takeover) for session in sessions]
+
+
+def keep_note(db: Database, path: Path, scope: str, note: KeptNote) -> None:
+    """Keep a note of a scope in the place of the one with the same key."""
+    tables = Tables(db, path)
+    record = tables.record(note.session)
+    if record is None or record.scope != scope:
+        raise NotFound(f"the scope {scope!r} has no session {note.session!r}; nothing was kept")
+    changes, notes = tables.scope_state(scope)
+    is_new = not db.execute("SELECT 1 FROM notes WHERE scope = ? AND key = ?", (scope, note.key)).fetchall()
+    fields = (scope, note.key, note.text, record.key, note.author, note.time_ms)
+    db.execute(_INSERT_NOTE, (*fields, seal(*fields)))
+    _write_scope(db, scope, changes + 1, notes + is_new)
+
+
+def forget_note(db: Database, path: Path, scope: str, key: str) -> bool:
+    """Remove the note of a key, and return whether there was one."""
+    changes, notes = Tables(db, path).scope_state(scope)
+    is_there = bool(db.execute("DELETE FROM notes WHERE scope = ? AND key = ? RETURNING 1", (scope, key)).fetchall())
+    if is_there:
+        _write_scope(db, scope, changes + 1, notes - 1)
+    return is_there
+
+
+def _write_scope(db: Database, scope: str, changes: int, notes: int) -> None:
+    fields = (scope, changes, notes)
+    db.execute("INSERT OR REPLACE INTO scopes (id, changes, notes, seal) VALUES (?, ?, ?, ?)", (*fields, seal(*fields)))
 
 
 def touch(db: Database, path: Path, now_ms: int) -> None:
@@ -142,6 +177,10 @@ def _delete(db: Database, tables: Tables, record: Record, now_ms: int, *, takeov
     span = (record.base, record.base + (1 << SEQ_BITS) - 1)
     db.execute("DELETE FROM entries WHERE place > ? AND place <= ?", span)
     db.execute("DELETE FROM snapshots WHERE session = ?", (record.key,))
+    if record.scope is not None:
+        changes, notes = tables.scope_state(record.scope)
+        gone = db.execute("DELETE FROM notes WHERE scope = ? AND session = ? RETURNING 1", (record.scope, record.key))
+        _write_scope(db, record.scope, changes + 1, notes - len(gone.fetchall()))
     db.execute("DELETE FROM sessions WHERE key = ?", (record.key,))
     before = db.execute("SELECT id FROM sessions WHERE id < ? ORDER BY id DESC LIMIT 1", (record.id,)).fetchall()[0][0]
     neighbour = tables.known_record(before) if before else tables.first_record()
@@ -178,7 +217,9 @@ def _insert(db: Database, tables: Tables, wish: Request) -> Record:
     first, before = tables.first_record(), tables.predecessor(session)
     key = first.entries + 1
     secret = secrets.token_bytes(SECRET_BYTES) if wish.secret is None else wish.secret
-    record = Record(key, session, before.next, now, now, 0, None, seed(session), 1, pack(wish.lease), secret)
+    record = Record(
+        key, session, before.next, now, now, 0, None, seed(session), 1, pack(wish.lease), secret, wish.scope
+    )
     insert_record(db, record)
     if before.key == 0:
         update_record(db, msgspec.structs.replace(first, entries=key, next=session))

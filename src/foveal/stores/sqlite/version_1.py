@@ -43,7 +43,7 @@ def record_1(raw: Raw) -> tuple[Record, bool]:
         is_sealed = seal(*raw[:9]) == raw[9]
     except (TypeError, OverflowError):
         is_sealed = False
-    return Record(key, name, None, created_ms, updated_ms, entries, head, chain, epoch, None, b""), is_sealed
+    return Record(key, name, None, created_ms, updated_ms, entries, head, chain, epoch, None, b"", None), is_sealed
 
 
 def upgrade(db: Database, path: Path) -> None:
