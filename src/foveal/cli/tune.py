@@ -53,7 +53,8 @@ def run(args: Namespace, out: Output) -> None:
     given = price_list(args.prices) if args.prices else None
     loaded = _loaded(args)
     cases = loaded.cases
-    variants, prices = GRIDS[args.policies], given or _recorded_prices(cases)
+    variants = [variant for variant in GRIDS[args.policies] if variant.differs_at(budget)]
+    prices = given or _recorded_prices(cases)
     with (
         optional_file(args.out) as toml,
         optional_file(args.svg) as svg,

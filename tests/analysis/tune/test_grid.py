@@ -10,7 +10,8 @@ from foveal.values.budget import sent_limit
 def test_the_variant_that_changes_nothing_is_the_default_policy():
     """Sending as much, with its target and the room for the reply written out."""
     policy = Variant().policy(10_000)
-    assert policy == Policy(budget=BudgetTable(limit=11_000, target=0.6, reserve=1_000))
+    assert policy == Policy(budget=BudgetTable(limit=11_000, target=0.6, reserve=1_000), economy="whole")
+    assert policy.economy_tokens is None
     assert policy.budget_for(400_000) == sent_limit(10_000, 1_000)
 
 
@@ -23,10 +24,17 @@ def test_the_default_is_tried_first_and_nothing_twice(size):
 
 
 def test_the_grids_are_small_enough_to_wait_for():
-    """Eight, and no more than two dozen; the small one is part of the full one."""
-    assert len(GRIDS["small"]) == 8
+    """Ten, and no more than two dozen; the small one is part of the full one."""
+    assert len(GRIDS["small"]) == 10
     assert 12 <= len(GRIDS["full"]) <= 24
     assert set(GRIDS["small"]) < set(GRIDS["full"])
+
+
+@pytest.mark.parametrize(("budget", "economies"), [(32_000, 1), (60_000, 2), (200_000, 3)])
+def test_an_economy_is_tried_where_it_makes_a_difference(budget, economies):
+    """Under a budget below its tokens it would be the default once more."""
+    tried = {variant.economy for variant in GRIDS["small"] if variant.differs_at(budget)}
+    assert len(tried) == economies
 
 
 @pytest.mark.parametrize("variant", GRIDS["full"], ids=lambda variant: variant.name)

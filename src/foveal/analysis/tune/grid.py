@@ -9,7 +9,16 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from foveal.session.policy import DEFAULT_STAGES, BudgetTable, BuiltIn, Policy, Summarise, Superseded
+from foveal.session.policy import (
+    DEFAULT_STAGES,
+    ECONOMY_TOKENS,
+    BudgetTable,
+    BuiltIn,
+    Economy,
+    Policy,
+    Summarise,
+    Superseded,
+)
 from foveal.summary.relevance import Scoring
 from foveal.values.budget import RESERVE_MOST, RESERVE_SHARE, TARGET_SHARE
 
@@ -30,6 +39,13 @@ class Variant(msgspec.Struct, frozen=True):
     edited: bool = False
     """Whether reads before an edit of the file are folded first, as repeated reads are."""
     score: Scoring = _SUMMARISE.score
+    economy: Economy = "whole"
+    """Whether folds that pay for themselves are made before the budget forces one."""
+
+    def differs_at(self, budget: int) -> bool:
+        """Return whether its economy makes a difference under this budget."""
+        tokens = ECONOMY_TOKENS[self.economy]
+        return tokens is None or tokens < budget
 
     @property
     def name(self) -> str:
@@ -40,7 +56,8 @@ class Variant(msgspec.Struct, frozen=True):
         """Return the policy that sends at most `budget` tokens. The room for the reply comes on top."""
         reserve = min(RESERVE_MOST, int(budget * RESERVE_SHARE))
         table = BudgetTable(limit=budget + reserve, target=self.target, reserve=reserve)
-        return Policy(budget=table, stages=tuple(map(self._stage, DEFAULT_STAGES)), arrival=self.arrival)
+        stages = tuple(map(self._stage, DEFAULT_STAGES))
+        return Policy(budget=table, stages=stages, arrival=self.arrival, economy=self.economy)
 
     def _stage(self, stage: BuiltIn) -> BuiltIn:
         match stage:
@@ -62,6 +79,7 @@ def _differences(variant: Variant) -> list[str]:
         "arrival": f"arrival {variant.arrival:g}",
         "edited": "edited reads first",
         "score": f"lines by {variant.score}",
+        "economy": f"economy {variant.economy}",
     }
     plain = Variant()
     return [said for field, said in words.items() if getattr(variant, field) != getattr(plain, field)]
@@ -78,6 +96,8 @@ _SMALL = (
     Variant(target=0.5, share=0.3, arrival=0.05),
     Variant(edited=True),
     Variant(score="recency"),
+    Variant(economy="balanced"),
+    Variant(economy="lean"),
 )
 _MORE = (
     Variant(target=0.4, share=0.2),

@@ -194,10 +194,11 @@ def _comment(line: str) -> str:
 
 
 def _toml(policy: Policy) -> str:
-    """Return a policy as TOML: budget, stages and arrival, which tuning changes, and nothing else."""
+    """Return a policy as TOML: budget, stages, arrival and economy, which tuning changes, and nothing else."""
     return "".join(
         (
             f"arrival = {policy.arrival!r}\n",
+            f'economy = "{policy.economy}"\n',
             "\n[budget]\n",
             *_lines(msgspec.to_builtins(policy.budget)),
             *("\n[[stages]]\n" + "".join(_lines(msgspec.to_builtins(stage))) for stage in policy.stages),
