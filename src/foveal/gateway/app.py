@@ -13,8 +13,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route as StarletteRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from foveal.dialects.sse import KEEP_ALIVE
 from foveal.gateway.api import HttpApi
 from foveal.gateway.conversations import ClientConversations
 from foveal.gateway.gateway_figures import GatewayFigures, gateway_figures
@@ -25,6 +26,9 @@ from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_route, is_knock
 from foveal.gateway.upstream import Upstream
 from foveal.session.policy import Policy
 from foveal.stores.port import Store
+
+PING_S = 10.0
+"""Seconds of silence after which a client that waits for a stream gets a sign of life."""
 
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -112,6 +116,30 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
+class Heartbeat:
+    """Sends signs of life to a client that waits, between the pieces of a stream."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._sent_s: float | None = None
+        """The time of the last piece; None before the first one and after the last one."""
+
+    async def send(self, message: Message) -> None:
+        """Send a piece."""
+        self._sent_s = None
+        await self._send(message)
+        self._sent_s = time.monotonic() if message.get("more_body", True) else None
+
+    async def beat(self) -> None:
+        """Send a sign of life after each while of silence, until it is cancelled."""
+        while True:
+            silent_s = 0.0 if self._sent_s is None else time.monotonic() - self._sent_s
+            if silent_s >= PING_S:
+                await self.send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
+            else:
+                await asyncio.sleep(PING_S - silent_s)
+
+
 class RelayResponse(StreamingResponse):
     """The answer to a client. When it ends, whichever way, the turn of its conversation is given back."""
 
@@ -121,11 +149,15 @@ class RelayResponse(StreamingResponse):
         self._reply = reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        heartbeat = Heartbeat(send)
+        beating = asyncio.ensure_future(heartbeat.beat()) if self._reply.is_stream else None
         try:
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, heartbeat.send if beating else send)
         except ReplyCut:
             pass  # without an end, which makes the server close the connection: the client sees a cut
         finally:
+            if beating:
+                beating.cancel()
             await self._reply.pieces.aclose()
             await self._reply.held.aclose()
 

@@ -1,7 +1,7 @@
 """Routes of requests: the format that one is in, the provider that it goes to, and the conversation that it is a part of."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import dropwhile, takewhile
@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from foveal.dialects.json_values import JsonObject, elements, fields, string
-from foveal.record.client_list import LISTS
+from foveal.record.client_list import LISTS, is_reply
 
 UPSTREAMS = {
     "anthropic": "https://api.anthropic.com",
@@ -138,7 +138,8 @@ def _first_words(body: Mapping[str, Any], dialect: str) -> str:
 
 
 def _listed(body: Mapping[str, Any], dialect: str) -> Iterator[JsonObject]:
-    return map(fields, elements(body.get(LISTS[dialect])))
+    listed = body.get(LISTS[dialect])
+    return map(fields, listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ())
 
 
 def _words(message: JsonObject) -> list[object]:
@@ -148,14 +149,9 @@ def _words(message: JsonObject) -> list[object]:
 
 def _first_reply(body: Mapping[str, Any], dialect: str) -> str:
     """Return a digest of the first reply, by the texts and the calls that every client tells of it; empty if none is told."""
-    told = takewhile(_is_reply, dropwhile(lambda one: not _is_reply(one), _listed(body, dialect)))
+    told = takewhile(is_reply, dropwhile(lambda one: not is_reply(one), _listed(body, dialect)))
     said = [found for one in told for found in (*_words(one), *map(_call, _blocks(one))) if found]
     return _digest([one.strip() if isinstance(one, str) else one for one in said]) if said else ""
-
-
-def _is_reply(one: JsonObject) -> bool:
-    """Return whether a message or an item is the model's."""
-    return one.get("role") in ("assistant", "model") or one.get("type") in (*_CALLS, "reasoning")
 
 
 def _blocks(one: JsonObject) -> Iterator[JsonObject]:

@@ -61,19 +61,20 @@ class ClientList:
     def __init__(self, dialect: Dialect, model: str) -> None:
         self.dialect, self._model = dialect, model
         self.has_ids = has_call_ids(dialect.name)
-        self._keys: list[object] = []
+        self.keys: list[object] = []
+        """The keys of the last list."""
         self._known: list[_Stretch] = []
 
     def read(self, given: Sequence[ListedMessage], keys: Sequence[object] | None = None) -> HeardList:
         """Read a list. `keys` are equal for equal elements: their bytes, if the caller has them."""
         new = [_key(one) for one in given] if keys is None else list(keys)
-        same = _common(self._keys, new)
+        same = _common(self.keys, new)
         is_end = same == len(given) or _begins(given, same)
         kept = self._known[: bisect_right(self._known, same if is_end else same - 1, key=attrgetter("end"))]
         begin = kept[-1].end if kept else 0
         starts = [i for i in range(begin, len(given)) if i == begin or _begins(given, i)]
         read = [self._read(given[a:b], a) for a, b in pairwise([*starts, len(given)])]
-        self._keys, self._known = new, [*kept, *read]
+        self.keys, self._known = new, [*kept, *read]
         messages = list(chain.from_iterable(stretch.heard for stretch in self._known))
         system = self._known[0].system if self._known else ()
         return HeardList(system, messages, sum(len(stretch.heard) for stretch in kept))
@@ -140,10 +141,10 @@ def _common(old: list[object], new: list[object]) -> int:
 
 def _begins(given: Sequence[ListedMessage], at: int) -> bool:
     """Return whether a reply begins at this place of a list."""
-    return at > 0 and _is_reply(given[at]) and not _is_reply(given[at - 1])
+    return at > 0 and is_reply(given[at]) and not is_reply(given[at - 1])
 
 
-def _is_reply(one: ListedMessage) -> bool:
+def is_reply(one: ListedMessage) -> bool:
     """Return whether a model wrote an element of a list."""
     if isinstance(one, Message):
         return one.role == "assistant"

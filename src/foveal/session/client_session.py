@@ -12,6 +12,11 @@ from foveal.values.entry import Message
 class ClientSession(Session):
     """A session that follows a client which is told less than the log holds."""
 
+    @property
+    def heard(self) -> Sequence[object]:
+        """The keys of the list that was followed last."""
+        return self._follower.keys
+
     def follow_list(
         self, given: Sequence[ListedMessage], *, system: Sequence[Message], keys: Sequence[object]
     ) -> Followed:

@@ -63,8 +63,15 @@ class ClientFollower:
         """The ids of the last list."""
         self._entries: list[str] = []
         """The entries that hold the messages of the last list, where they are known: those of edited ones are older."""
+        self._has_edits = False
+        """Whether the newest message of a list may have several ids."""
         self._system: tuple[str, Message] | None = None
         """The system prompt that was looked up last, and its entry."""
+
+    @property
+    def keys(self) -> Sequence[object]:
+        """The keys of the last list."""
+        return self._list.keys if self._list else ()
 
     def follow(
         self,
@@ -83,7 +90,8 @@ class ClientFollower:
         self, given: Sequence[ListedMessage], system: str | Sequence[Message] | None, keys: Sequence[object] | None
     ) -> Followed:
         journal = self._journal
-        dialect = dialect_of(given, journal.setup.dialect)
+        # Whoever has keys has read a request, and knows its dialect.
+        dialect = dialect_of(given, journal.setup.dialect) if keys is None else journal.setup.dialect
         if self._list is None or self._list.dialect is not dialect:
             self._list, self._heard, self._ids, self._entries = ClientList(dialect, journal.setup.model), (), [], []
         lead, heard, same = self._list.read(given, keys)
@@ -120,6 +128,7 @@ class ClientFollower:
     def keep(self, new: Sequence[log.EncodedBody]) -> list[Entry]:
         """Write what a host appends: messages under the ids by which the client's list will name them."""
         journal, before = self._journal, self._journal.view.facts.followed
+        is_alone = self._is_alone(before)
         ids: list[str] = []
         authors: dict[str, str] = {}
         for body, _ in new:
@@ -127,25 +136,30 @@ class ClientFollower:
             ids.append(told or journal.clock.new_id())
             if told:
                 before, authors[told] = told, CLIENT
-        return self._keep(new, ids, authors)
+        return self._keep(new, ids, authors, is_new=is_alone)
 
     def keep_reply(self, new: Sequence[log.EncodedBody], told: Message | None) -> None:
         """Write a reply of which the client is told something else: of several rounds with own calls one reply, or nothing."""
         journal, before = self._journal, self._journal.view.facts.followed
+        is_alone = self._is_alone(before)
         entry_id = self._told(told, before) if told else None
         ids = [entry_id if entry_id and not number else journal.clock.new_id() for number in range(len(new))]
-        self._keep(new, ids, {entry_id: CLIENT} if entry_id else {})
+        self._keep(new, ids, {entry_id: CLIENT} if entry_id else {}, is_new=is_alone)
 
-    def _keep(self, new: Sequence[log.EncodedBody], ids: Sequence[str], authors: Mapping[str, str]) -> list[Entry]:
-        """Write bodies under these ids. To one that was said before, on a branch that was left, the session goes back."""
+    def _keep(
+        self, new: Sequence[log.EncodedBody], ids: Sequence[str], authors: Mapping[str, str], *, is_new: bool
+    ) -> list[Entry]:
+        """Write bodies under these ids. To one that was said before, on a branch that was left, the session goes back.
+
+        `is_new` says that none of them was.
+        """
         journal = self._journal
-        if not any(map(journal.has, authors)):
+        if is_new or not any(map(journal.has, authors)):
             return journal.keep(new, ids, authors=authors)
         kept: list[Entry] = []
         for item, entry_id in zip(new, ids, strict=True):
-            if journal.has(entry_id):
-                journal.rewind(entry_id, "the same words again")
-                (row,) = journal.store.find(journal.name, entry_id)
+            if row := journal.row(entry_id):
+                journal.go_back(row, "the same words again")
                 kept.append(log.to_entry(row, journal.name))
             else:
                 kept += journal.keep([item], [entry_id], authors=authors)
@@ -171,9 +185,17 @@ class ClientFollower:
     def _known(self, ids: list[str], here: str) -> int:
         """Return how many messages of the list the log holds. Looked up from the end: a client rarely takes much back."""
         has = self._journal.has
+        last = len(self._ids)
+        if self._is_alone(here) and last <= len(ids) and ids[last - 1] == here:
+            return last
         if not here and not has(_ROOT):
             return 0
         return next((n for n in range(len(ids), 0, -1) if ids[n - 1] == here or has(ids[n - 1])), 0)
+
+    def _is_alone(self, here: str) -> bool:
+        """Return whether the log holds this branch and no other, so that nothing in it follows its newest message `here`."""
+        is_newest = bool(self._ids) and self._ids[-1] == here
+        return is_newest and not self._journal.has_branches and not self._has_edits
 
     def _changed(self, heard: Sequence[HeardMessage], known: int) -> list[int]:
         """Return the places of results that the client changed, if nothing else is new up to our newest message."""
@@ -198,6 +220,7 @@ class ClientFollower:
         after = view.folded(Fold(tuple(items), "", size, size, size)).size.tokens
         fold = Fold(tuple(items), "the client changed results in its list", size, after, after)
         ids = [journal.clock.new_id(), list_id]
+        self._has_edits = True
         journal.keep([fold, Note(EDITED)], ids, authors={list_id: CLIENT})
 
     def _write(self, heard: Sequence[HeardMessage], ids: Sequence[str], system: Message | None) -> int:
