@@ -68,6 +68,25 @@ def test_what_is_new_is_written_with_one_commit() -> None:
     assert commits == [5]
 
 
+def test_a_log_without_branches_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids that cannot be in the log are not looked up; as soon as the client has gone back once, they are."""
+    session = open_session(MemoryStore())
+    session.follow(steps(2))
+    session.append(assistant("Done."))
+    found: list[str] = []
+    has = session._journal.has
+    monkeypatch.setattr(session._journal, "has", lambda entry: (found.append(entry), has(entry))[1])
+
+    assert session.follow([*steps(2), assistant("Done."), user("Go on.")]).outcome == "grown"
+    session.append(assistant("Well."))
+    assert found == []
+
+    assert session.follow([*steps(2), assistant("Done."), user("Stop.")]).outcome == "branched"
+    session.append(assistant("Fine."))
+    assert session.follow([*steps(2), assistant("Done."), user("Go on."), assistant("Well.")]).known == 8
+    assert found
+
+
 def test_an_echo_of_a_reply_is_the_reply() -> None:
     """Clients drop thinking, complete arguments and trim texts."""
     session = open_session(dialect="anthropic")

@@ -19,7 +19,7 @@ from foveal.dialects.reply_filter import ReplyRound
 from foveal.dialects.sse import SseDecoder, SseEvent
 from foveal.dialects.stream_start import is_beginning, stream_error
 from foveal.gateway.conversations import ClientConversation, ClientConversations, has_known_limit
-from foveal.gateway.routes import Route, conversation_name, kept_elsewhere, provider_of
+from foveal.gateway.routes import Route, conversation_name, has_key, kept_elsewhere, provider_of
 from foveal.gateway.upstream import Upstream, reply_headers
 from foveal.integrations.client_request import ClientRequest
 from foveal.integrations.exchange import MOST_ROUNDS, Exchange
@@ -102,9 +102,14 @@ class Relay:
             if not has_known_limit(self.conversations.policy, request.model):
                 because = f"the window of {request.model} is not known; name it in the policy"
                 return await self._unmanaged(call, because, once=because)
-            name = conversation_name(call.named, request.body, route.dialect, query=call.path.partition("?")[2])
+            query = call.path.partition("?")[2]
+            name = conversation_name(call.named, request.body, route.dialect, query=query)
         except FovealError as error:
             return await self._unmanaged(call, str(error))
+        try:
+            name = await self.conversations.stored_name(name, request, has_key=has_key(call.named, query))
+        except Exception as error:  # of any kind: the client's work goes on
+            return await self._unmanaged(call, f"{name}: {type(error).__name__}: {error}")
         async with AsyncExitStack() as held:
             try:
                 conversation = await held.enter_async_context(self.conversations.turn(name))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import dropwhile, takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qs
 
 import msgspec
@@ -99,6 +99,11 @@ def key_hash(headers: Mapping[str, str], query: str = "") -> str:
     return sha256("\0".join(keys).encode()).hexdigest()[:_KEY_CHARS]
 
 
+def has_key(headers: Mapping[str, str], query: str = "") -> bool:
+    """Return whether a request names a key."""
+    return any(headers.get(name) for name in KEY_HEADERS) or bool(parse_qs(query).get("key"))
+
+
 def conversation_name(headers: Mapping[str, str], body: Mapping[str, Any], dialect: str, *, query: str = "") -> str:
     """Return the name of the session for a request: equal for requests of one conversation, and of one key.
 
@@ -138,8 +143,9 @@ def _first_words(body: Mapping[str, Any], dialect: str) -> str:
 
 
 def _listed(body: Mapping[str, Any], dialect: str) -> Iterator[JsonObject]:
-    listed = body.get(LISTS[dialect])
-    return map(fields, listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ())
+    listed: object = body.get(LISTS[dialect])
+    is_listed = isinstance(listed, Sequence) and not isinstance(listed, str)
+    return map(fields, cast("Sequence[object]", listed) if is_listed else ())
 
 
 def _words(message: JsonObject) -> list[object]:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -16,6 +17,7 @@ import msgspec
 from foveal import recall
 from foveal.analysis.inspect.stored_session import stored_prompt, tool_name
 from foveal.dialects import find_dialect
+from foveal.gateway.adoption import continued_in
 from foveal.gateway.api_types import (
     AppendRequest,
     CompactReply,
@@ -105,7 +107,7 @@ class SessionApi:
     async def known(self, caller: ApiCaller, name: str) -> SessionCard:
         """Return the card of a caller's session. `NotFound` if there is none, or if it is another's: nobody can tell which."""
         stored = caller.stored_name(name)
-        cards = await self.read(lambda: self._store.cards(stored)) if stored else []
+        cards = await self.read(lambda: self._store.cards(continued_in(self._store, stored))) if stored else []
         if not cards:
             raise NotFound(
                 f"there is no session {name!r:.200} for you; create it, or name the key that it was made with"
@@ -114,8 +116,16 @@ class SessionApi:
 
     async def list(self, caller: ApiCaller, _name: str, given: ListRequest) -> SessionList:
         """List the sessions of the caller's key, most recently used first."""
-        cards = await self.read(self._store.cards)
-        return SessionList(tuple([card for card in cards if caller.owns(card.id)][: given.limit]))
+
+        def found() -> list[SessionCard]:
+            return [self._under_own_name(card) for card in self._store.cards() if caller.owns(card.id)]
+
+        return SessionList(tuple((await self.read(found))[: given.limit]))
+
+    def _under_own_name(self, card: SessionCard) -> SessionCard:
+        """Return the card of a session that was adopted, under the name that the adopter has for it; any other as it is."""
+        target = continued_in(self._store, card.id) if card.entries == 1 else card.id
+        return card if target == card.id else msgspec.structs.replace(self._store.cards(target)[0], id=card.id)
 
     async def create(self, caller: ApiCaller, _name: str, given: CreateRequest) -> SessionCard:
         """Open a session for a model: a new one, or one that goes on. Its name gets the hash of the caller's key."""
@@ -129,6 +139,7 @@ class SessionApi:
             raise BadInput(
                 f"{name!r} cannot be used as a name: clients take it for a part of an address and leave it out"
             )
+        name = await self.read(partial(continued_in, self._store, name))
         policy = self._checked(SessionOpening(given.model, given.dialect or "", given.policy))
         dialect = find_dialect(given.dialect or catalogue.find(given.model, policy.models).dialect).name
         opening = SessionOpening(given.model, dialect, given.policy)
@@ -146,7 +157,7 @@ class SessionApi:
 
     async def get(self, caller: ApiCaller, name: str, _given: NoParameters) -> SessionCard:
         """Return the facts about a session that are known without reading it."""
-        return await self.known(caller, name)
+        return msgspec.structs.replace(await self.known(caller, name), id=caller.stored_name(name) or name)
 
     async def append(self, caller: ApiCaller, name: str, given: AppendRequest) -> KeptEntry:
         """Keep what happened: a message, a mark, or a provider's reply. It is durable when this returns."""
@@ -311,6 +322,7 @@ class SessionApi:
             deletion = await self.conversations.in_thread(held[0], delete)
             for conversation in held:
                 conversation.figures = CallFigures()
+                self.conversations.forget_name(conversation.name)
             return deletion
 
     async def _inside(

@@ -12,14 +12,30 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from foveal.dialects.port import Dialect
 from foveal.record.client_list import ClientList, HeardMessage, ListedMessage, dialect_of, has_call_ids
 from foveal.record.fingerprint import FIRST, fingerprint, is_told, list_ids, next_id
 from foveal.session import own_tools
 from foveal.session.journal import Journal
 from foveal.stores import rows as log
+from foveal.stores.port import Store
 from foveal.text.shorten.reference import as_text
 from foveal.values.codec import sendable
-from foveal.values.entry import CLIENT, INSTRUCTIONS, Entry, Fold, Message, Note, PartFold, Text, ToolResult
+from foveal.values.entry import (
+    CLIENT,
+    INSTRUCTIONS,
+    Entry,
+    Fold,
+    Message,
+    Note,
+    Overflow,
+    PartFold,
+    Rewind,
+    Setup,
+    Text,
+    ToolResult,
+    Usage,
+)
 from foveal.values.errors import BadInput
 
 Outcome: TypeAlias = Literal["same", "grown", "edited", "branched"]
@@ -248,6 +264,30 @@ class ClientFollower:
             body = self._journal.body(lead[0].first)
             self._system = (lead[0].first, body) if isinstance(body, Message) else None
         return self._system[1] if self._system else None
+
+
+def tells_all(store: Store, session: str, given: Sequence[ListedMessage], *, dialect: Dialect, model: str) -> bool:
+    """Return whether a client's list holds every message of a log, on all of its branches, and a reply among them.
+
+    System prompts are not compared: some clients change theirs with every call. Calls of own tools, which no client is told of,
+    show what the log holds. Where the log has anything else of its own, such as a fence, the answer is no.
+    """
+    ids = set(list_ids(_ROOT, (one.fingerprint for one in ClientList(dialect, model).read(given).messages)))
+    has_reply = False
+    for row in store.rows(session):
+        entry = log.to_entry(row, session)
+        role = entry.body.role if isinstance(entry.body, Message) else ""
+        if entry.author == CLIENT:
+            if entry.id not in ids and entry.id != _ROOT:
+                return False
+            has_reply = has_reply or role == "assistant"
+        elif (
+            entry.author != INSTRUCTIONS
+            and role not in ("assistant", "tool")
+            and not isinstance(entry.body, Setup | Fold | Usage | Rewind | Overflow)
+        ):
+            return False
+    return has_reply
 
 
 def _instructions(system: str | Sequence[Message] | None, lead: tuple[Message, ...]) -> Message | None:
