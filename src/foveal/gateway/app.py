@@ -22,7 +22,8 @@ from foveal.gateway.gateway_figures import GatewayFigures, gateway_figures
 from foveal.gateway.operations import is_own
 from foveal.gateway.page import HEADERS, page
 from foveal.gateway.relay import ClientCall, Relay, RelayedReply, ReplyCut
-from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_route, is_knock
+from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_count, find_route, is_knock
+from foveal.gateway.token_counts import TokenCounts
 from foveal.gateway.upstream import Upstream
 from foveal.session.policy import Policy
 from foveal.stores.port import Store
@@ -55,6 +56,7 @@ class Gateway:
         self._place, self._is_watching = place, watch
         self._upstream = Upstream({**UPSTREAMS, **(upstreams or {})})
         self._relay = Relay(self.conversations, self._upstream, tell=tell, watch=watch)
+        self._counts = TokenCounts(self._relay, is_whole_sent=watch)
         self.api = HttpApi(self.conversations, policy, figures=lambda: self.figures, tell=tell)
         routes = [
             StarletteRoute("/metrics", self._metrics),
@@ -82,8 +84,7 @@ class Gateway:
         call = ClientCall(request.method, path + query, headers, await request.body())
         if is_knock(call.method, call.path, call.named):
             return Response()
-        route = find_route(path) if request.method == "POST" else None
-        relayed = asyncio.ensure_future(self._relay.manage(call, route) if route else self._relay.pass_on(call))
+        relayed = asyncio.ensure_future(self._relayed(call, path))
         gone = asyncio.ensure_future(_disconnected(request))
         try:
             await asyncio.wait({relayed, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -94,6 +95,14 @@ class Gateway:
             return Response(status_code=_CLIENT_GONE)
         finally:
             gone.cancel()
+
+    async def _relayed(self, call: ClientCall, path: str) -> RelayedReply:
+        is_post = call.method == "POST"
+        if is_post and (route := find_route(path)):
+            return await self._relay.manage(call, route)
+        if is_post and (route := find_count(path)):
+            return await self._counts.answer(call, route)
+        return await self._relay.pass_on(call)
 
     @property
     def figures(self) -> GatewayFigures:

@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -77,6 +77,8 @@ class ClientConversation:
         """Requests that have the turn or wait for it."""
         self.opened: ClientSession | None = None
         """The session, if it is open."""
+        self.own_tools: Sequence[Mapping[str, Any]] = ()
+        """The own tools of the last request, in the provider's form."""
 
     def session(self, store: Store, policy: Policy, request: ClientRequest) -> ClientSession:
         """Return the open session for the model of a request."""

@@ -90,8 +90,8 @@ class Relay:
         try:
             response = await self.upstream.send(call.provider, call.method, call.path, call.headers, call.body)
         except httpx2.HTTPError as error:
-            return self._unreachable(call.provider, error)
-        return _passed(response)
+            return self.unreachable(call.provider, error)
+        return as_came(response)
 
     async def manage(self, call: ClientCall, route: Route) -> RelayedReply:
         """Send a request with the prompt that its session builds, and keep the reply."""
@@ -129,11 +129,11 @@ class Relay:
                 response = await sent.send(call.body if self._watch else body, is_fixed=self._watch)
                 self._count(conversation, exchange, response)
                 if response.status_code != _OK:
-                    return _passed(response)
+                    return as_came(response)
                 is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
                 pieces = sent.streamed(response) if is_stream else _one(await sent.whole(response))
             except httpx2.HTTPError as error:
-                return self._unreachable(call.provider, error)
+                return self.unreachable(call.provider, error)
             return RelayedReply(_OK, reply_headers(response, is_changed=True), pieces, held.pop_all(), is_stream)
 
     async def _prepared(self, conversation: ClientConversation, request: ClientRequest) -> tuple[Exchange, bytes]:
@@ -142,7 +142,9 @@ class Relay:
         def prepare() -> tuple[Exchange, bytes]:
             session = conversation.session(conversations.store, conversations.policy, request)
             exchange = Exchange(session, request)
-            return exchange, exchange.body()
+            body = exchange.body()
+            conversation.own_tools = exchange.own_tools
+            return exchange, body
 
         try:
             return await conversations.in_thread(conversation, prepare)
@@ -159,13 +161,12 @@ class Relay:
             self._told = {*self._told, once} if len(self._told) < _MOST_TOLD else {once}
         return await self.pass_on(call)
 
-    def _unreachable(self, provider: str, error: httpx2.HTTPError) -> RelayedReply:
+    def unreachable(self, provider: str, error: httpx2.HTTPError) -> RelayedReply:
         """Return the answer to a request that did not reach its provider, in the provider's own form."""
         message = self.upstream.complaint(provider, error)
         self.tell(message)
         body = msgspec.json.encode(_spelled_failure(provider, message))
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        return RelayedReply(_BAD_GATEWAY, headers, _one(body), AsyncExitStack())
+        return reply_of(_BAD_GATEWAY, [(b"content-type", b"application/json")], body)
 
     def _count(self, conversation: ClientConversation, exchange: Exchange, response: httpx2.Response) -> None:
         """Count a call that the provider answered, and tell of a fold."""
@@ -366,7 +367,12 @@ async def _events(response: httpx2.Response) -> AsyncGenerator[Sequence[SseEvent
         yield rest
 
 
-def _passed(response: httpx2.Response) -> RelayedReply:
+def reply_of(status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> RelayedReply:
+    """Return a reply of the gateway's own."""
+    return RelayedReply(status, [*headers, (b"content-length", str(len(body)).encode())], _one(body), AsyncExitStack())
+
+
+def as_came(response: httpx2.Response) -> RelayedReply:
     """Return a reply of the provider as it came."""
     is_read = response.is_stream_consumed  # then it is decoded as well
     held = AsyncExitStack()

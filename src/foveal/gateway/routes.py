@@ -26,6 +26,8 @@ _PATHS: dict[str, str] = {
     "/responses": "openai_responses",
 }
 _GEMINI = re.compile(r"/models/([^/:]+):(?:stream)?[gG]enerateContent\Z")
+_COUNTS = {"/messages/count_tokens": "anthropic", "/responses/input_tokens": "openai_responses"}
+_GEMINI_COUNT = re.compile(r"/models/([^/:]+):countTokens\Z")
 KEY_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 _KEY_CHARS = 16
 
@@ -61,6 +63,13 @@ def find_route(path: str) -> Route | None:
         return Route(found)
     gemini = _GEMINI.search(path)
     return Route("gemini", gemini[1]) if gemini else None
+
+
+def find_count(path: str) -> Route | None:
+    """Return the route of a path that counts the tokens of a request; None for all others."""
+    found = next((name for end, name in _COUNTS.items() if path.endswith(end)), None)
+    gemini = _GEMINI_COUNT.search(path)
+    return Route(found) if found else Route("gemini", gemini[1]) if gemini else None
 
 
 def provider_of(path: str, headers: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@
 Until the session folds something, the body is the client's, byte for byte.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from foveal.context.injection import NextCall
@@ -40,6 +40,8 @@ class Exchange:
         self.followed = session.follow_list(request.messages, system=read.system, keys=request.messages.wires)
         self.prompt: Prompt | None = None
         """The prompt that was sent last."""
+        self.own_tools: Sequence[Mapping[str, Any]] = ()
+        """The own tools that were sent last, in the provider's form."""
         self._replies: ReplyFilter | None = None
         self._is_raw_sent = True
 
@@ -57,7 +59,7 @@ class Exchange:
 
     def _sent(self, prompt: Prompt) -> bytes:
         self.prompt = prompt
-        own = self._own_tools(prompt)
+        self.own_tools = own = self._own_tools(prompt)
         is_reduced = self._session.view.facts.is_reduced and any(map(shows_less, prompt.atoms))
         if not own and not is_reduced:
             self._is_raw_sent = True

@@ -17,6 +17,11 @@ class ClientSession(Session):
         """The keys of the list that was followed last."""
         return self._follower.keys
 
+    def is_told_in(self, told: Followed) -> bool:
+        """Return whether a list goes on from the one that was followed last, or is the beginning of it."""
+        ids = self._follower.ids
+        return bool(ids and told.entries) and (ids[-1] in told.entries or told.entries[-1] in ids)
+
     def follow_list(
         self, given: Sequence[ListedMessage], *, system: Sequence[Message], keys: Sequence[object]
     ) -> Followed:

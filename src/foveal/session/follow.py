@@ -89,6 +89,11 @@ class ClientFollower:
         """The keys of the last list."""
         return self._list.keys if self._list else ()
 
+    @property
+    def ids(self) -> Sequence[str]:
+        """The ids of the last list, and of the replies that were kept behind it."""
+        return self._ids
+
     def follow(
         self,
         given: Sequence[ListedMessage],
@@ -266,13 +271,19 @@ class ClientFollower:
         return self._system[1] if self._system else None
 
 
+def told_list(given: Sequence[ListedMessage], *, dialect: Dialect, model: str) -> Followed:
+    """Return a client's list with the entries that a log has for its messages if it holds them. Nothing is looked up."""
+    heard = ClientList(dialect, model).read(given).messages
+    return Followed("same", 0, 0, tuple(heard), tuple(list_ids(_ROOT, (one.fingerprint for one in heard))))
+
+
 def tells_all(store: Store, session: str, given: Sequence[ListedMessage], *, dialect: Dialect, model: str) -> bool:
     """Return whether a client's list holds every message of a log, on all of its branches, and a reply among them.
 
     System prompts are not compared: some clients change theirs with every call. Calls of own tools, which no client is told of,
     show what the log holds. Where the log has anything else of its own, such as a fence, the answer is no.
     """
-    ids = set(list_ids(_ROOT, (one.fingerprint for one in ClientList(dialect, model).read(given).messages)))
+    ids = set(told_list(given, dialect=dialect, model=model).entries)
     has_reply = False
     for row in store.rows(session):
         entry = log.to_entry(row, session)
