@@ -6,17 +6,19 @@ import time
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from hmac import compare_digest
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from foveal.dialects.sse import KEEP_ALIVE
 from foveal.gateway.api import HttpApi
+from foveal.gateway.bodies import MOST_BODY_MB, BodyTooLarge, body_pieces, is_small, read_body
 from foveal.gateway.conversations import ClientConversations
 from foveal.gateway.gateway_figures import GatewayFigures, gateway_figures
 from foveal.gateway.operations import is_own
@@ -50,10 +52,14 @@ class Gateway:
         token: str = "",
         tell: Callable[[str], None] = lambda line: None,
         place: str = "",
+        most_body_mb: int = MOST_BODY_MB,
     ) -> None:
-        """Open a gateway. `place` is the file of the store, for commands that people are shown."""
+        """Open a gateway. `place` is the file of the store, for commands that people are shown.
+
+        `most_body_mb` are the megabytes that a request with a conversation may have; uploads of files are passed on as they come.
+        """
         self.conversations = ClientConversations(store, policy)
-        self._place, self._is_watching = place, watch
+        self._place, self._is_watching, self._most_body_mb = place, watch, most_body_mb
         self._upstream = Upstream({**UPSTREAMS, **(upstreams or {})})
         self._relay = Relay(self.conversations, self._upstream, tell=tell, watch=watch)
         self._counts = TokenCounts(self._relay, is_whole_sent=watch)
@@ -81,9 +87,18 @@ class Gateway:
             shown = page(self.figures, now_ms=time.time_ns() // 1_000_000, store=self._place)
             return HTMLResponse(shown, headers=HEADERS)
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
-        call = ClientCall(request.method, path + query, headers, await request.body())
+        call = ClientCall(request.method, path + query, headers)
         if is_knock(call.method, call.path, call.named):
             return Response()
+        is_read = request.method == "POST" and bool(find_route(path) or find_count(path))
+        try:
+            if not is_read and not is_small(request):
+                return RelayResponse(await self._relay.pass_on(call, body_pieces(request)))
+            call = replace(call, body=await read_body(request, self._most_body_mb))
+        except BodyTooLarge as error:
+            return RelayResponse(self._relay.refused(call.provider, str(error)))
+        except ClientDisconnect:
+            return Response(status_code=_CLIENT_GONE)
         relayed = asyncio.ensure_future(self._relayed(call, path))
         gone = asyncio.ensure_future(_disconnected(request))
         try:

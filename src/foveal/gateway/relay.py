@@ -4,7 +4,7 @@ Whatever goes wrong on our side, the request goes on as the client sent it: an a
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +28,7 @@ from foveal.values.errors import FovealError, LeaseLost, OverBudget
 
 _OK = 200
 _BAD_GATEWAY = 502
+_TOO_LARGE = 413
 _MOST_TOLD = 1_000
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ class ClientCall:
     path: str
     """With the query."""
     headers: list[tuple[str, str]]
-    body: bytes
+    body: bytes = b""
 
     @cached_property
     def named(self) -> Mapping[str, str]:
@@ -85,10 +86,11 @@ class Relay:
         self._told: set[str] = set()
         """The reasons that were told and will come again."""
 
-    async def pass_on(self, call: ClientCall) -> RelayedReply:
-        """Send a request on as it is."""
+    async def pass_on(self, call: ClientCall, pieces: AsyncIterable[bytes] | None = None) -> RelayedReply:
+        """Send a request on as it is. The `pieces` of a large body are sent as they come."""
+        body = call.body if pieces is None else pieces
         try:
-            response = await self.upstream.send(call.provider, call.method, call.path, call.headers, call.body)
+            response = await self.upstream.send(call.provider, call.method, call.path, call.headers, body)
         except httpx2.HTTPError as error:
             return self.unreachable(call.provider, error)
         return as_came(response)
@@ -160,6 +162,13 @@ class Relay:
         if once:
             self._told = {*self._told, once} if len(self._told) < _MOST_TOLD else {once}
         return await self.pass_on(call)
+
+    def refused(self, provider: str, message: str) -> RelayedReply:
+        """Return the answer to a request that is too large for the gateway, in the provider's own form."""
+        self.tell(message)
+        body = msgspec.json.encode(_spelled_failure(provider, message, _TOO_LARGE))
+        # What the client has not sent yet is not read: the connection cannot be used again.
+        return reply_of(_TOO_LARGE, [(b"content-type", b"application/json"), (b"connection", b"close")], body)
 
     def unreachable(self, provider: str, error: httpx2.HTTPError) -> RelayedReply:
         """Return the answer to a request that did not reach its provider, in the provider's own form."""
@@ -404,16 +413,22 @@ async def _one(body: bytes) -> AsyncGenerator[bytes]:
     yield body
 
 
-def _spelled_failure(provider: str, message: str) -> Mapping[str, Any]:
+def _spelled_failure(provider: str, message: str, status: int = _BAD_GATEWAY) -> Mapping[str, Any]:
     """Return an error in the form of a provider."""
+    is_large = status == _TOO_LARGE
     match provider:
         case "anthropic":
-            return {"type": "error", "error": {"type": "api_error", "message": message}}
+            return {
+                "type": "error",
+                "error": {"type": "request_too_large" if is_large else "api_error", "message": message},
+            }
         case "gemini":
-            return {"error": {"code": _BAD_GATEWAY, "message": message, "status": "UNAVAILABLE"}}
+            told = "INVALID_ARGUMENT" if is_large else "UNAVAILABLE"
+            return {"error": {"code": status, "message": message, "status": told}}
         case _:
-            error = {"message": message, "type": "server_error", "param": None, "code": "upstream_unreachable"}
-            return {"error": error}
+            kind = "invalid_request_error" if is_large else "server_error"
+            code = "request_too_large" if is_large else "upstream_unreachable"
+            return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def _object(raw: bytes) -> Wire | None:

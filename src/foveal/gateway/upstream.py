@@ -1,7 +1,7 @@
 """Requests to a provider: the client's own headers, and replies as they come."""
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx2
@@ -45,13 +45,17 @@ class Upstream:
         method: str,
         path: str,
         headers: Iterable[tuple[str, str]],
-        body: bytes,
+        body: bytes | AsyncIterable[bytes],
         *,
         conversation: str = "",
     ) -> httpx2.Response:
-        """Send a request and return the reply before its body is read. Those of one conversation share their connections."""
+        """Send a request and return the reply before its body is read. Those of one conversation share their connections.
+
+        A body that comes in pieces has the length that the client declared, if it did.
+        """
         client = self._client(zlib.crc32(conversation.encode()) % POOLS)
-        kept = [(name, value) for name, value in headers if name.lower() not in _DROPPED]
+        dropped = _DROPPED if isinstance(body, bytes) else _DROPPED - {"content-length"}
+        kept = [(name, value) for name, value in headers if name.lower() not in dropped]
         request = client.build_request(
             method, self._addresses[provider] + path, headers=[*kept, ("accept-encoding", "identity")], content=body
         )
