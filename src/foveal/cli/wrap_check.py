@@ -26,7 +26,7 @@ _DONE_S = 180.0
 _MOST_TOLD = 300
 
 
-class Finding(NamedTuple):
+class CheckFinding(NamedTuple):
     """One line of the check."""
 
     about: str
@@ -36,16 +36,16 @@ class Finding(NamedTuple):
 
 def check(args: Namespace, client: Client, program: str, user: ClientUser, out: Output) -> int:
     """Print the findings, and return the exit code: 1 if something is in the way."""
-    findings = [Finding("client", program)]
+    findings = [CheckFinding("client", program)]
     detour = find_detour(client, user)
     findings += _reached(client, user)
     findings.append(_key(client, user))
     lines: list[str] = []
     with opened_gateway(args, upstreams=detour.upstreams, tell=lines.append) as gateway:
-        findings.append(Finding("store", str(store_file(args))))
+        findings.append(CheckFinding("store", str(store_file(args))))
         if args.check == SEND:
             findings += _sent(args, client, user, program=program, detour=detour, gateway=gateway)
-    findings += [Finding("gateway", line, is_good=False) for line in dict.fromkeys(lines)]
+    findings += [CheckFinding("gateway", line, is_good=False) for line in dict.fromkeys(lines)]
     for one in findings:
         out.line(f"{'ok' if one.is_good else '!!'}  {one.about + ':':10}{one.text}")
     if args.check != SEND:
@@ -56,31 +56,31 @@ def check(args: Namespace, client: Client, program: str, user: ClientUser, out: 
     return 0 if all(one.is_good for one in findings) else 1
 
 
-def _key(client: Client, user: ClientUser) -> Finding:
+def _key(client: Client, user: ClientUser) -> CheckFinding:
     if found := client.credentials(user):
-        return Finding("key", found)
+        return CheckFinding("key", found)
     if client.logins:  # on some systems it is in a place of the system's own
-        return Finding("key", f"none seen; if {client.command} asks for one, log in or set ${client.keys[0]}")
-    return Finding("key", f"none; set ${client.keys[0]}: a login does not go through the gateway", is_good=False)
+        return CheckFinding("key", f"none seen; if {client.command} asks for one, log in or set ${client.keys[0]}")
+    return CheckFinding("key", f"none; set ${client.keys[0]}: a login does not go through the gateway", is_good=False)
 
 
-def _reached(client: Client, user: ClientUser) -> Iterator[Finding]:
+def _reached(client: Client, user: ClientUser) -> Iterator[CheckFinding]:
     """Yield for each upstream whether it answers at all. No key is sent."""
     http: Any = import_module("httpx2")
     for provider, address in client.addresses(user).items():
         shown = http.URL(address).copy_with(userinfo=b"", query=None)
         try:
             status = http.head(address, timeout=_ANSWERS_S).status_code
-            yield Finding("upstream", f"{provider} at {shown} answers (HTTP {status} without a key)")
+            yield CheckFinding("upstream", f"{provider} at {shown} answers (HTTP {status} without a key)")
         except http.HTTPError as error:
             why = f"{type(error).__name__}: {error}".rstrip(": ")
             text = f"{provider} at {shown} does not answer ({why}); check the network, a proxy, and the address"
-            yield Finding("upstream", text, is_good=False)
+            yield CheckFinding("upstream", text, is_good=False)
 
 
 def _sent(
     args: Namespace, client: Client, user: ClientUser, *, program: str, detour: Detour, gateway: "Gateway"
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Run the client once, and yield what the gateway saw of it."""
     served = import_module("foveal.gateway.server").served
     with tempfile.TemporaryDirectory(prefix="foveal-") as folder, served(gateway) as address:
@@ -103,9 +103,9 @@ def _sent(
     figures = gateway.conversations.figures
     if figures.calls:
         size = f"{figures.asked_tokens:,} tokens asked for, {figures.sent_tokens:,} sent"
-        yield Finding("request", f"{counted(figures.calls, 'call')} managed, {size}")
+        yield CheckFinding("request", f"{counted(figures.calls, 'call')} managed, {size}")
     elif figures.unmanaged:
-        yield Finding("request", f"passed on as it came: {gateway.conversations.passed_because}", is_good=False)
+        yield CheckFinding("request", f"passed on as it came: {gateway.conversations.passed_because}", is_good=False)
     else:
         text = f"no request of {client.command} was answered through the gateway"
         why = (
@@ -113,6 +113,6 @@ def _sent(
             if code
             else "; it may be set up for another address (a settings file, Bedrock, Vertex, another provider)"
         )
-        yield Finding("request", text + why, is_good=False)
+        yield CheckFinding("request", text + why, is_good=False)
     if code:
-        yield Finding(client.command, f"exit code {code}: {said[-_MOST_TOLD:]}", is_good=False)
+        yield CheckFinding(client.command, f"exit code {code}: {said[-_MOST_TOLD:]}", is_good=False)

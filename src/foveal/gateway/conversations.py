@@ -94,6 +94,10 @@ class ClientConversation:
         self.model = _spelled(model)
         return self.opened
 
+    def take(self, session: ClientSession, model: Model) -> None:
+        """Go on with a session that was opened by another one, for this model."""
+        self.opened, self.model = session, _spelled(model)
+
     def see(self, headers: Mapping[str, str]) -> None:
         """Note the client that a request came from."""
         self.client = SeenClient(headers.get("user-agent", ""), time.time_ns() // 1_000_000)

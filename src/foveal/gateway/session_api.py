@@ -20,6 +20,9 @@ from foveal.dialects import find_dialect
 from foveal.gateway.adoption import continued_in
 from foveal.gateway.api_types import (
     AppendRequest,
+    AttachReply,
+    AttachRequest,
+    ChildRequest,
     CompactReply,
     CompactRequest,
     CreateRequest,
@@ -28,6 +31,7 @@ from foveal.gateway.api_types import (
     FoldSummary,
     FollowReply,
     FollowRequest,
+    InjectRequest,
     KeptEntries,
     KeptEntry,
     ListRequest,
@@ -38,6 +42,7 @@ from foveal.gateway.api_types import (
     RecallReply,
     RecallRequest,
     RecoverRequest,
+    RemindRequest,
     RewindRequest,
     SearchReply,
     SearchRequest,
@@ -86,6 +91,8 @@ class SessionOpening(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str
     dialect: str
     policy: dict[str, Any] | None = None
+    tools: tuple[str, ...] | None = None
+    """The tools that a child may be offered; None allows all."""
 
 
 class SessionApi:
@@ -146,10 +153,11 @@ class SessionApi:
 
         def create(conversation: ClientConversation) -> SessionCard:
             count, last = self._last_opening(name)
-            if conversation.opened is None or last != opening or given.takeover:
-                session = self._open(conversation, opening, policy, takeover=given.takeover)
-                if last != opening:
-                    session.append(Note(_OPENED + msgspec.json.encode(opening).decode()), id=_opening_id(count))
+            wanted = msgspec.structs.replace(opening, tools=last.tools if last else None)  # a child stays one
+            if conversation.opened is None or last != wanted or given.takeover:
+                session = self._open(conversation, wanted, policy, takeover=given.takeover)
+                if last != wanted:
+                    session.append(_opened(wanted), id=_opening_id(count))
             return self._store.cards(name)[0]
 
         async with self._turn(name) as conversation:
@@ -307,6 +315,75 @@ class SessionApi:
             caller, name, lambda session: _kept(session.branches.rewind(given.entry_id, given.reason))
         )
 
+    async def inject(self, caller: ApiCaller, name: str, given: InjectRequest) -> KeptEntry:
+        """Put content beside the conversation, in a fence of a kind that the policy names. Blank text removes it."""
+        if taken := sorted({"self", "kind", "text", "key"} & given.attributes.keys()):
+            raise BadInput(f"attributes cannot be named {', '.join(taken)}: these are parameters of inject")
+
+        def inject(session: ClientSession) -> KeptEntry:
+            return _kept(session.context.inject(given.kind, given.text, key=given.key, **given.attributes))
+
+        return await self._inside(caller, name, inject)
+
+    async def remind(self, caller: ApiCaller, name: str, given: RemindRequest) -> NoParameters:
+        """Show a text in the next call only."""
+        await self._inside(caller, name, lambda session: session.context.remind(given.text, given.name))
+        return NoParameters()
+
+    async def attach(self, caller: ApiCaller, name: str, given: AttachRequest) -> AttachReply:
+        """Give a file to the model: small text whole, larger ones by an outline that can be recalled, images scaled."""
+
+        def attach(session: ClientSession) -> AttachReply:
+            entry, file = session.attach_bytes(given.data, given.name)
+            return AttachReply(
+                id=entry.id,
+                name=file.name,
+                kind=file.kind,
+                media_type=file.media_type,
+                size_bytes=file.size_bytes,
+                tokens=file.tokens,
+                is_whole=file.is_whole,
+                notes=file.notes,
+            )
+
+        return await self._inside(caller, name, attach)
+
+    async def children(self, caller: ApiCaller, name: str, given: ChildRequest) -> SessionCard:
+        """Open a session for a sub-agent: `session.children.open` of the library. Its name is the parent's, `/` and its own."""
+        stored = (await self.known(caller, name)).id
+        async with self._turn(stored) as parent, self._turn(f"{stored}/{given.name}") as child:
+            return await self.conversations.in_thread(parent, lambda: self._begin_child(parent, child, given))
+
+    def _begin_child(self, parent: ClientConversation, child: ClientConversation, given: ChildRequest) -> SessionCard:
+        session = self._session(parent)
+        _, last = self._last_opening(parent.name)
+        dialect, _, model = parent.model.partition(" ")
+        if given.model is not None:
+            model, dialect = given.model, catalogue.find(given.model, self._policy.models).dialect
+        told = last.policy if given.policy is None and last else given.policy
+        opening = SessionOpening(model, dialect, told, tools=given.tools)
+        policy = self._checked(opening)
+        child.close()
+        chosen = Model(model, dialect)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnknownModelWarning)
+            opened = session.children.open(
+                given.name,
+                given.task,
+                system=given.system,
+                inherit_turns=given.inherit_turns,
+                tools=given.tools,
+                fences=given.fences,
+                refs=given.refs,
+                model=chosen,
+                policy=policy,
+            )
+        child.take(cast("ClientSession", opened), chosen)  # a session opens children of its own kind
+        count, known = self._last_opening(child.name)
+        if known != opening:
+            opened.append(_opened(opening), id=_opening_id(count))
+        return self._store.cards(child.name)[0]
+
     async def delete(self, caller: ApiCaller, name: str, given: DeleteRequest) -> Deletion:
         """Delete a session, its children, and the artifacts that no other session names. Nothing brings them back."""
         stored = (await self.known(caller, name)).id
@@ -374,11 +451,10 @@ class SessionApi:
         self, conversation: ClientConversation, opening: SessionOpening, policy: Policy, *, takeover: bool
     ) -> ClientSession:
         model = Model(opening.model, opening.dialect)
-        if catalogue.find(model.id, policy.models).known:
-            return conversation.open(self._store, model, policy=policy, host=Host(), takeover=takeover)
+        host = Host(allowed_tools=None if opening.tools is None else frozenset(opening.tools))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnknownModelWarning)  # it has a budget, or was refused when it was created
-            return conversation.open(self._store, model, policy=policy, host=Host(), takeover=takeover)
+            return conversation.open(self._store, model, policy=policy, host=host, takeover=takeover)
 
     def _checked(self, opening: SessionOpening) -> Policy:
         """Return the policy that a session is opened with; `BadInput` for what a caller may not ask for."""
@@ -433,6 +509,10 @@ class SessionApi:
     def _count_usage(self, conversation: ClientConversation, kept: tuple[object, Sequence[Usage]]) -> None:
         for usage in kept[1]:
             self.conversations.count_usage(conversation, usage)
+
+
+def _opened(opening: SessionOpening) -> Note:
+    return Note(_OPENED + msgspec.json.encode(opening).decode())
 
 
 def _opening_id(number: int) -> str:
