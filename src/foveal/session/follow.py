@@ -113,8 +113,10 @@ class ClientFollower:
         journal = self._journal
         # Whoever has keys has read a request, and knows its dialect.
         dialect = dialect_of(given, journal.setup.dialect) if keys is None else journal.setup.dialect
-        if self._list is None or self._list.dialect is not dialect:
-            self._list, self._heard, self._ids, self._entries = ClientList(dialect, journal.setup.model), (), [], []
+        is_lean = keys is not None
+        if self._list is None or self._list.dialect is not dialect or self._list.is_lean != is_lean:
+            self._list = ClientList(dialect, journal.setup.model, is_lean=is_lean)
+            self._heard, self._ids, self._entries = (), [], []
         lead, heard, same = self._list.read(given, keys)
         if not heard:
             raise BadInput("a client's list holds no message; there is nothing to follow")
@@ -124,12 +126,16 @@ class ClientFollower:
         ]
         told = self._told_system()
         position = self._go_to(heard, ids)
+        if is_lean and position.known < same:  # behind an edit, the log may not have messages that the last list had
+            heard = ClientList(dialect, journal.setup.model).read(given).messages
         entries = self._entries[: position.known] if position.outcome in ("same", "grown", "edited") else []
         entries += ids[len(entries) :]
         written = position.written + self._write(
             heard[position.known :], ids[position.known :], _instructions(system, lead) or told
         )
-        self._heard, self._ids, self._entries = heard, ids, entries
+        self._list.settle()
+        self._heard = list(map(HeardMessage.settled, heard)) if is_lean else heard
+        self._ids, self._entries = ids, entries
         return Followed(position.outcome, position.known, written, tuple(heard), tuple(entries))
 
     def _told(self, message: Message, before: str) -> str | None:
@@ -142,7 +148,9 @@ class ClientFollower:
         mark = fingerprint(message, has_ids=has_ids, hidden=hidden)
         found = next_id(before, mark)
         if self._ids and self._ids[-1] == before:
-            self._heard = [*self._heard, HeardMessage(message, mark, (0, 0))]
+            is_lean = self._list is not None and self._list.is_lean
+            reply = HeardMessage.of(message, mark, (0, 0))
+            self._heard = [*self._heard, reply.settled() if is_lean else reply]
             self._ids, self._entries = [*self._ids, found], [*self._entries, found]
         return found
 
@@ -224,7 +232,7 @@ class ClientFollower:
         if len(heard) < len(old) or not old or self._ids[-1] != self._journal.view.facts.followed:
             return []
         changed = [i for i in range(min(known, len(old)), len(old)) if heard[i].fingerprint != old[i].fingerprint]
-        is_edit = all(_answers(heard[i].message) == _answers(old[i].message) is not None for i in changed)
+        is_edit = all(heard[i].answers == old[i].answers is not None for i in changed)
         held = (self._journal.body(self._entries[i]) for i in changed)  # in an older session, a note may have the id
         return changed if is_edit and all(isinstance(body, Message) for body in held) else []
 
@@ -309,12 +317,6 @@ def _instructions(system: str | Sequence[Message] | None, lead: tuple[Message, .
         return None
     given = (*(system or ()), *lead)
     return Message("system", tuple(part for message in given for part in message.parts))
-
-
-def _answers(message: Message) -> str | None:
-    """Return the call that a message answers, if it is one result and nothing else."""
-    part = message.parts[0] if len(message.parts) == 1 else None
-    return part.call if isinstance(part, ToolResult) else None
 
 
 def _words(message: Message) -> str:
