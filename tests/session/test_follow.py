@@ -267,7 +267,7 @@ def test_whatever_a_client_does_the_prompt_says_its_list(seed: int) -> None:
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=40)
+@settings(deadline=None, max_examples=40)
 def test_a_list_that_is_told_with_keys_is_followed_alike(seed: int) -> None:
     """Of such a list the messages that the log has are forgotten: they are read again where a client goes back behind an edit."""
     plain = ClientFollower.follow
