@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 MOST_BODY_MB = 128
-"""Megabytes of a request with a conversation. The providers' own limits are 32 (Anthropic) to 100 (Gemini)."""
+"""Megabytes of a request with a conversation: four times the 32 that Anthropic takes."""
 
 SMALL_BYTES = 1 << 20
 """Bytes of a body that is held in memory where it need not be read."""
