@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,7 +60,12 @@ class Figures(NamedTuple):
 
 
 def conversations(number: int, calls: int) -> list[tuple[list[Chat], list[str]]]:
-    """Return for each conversation its history, and the texts that later calls add."""
+    """Return for each conversation its history, and the texts that later calls add. All ways have the same ones."""
+    return [(list(history), texts) for history, texts in _conversations(number, calls)]
+
+
+@cache
+def _conversations(number: int, calls: int) -> list[tuple[list[Chat], list[str]]]:
     made: list[tuple[list[Chat], list[str]]] = []
     for seed in range(number):
         history: list[Chat] = []

@@ -158,6 +158,45 @@ def test_a_client_that_asks_for_nothing_is_told(install, wrap, monkeypatch):
     assert err == "foveal: no call of claude was managed; it may be set up for another address or provider\n"
 
 
+def test_a_check_says_what_is_found_and_sends_nothing(provider, install, wrap, tmp_path, monkeypatch):
+    """Client, upstream, key and store; no key is shown, and no model is asked."""
+    install(CLIENT)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
+    code, out, err = wrap("claude", "--check", "--store", tmp_path / "kept.db")
+    assert (code, err) == (0, "")
+    for words in (str(tmp_path / "bin" / "claude"), f"anthropic at {provider.url} answers", "$ANTHROPIC_API_KEY"):
+        assert words in out
+    assert "--check send" in out
+    assert "sk-secret" not in out
+    assert "!!" not in out
+    assert provider.requests == []
+
+
+def test_a_check_sends_one_through(provider, install, wrap, tmp_path):
+    """With the client itself and its own key or login: what the gateway saw of it is told."""
+    install(CLIENT)
+    code, out, _ = wrap("claude", "--check", "send", "--store", tmp_path / "kept.db")
+    assert code == 0
+    assert "1 call managed" in out
+    assert len(provider.requests) == 1
+
+
+def test_a_check_names_what_is_wrong(install, wrap, tmp_path, monkeypatch):
+    """An upstream that does not answer, a key that is missing, a client that goes another way: each with what to do."""
+    install("#!{python}\nimport sys\nprint('no quota', file=sys.stderr)\nsys.exit(3)\n", "gemini")
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://user:pass@127.0.0.1:9")
+    monkeypatch.delenv("GEMINI_API_KEY", raising=False)
+    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+    code, out, _ = wrap("gemini", "--check", "send", "--store", tmp_path / "kept.db")
+    assert code == 1
+    told = [" ".join(line.split()) for line in out.splitlines() if line.startswith("!!")]
+    assert [line.split()[1] for line in told] == ["upstream:", "key:", "request:", "gemini:"]
+    assert "http://127.0.0.1:9" in told[0]
+    assert "pass" not in told[0]
+    assert "$GEMINI_API_KEY" in told[1]
+    assert "exit code 3: no quota" in told[3]
+
+
 def test_a_signal_is_passed_on_and_its_exit_code_is_a_shell_s(install, tmp_path):
     """SIGTERM ends the client, and the command after it, with 128 and the signal's number."""
     install("#!{python}\nimport signal, sys\nprint('up', flush=True)\nsignal.pause()\n")

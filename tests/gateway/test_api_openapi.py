@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from foveal import Session
+from foveal.context import SideContext
 from foveal.gateway.openapi import openapi_document
 from foveal.gateway.operations import OPERATIONS, PREFIX, ApiOperation
 from foveal.session.compaction import Compaction
@@ -83,7 +84,7 @@ def test_operations_are_named_like_the_verbs_of_the_library() -> None:
         name: getattr(Session, name) for name in ("append", "extend", "follow", "prompt", "serve", "why", "recall")
     }
     verbs |= {"pressure": Compaction.pressure, "recover": Compaction.recover, "compact": Compaction.fold}
-    verbs |= {"rewind": Branches.rewind}
+    verbs |= {"rewind": Branches.rewind, "inject": SideContext.inject, "remind": SideContext.remind}
     given = {one.name: set(one.given.__struct_fields__) for one in OPERATIONS}
     for name, verb in verbs.items():
         code = verb.__code__

@@ -38,6 +38,10 @@ ALL: list[tuple[str, dict[str, Any]]] = [
     ("pressure", {}),
     ("compact", {}),
     ("rewind", {"entry_id": "first"}),
+    ("inject", {"kind": "plan", "text": "a secret"}),
+    ("remind", {"text": "a secret"}),
+    ("attach", {"name": "a.txt", "data": "YSBzZWNyZXQ="}),
+    ("children", {"name": "child", "task": "a secret"}),
     ("events", {}),
     ("delete", {}),
 ]

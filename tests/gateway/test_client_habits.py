@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from foveal.gateway import relay
+from foveal.dialects.sse import KEEP_ALIVE
+from foveal.gateway import app
 from foveal.stores import Store
 from foveal.stores.rows import to_entry
 from foveal.testing.provider import ScriptedProvider, Turn
@@ -103,20 +104,19 @@ def test_a_client_that_waits_gets_signs_of_life(
     start: Gateways, provider: ScriptedProvider, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the provider is silent, bytes come that every SDK overlooks; the reply is the one that it would have been."""
-    monkeypatch.setattr(relay, "PING_S", 0.02)
-    came: list[int] = []
+    monkeypatch.setattr(app, "PING_S", 0.02)
+    came: list[bytes] = []
 
-    async def counted(response: Any) -> Any:
-        async for piece in with_pings(response):
-            came.append(len(piece))
-            yield piece
+    async def counted(heartbeat: Any, message: Any) -> None:
+        came.append(message.get("body"))
+        await send(heartbeat, message)
 
-    with_pings = relay._with_pings
-    monkeypatch.setattr(relay, "_with_pings", counted)
+    send = app.Heartbeat.send
+    monkeypatch.setattr(app.Heartbeat, "send", counted)
     provider.script(Turn("Well.", stall_after=2, stall_s=0.5))
     agent = AGENTS[dialect](start(BUDGET).url, stream=True)
     agent.say("Go.")
 
     assert agent.step() == []
     assert "Well." in str(agent.list[-1])
-    assert came.count(0) > 1
+    assert came.count(KEEP_ALIVE) > 1

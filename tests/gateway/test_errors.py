@@ -18,7 +18,7 @@ from foveal.session.client_session import ClientSession
 from foveal.session.session import Session
 from foveal.stores import Store
 from foveal.stores.rows import branch, to_entry
-from foveal.testing.provider import RawReply, Refusal, ScriptedProvider, Silence, TooLong, Turn
+from foveal.testing.provider import Call, RawReply, Refusal, ScriptedProvider, Silence, TooLong, Turn
 from foveal.values.entry import Message
 
 from .clients import AGENTS
@@ -101,6 +101,20 @@ def test_an_overflow_that_a_stream_tells_is_recovered_inside(
     first, second = provider.requests
     assert second.tokens < first.tokens
     assert (gateway.figures.recovered, gateway.figures.calls) == (1, 1)
+
+
+def test_own_calls_of_a_stream_that_was_recovered_are_hidden(start: Gateways, provider: ScriptedProvider) -> None:
+    """The first body offered no own tools and the smaller one does: their calls are answered inside all the same."""
+    own = Call("own_1", "search_context", {"query": "module m1.py"})
+    provider.script(Turn(fails=TooLong(6_000), cut_after=0), Turn("", (own,)), Turn("F"))
+    gateway = start(20_000)
+    body = {**json.loads(asked("openai_chat", 12)), "stream": True}
+
+    reply = post(gateway, json.dumps(body).encode(), PATHS["openai_chat"])
+
+    assert '"F"' in reply.text
+    assert "search_context" not in reply.text
+    assert (gateway.figures.recovered, gateway.figures.recalls) == (1, 1), gateway.lines
 
 
 def test_another_error_of_a_stream_reaches_the_client_whole(start: Gateways, provider: ScriptedProvider) -> None:

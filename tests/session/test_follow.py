@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveal.record.client_list import ClientList
+from foveal.session.follow import ClientFollower
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.testing.builders import MODELS, counted_ids, open_session
@@ -66,6 +67,25 @@ def test_what_is_new_is_written_with_one_commit() -> None:
     writer.append = counted  # type: ignore[method-assign]
     assert session.follow(steps(4), system="New.").outcome == "grown"
     assert commits == [5]
+
+
+def test_a_log_without_branches_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids that cannot be in the log are not looked up; as soon as the client has gone back once, they are."""
+    session = open_session(MemoryStore())
+    session.follow(steps(2))
+    session.append(assistant("Done."))
+    found: list[str] = []
+    has = session._journal.has
+    monkeypatch.setattr(session._journal, "has", lambda entry: (found.append(entry), has(entry))[1])
+
+    assert session.follow([*steps(2), assistant("Done."), user("Go on.")]).outcome == "grown"
+    session.append(assistant("Well."))
+    assert found == []
+
+    assert session.follow([*steps(2), assistant("Done."), user("Stop.")]).outcome == "branched"
+    session.append(assistant("Fine."))
+    assert session.follow([*steps(2), assistant("Done."), user("Go on."), assistant("Well.")]).known == 8
+    assert found
 
 
 def test_an_echo_of_a_reply_is_the_reply() -> None:
@@ -233,7 +253,7 @@ def test_lists_of_every_format_are_followed(dialect: str) -> None:
         followed = session.follow(wires(listed[:end], dialect))
         assert followed.outcome == "grown"
         assert session.follow(wires(listed[:end], dialect)).outcome == "same"
-        assert {span[0] for _, _, span in followed.messages} == set(range(len(wires(listed[:end], dialect))))
+        assert {one.span[0] for one in followed.messages} == set(range(len(wires(listed[:end], dialect))))
     names = [one["role"] for one in session.prompt().request["messages"]]
     assert names == [one["role"] for one in plain.prompt().request["messages"]]
 
@@ -244,6 +264,22 @@ def test_whatever_a_client_does_the_prompt_says_its_list(seed: int) -> None:
     """Grow, retry, regenerate, edit, compact, go back, a new system prompt, a session opened anew: after each of them an
     unpressed prompt is that of a session that was given the list at once."""
     assert follow_client(seed) == []
+
+
+@given(st.integers(0, 10**6))
+@settings(deadline=None, max_examples=40)
+def test_a_list_that_is_told_with_keys_is_followed_alike(seed: int) -> None:
+    """Of such a list the messages that the log has are forgotten: they are read again where a client goes back behind an edit."""
+    plain = ClientFollower.follow
+
+    def follow(self: ClientFollower, given: Any, system: Any, keys: Any = None) -> Any:
+        followed = plain(self, given, system, list(given))
+        assert not any(one.told for one in self._heard)
+        return followed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClientFollower, "follow", follow)
+        assert follow_client(seed) == []
 
 
 def test_a_session_that_takes_edits_for_growth_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

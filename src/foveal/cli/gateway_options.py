@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from foveal.cli.arguments import positive
 from foveal.cli.budget import with_budget
 from foveal.cli.output import complaints
+from foveal.gateway.bodies import MOST_BODY_MB
 from foveal.session.policy import Policy
 from foveal.session.policy_file import read_policy
 from foveal.stores import open_store
@@ -39,6 +40,13 @@ def add_gateway(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--watch", action="store_true", help="forward everything unchanged, and say how much would have been sent"
     )
+    parser.add_argument(
+        "--max-body",
+        metavar="MB",
+        type=positive,
+        default=MOST_BODY_MB,
+        help=f"the most megabytes of a request; uploads of files have no limit here (default: {MOST_BODY_MB})",
+    )
     parser.set_defaults(json=False)
 
 
@@ -58,7 +66,16 @@ def opened_gateway(
     policy = _policy(args)
     file = store_file(args)
     with open_store(file) as store:
-        yield kind(store, policy, upstreams=upstreams, watch=args.watch, token=token, tell=tell, place=str(file))
+        yield kind(
+            store,
+            policy,
+            upstreams=upstreams,
+            watch=args.watch,
+            token=token,
+            tell=tell,
+            place=str(file),
+            most_body_mb=args.max_body,
+        )
 
 
 def store_file(args: Namespace) -> Path:

@@ -44,12 +44,14 @@ def run(args: Namespace, out: Output) -> None:
             f"other machines can reach {args.host}, and could read the sessions and use the gateway; demand a token of them "
             f"with --token TOKEN or ${TOKEN}, or serve this machine alone with --host 127.0.0.1"
         )
-    port = _free_port(args.host, args.port)
-    with opened_gateway(args, upstreams=dict(args.upstream), tell=complain, token=token) as gateway:
-        _announce(args, port, bool(token), out)
+    with (
+        _listener(args.host, args.port) as listener,
+        opened_gateway(args, upstreams=dict(args.upstream), tell=complain, token=token) as gateway,
+    ):
+        _announce(args, listener.getsockname()[1], bool(token), out)  # whoever connects from now on is answered
         # The server ends by itself, and raises the signal again: it must not end us before the store is closed.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        import_module("foveal.gateway.server").serve(gateway, args.host, port)
+        import_module("foveal.gateway.server").serve(gateway, listener)
 
 
 def _announce(args: Namespace, port: int, has_token: bool, out: Output) -> None:
@@ -99,12 +101,11 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _free_port(host: str, port: int) -> int:
-    """Return the port if it can be listened on, or for 0 any other; an error tells who has to do something."""
+def _listener(host: str, port: int) -> socket.socket:
+    """Listen on the port, or for 0 on any that is free; an error tells who has to do something."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        with socket.create_server((host, port), family=family) as listener:
-            return listener.getsockname()[1]
+        return socket.create_server((host, port), family=family, backlog=2_048)
     except OSError as error:
         why = error.strerror or error
         raise BadInput(f"cannot listen on {host} port {port}: {why}; name another one with --port N") from None

@@ -22,6 +22,7 @@ from foveal.analysis.replay.report import counted, percent
 from foveal.cli.arguments import command_line
 from foveal.cli.gateway_options import add_gateway, opened_gateway, require_gateway, store_file
 from foveal.cli.output import Output, complain
+from foveal.cli.wrap_check import SEND, check
 from foveal.gateway.clients import CLIENTS, ClientUser, client_environment, find_detour
 from foveal.values.errors import FovealError, NotFound
 
@@ -36,6 +37,13 @@ _SIGNALLED = 128
 def configure(parser: ArgumentParser) -> None:
     parser.usage = "%(prog)s CLIENT [options] [-- ARGUMENT ...]"
     parser.add_argument("client", metavar="CLIENT", choices=CLIENTS, help=f"one of {', '.join(CLIENTS)}")
+    parser.add_argument(
+        "--check",
+        nargs="?",
+        const="look",
+        choices=("look", SEND),
+        help=f"say what is found and what is wrong, and start nothing; '{SEND}' makes one short request through the gateway",
+    )
     add_gateway(parser)
 
 
@@ -46,6 +54,8 @@ def run(args: Namespace, out: Output) -> int:
     program = shutil.which(client.command)
     if program is None:
         raise NotFound(f"{client.command} is not on the PATH; install it with: {client.install}")
+    if args.check:
+        return check(args, client, program, user, out)
     detour = find_detour(client, user)
     # The terminal is the client's until it ends.
     with opened_gateway(args, upstreams=detour.upstreams, tell=lambda line: None) as gateway:

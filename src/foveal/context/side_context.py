@@ -56,7 +56,7 @@ class SideContext:
         if self._injector.reminders is None:
             raise BadInput("reminders are off, so that nobody would read this; set remind = true in the policy")
         if once := one_shot(name, text, self._session.view().facts.news):
-            self._tell("one_shots", (once,))
+            _tell(self._session, "one_shots", (once,))
 
     def attach(self, path: str | PathLike[str], *, name: str | None = None) -> "Attachment":
         """Give a file to the model: small text whole, larger ones by an outline that can be recalled, images scaled."""
@@ -66,13 +66,7 @@ class SideContext:
         entry_id, counter = session.new_id(), session.counter
         ref, count, family = short_ref(entry_id), counter.counter.count, counter.family
         file = files.attach(session.workspace, path, provider_family=family, count=count, ref=ref, name=name)
-        message = files.message_of(file, session.store)
-        session.append(checked_message(message), entry_id, ATTACHED)
-        found = [source.attached(file.name, file.media_type) for source in self._injector.sources]
-        if self._injector.reminders:
-            self._tell("uploads", (Upload(file.name, file.kind, file.size_bytes, ref),))
-            for field, names in (one for news in found for one in news.items() if one[1]):
-                self._tell(field, names)
+        _give(file, entry_id, self._injector, session)
         return file
 
     def remember(self, text: str, key: str | None = None) -> str:
@@ -94,6 +88,26 @@ class SideContext:
         """Return the kind of fence of this name; `BadInput` if there is none."""
         return self._injector.fences.registry.kind(name)
 
-    def _tell(self, field: str, values: Iterable[Upload | OneShot | str]) -> None:
-        """Keep facts for the reminders of the next call."""
-        self._session.append(news_mark(field, values), self._session.new_id(), None)
+
+def attach_bytes(data: bytes, name: str, injector: Injector, session: SessionAccess) -> "tuple[Entry, Attachment]":
+    """Give a file to the model whose bytes the host has and no workspace: it is in the log alone."""
+    entry_id, counter = session.new_id(), session.counter
+    ref, count, family = short_ref(entry_id), counter.counter.count, counter.family
+    file = files.read_bytes(data, name, provider_family=family, count=count, ref=ref)
+    return _give(file, entry_id, injector, session), file
+
+
+def _give(file: "Attachment", entry_id: str, injector: Injector, session: SessionAccess) -> Entry:
+    """Append a file that was read, and keep facts about it for the reminders of the next call."""
+    entry = session.append(checked_message(files.message_of(file, session.store)), entry_id, ATTACHED)
+    found = [source.attached(file.name, file.media_type) for source in injector.sources]
+    if injector.reminders:
+        _tell(session, "uploads", (Upload(file.name, file.kind, file.size_bytes, short_ref(entry_id)),))
+        for field, names in (one for news in found for one in news.items() if one[1]):
+            _tell(session, field, names)
+    return entry
+
+
+def _tell(session: SessionAccess, field: str, values: Iterable[Upload | OneShot | str]) -> None:
+    """Keep facts for the reminders of the next call."""
+    session.append(news_mark(field, values), session.new_id(), None)

@@ -52,10 +52,17 @@ class ReplyRound(NamedTuple):
 
 
 class ReplyFilter:
-    """Turns the replies of one exchange into the reply that the client sees. `own` are the names of the tools to hide."""
+    """Turns the replies of one exchange into the reply that the client sees. `own` are the names of the tools to hide.
 
-    def __init__(self, reader: WireReader, own: Collection[str], request: Mapping[str, Any]) -> None:
+    `is_own_request` says that the client's own request was sent, and not another one in its place.
+    """
+
+    def __init__(
+        self, reader: WireReader, own: Collection[str], request: Mapping[str, Any], *, is_own_request: bool = False
+    ) -> None:
         self._reader = reader
+        self._is_as_asked = is_own_request and not own
+        """Whether the client's own request was sent, so that nothing of the reply is to be hidden."""
         self._calls = reader.calls(frozenset(own), request)
         self._stream = reader.stream()
         self._is_understood = True
@@ -93,7 +100,7 @@ class ReplyFilter:
                 self._stream.feed(data)
             except _NOT_UNDERSTOOD:
                 self._is_understood = False
-        return self._calls.feed(event, data)
+        return [event] if self._is_as_asked else self._calls.feed(event, data)
 
     def end_round(self) -> ReplyRound:
         """Return the round whose stream has ended or broken off. The next event begins another one.

@@ -122,6 +122,43 @@ class RewindRequest(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class InjectRequest(msgspec.Struct, frozen=True):
+    """Content is to be shown beside the conversation, in a fence of a kind that the policy names. Blank text removes it."""
+
+    kind: str
+    text: str
+    key: str | None = None
+    attributes: dict[str, str] = {}
+
+
+class RemindRequest(msgspec.Struct, frozen=True):
+    """A text is to be shown in the next call only. The policy must have `remind`."""
+
+    text: str
+    name: str = "host"
+
+
+class AttachRequest(msgspec.Struct, frozen=True):
+    """A file is to be given to the model."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=400)]
+    data: Annotated[bytes, Meta(description="The bytes of the file, as base64.")]
+
+
+class ChildRequest(msgspec.Struct, frozen=True):
+    """A session for a sub-agent is to be opened: it knows its task, and of its parent only the parts that are named here."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    task: str
+    system: str = ""
+    inherit_turns: Annotated[int, Meta(ge=0)] = 0
+    tools: Annotated[tuple[str, ...], Meta(description="The names of the tools that it may be offered.")] = ()
+    fences: tuple[str, ...] = ()
+    refs: Annotated[tuple[str, ...], Meta(description="References of the parent whose originals it is given.")] = ()
+    model: Annotated[str | None, Meta(description="By default the parent's.")] = None
+    policy: Annotated[dict[str, Any] | None, Meta(description="As in a policy file. By default the parent's.")] = None
+
+
 class EventsRequest(msgspec.Struct, frozen=True):
     """The entries after a place of the log are asked for. The header `last-event-id` says the same and counts more."""
 
@@ -153,6 +190,21 @@ class KeptEntries(msgspec.Struct, frozen=True):
     """Entries that are in the log, in their order."""
 
     entries: tuple[KeptEntry, ...]
+
+
+class AttachReply(msgspec.Struct, frozen=True):
+    """A file as the model is shown it."""
+
+    id: str
+    """The entry that shows it."""
+    name: str
+    kind: str
+    media_type: str
+    size_bytes: int
+    tokens: int
+    is_whole: bool
+    """Whether all of its text is shown; if not, the rest can be recalled."""
+    notes: tuple[str, ...]
 
 
 class FollowReply(msgspec.Struct, frozen=True):

@@ -6,25 +6,32 @@ import time
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from hmac import compare_digest
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route as StarletteRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from foveal.dialects.sse import KEEP_ALIVE
 from foveal.gateway.api import HttpApi
+from foveal.gateway.bodies import MOST_BODY_MB, BodyTooLarge, body_pieces, is_small, read_body
 from foveal.gateway.conversations import ClientConversations
 from foveal.gateway.gateway_figures import GatewayFigures, gateway_figures
 from foveal.gateway.operations import is_own
 from foveal.gateway.page import HEADERS, page
 from foveal.gateway.relay import ClientCall, Relay, RelayedReply, ReplyCut
-from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_route, is_knock
+from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_count, find_route, is_knock
+from foveal.gateway.token_counts import TokenCounts
 from foveal.gateway.upstream import Upstream
 from foveal.session.policy import Policy
 from foveal.stores.port import Store
+
+PING_S = 10.0
+"""Seconds of silence after which a client that waits for a stream gets a sign of life."""
 
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -45,12 +52,17 @@ class Gateway:
         token: str = "",
         tell: Callable[[str], None] = lambda line: None,
         place: str = "",
+        most_body_mb: int = MOST_BODY_MB,
     ) -> None:
-        """Open a gateway. `place` is the file of the store, for commands that people are shown."""
+        """Open a gateway. `place` is the file of the store, for commands that people are shown.
+
+        `most_body_mb` are the megabytes that a request with a conversation may have; uploads of files are passed on as they come.
+        """
         self.conversations = ClientConversations(store, policy)
-        self._place, self._is_watching = place, watch
+        self._place, self._is_watching, self._most_body_mb = place, watch, most_body_mb
         self._upstream = Upstream({**UPSTREAMS, **(upstreams or {})})
         self._relay = Relay(self.conversations, self._upstream, tell=tell, watch=watch)
+        self._counts = TokenCounts(self._relay, is_whole_sent=watch)
         self.api = HttpApi(self.conversations, policy, figures=lambda: self.figures, tell=tell)
         routes = [
             StarletteRoute("/metrics", self._metrics),
@@ -75,11 +87,19 @@ class Gateway:
             shown = page(self.figures, now_ms=time.time_ns() // 1_000_000, store=self._place)
             return HTMLResponse(shown, headers=HEADERS)
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
-        call = ClientCall(request.method, path + query, headers, await request.body())
+        call = ClientCall(request.method, path + query, headers)
         if is_knock(call.method, call.path, call.named):
             return Response()
-        route = find_route(path) if request.method == "POST" else None
-        relayed = asyncio.ensure_future(self._relay.manage(call, route) if route else self._relay.pass_on(call))
+        is_read = request.method == "POST" and bool(find_route(path) or find_count(path))
+        try:
+            if not is_read and not is_small(request):
+                return RelayResponse(await self._relay.pass_on(call, body_pieces(request)))
+            call = replace(call, body=await read_body(request, self._most_body_mb))
+        except BodyTooLarge as error:
+            return RelayResponse(self._relay.refused(call.provider, str(error)))
+        except ClientDisconnect:
+            return Response(status_code=_CLIENT_GONE)
+        relayed = asyncio.ensure_future(self._relayed(call, path))
         gone = asyncio.ensure_future(_disconnected(request))
         try:
             await asyncio.wait({relayed, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -90,6 +110,14 @@ class Gateway:
             return Response(status_code=_CLIENT_GONE)
         finally:
             gone.cancel()
+
+    async def _relayed(self, call: ClientCall, path: str) -> RelayedReply:
+        is_post = call.method == "POST"
+        if is_post and (route := find_route(path)):
+            return await self._relay.manage(call, route)
+        if is_post and (route := find_count(path)):
+            return await self._counts.answer(call, route)
+        return await self._relay.pass_on(call)
 
     @property
     def figures(self) -> GatewayFigures:
@@ -112,6 +140,30 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
+class Heartbeat:
+    """Sends signs of life to a client that waits, between the pieces of a stream."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._sent_s: float | None = None
+        """The time of the last piece; None before the first one and after the last one."""
+
+    async def send(self, message: Message) -> None:
+        """Send a piece."""
+        self._sent_s = None
+        await self._send(message)
+        self._sent_s = time.monotonic() if message.get("more_body", True) else None
+
+    async def beat(self) -> None:
+        """Send a sign of life after each while of silence, until it is cancelled."""
+        while True:
+            silent_s = 0.0 if self._sent_s is None else time.monotonic() - self._sent_s
+            if silent_s >= PING_S:
+                await self.send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
+            else:
+                await asyncio.sleep(PING_S - silent_s)
+
+
 class RelayResponse(StreamingResponse):
     """The answer to a client. When it ends, whichever way, the turn of its conversation is given back."""
 
@@ -121,11 +173,15 @@ class RelayResponse(StreamingResponse):
         self._reply = reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        heartbeat = Heartbeat(send)
+        beating = asyncio.ensure_future(heartbeat.beat()) if self._reply.is_stream else None
         try:
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, heartbeat.send if beating else send)
         except ReplyCut:
             pass  # without an end, which makes the server close the connection: the client sees a cut
         finally:
+            if beating:
+                beating.cancel()
             await self._reply.pieces.aclose()
             await self._reply.held.aclose()
 

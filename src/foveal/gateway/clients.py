@@ -57,6 +57,18 @@ class Client(msgspec.Struct, frozen=True):
     package: str
     addresses: Callable[[ClientUser], Addresses]
     launch: Callable[[ClientUser, Addresses, Path], ClientLaunch]
+    keys: tuple[str, ...]
+    """Variables that may hold a key."""
+    logins: tuple[tuple[str, str, str], ...]
+    """Files of a login: the variable that names their folder, the folder below the home, and the name."""
+    once: tuple[str, ...]
+    """Arguments before a request that is made once, without a terminal."""
+
+    def credentials(self, user: ClientUser) -> str:
+        """Return where the client's key or login is; empty if none is seen. Only whether something is there is looked at."""
+        keys = [f"the key in ${name}" for name in self.keys if user.environment.get(name)]
+        paths = (user.place(variable, beside) / name for variable, beside, name in self.logins)
+        return next(iter([*keys, *(f"the login in {path}" for path in paths if path.is_file())]), "")
 
     @property
     def install(self) -> str:
@@ -249,11 +261,48 @@ def _parse_json(text: str, place: str) -> JsonObject:
     return cast("JsonObject", found)
 
 
+_ANTHROPIC_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+_GEMINI_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_ALL_KEYS = (*_ANTHROPIC_KEYS, "OPENAI_API_KEY", *_GEMINI_KEYS)
+
 CLIENTS: dict[str, Client] = {
-    "claude": Client("claude", "@anthropic-ai/claude-code", _claude_addresses, _claude),
-    "codex": Client("codex", "@openai/codex", _codex_addresses, _codex),
-    "pi": Client("pi", "@mariozechner/pi-coding-agent", _pi_addresses, _pi),
-    "opencode": Client("opencode", "opencode-ai", _opencode_addresses, _opencode),
-    "gemini": Client("gemini", "@google/gemini-cli", _gemini_addresses, _gemini),
+    "claude": Client(
+        "claude",
+        "@anthropic-ai/claude-code",
+        _claude_addresses,
+        _claude,
+        (*_ANTHROPIC_KEYS, "CLAUDE_CODE_OAUTH_TOKEN"),
+        (("CLAUDE_CONFIG_DIR", ".claude", ".credentials.json"),),
+        ("-p",),
+    ),
+    "codex": Client(
+        "codex",
+        "@openai/codex",
+        _codex_addresses,
+        _codex,
+        ("OPENAI_API_KEY", "CODEX_API_KEY"),
+        (("CODEX_HOME", ".codex", "auth.json"),),
+        ("exec", "--skip-git-repo-check"),
+    ),
+    "pi": Client(
+        "pi",
+        "@mariozechner/pi-coding-agent",
+        _pi_addresses,
+        _pi,
+        _ALL_KEYS,
+        (("PI_CODING_AGENT_DIR", ".pi/agent", "auth.json"),),
+        ("-p",),
+    ),
+    "opencode": Client(
+        "opencode",
+        "opencode-ai",
+        _opencode_addresses,
+        _opencode,
+        _ALL_KEYS,
+        (("XDG_DATA_HOME", ".local/share", "opencode/auth.json"),),
+        ("run",),
+    ),
+    # A Google login uses another service, which does not go through the gateway.
+    "gemini": Client("gemini", "@google/gemini-cli", _gemini_addresses, _gemini, _GEMINI_KEYS, (), ("-p",)),
 }
 """The clients that `foveal wrap` knows, by the names of their commands."""

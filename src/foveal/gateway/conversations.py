@@ -3,16 +3,18 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
+from foveal.gateway.adoption import adopt, continued_in
 from foveal.gateway.input_cost import InputBills, InputCost
 from foveal.integrations.client_request import ClientRequest
 from foveal.models import catalogue
+from foveal.record.client_list import is_reply
 from foveal.session.client_session import ClientSession
 from foveal.session.options import Host, Model
 from foveal.session.policy import Policy
@@ -27,6 +29,8 @@ MOST_OPEN = 256
 
 THREADS = 32
 """Requests that are worked on at once. Most of them wait for the disk, and those that wait together are written together."""
+
+_MOST_NAMES = 10_000
 
 WAIT_S = 2.0
 """Seconds that a request waits for the one before it in the same conversation."""
@@ -73,6 +77,8 @@ class ClientConversation:
         """Requests that have the turn or wait for it."""
         self.opened: ClientSession | None = None
         """The session, if it is open."""
+        self.own_tools: Sequence[Mapping[str, Any]] = ()
+        """The own tools of the last request, in the provider's form."""
 
     def session(self, store: Store, policy: Policy, request: ClientRequest) -> ClientSession:
         """Return the open session for the model of a request."""
@@ -87,6 +93,10 @@ class ClientConversation:
         self.opened = ClientSession(store, self.name, model=model, policy=policy, host=host, takeover=takeover)
         self.model = _spelled(model)
         return self.opened
+
+    def take(self, session: ClientSession, model: Model) -> None:
+        """Go on with a session that was opened by another one, for this model."""
+        self.opened, self.model = session, _spelled(model)
 
     def see(self, headers: Mapping[str, str]) -> None:
         """Note the client that a request came from."""
@@ -124,6 +134,8 @@ class ClientConversations:
         """The bills of conversations that are no longer known."""
         self._most_open = most_open
         self._known: OrderedDict[str, ClientConversation] = OrderedDict()
+        self._names: dict[str, str] = {}
+        """The sessions of conversations, by the names that their requests have."""
         self._threads = ThreadPoolExecutor(THREADS, "foveal-session")
 
     def __iter__(self) -> Iterator[ClientConversation]:
@@ -136,6 +148,28 @@ class ClientConversations:
             figures.cached_tokens += usage.cache_read_tokens
             figures.output_tokens += usage.output_tokens
         conversation.cost.report(usage)
+
+    async def stored_name(self, name: str, request: ClientRequest, *, has_key: bool) -> str:
+        """Return the name of the session of a conversation: with `has_key`, it may have been adopted from another key."""
+        if not has_key or name in self._known:
+            return name
+        if name not in self._names:
+            found = await self._run(lambda: self._stored_name(name, request))
+            if len(self._names) >= _MOST_NAMES:
+                self._names.clear()  # they are looked up again
+            self._names[name] = found
+        return self._names[name]
+
+    def _stored_name(self, name: str, request: ClientRequest) -> str:
+        if self.store.cards(name):
+            return continued_in(self.store, name)
+        if not any(map(is_reply, request.messages)):
+            return name
+        return adopt(self.store, name, request.messages, dialect=request.dialect, model=request.model)
+
+    def forget_name(self, name: str) -> None:
+        """Look up the session of a conversation anew the next time."""
+        self._names = {key: found for key, found in self._names.items() if name not in (key, found)}
 
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncGenerator[ClientConversation]:

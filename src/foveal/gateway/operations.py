@@ -73,6 +73,10 @@ OPERATIONS: tuple[ApiOperation, ...] = (
     _on("pressure", "GET", types.NoParameters, types.PressureReply),
     _on("compact", "POST", types.CompactRequest, types.CompactReply),
     _on("rewind", "POST", types.RewindRequest, types.KeptEntry),
+    _on("inject", "POST", types.InjectRequest, types.KeptEntry),
+    _on("remind", "POST", types.RemindRequest, types.NoParameters),
+    _on("attach", "POST", types.AttachRequest, types.AttachReply),
+    _on("children", "POST", types.ChildRequest, SessionCard),
     ApiOperation(
         EVENTS,
         "GET",

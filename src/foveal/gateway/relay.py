@@ -4,8 +4,10 @@ Whatever goes wrong on our side, the request goes on as the client sent it: an a
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar, cast
 
 import httpx2
@@ -14,41 +16,40 @@ import msgspec
 from foveal.dialects.hiding import event_json
 from foveal.dialects.port import Wire
 from foveal.dialects.reply_filter import ReplyRound
-from foveal.dialects.sse import KEEP_ALIVE, SseDecoder, SseEvent
+from foveal.dialects.sse import SseDecoder, SseEvent
 from foveal.dialects.stream_start import is_beginning, stream_error
 from foveal.gateway.conversations import ClientConversation, ClientConversations, has_known_limit
-from foveal.gateway.routes import Route, conversation_name, kept_elsewhere, provider_of
+from foveal.gateway.routes import Route, conversation_name, has_key, kept_elsewhere, provider_of
 from foveal.gateway.upstream import Upstream, reply_headers
 from foveal.integrations.client_request import ClientRequest
 from foveal.integrations.exchange import MOST_ROUNDS, Exchange
 from foveal.record.overflow import refusal_in
 from foveal.values.errors import FovealError, LeaseLost, OverBudget
 
-PING_S = 10.0
-"""Seconds of silence after which a client that waits for a stream gets a sign of life."""
-
 _OK = 200
 _BAD_GATEWAY = 502
+_TOO_LARGE = 413
 _MOST_TOLD = 1_000
 
 T = TypeVar("T")
 
 
-class ClientCall(NamedTuple):
+@dataclass(frozen=True)
+class ClientCall:
     """A request of a client."""
 
     method: str
     path: str
     """With the query."""
     headers: list[tuple[str, str]]
-    body: bytes
+    body: bytes = b""
 
-    @property
+    @cached_property
     def named(self) -> Mapping[str, str]:
         """The headers by their names."""
         return {name.lower(): value for name, value in self.headers}
 
-    @property
+    @cached_property
     def provider(self) -> str:
         """The name of the provider that it is for."""
         return provider_of(self.path, self.named)
@@ -62,6 +63,8 @@ class RelayedReply(NamedTuple):
     pieces: AsyncGenerator[bytes]
     held: AsyncExitStack
     """The turn of the conversation. It is closed by the taker of the reply, even if the client has gone."""
+    is_stream: bool = False
+    """Whether it is a stream of events, in which a client that waits may get signs of life between two pieces."""
 
 
 class ReplyCut(Exception):
@@ -83,13 +86,14 @@ class Relay:
         self._told: set[str] = set()
         """The reasons that were told and will come again."""
 
-    async def pass_on(self, call: ClientCall) -> RelayedReply:
-        """Send a request on as it is."""
+    async def pass_on(self, call: ClientCall, pieces: AsyncIterable[bytes] | None = None) -> RelayedReply:
+        """Send a request on as it is. The `pieces` of a large body are sent as they come."""
+        body = call.body if pieces is None else pieces
         try:
-            response = await self.upstream.send(call.provider, call.method, call.path, call.headers, call.body)
+            response = await self.upstream.send(call.provider, call.method, call.path, call.headers, body)
         except httpx2.HTTPError as error:
-            return self._unreachable(call.provider, error)
-        return _passed(response)
+            return self.unreachable(call.provider, error)
+        return as_came(response)
 
     async def manage(self, call: ClientCall, route: Route) -> RelayedReply:
         """Send a request with the prompt that its session builds, and keep the reply."""
@@ -100,9 +104,14 @@ class Relay:
             if not has_known_limit(self.conversations.policy, request.model):
                 because = f"the window of {request.model} is not known; name it in the policy"
                 return await self._unmanaged(call, because, once=because)
+            query = call.path.partition("?")[2]
+            name = conversation_name(call.named, request.body, route.dialect, query=query)
         except FovealError as error:
             return await self._unmanaged(call, str(error))
-        name = conversation_name(call.named, request.body, route.dialect, query=call.path.partition("?")[2])
+        try:
+            name = await self.conversations.stored_name(name, request, has_key=has_key(call.named, query))
+        except Exception as error:  # of any kind: the client's work goes on
+            return await self._unmanaged(call, f"{name}: {type(error).__name__}: {error}")
         async with AsyncExitStack() as held:
             try:
                 conversation = await held.enter_async_context(self.conversations.turn(name))
@@ -122,14 +131,12 @@ class Relay:
                 response = await sent.send(call.body if self._watch else body, is_fixed=self._watch)
                 self._count(conversation, exchange, response)
                 if response.status_code != _OK:
-                    return _passed(response)
-                if response.headers.get("content-type", "").startswith("text/event-stream"):
-                    pieces = sent.streamed(response)
-                else:
-                    pieces = _one(await sent.whole(response))
+                    return as_came(response)
+                is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+                pieces = sent.streamed(response) if is_stream else _one(await sent.whole(response))
             except httpx2.HTTPError as error:
-                return self._unreachable(call.provider, error)
-            return RelayedReply(_OK, reply_headers(response, is_changed=True), pieces, held.pop_all())
+                return self.unreachable(call.provider, error)
+            return RelayedReply(_OK, reply_headers(response, is_changed=True), pieces, held.pop_all(), is_stream)
 
     async def _prepared(self, conversation: ClientConversation, request: ClientRequest) -> tuple[Exchange, bytes]:
         conversations = self.conversations
@@ -137,7 +144,9 @@ class Relay:
         def prepare() -> tuple[Exchange, bytes]:
             session = conversation.session(conversations.store, conversations.policy, request)
             exchange = Exchange(session, request)
-            return exchange, exchange.body()
+            body = exchange.body()
+            conversation.own_tools = exchange.own_tools
+            return exchange, body
 
         try:
             return await conversations.in_thread(conversation, prepare)
@@ -154,13 +163,19 @@ class Relay:
             self._told = {*self._told, once} if len(self._told) < _MOST_TOLD else {once}
         return await self.pass_on(call)
 
-    def _unreachable(self, provider: str, error: httpx2.HTTPError) -> RelayedReply:
+    def refused(self, provider: str, message: str) -> RelayedReply:
+        """Return the answer to a request that is too large for the gateway, in the provider's own form."""
+        self.tell(message)
+        body = msgspec.json.encode(_spelled_failure(provider, message, _TOO_LARGE))
+        # What the client has not sent yet is not read: the connection cannot be used again.
+        return reply_of(_TOO_LARGE, [(b"content-type", b"application/json"), (b"connection", b"close")], body)
+
+    def unreachable(self, provider: str, error: httpx2.HTTPError) -> RelayedReply:
         """Return the answer to a request that did not reach its provider, in the provider's own form."""
         message = self.upstream.complaint(provider, error)
         self.tell(message)
         body = msgspec.json.encode(_spelled_failure(provider, message))
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        return RelayedReply(_BAD_GATEWAY, headers, _one(body), AsyncExitStack())
+        return reply_of(_BAD_GATEWAY, [(b"content-type", b"application/json")], body)
 
     def _count(self, conversation: ClientConversation, exchange: Exchange, response: httpx2.Response) -> None:
         """Count a call that the provider answered, and tell of a fold."""
@@ -195,7 +210,9 @@ class _Sending:
         """Send a body, and smaller ones as long as the provider says that it is too long, unless it `is_fixed`."""
         call, self._is_fixed = self._call, is_fixed
         while True:
-            response = await self._upstream.send(call.provider, call.method, call.path, call.headers, body)
+            response = await self._upstream.send(
+                call.provider, call.method, call.path, call.headers, body, conversation=self._conversation.name
+            )
             if response.status_code not in (400, 413) or is_fixed:
                 return response
             smaller = await self._smaller(_error(await response.aread()))
@@ -226,9 +243,9 @@ class _Sending:
                 held += events
                 if not is_begun:
                     data = _first_told(events)
-                    if events and data is None:
+                    if data is None:
                         continue
-                    if data and (error := stream_error(data)) and (again := await self._restarted(error)):
+                    if (error := stream_error(data)) and (again := await self._restarted(error)):
                         break
                     is_begun = True
                 yield held
@@ -254,20 +271,20 @@ class _Sending:
 
     async def streamed(self, response: httpx2.Response) -> AsyncGenerator[bytes]:
         """Yield the stream that the client sees, over all rounds. Raise `ReplyCut` where the provider's stream broke off."""
-        replies = self._exchange.replies
         while True:
             is_cut = False
             try:
                 async with aclosing(self._events(response)) as came:
                     async for events in came:
-                        shown = _joined(one for event in events for one in replies.feed(event))
-                        if shown or not events:
-                            yield shown or KEEP_ALIVE
+                        replies = self._exchange.replies  # from the first event on, it is known which body was sent
+                        if shown := _joined(one for event in events for one in replies.feed(event)):
+                            yield shown
             except httpx2.HTTPError:
                 is_cut = True
             except (GeneratorExit, asyncio.CancelledError):  # the client has gone: perhaps it has all of the reply
-                await self._keep_whole(replies.end_round())
+                await self._keep_whole(self._exchange.replies.end_round())
                 raise
+            replies = self._exchange.replies
             ended = replies.end_round()
             await self._keep(ended)  # before the client knows that it has all of it
             if ended.events:
@@ -343,44 +360,28 @@ class _Sending:
 
 
 async def _events(response: httpx2.Response) -> AsyncGenerator[Sequence[SseEvent]]:
-    """Yield the events of a stream as they come, and none after each while of silence. The last one may be torn."""
+    """Yield the events of a stream as they come. The last one may be torn."""
     decoder = SseDecoder()
     try:
-        async with aclosing(_with_pings(response)) as pieces:
-            async for piece in pieces:
-                events = decoder.feed(piece)
-                if events or not piece:
-                    yield events
+        async for piece in response.aiter_raw():
+            if events := decoder.feed(piece):
+                yield events
     except httpx2.HTTPError:
         if rest := decoder.end():
             yield rest
         raise
+    finally:
+        await response.aclose()
     if rest := decoder.end():
         yield rest
 
 
-async def _with_pings(response: httpx2.Response) -> AsyncGenerator[bytes]:
-    """Yield the pieces of a stream, and an empty one after each while of silence."""
-    pieces = response.aiter_raw()
-    waiting: asyncio.Task[bytes] | None = None
-    try:
-        while True:
-            waiting = waiting or asyncio.ensure_future(anext(pieces, b""))
-            done, _ = await asyncio.wait({waiting}, timeout=PING_S)
-            if not done:
-                yield b""
-                continue
-            piece, waiting = waiting.result(), None
-            if not piece:
-                return
-            yield piece
-    finally:
-        if waiting:
-            waiting.cancel()
-        await response.aclose()
+def reply_of(status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> RelayedReply:
+    """Return a reply of the gateway's own."""
+    return RelayedReply(status, [*headers, (b"content-length", str(len(body)).encode())], _one(body), AsyncExitStack())
 
 
-def _passed(response: httpx2.Response) -> RelayedReply:
+def as_came(response: httpx2.Response) -> RelayedReply:
     """Return a reply of the provider as it came."""
     is_read = response.is_stream_consumed  # then it is decoded as well
     held = AsyncExitStack()
@@ -412,16 +413,22 @@ async def _one(body: bytes) -> AsyncGenerator[bytes]:
     yield body
 
 
-def _spelled_failure(provider: str, message: str) -> Mapping[str, Any]:
+def _spelled_failure(provider: str, message: str, status: int = _BAD_GATEWAY) -> Mapping[str, Any]:
     """Return an error in the form of a provider."""
+    is_large = status == _TOO_LARGE
     match provider:
         case "anthropic":
-            return {"type": "error", "error": {"type": "api_error", "message": message}}
+            return {
+                "type": "error",
+                "error": {"type": "request_too_large" if is_large else "api_error", "message": message},
+            }
         case "gemini":
-            return {"error": {"code": _BAD_GATEWAY, "message": message, "status": "UNAVAILABLE"}}
+            told = "INVALID_ARGUMENT" if is_large else "UNAVAILABLE"
+            return {"error": {"code": status, "message": message, "status": told}}
         case _:
-            error = {"message": message, "type": "server_error", "param": None, "code": "upstream_unreachable"}
-            return {"error": error}
+            kind = "invalid_request_error" if is_large else "server_error"
+            code = "request_too_large" if is_large else "upstream_unreachable"
+            return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def _object(raw: bytes) -> Wire | None:

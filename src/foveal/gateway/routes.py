@@ -1,17 +1,17 @@
 """Routes of requests: the format that one is in, the provider that it goes to, and the conversation that it is a part of."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import dropwhile, takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qs
 
 import msgspec
 
 from foveal.dialects.json_values import JsonObject, elements, fields, string
-from foveal.record.client_list import LISTS
+from foveal.record.client_list import LISTS, is_reply
 
 UPSTREAMS = {
     "anthropic": "https://api.anthropic.com",
@@ -26,6 +26,8 @@ _PATHS: dict[str, str] = {
     "/responses": "openai_responses",
 }
 _GEMINI = re.compile(r"/models/([^/:]+):(?:stream)?[gG]enerateContent\Z")
+_COUNTS = {"/messages/count_tokens": "anthropic", "/responses/input_tokens": "openai_responses"}
+_GEMINI_COUNT = re.compile(r"/models/([^/:]+):countTokens\Z")
 KEY_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 _KEY_CHARS = 16
 
@@ -63,6 +65,13 @@ def find_route(path: str) -> Route | None:
     return Route("gemini", gemini[1]) if gemini else None
 
 
+def find_count(path: str) -> Route | None:
+    """Return the route of a path that counts the tokens of a request; None for all others."""
+    found = next((name for end, name in _COUNTS.items() if path.endswith(end)), None)
+    gemini = _GEMINI_COUNT.search(path)
+    return Route(found) if found else Route("gemini", gemini[1]) if gemini else None
+
+
 def provider_of(path: str, headers: Mapping[str, str]) -> str:
     """Return the name of the provider that a request goes to."""
     if "/v1beta" in path or "x-goog-api-key" in headers:
@@ -97,6 +106,11 @@ def key_hash(headers: Mapping[str, str], query: str = "") -> str:
     """Return the hash of the keys that a request names, which ends the names of its sessions: 16 hexadecimal digits."""
     keys = [*(headers.get(name, "") for name in KEY_HEADERS), *parse_qs(query).get("key", ())]
     return sha256("\0".join(keys).encode()).hexdigest()[:_KEY_CHARS]
+
+
+def has_key(headers: Mapping[str, str], query: str = "") -> bool:
+    """Return whether a request names a key."""
+    return any(headers.get(name) for name in KEY_HEADERS) or bool(parse_qs(query).get("key"))
 
 
 def conversation_name(headers: Mapping[str, str], body: Mapping[str, Any], dialect: str, *, query: str = "") -> str:
@@ -138,7 +152,9 @@ def _first_words(body: Mapping[str, Any], dialect: str) -> str:
 
 
 def _listed(body: Mapping[str, Any], dialect: str) -> Iterator[JsonObject]:
-    return map(fields, elements(body.get(LISTS[dialect])))
+    listed: object = body.get(LISTS[dialect])
+    is_listed = isinstance(listed, Sequence) and not isinstance(listed, str)
+    return map(fields, cast("Sequence[object]", listed) if is_listed else ())
 
 
 def _words(message: JsonObject) -> list[object]:
@@ -148,14 +164,9 @@ def _words(message: JsonObject) -> list[object]:
 
 def _first_reply(body: Mapping[str, Any], dialect: str) -> str:
     """Return a digest of the first reply, by the texts and the calls that every client tells of it; empty if none is told."""
-    told = takewhile(_is_reply, dropwhile(lambda one: not _is_reply(one), _listed(body, dialect)))
+    told = takewhile(is_reply, dropwhile(lambda one: not is_reply(one), _listed(body, dialect)))
     said = [found for one in told for found in (*_words(one), *map(_call, _blocks(one))) if found]
     return _digest([one.strip() if isinstance(one, str) else one for one in said]) if said else ""
-
-
-def _is_reply(one: JsonObject) -> bool:
-    """Return whether a message or an item is the model's."""
-    return one.get("role") in ("assistant", "model") or one.get("type") in (*_CALLS, "reasoning")
 
 
 def _blocks(one: JsonObject) -> Iterator[JsonObject]:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -16,8 +17,12 @@ import msgspec
 from foveal import recall
 from foveal.analysis.inspect.stored_session import stored_prompt, tool_name
 from foveal.dialects import find_dialect
+from foveal.gateway.adoption import continued_in
 from foveal.gateway.api_types import (
     AppendRequest,
+    AttachReply,
+    AttachRequest,
+    ChildRequest,
     CompactReply,
     CompactRequest,
     CreateRequest,
@@ -26,6 +31,7 @@ from foveal.gateway.api_types import (
     FoldSummary,
     FollowReply,
     FollowRequest,
+    InjectRequest,
     KeptEntries,
     KeptEntry,
     ListRequest,
@@ -36,6 +42,7 @@ from foveal.gateway.api_types import (
     RecallReply,
     RecallRequest,
     RecoverRequest,
+    RemindRequest,
     RewindRequest,
     SearchReply,
     SearchRequest,
@@ -84,6 +91,8 @@ class SessionOpening(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str
     dialect: str
     policy: dict[str, Any] | None = None
+    tools: tuple[str, ...] | None = None
+    """The tools that a child may be offered; None allows all."""
 
 
 class SessionApi:
@@ -105,7 +114,7 @@ class SessionApi:
     async def known(self, caller: ApiCaller, name: str) -> SessionCard:
         """Return the card of a caller's session. `NotFound` if there is none, or if it is another's: nobody can tell which."""
         stored = caller.stored_name(name)
-        cards = await self.read(lambda: self._store.cards(stored)) if stored else []
+        cards = await self.read(lambda: self._store.cards(continued_in(self._store, stored))) if stored else []
         if not cards:
             raise NotFound(
                 f"there is no session {name!r:.200} for you; create it, or name the key that it was made with"
@@ -114,8 +123,16 @@ class SessionApi:
 
     async def list(self, caller: ApiCaller, _name: str, given: ListRequest) -> SessionList:
         """List the sessions of the caller's key, most recently used first."""
-        cards = await self.read(self._store.cards)
-        return SessionList(tuple([card for card in cards if caller.owns(card.id)][: given.limit]))
+
+        def found() -> list[SessionCard]:
+            return [self._under_own_name(card) for card in self._store.cards() if caller.owns(card.id)]
+
+        return SessionList(tuple((await self.read(found))[: given.limit]))
+
+    def _under_own_name(self, card: SessionCard) -> SessionCard:
+        """Return the card of a session that was adopted, under the name that the adopter has for it; any other as it is."""
+        target = continued_in(self._store, card.id) if card.entries == 1 else card.id
+        return card if target == card.id else msgspec.structs.replace(self._store.cards(target)[0], id=card.id)
 
     async def create(self, caller: ApiCaller, _name: str, given: CreateRequest) -> SessionCard:
         """Open a session for a model: a new one, or one that goes on. Its name gets the hash of the caller's key."""
@@ -129,16 +146,18 @@ class SessionApi:
             raise BadInput(
                 f"{name!r} cannot be used as a name: clients take it for a part of an address and leave it out"
             )
+        name = await self.read(partial(continued_in, self._store, name))
         policy = self._checked(SessionOpening(given.model, given.dialect or "", given.policy))
         dialect = find_dialect(given.dialect or catalogue.find(given.model, policy.models).dialect).name
         opening = SessionOpening(given.model, dialect, given.policy)
 
         def create(conversation: ClientConversation) -> SessionCard:
             count, last = self._last_opening(name)
-            if conversation.opened is None or last != opening or given.takeover:
-                session = self._open(conversation, opening, policy, takeover=given.takeover)
-                if last != opening:
-                    session.append(Note(_OPENED + msgspec.json.encode(opening).decode()), id=_opening_id(count))
+            wanted = msgspec.structs.replace(opening, tools=last.tools if last else None)  # a child stays one
+            if conversation.opened is None or last != wanted or given.takeover:
+                session = self._open(conversation, wanted, policy, takeover=given.takeover)
+                if last != wanted:
+                    session.append(_opened(wanted), id=_opening_id(count))
             return self._store.cards(name)[0]
 
         async with self._turn(name) as conversation:
@@ -146,7 +165,7 @@ class SessionApi:
 
     async def get(self, caller: ApiCaller, name: str, _given: NoParameters) -> SessionCard:
         """Return the facts about a session that are known without reading it."""
-        return await self.known(caller, name)
+        return msgspec.structs.replace(await self.known(caller, name), id=caller.stored_name(name) or name)
 
     async def append(self, caller: ApiCaller, name: str, given: AppendRequest) -> KeptEntry:
         """Keep what happened: a message, a mark, or a provider's reply. It is durable when this returns."""
@@ -296,6 +315,75 @@ class SessionApi:
             caller, name, lambda session: _kept(session.branches.rewind(given.entry_id, given.reason))
         )
 
+    async def inject(self, caller: ApiCaller, name: str, given: InjectRequest) -> KeptEntry:
+        """Put content beside the conversation, in a fence of a kind that the policy names. Blank text removes it."""
+        if taken := sorted({"self", "kind", "text", "key"} & given.attributes.keys()):
+            raise BadInput(f"attributes cannot be named {', '.join(taken)}: these are parameters of inject")
+
+        def inject(session: ClientSession) -> KeptEntry:
+            return _kept(session.context.inject(given.kind, given.text, key=given.key, **given.attributes))
+
+        return await self._inside(caller, name, inject)
+
+    async def remind(self, caller: ApiCaller, name: str, given: RemindRequest) -> NoParameters:
+        """Show a text in the next call only."""
+        await self._inside(caller, name, lambda session: session.context.remind(given.text, given.name))
+        return NoParameters()
+
+    async def attach(self, caller: ApiCaller, name: str, given: AttachRequest) -> AttachReply:
+        """Give a file to the model: small text whole, larger ones by an outline that can be recalled, images scaled."""
+
+        def attach(session: ClientSession) -> AttachReply:
+            entry, file = session.attach_bytes(given.data, given.name)
+            return AttachReply(
+                id=entry.id,
+                name=file.name,
+                kind=file.kind,
+                media_type=file.media_type,
+                size_bytes=file.size_bytes,
+                tokens=file.tokens,
+                is_whole=file.is_whole,
+                notes=file.notes,
+            )
+
+        return await self._inside(caller, name, attach)
+
+    async def children(self, caller: ApiCaller, name: str, given: ChildRequest) -> SessionCard:
+        """Open a session for a sub-agent: `session.children.open` of the library. Its name is the parent's, `/` and its own."""
+        stored = (await self.known(caller, name)).id
+        async with self._turn(stored) as parent, self._turn(f"{stored}/{given.name}") as child:
+            return await self.conversations.in_thread(parent, lambda: self._begin_child(parent, child, given))
+
+    def _begin_child(self, parent: ClientConversation, child: ClientConversation, given: ChildRequest) -> SessionCard:
+        session = self._session(parent)
+        _, last = self._last_opening(parent.name)
+        dialect, _, model = parent.model.partition(" ")
+        if given.model is not None:
+            model, dialect = given.model, catalogue.find(given.model, self._policy.models).dialect
+        told = last.policy if given.policy is None and last else given.policy
+        opening = SessionOpening(model, dialect, told, tools=given.tools)
+        policy = self._checked(opening)
+        child.close()
+        chosen = Model(model, dialect)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnknownModelWarning)
+            opened = session.children.open(
+                given.name,
+                given.task,
+                system=given.system,
+                inherit_turns=given.inherit_turns,
+                tools=given.tools,
+                fences=given.fences,
+                refs=given.refs,
+                model=chosen,
+                policy=policy,
+            )
+        child.take(cast("ClientSession", opened), chosen)  # a session opens children of its own kind
+        count, known = self._last_opening(child.name)
+        if known != opening:
+            opened.append(_opened(opening), id=_opening_id(count))
+        return self._store.cards(child.name)[0]
+
     async def delete(self, caller: ApiCaller, name: str, given: DeleteRequest) -> Deletion:
         """Delete a session, its children, and the artifacts that no other session names. Nothing brings them back."""
         stored = (await self.known(caller, name)).id
@@ -311,6 +399,7 @@ class SessionApi:
             deletion = await self.conversations.in_thread(held[0], delete)
             for conversation in held:
                 conversation.figures = CallFigures()
+                self.conversations.forget_name(conversation.name)
             return deletion
 
     async def _inside(
@@ -362,11 +451,10 @@ class SessionApi:
         self, conversation: ClientConversation, opening: SessionOpening, policy: Policy, *, takeover: bool
     ) -> ClientSession:
         model = Model(opening.model, opening.dialect)
-        if catalogue.find(model.id, policy.models).known:
-            return conversation.open(self._store, model, policy=policy, host=Host(), takeover=takeover)
+        host = Host(allowed_tools=None if opening.tools is None else frozenset(opening.tools))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnknownModelWarning)  # it has a budget, or was refused when it was created
-            return conversation.open(self._store, model, policy=policy, host=Host(), takeover=takeover)
+            return conversation.open(self._store, model, policy=policy, host=host, takeover=takeover)
 
     def _checked(self, opening: SessionOpening) -> Policy:
         """Return the policy that a session is opened with; `BadInput` for what a caller may not ask for."""
@@ -421,6 +509,10 @@ class SessionApi:
     def _count_usage(self, conversation: ClientConversation, kept: tuple[object, Sequence[Usage]]) -> None:
         for usage in kept[1]:
             self.conversations.count_usage(conversation, usage)
+
+
+def _opened(opening: SessionOpening) -> Note:
+    return Note(_OPENED + msgspec.json.encode(opening).decode())
 
 
 def _opening_id(number: int) -> str:

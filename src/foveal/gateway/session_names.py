@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from foveal.gateway.routes import KEY_HEADERS, key_hash
+from foveal.gateway.routes import has_key, key_hash
 
 _HASH = re.compile(r"-([0-9a-f]{16})\Z")
 _CHILD = "/"
@@ -27,8 +27,8 @@ class ApiCaller(NamedTuple):
     @staticmethod
     def of(headers: Mapping[str, str], query: Mapping[str, str] = MappingProxyType({})) -> "ApiCaller":
         """Return the sender of a request with these headers, whose names are in lower case, and this query."""
-        has_key = any(headers.get(name) for name in KEY_HEADERS) or bool(query.get("key"))
-        return ApiCaller(key_hash(headers, urlencode(query)), has_key, headers)
+        asked = urlencode(query)
+        return ApiCaller(key_hash(headers, asked), has_key(headers, asked), headers)
 
     def stored_name(self, name: str) -> str | None:
         """Return the name under which the store has a session of this caller; None if another key's hash ends the name.

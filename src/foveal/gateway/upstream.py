@@ -1,6 +1,7 @@
 """Requests to a provider: the client's own headers, and replies as they come."""
 
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import AsyncIterable, Iterable, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx2
@@ -18,32 +19,59 @@ _HOP = frozenset(
     )
 )
 _OURS = frozenset(("host", "content-length", "accept-encoding", "x-foveal-session", "x-foveal-token"))
+_DROPPED = _HOP | _OURS
 _CHANGED = frozenset(("content-length", "content-encoding"))
 
 TIMEOUT = httpx2.Timeout(600.0, connect=15.0)
 """A model may think for minutes before its first word; a connection that is not there is told at once."""
 
 
+POOLS = 64
+"""Pools of connections. A pool looks at each of its idle connections whenever a request begins or ends: one for all clients
+would take longer than everything else that a gateway does."""
+
+
 class Upstream:
     """The providers behind a gateway."""
 
-    def __init__(self, addresses: Mapping[str, str], client: httpx2.AsyncClient | None = None) -> None:
+    def __init__(self, addresses: Mapping[str, str]) -> None:
         self._addresses = {name: address.rstrip("/") for name, address in addresses.items()}
-        limits = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=30.0)
-        # No cookies: those of one client would go with the requests of all others.
-        jar = CookieJar(DefaultCookiePolicy(allowed_domains=()))
-        self._client = client or httpx2.AsyncClient(timeout=TIMEOUT, limits=limits, follow_redirects=False, cookies=jar)
-        self._client.headers.clear()  # the client's own headers and no others
+        self._trust = httpx2.create_ssl_context()
+        self._clients: dict[int, httpx2.AsyncClient] = {}
 
     async def send(
-        self, provider: str, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
+        self,
+        provider: str,
+        method: str,
+        path: str,
+        headers: Iterable[tuple[str, str]],
+        body: bytes | AsyncIterable[bytes],
+        *,
+        conversation: str = "",
     ) -> httpx2.Response:
-        """Send a request and return the reply before its body is read."""
-        kept = [(name, value) for name, value in headers if name.lower() not in _HOP | _OURS]
-        request = self._client.build_request(
+        """Send a request and return the reply before its body is read. Those of one conversation share their connections.
+
+        A body that comes in pieces has the length that the client declared, if it did.
+        """
+        client = self._client(zlib.crc32(conversation.encode()) % POOLS)
+        dropped = _DROPPED if isinstance(body, bytes) else _DROPPED - {"content-length"}
+        kept = [(name, value) for name, value in headers if name.lower() not in dropped]
+        request = client.build_request(
             method, self._addresses[provider] + path, headers=[*kept, ("accept-encoding", "identity")], content=body
         )
-        return await self._client.send(request, stream=True)
+        return await client.send(request, stream=True)
+
+    def _client(self, number: int) -> httpx2.AsyncClient:
+        if number not in self._clients:
+            limits = httpx2.Limits(max_connections=1_000, max_keepalive_connections=20, keepalive_expiry=30.0)
+            # No cookies: those of one client would go with the requests of all others.
+            jar = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+            made = httpx2.AsyncClient(
+                timeout=TIMEOUT, limits=limits, follow_redirects=False, cookies=jar, verify=self._trust
+            )
+            made.headers.clear()  # the client's own headers and no others
+            self._clients[number] = made
+        return self._clients[number]
 
     def complaint(self, provider: str, error: Exception) -> str:
         """Return the words for a provider that did not answer: its address, without keys that a query may hold."""
@@ -53,7 +81,8 @@ class Upstream:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        for client in self._clients.values():
+            await client.aclose()
 
 
 def reply_headers(response: httpx2.Response, *, is_changed: bool) -> list[tuple[bytes, bytes]]:

@@ -29,8 +29,9 @@ class ClientWords:
     """The messages of one client's list, and the bytes that each of them came in."""
 
     def __init__(self, request: ClientRequest, followed: Followed) -> None:
-        self._dialect, self._wires, self._decoded = request.dialect, request.wires, request.messages
-        self._numbers = {id(wire): number for number, wire in enumerate(request.messages)}
+        self._dialect, self._wires, self._decoded = request.dialect, request.messages.wires, request.messages
+        self._numbers: dict[int, int] = {}
+        """The numbers of the client's messages that were taken as they are, by the identity of their values."""
         self._spans = [one.span for one in followed.messages]
         self._marks = [one.fingerprint for one in followed.messages]
         self._told = {entry: place for place, entry in enumerate(followed.entries)}
@@ -43,7 +44,7 @@ class ClientWords:
         sent: set[int] = set()
         lead = self._spans[0][0] if self._spans else len(self._wires)
         for number in range(lead):  # the system prompt, where it is a part of the list
-            made.append(self._decoded[number])
+            made.append(self._taken(number))
         for atom in atoms:
             if atom.kind != "system":
                 self._add(made, atom, places, whole, sent)
@@ -67,7 +68,12 @@ class ClientWords:
             for number in numbers:
                 if number not in sent:
                     sent.add(number)
-                    self._join(made, self._decoded[number])
+                    self._join(made, self._taken(number))
+
+    def _taken(self, number: int) -> Wire:
+        wire = self._decoded[number]
+        self._numbers[id(wire)] = number
+        return wire
 
     def _join(self, made: list[Wire], wire: Wire) -> None:
         """Add a message of the client's: as it is, unless it follows one of ours in the same role."""

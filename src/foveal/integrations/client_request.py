@@ -1,7 +1,13 @@
-"""A client's request as it came: every field by its bytes, so that an unchanged one is sent on to the byte."""
+"""A client's request as it came: every field by its bytes, so that an unchanged one is sent on to the byte.
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+A client sends its whole conversation with every call, and nearly all of it came with the last one. So messages are told apart by
+their bytes, and each of them is decoded only if somebody asks for it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, overload
 
 import msgspec
 
@@ -12,9 +18,66 @@ from foveal.record.client_list import LISTS
 from foveal.values.errors import BadInput
 
 _REPLY_LENGTH = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_BETWEEN = re.compile(rb"[ \t\r\n]*([,\]])[ \t\r\n]*")
+_BEGIN = re.compile(rb"\[[ \t\r\n]*")
 
 _raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class ClientMessages(Sequence[Wire]):
+    """The messages of one request: their bytes, and each of them decoded when it is asked for."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._decoded: dict[int, Wire] = {}
+
+    @cached_property
+    def wires(self) -> Sequence[bytes]:
+        """The messages by their bytes. Raise `BadInput` if they are no list."""
+        return _cut(self._raw, ())
+
+    def begin_with(self, known: Iterable[object]) -> None:
+        """Look first for messages of these bytes, in their order: those that are found are not read once more."""
+        if "wires" not in self.__dict__:
+            self.wires = _cut(self._raw, known)
+
+    @overload
+    def __getitem__(self, at: int) -> Wire: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Wire]: ...
+    def __getitem__(self, at: int | slice) -> Wire | list[Wire]:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        place = range(len(self))[at]
+        if place not in self._decoded:
+            try:
+                self._decoded[place] = msgspec.json.decode(self.wires[place])
+            except msgspec.DecodeError as error:
+                raise BadInput(f"message {place} of the request cannot be read: {error}") from error
+        return self._decoded[place]
+
+    def __len__(self) -> int:
+        return len(self.wires)
+
+
+def _cut(raw: bytes, known: Iterable[object]) -> list[bytes]:
+    """Return the elements of a JSON array by their bytes. A value that begins with all bytes of another one is that one."""
+    begin = _BEGIN.match(raw)
+    at = begin.end() if begin else 0
+    wires: list[bytes] = []
+    for wire in known if begin else ():
+        after = _BETWEEN.match(raw, at + len(wire)) if isinstance(wire, bytes) and raw.startswith(wire, at) else None
+        if after is None:
+            break
+        wires.append(wire)  # type: ignore[arg-type]
+        if after[1] == b"]":
+            return wires
+        at = after.end()
+    try:
+        return [*wires, *map(bytes, _raw_list.decode(b"[" + raw[at:] if begin else raw))]
+    except msgspec.DecodeError as error:
+        raise BadInput(f"the messages of the request are no list ({error})") from error
 
 
 class ClientRequest(msgspec.Struct, frozen=True):
@@ -27,26 +90,20 @@ class ClientRequest(msgspec.Struct, frozen=True):
     """The body, decoded."""
     fields: Mapping[str, msgspec.Raw]
     """The fields of the body by their bytes, in the client's order."""
-    wires: Sequence[bytes]
-    """The messages by their bytes."""
+    messages: ClientMessages
 
     @staticmethod
     def read(dialect: str, raw: bytes, model: str = "") -> "ClientRequest":
         """Read a body. `model` is the one of formats that name it in the address. Raise `BadInput` if it is no such body."""
         try:
-            body = msgspec.json.decode(raw, type=dict[str, Any])
             held = _raw_fields.decode(raw)
-            wires = [bytes(one) for one in _raw_list.decode(held[LISTS[dialect]])]
+            messages = ClientMessages(bytes(held[LISTS[dialect]]))
+            body = {key: messages if key == LISTS[dialect] else msgspec.json.decode(held[key]) for key in held}
         except (msgspec.DecodeError, KeyError) as error:
             raise BadInput(
                 f"this is not a request of the {dialect} dialect ({type(error).__name__}: {error})"
             ) from error
-        return ClientRequest(find_dialect(dialect), str(body.get("model") or model), raw, body, held, wires)
-
-    @property
-    def messages(self) -> Sequence[Wire]:
-        """The messages, decoded."""
-        return self.body[LISTS[self.dialect.name]]
+        return ClientRequest(find_dialect(dialect), str(body.get("model") or model), raw, body, held, messages)
 
     @property
     def reply_tokens(self) -> int | None:

@@ -12,7 +12,7 @@
 Until the session folds something, the body is the client's, byte for byte.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from foveal.context.injection import NextCall
@@ -36,10 +36,14 @@ class Exchange:
         self._session, self._request = session, request
         read = request.dialect.reader.request({**request.body, LISTS[request.dialect.name]: [], "model": request.model})
         self._tools = read.tools
-        self.followed = session.follow_list(request.messages, system=read.system, keys=request.wires)
+        request.messages.begin_with(session.heard)
+        self.followed = session.follow_list(request.messages, system=read.system, keys=request.messages.wires)
         self.prompt: Prompt | None = None
         """The prompt that was sent last."""
+        self.own_tools: Sequence[Mapping[str, Any]] = ()
+        """The own tools that were sent last, in the provider's form."""
         self._replies: ReplyFilter | None = None
+        self._is_raw_sent = True
 
     def body(self) -> bytes:
         """Return the body to send now. Raises the errors of `Session.prompt`, `OverBudget` above all."""
@@ -55,10 +59,12 @@ class Exchange:
 
     def _sent(self, prompt: Prompt) -> bytes:
         self.prompt = prompt
-        own = self._own_tools(prompt)
+        self.own_tools = own = self._own_tools(prompt)
         is_reduced = self._session.view.facts.is_reduced and any(map(shows_less, prompt.atoms))
         if not own and not is_reduced:
+            self._is_raw_sent = True
             return self._request.raw
+        self._is_raw_sent = False
         words = ClientWords(self._request, self.followed)
         return self._request.with_messages(words.assemble(prompt.atoms), own)
 
@@ -74,10 +80,11 @@ class Exchange:
 
     @property
     def replies(self) -> ReplyFilter:
-        """The filter between the provider's replies and the client."""
+        """The filter between the provider's replies and the client. It is made for the body that was sent first."""
         if self._replies is None:
             names = own_tools.ours(self.prompt.setup.tools) if self.prompt else frozenset[str]()
-            self._replies = ReplyFilter(self._request.dialect.reader, names, self._request.body)
+            reader, body = self._request.dialect.reader, self._request.body
+            self._replies = ReplyFilter(reader, names, body, is_own_request=self._is_raw_sent)
         return self._replies
 
     def keep(self, ended: ReplyRound) -> None:

@@ -16,7 +16,7 @@ from foveal.dialects import find_dialect
 from foveal.dialects.json_values import elements, fields
 from foveal.dialects.port import Dialect
 from foveal.record.fingerprint import fingerprint
-from foveal.values.entry import Message
+from foveal.values.entry import Message, ToolResult
 from foveal.values.errors import BadInput
 
 LISTS = {"openai_chat": "messages", "openai_responses": "input", "anthropic": "messages", "gemini": "contents"}
@@ -32,10 +32,30 @@ ListedMessage: TypeAlias = Mapping[str, Any] | Message
 class HeardMessage(NamedTuple):
     """A message of a client's list."""
 
-    message: Message
+    told: Message | None
+    """The message; None in a lean list, where the log has it."""
     fingerprint: bytes
     span: tuple[int, int]
     """The number of the first element of the list that it was read from, and of the next one."""
+    answers: str | None
+    """The call that it answers, if it is one result and nothing else."""
+
+    @staticmethod
+    def of(message: Message, mark: bytes, span: tuple[int, int]) -> "HeardMessage":
+        """Return a message with its fingerprint."""
+        part = message.parts[0] if len(message.parts) == 1 else None
+        return HeardMessage(message, mark, span, part.call if isinstance(part, ToolResult) else None)
+
+    def settled(self) -> "HeardMessage":
+        """Return it without the message."""
+        return self if self.told is None else self._replace(told=None)
+
+    @property
+    def message(self) -> Message:
+        """The message. For those of a lean list that are new."""
+        if self.told is None:
+            raise AssertionError
+        return self.told
 
 
 class HeardList(NamedTuple):
@@ -56,27 +76,37 @@ class _Stretch(NamedTuple):
 
 
 class ClientList:
-    """Reads the lists of one client, and remembers the last one."""
+    """Reads the lists of one client, and remembers the last one. A lean one forgets messages as soon as they are settled."""
 
-    def __init__(self, dialect: Dialect, model: str) -> None:
+    def __init__(self, dialect: Dialect, model: str, *, is_lean: bool = False) -> None:
+        self.is_lean = is_lean
         self.dialect, self._model = dialect, model
         self.has_ids = has_call_ids(dialect.name)
-        self._keys: list[object] = []
+        self.keys: list[object] = []
+        """The keys of the last list."""
         self._known: list[_Stretch] = []
 
     def read(self, given: Sequence[ListedMessage], keys: Sequence[object] | None = None) -> HeardList:
         """Read a list. `keys` are equal for equal elements: their bytes, if the caller has them."""
         new = [_key(one) for one in given] if keys is None else list(keys)
-        same = _common(self._keys, new)
+        same = _common(self.keys, new)
         is_end = same == len(given) or _begins(given, same)
         kept = self._known[: bisect_right(self._known, same if is_end else same - 1, key=attrgetter("end"))]
         begin = kept[-1].end if kept else 0
         starts = [i for i in range(begin, len(given)) if i == begin or _begins(given, i)]
         read = [self._read(given[a:b], a) for a, b in pairwise([*starts, len(given)])]
-        self._keys, self._known = new, [*kept, *read]
+        self.keys, self._known = new, [*kept, *read]
         messages = list(chain.from_iterable(stretch.heard for stretch in self._known))
         system = self._known[0].system if self._known else ()
         return HeardList(system, messages, sum(len(stretch.heard) for stretch in kept))
+
+    def settle(self) -> None:
+        """Take note that the log holds the last list: of the messages of a lean one, only the fingerprints are kept."""
+        for place in range(len(self._known) - 1 if self.is_lean else -1, -1, -1):
+            stretch = self._known[place]
+            if stretch.heard and stretch.heard[0].told is None:
+                break  # those before it were settled with the last list
+            self._known[place] = stretch._replace(heard=tuple(map(HeardMessage.settled, stretch.heard)))
 
     def _read(self, given: Sequence[ListedMessage], start: int) -> _Stretch:
         end = start + len(given)
@@ -95,7 +125,7 @@ class ClientList:
         return _Stretch(start, end, system, tuple(heard))
 
     def _heard(self, message: Message, span: tuple[int, int]) -> HeardMessage:
-        return HeardMessage(message, fingerprint(message, has_ids=self.has_ids), span)
+        return HeardMessage.of(message, fingerprint(message, has_ids=self.has_ids), span)
 
 
 def has_call_ids(dialect: str) -> bool:
@@ -140,10 +170,10 @@ def _common(old: list[object], new: list[object]) -> int:
 
 def _begins(given: Sequence[ListedMessage], at: int) -> bool:
     """Return whether a reply begins at this place of a list."""
-    return at > 0 and _is_reply(given[at]) and not _is_reply(given[at - 1])
+    return at > 0 and is_reply(given[at]) and not is_reply(given[at - 1])
 
 
-def _is_reply(one: ListedMessage) -> bool:
+def is_reply(one: ListedMessage) -> bool:
     """Return whether a model wrote an element of a list."""
     if isinstance(one, Message):
         return one.role == "assistant"

@@ -12,14 +12,30 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from foveal.dialects.port import Dialect
 from foveal.record.client_list import ClientList, HeardMessage, ListedMessage, dialect_of, has_call_ids
 from foveal.record.fingerprint import FIRST, fingerprint, is_told, list_ids, next_id
 from foveal.session import own_tools
 from foveal.session.journal import Journal
 from foveal.stores import rows as log
+from foveal.stores.port import Store
 from foveal.text.shorten.reference import as_text
 from foveal.values.codec import sendable
-from foveal.values.entry import CLIENT, INSTRUCTIONS, Entry, Fold, Message, Note, PartFold, Text, ToolResult
+from foveal.values.entry import (
+    CLIENT,
+    INSTRUCTIONS,
+    Entry,
+    Fold,
+    Message,
+    Note,
+    Overflow,
+    PartFold,
+    Rewind,
+    Setup,
+    Text,
+    ToolResult,
+    Usage,
+)
 from foveal.values.errors import BadInput
 
 Outcome: TypeAlias = Literal["same", "grown", "edited", "branched"]
@@ -63,8 +79,20 @@ class ClientFollower:
         """The ids of the last list."""
         self._entries: list[str] = []
         """The entries that hold the messages of the last list, where they are known: those of edited ones are older."""
+        self._has_edits = False
+        """Whether the newest message of a list may have several ids."""
         self._system: tuple[str, Message] | None = None
         """The system prompt that was looked up last, and its entry."""
+
+    @property
+    def keys(self) -> Sequence[object]:
+        """The keys of the last list."""
+        return self._list.keys if self._list else ()
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The ids of the last list, and of the replies that were kept behind it."""
+        return self._ids
 
     def follow(
         self,
@@ -83,9 +111,12 @@ class ClientFollower:
         self, given: Sequence[ListedMessage], system: str | Sequence[Message] | None, keys: Sequence[object] | None
     ) -> Followed:
         journal = self._journal
-        dialect = dialect_of(given, journal.setup.dialect)
-        if self._list is None or self._list.dialect is not dialect:
-            self._list, self._heard, self._ids, self._entries = ClientList(dialect, journal.setup.model), (), [], []
+        # Whoever has keys has read a request, and knows its dialect.
+        dialect = dialect_of(given, journal.setup.dialect) if keys is None else journal.setup.dialect
+        is_lean = keys is not None
+        if self._list is None or self._list.dialect is not dialect or self._list.is_lean != is_lean:
+            self._list = ClientList(dialect, journal.setup.model, is_lean=is_lean)
+            self._heard, self._ids, self._entries = (), [], []
         lead, heard, same = self._list.read(given, keys)
         if not heard:
             raise BadInput("a client's list holds no message; there is nothing to follow")
@@ -95,12 +126,16 @@ class ClientFollower:
         ]
         told = self._told_system()
         position = self._go_to(heard, ids)
+        if is_lean and position.known < same:  # behind an edit, the log may not have messages that the last list had
+            heard = ClientList(dialect, journal.setup.model).read(given).messages
         entries = self._entries[: position.known] if position.outcome in ("same", "grown", "edited") else []
         entries += ids[len(entries) :]
         written = position.written + self._write(
             heard[position.known :], ids[position.known :], _instructions(system, lead) or told
         )
-        self._heard, self._ids, self._entries = heard, ids, entries
+        self._list.settle()
+        self._heard = list(map(HeardMessage.settled, heard)) if is_lean else heard
+        self._ids, self._entries = ids, entries
         return Followed(position.outcome, position.known, written, tuple(heard), tuple(entries))
 
     def _told(self, message: Message, before: str) -> str | None:
@@ -113,13 +148,16 @@ class ClientFollower:
         mark = fingerprint(message, has_ids=has_ids, hidden=hidden)
         found = next_id(before, mark)
         if self._ids and self._ids[-1] == before:
-            self._heard = [*self._heard, HeardMessage(message, mark, (0, 0))]
+            is_lean = self._list is not None and self._list.is_lean
+            reply = HeardMessage.of(message, mark, (0, 0))
+            self._heard = [*self._heard, reply.settled() if is_lean else reply]
             self._ids, self._entries = [*self._ids, found], [*self._entries, found]
         return found
 
     def keep(self, new: Sequence[log.EncodedBody]) -> list[Entry]:
         """Write what a host appends: messages under the ids by which the client's list will name them."""
         journal, before = self._journal, self._journal.view.facts.followed
+        is_alone = self._is_alone(before)
         ids: list[str] = []
         authors: dict[str, str] = {}
         for body, _ in new:
@@ -127,25 +165,30 @@ class ClientFollower:
             ids.append(told or journal.clock.new_id())
             if told:
                 before, authors[told] = told, CLIENT
-        return self._keep(new, ids, authors)
+        return self._keep(new, ids, authors, is_new=is_alone)
 
     def keep_reply(self, new: Sequence[log.EncodedBody], told: Message | None) -> None:
         """Write a reply of which the client is told something else: of several rounds with own calls one reply, or nothing."""
         journal, before = self._journal, self._journal.view.facts.followed
+        is_alone = self._is_alone(before)
         entry_id = self._told(told, before) if told else None
         ids = [entry_id if entry_id and not number else journal.clock.new_id() for number in range(len(new))]
-        self._keep(new, ids, {entry_id: CLIENT} if entry_id else {})
+        self._keep(new, ids, {entry_id: CLIENT} if entry_id else {}, is_new=is_alone)
 
-    def _keep(self, new: Sequence[log.EncodedBody], ids: Sequence[str], authors: Mapping[str, str]) -> list[Entry]:
-        """Write bodies under these ids. To one that was said before, on a branch that was left, the session goes back."""
+    def _keep(
+        self, new: Sequence[log.EncodedBody], ids: Sequence[str], authors: Mapping[str, str], *, is_new: bool
+    ) -> list[Entry]:
+        """Write bodies under these ids. To one that was said before, on a branch that was left, the session goes back.
+
+        `is_new` says that none of them was.
+        """
         journal = self._journal
-        if not any(map(journal.has, authors)):
+        if is_new or not any(map(journal.has, authors)):
             return journal.keep(new, ids, authors=authors)
         kept: list[Entry] = []
         for item, entry_id in zip(new, ids, strict=True):
-            if journal.has(entry_id):
-                journal.rewind(entry_id, "the same words again")
-                (row,) = journal.store.find(journal.name, entry_id)
+            if row := journal.row(entry_id):
+                journal.go_back(row, "the same words again")
                 kept.append(log.to_entry(row, journal.name))
             else:
                 kept += journal.keep([item], [entry_id], authors=authors)
@@ -171,9 +214,17 @@ class ClientFollower:
     def _known(self, ids: list[str], here: str) -> int:
         """Return how many messages of the list the log holds. Looked up from the end: a client rarely takes much back."""
         has = self._journal.has
+        last = len(self._ids)
+        if self._is_alone(here) and last <= len(ids) and ids[last - 1] == here:
+            return last
         if not here and not has(_ROOT):
             return 0
         return next((n for n in range(len(ids), 0, -1) if ids[n - 1] == here or has(ids[n - 1])), 0)
+
+    def _is_alone(self, here: str) -> bool:
+        """Return whether the log holds this branch and no other, so that nothing in it follows its newest message `here`."""
+        is_newest = bool(self._ids) and self._ids[-1] == here
+        return is_newest and not self._journal.has_branches and not self._has_edits
 
     def _changed(self, heard: Sequence[HeardMessage], known: int) -> list[int]:
         """Return the places of results that the client changed, if nothing else is new up to our newest message."""
@@ -181,7 +232,7 @@ class ClientFollower:
         if len(heard) < len(old) or not old or self._ids[-1] != self._journal.view.facts.followed:
             return []
         changed = [i for i in range(min(known, len(old)), len(old)) if heard[i].fingerprint != old[i].fingerprint]
-        is_edit = all(_answers(heard[i].message) == _answers(old[i].message) is not None for i in changed)
+        is_edit = all(heard[i].answers == old[i].answers is not None for i in changed)
         held = (self._journal.body(self._entries[i]) for i in changed)  # in an older session, a note may have the id
         return changed if is_edit and all(isinstance(body, Message) for body in held) else []
 
@@ -198,6 +249,7 @@ class ClientFollower:
         after = view.folded(Fold(tuple(items), "", size, size, size)).size.tokens
         fold = Fold(tuple(items), "the client changed results in its list", size, after, after)
         ids = [journal.clock.new_id(), list_id]
+        self._has_edits = True
         journal.keep([fold, Note(EDITED)], ids, authors={list_id: CLIENT})
 
     def _write(self, heard: Sequence[HeardMessage], ids: Sequence[str], system: Message | None) -> int:
@@ -227,6 +279,36 @@ class ClientFollower:
         return self._system[1] if self._system else None
 
 
+def told_list(given: Sequence[ListedMessage], *, dialect: Dialect, model: str) -> Followed:
+    """Return a client's list with the entries that a log has for its messages if it holds them. Nothing is looked up."""
+    heard = ClientList(dialect, model).read(given).messages
+    return Followed("same", 0, 0, tuple(heard), tuple(list_ids(_ROOT, (one.fingerprint for one in heard))))
+
+
+def tells_all(store: Store, session: str, given: Sequence[ListedMessage], *, dialect: Dialect, model: str) -> bool:
+    """Return whether a client's list holds every message of a log, on all of its branches, and a reply among them.
+
+    System prompts are not compared: some clients change theirs with every call. Calls of own tools, which no client is told of,
+    show what the log holds. Where the log has anything else of its own, such as a fence, the answer is no.
+    """
+    ids = set(told_list(given, dialect=dialect, model=model).entries)
+    has_reply = False
+    for row in store.rows(session):
+        entry = log.to_entry(row, session)
+        role = entry.body.role if isinstance(entry.body, Message) else ""
+        if entry.author == CLIENT:
+            if entry.id not in ids and entry.id != _ROOT:
+                return False
+            has_reply = has_reply or role == "assistant"
+        elif (
+            entry.author != INSTRUCTIONS
+            and role not in ("assistant", "tool")
+            and not isinstance(entry.body, Setup | Fold | Usage | Rewind | Overflow)
+        ):
+            return False
+    return has_reply
+
+
 def _instructions(system: str | Sequence[Message] | None, lead: tuple[Message, ...]) -> Message | None:
     """Return the system prompt of a list as one message; None if nothing is said of it."""
     if isinstance(system, str):
@@ -235,12 +317,6 @@ def _instructions(system: str | Sequence[Message] | None, lead: tuple[Message, .
         return None
     given = (*(system or ()), *lead)
     return Message("system", tuple(part for message in given for part in message.parts))
-
-
-def _answers(message: Message) -> str | None:
-    """Return the call that a message answers, if it is one result and nothing else."""
-    part = message.parts[0] if len(message.parts) == 1 else None
-    return part.call if isinstance(part, ToolResult) else None
 
 
 def _words(message: Message) -> str:

@@ -26,7 +26,7 @@ from foveal.session.rebuild import advanced, newest_row, open_view, repinned, vi
 from foveal.session.turn import SessionTurn
 from foveal.stores import rows as log
 from foveal.stores.large_results import read_artifacts
-from foveal.stores.port import Draft, Store
+from foveal.stores.port import Draft, Row, Store
 from foveal.text.guard import nonce
 from foveal.values.entry import Body, Entry, Fence, Fold, Message, Pin, Rewind, Unpin
 from foveal.values.errors import BadEntry, BadInput, NotFound, StoreError
@@ -66,6 +66,8 @@ class Journal:
         except BaseException:
             self._writer.release()
             raise
+        self.has_branches = self._view.facts.seq > 0
+        """Whether the log may hold entries beside the branch: of a log that was there before, nobody has looked."""
         self.renderer = Renderer(setup.dialect)
         self._snapshot_due = self._view.facts.seq + SNAPSHOT_EVERY
         self._state_kept = self._view.facts.folds if self._view.facts.summary.state else -1
@@ -174,8 +176,13 @@ class Journal:
         found = self.store.find(self.name, entry_id)
         if len(found) != 1:
             raise NotFound(f"session {self.name!r} has no entry {entry_id!r} to rewind to")
+        return self.go_back(found[0], reason)
+
+    def go_back(self, row: Row, reason: str) -> Entry:
+        """Continue from the entry of this row."""
+        self.has_branches = True
         body, payload = log.encoded(Rewind(reason))
-        entry = Entry(self.clock.new_id(), found[0].id, self.clock.now_ms(), self._author, body)
+        entry = Entry(self.clock.new_id(), row.id, self.clock.now_ms(), self._author, body)
         self.turn.catch_up = self._catch_up
         (seq,) = self._writer.append([log.to_draft(entry, payload)])
         self._take(seq, entry)
@@ -222,9 +229,13 @@ class Journal:
         row = self._branch().row(entry_id)
         return log.to_entry(row, self.name).body if row else None
 
+    def row(self, entry_id: str) -> Row | None:
+        """Return the row of the entry of exactly this id; None if the log has none."""
+        return next((row for row in self.store.find(self.name, entry_id) if row.id == entry_id), None)
+
     def has(self, entry_id: str) -> bool:
         """Tell whether the log has an entry of exactly this id."""
-        return any(row.id == entry_id for row in self.store.find(self.name, entry_id))
+        return self.row(entry_id) is not None
 
     def is_on_branch(self, entry_id: str) -> bool:
         """Return whether the branch of the view holds an entry."""
@@ -245,7 +256,7 @@ class Journal:
 
     def _known(self, body: Body, entry_id: str) -> Entry | None:
         """Return the entry of an append that was made before: a retry may come when the log has grown further."""
-        row = next((row for row in self.store.find(self.name, entry_id) if row.id == entry_id), None)
+        row = self.row(entry_id)
         if row is None:
             return None
         entry = log.to_entry(row, self.name)

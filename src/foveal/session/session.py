@@ -78,7 +78,8 @@ class Session:
         except BaseException:
             self._journal.release()
             raise
-        self.context = context.SideContext(self._injector, _access_to(self._journal, host))
+        self._access = _access_to(self._journal, host)
+        self.context = context.SideContext(self._injector, self._access)
         """Content beside the conversation: `inject`, `remind`, `attach`, `mentioned`, `remember`, `forget`."""
         self.compaction = Compaction(self._journal, self._planner, self._folds, self._prompt)
         """Folds on demand: `fold`, `recover`, `pressure`, `forget_limit`."""

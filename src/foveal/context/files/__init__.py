@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from foveal.values.lazy import later
 
 if TYPE_CHECKING:
-    from foveal.context.files.attachment import attach, message_of
+    from foveal.context.files.attachment import attach, message_of, read_bytes
 
-__getattr__ = later(__name__, {"attach": "attachment", "message_of": "attachment"})
+__getattr__ = later(__name__, {"attach": "attachment", "message_of": "attachment", "read_bytes": "attachment"})
 
-__all__ = ["attach", "message_of"]
+__all__ = ["attach", "message_of", "read_bytes"]

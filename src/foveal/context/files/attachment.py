@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import BinaryIO
 
 import msgspec
@@ -84,6 +86,15 @@ def attach(
         return read_file(stream, given, stored, reading)
 
 
+def read_bytes(data: bytes, name: str, *, provider_family: str, count: Callable[[str], int], ref: str) -> Attachment:
+    """Read a file that is kept in no workspace. `ref` is the reference of its whole text."""
+    stored = StoredFile("", name, "uploads", "", "", len(data), sha256(data).hexdigest())
+    with TemporaryFile() as source:  # documents are read in another process, from a file
+        source.write(data)
+        source.seek(0)
+        return read_file(source, name, stored, ReadOptions(count, ref, provider_family))
+
+
 def message_of(file: Attachment, store: Store) -> Message:
     """Return the message that shows a file. A text that is not shown whole is kept in the store, behind the entry's reference."""
     first: Text | Stored = Text(file.shown)
@@ -106,7 +117,8 @@ def read_file(source: BinaryIO, name: str, stored: StoredFile, reading: ReadOpti
     safe = safe_file_name(name)
     media_type = found.media_type if len(found.media_type) <= _LONGEST_TYPE else ""
     facts = ", ".join(filter(None, (found.kind, media_type, content.facts, f"{size:,} bytes")))
-    first = f"[file {safe}: {facts}; sha256 {stored.sha256[:16]}; at {stored.place}]"
+    place = f"; at {stored.place}" if stored.file else ""
+    first = f"[file {safe}: {facts}; sha256 {stored.sha256[:16]}{place}]"
     head = "\n".join((first, *(f"[note: {note}]" for note in notes)))
     shown = f"{head}\n{content.body.shown}" if content.body.shown else head
     return Attachment(

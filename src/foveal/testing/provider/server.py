@@ -217,6 +217,8 @@ class ScriptedProvider:
     def _answer_model(self, connection: Connection, request: HttpRequest, place: ModelPath) -> None:
         try:
             body = msgspec.json.decode(request.raw, type=dict[str, Any])
+            if place.is_count:  # Gemini may be given a whole request to count
+                body = body.get("generateContentRequest") or body
             asked = self._take(request, place, body)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             _refuse(connection, place.dialect, Refusal(400, f"this is no request ({type(error).__name__}: {error})"))

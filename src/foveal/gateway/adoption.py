@@ -1,0 +1,62 @@
+"""Conversations that go on under another key: a login that was refreshed, and nothing else.
+
+The name of a conversation's session ends in the hash of the client's key, so that nobody else can reach it. A login has a new
+token every few hours. The session is adopted under the new one if the client tells the whole of it: every message that the log
+holds is in its list, a reply of the model among them. Who has all of that learns nothing by it.
+
+The new name then is a session of one entry, which says where the conversation goes on. Only the gateway writes such an entry: it
+is the first of its log, and no session has its author.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+
+from foveal.dialects.port import Dialect
+from foveal.record.client_list import ListedMessage
+from foveal.session.follow import tells_all
+from foveal.stores import rows as log
+from foveal.stores.port import Store
+from foveal.values.entry import Entry, Note
+
+_AUTHOR = "gateway-adoption"
+_ID = "goes-on-in"
+_TEXT = "the conversation goes on in session "
+_KEYED = re.compile(r"(.+)-[0-9a-f]{16}\Z", re.DOTALL)
+
+
+def continued_in(store: Store, name: str) -> str:
+    """Return the name of the session that a stored one goes on in: its own, unless it was made by an adoption."""
+    if not store.cards(name):
+        return name
+    first = next((row for row in store.find(name, _ID) if row.id == _ID), None)
+    if first is None or first.seq != 1 or first.author != _AUTHOR:
+        return name
+    body = log.to_entry(first, name).body
+    target = body.text.removeprefix(_TEXT) if isinstance(body, Note) else ""
+    return target if target and store.cards(target) else name
+
+
+def adopt(store: Store, name: str, given: Sequence[ListedMessage], *, dialect: Dialect, model: str) -> str:
+    """Return the name of the session for a client's list: that of the same conversation under another key, if the list holds
+    all of it; else `name`, which is a session that the store does not have yet."""
+    keyed = _KEYED.match(name)
+    if keyed is None:
+        return name
+    cards = [card for card in store.cards() if card.entries > 1 and card.id.startswith(keyed[1] + "-")]
+    for card in cards:
+        other = _KEYED.match(card.id)
+        if other and other[1] == keyed[1] and tells_all(store, card.id, given, dialect=dialect, model=model):
+            _mark(store, name, card.id)
+            return card.id
+    return name
+
+
+def _mark(store: Store, name: str, target: str) -> None:
+    body, payload = log.encoded(Note(_TEXT + target))
+    entry = Entry(_ID, None, time.time_ns() // 1_000_000, _AUTHOR, body)
+    writer = store.acquire(name, takeover=True)
+    try:
+        writer.append([log.to_draft(entry, payload)])
+    finally:
+        writer.release()

@@ -1,0 +1,124 @@
+"""A refreshed login: a conversation goes on under another key if the client tells all of it, and under no other condition."""
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from foveal import open_store
+from foveal.gateway.adoption import continued_in
+from foveal.stores import Store
+from foveal.testing.provider import ScriptedProvider, Turn
+
+from .api_client import PREFIX
+from .clients import AGENTS, Reading, contents_of
+from .conftest import Gateways, RunningGateway
+from .requests import names, post, said
+
+THREAD = {"x_claude_code_session_id": "s-1"}
+
+
+def _told(reply: str, steps: int, *more: dict[str, Any], first: str = "Go.") -> bytes:
+    body = json.loads(said(first, steps=steps))
+    body["messages"] += [{"role": "assistant", "content": reply}, {"role": "user", "content": "On."}, *more]
+    return json.dumps(body).encode()
+
+
+def _sessions(gateway: RunningGateway, headers: dict[str, str]) -> list[dict[str, Any]]:
+    return httpx2.get(f"{gateway.url}{PREFIX}/sessions", headers=headers).json()["sessions"]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["same gateway", "another gateway"])
+def test_an_owner_with_a_new_token_goes_on(start: Gateways, provider: ScriptedProvider, is_restarted: bool) -> None:
+    """The session, its folds and its prefix are those of before, now and with every later call, in another process too."""
+    provider.improvise = Reading(30)
+    store = open_store()
+    gateway = start(8_000, on=store)
+    agent = AGENTS["openai_chat"](gateway.url, stream=True, key="old", extra_headers={"thread-id": "t-1"})
+    agent.say("Read the modules.")
+    for _ in range(12):
+        agent.answer(agent.step())
+    assert gateway.figures.folds > 0
+    folds, sent = gateway.figures.folds, provider.last.body["messages"]
+
+    if is_restarted:
+        gateway.gateway.conversations.rest()
+        gateway = start(8_000, on=store)
+        folds = 0
+    renewed = AGENTS["openai_chat"](gateway.url, stream=True, key="new", extra_headers=agent.more["extra_headers"])
+    renewed.list = agent.list
+    renewed.step()
+    assert provider.last.body["messages"][: len(sent)] == sent
+
+    (card,) = [card for card in store.cards() if card.entries > 1]
+    assert names(gateway) == [card.id]
+    assert gateway.figures.folds == folds
+    for key in ("old", "new"):
+        headers = {"authorization": f"Bearer {key}"}
+        (seen,) = _sessions(gateway, headers)
+        assert seen["entries"] > 1
+        why = httpx2.get(f"{gateway.url}{PREFIX}/sessions/{seen['id']}/why", headers=headers)
+        assert why.status_code == 200
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        said("Go.", steps=2),
+        _told("Well.", 1),
+        _told("Another.", 2),
+        _told("Well.", 2, first="Come."),
+    ],
+    ids=["without the reply", "with less", "with another reply", "with other words"],
+)
+def test_a_stranger_gets_a_session_of_its_own(
+    start: Gateways, provider: ScriptedProvider, store: Store, theirs: bytes
+) -> None:
+    """Who knows the name of a thread and not all of its messages reads nothing: neither in replies nor through the API."""
+    provider.script(Turn("Well."), Turn("Again."), Turn("Who?"))
+    gateway = start(40_000)
+    post(gateway, said("Go.", steps=2), x_api_key="owner", **THREAD)
+    post(gateway, _told("Well.", 2), x_api_key="owner", **THREAD)
+
+    post(gateway, theirs, x_api_key="stranger", **THREAD)
+
+    assert provider.last.raw == theirs
+    own, other = sorted(store.cards(), key=lambda card: card.created_ms)
+    assert own.id[:-16] == other.id[:-16]
+    assert own.id != other.id
+    (seen,) = _sessions(gateway, {"x-api-key": "stranger"})
+    assert seen["id"] == other.id
+    why = httpx2.get(f"{gateway.url}{PREFIX}/sessions/{own.id}/why", headers={"x-api-key": "stranger"})
+    assert why.status_code == 404
+
+
+def test_a_branch_that_the_client_does_not_tell_is_not_given_away(
+    start: Gateways, provider: ScriptedProvider, store: Store
+) -> None:
+    """Everything that the log holds is in the list, or the session stays with its key."""
+    provider.script(*[Turn("Well.")] * 4)
+    gateway = start(40_000)
+    post(gateway, said("Go."), x_api_key="owner", **THREAD)
+    post(gateway, _told("Well.", 0, {"role": "user", "content": "A secret."}), x_api_key="owner", **THREAD)
+    post(gateway, _told("Well.", 0), x_api_key="owner", **THREAD)
+    post(gateway, _told("Well.", 0), x_api_key="other", **THREAD)
+    assert len(names(gateway)) == 2
+    assert contents_of("m0.py") not in str(store.cards())
+
+
+def test_nobody_writes_an_adoption_through_the_api(start: Gateways, store: Store, provider: ScriptedProvider) -> None:
+    """A note with the words of an adoption is a note."""
+    provider.script(Turn("Well."))
+    gateway = start(40_000)
+    post(gateway, said("Go."), x_api_key="owner", **THREAD)
+    (target,) = names(gateway)
+    headers = {"x-api-key": "thief"}
+    made = httpx2.post(
+        f"{gateway.url}{PREFIX}/sessions", json={"name": "mine", "model": "gpt-5"}, headers=headers
+    ).json()
+    note = {"is": "note", "text": f"the conversation goes on in session {target}"}
+    url = f"{gateway.url}{PREFIX}/sessions/mine/append"
+    assert httpx2.post(url, json={"item": note, "id": "goes-on-in"}, headers=headers).status_code == 200
+    assert continued_in(store, made["id"]) == made["id"]
