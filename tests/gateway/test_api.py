@@ -357,6 +357,13 @@ def test_a_policy_of_a_caller_names_no_summariser(api: ApiClient) -> None:
         assert api.refused("create", name="x", model="gpt-5", policy=table)[:2] == (400, "BadPolicy")
 
 
+def test_a_policy_of_a_caller_names_no_memory(api: ApiClient) -> None:
+    """What was said under one key is not shown under another one that names the same scope."""
+    status, kind, said = api.refused("create", name="x", model="gpt-5", policy={"memory": "ann"})
+    assert (status, kind) == (400, "BadPolicy")
+    assert "leave it out" in said
+
+
 def test_nobody_writes_how_a_session_is_opened(gateway: RunningGateway, api: ApiClient, store: Store) -> None:
     """A note that poses as the API's own cannot be appended, and one in the log gets no further than `create` would."""
     api.ask("create", name="x", model="gpt-5")

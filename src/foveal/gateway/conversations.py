@@ -125,8 +125,9 @@ class ClientConversations:
 
     def __init__(self, store: Store, policy: Policy, *, most_open: int = MOST_OPEN) -> None:
         # The tags of a client are its own business, as they are without a gateway; ours are guarded in any case. And a request
-        # holds the client's words alone: nothing stands beside them.
-        self.store, self.policy = store, msgspec.structs.replace(policy, guard=False, foresight=0.0)
+        # holds the client's words alone: nothing stands beside them, and nothing that another client has said.
+        self.store = store
+        self.policy = msgspec.structs.replace(policy, guard=False, foresight=0.0, memory=None)
         self.figures = CallFigures()
         self.passed_because = ""
         """Why a request was passed on as it came, the last time."""

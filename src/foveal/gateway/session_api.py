@@ -458,11 +458,18 @@ class SessionApi:
 
     def _checked(self, opening: SessionOpening) -> Policy:
         """Return the policy that a session is opened with; `BadInput` for what a caller may not ask for."""
-        policy = self._policy if opening.policy is None else policy_from(opening.policy)
+        # A scope would be shared by all keys that name it.
+        own = msgspec.structs.replace(self._policy, memory=None)
+        policy = own if opening.policy is None else policy_from(opening.policy)
         if opening.policy is not None and policy.compact.summariser:
             raise BadPolicy(
                 f"policy: compact.summariser is {policy.compact.summariser!r:.80}; who calls models with the keys of the "
                 "gateway's machine is its operator's to say, in the gateway's own policy"
+            )
+        if policy.memory is not None:
+            raise BadPolicy(
+                f"policy: memory is {policy.memory!r:.80}; sessions of the API have none, because the keys that name the same "
+                "scope would share it; leave it out"
             )
         if not has_known_limit(policy, opening.model):
             raise BadInput(
