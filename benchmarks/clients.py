@@ -41,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> int:
     sys.path.insert(0, str(ROOT / "scripts"))
     from check_results import tree_hash  # noqa: PLC0415 - a script, not a package
 
-    mark = tree_hash(ROOT)
+    mark = tree_hash(ROOT, "clients.md")
     clients = [install(name, args.folder, latest=args.latest) for name in args.clients]
     runs: list[ClientRun] = []
     for client, task, budget in _all(clients, args.tasks):
