@@ -50,12 +50,12 @@ def agent(tmp_path):
             self.session = self._opened()
             self.session.extend([system("Be brief."), user("Go.")])
 
-        def open(self, limit=60_000, model="gpt-5"):
+        def open(self, limit=60_000, model="gpt-5", economy=None):
             self.session.close()
-            self.session = self._opened(limit, model)
+            self.session = self._opened(limit, model, economy)
 
-        def _opened(self, limit=60_000, model="gpt-5"):
-            policy = Policy(budget=BudgetTable(limit=limit, reserve=0))
+        def _opened(self, limit=60_000, model="gpt-5", economy=None):
+            policy = Policy(budget=BudgetTable(limit=limit, reserve=0), economy=economy)
             clock = lambda: self.now_ms  # noqa: E731 - read anew each time
             return Session(self.store, "s", model=Model(model, "openai_chat"), policy=policy, clock=Clock(now_ms=clock))
 
@@ -260,6 +260,19 @@ def test_an_early_fold_that_was_not_made_tells_why(run, agent):
     text = told(run, path, "--call", LOOK_EVERY)
     assert f"{look['saved']:,} stale tokens less for about 15 calls" in text
     assert f"would have saved {look['gain']:.4f} USD" in text
+
+
+def test_a_fold_for_economy_tells_what_it_was_weighed_by(run, agent):
+    """How near it was at the call before, and then why it was made although the window would have held more."""
+    agent.open(250_000, economy="lean")
+    while agent.step(lines=120).fold is None:
+        assert agent.steps < 80
+    made, path = agent.steps, agent.done()
+    near = run("why", "s", "--cost", "--call", str(made - 1), "--store", path).out
+    assert "tokens one is made as soon as it is expected to pay (economy)" in " ".join(near.split())
+    told = " ".join(run("why", "s", "--cost", "--call", str(made), "--store", path).out.split())
+    assert "made although the window would have held more, because it was expected to pay (economy)" in told
+    assert "were expected until the budget forced one" in told
 
 
 def test_without_a_fold_it_tells_how_near_one_is(run, agent):
