@@ -32,11 +32,11 @@ class ExchangeTap:
     def upstream(self, send: Any) -> Any:
         """Return the method that sends to providers, tapped."""
 
-        async def tapped(own: Upstream, *args: Any) -> Any:
-            if current := self._current.get():
+        async def tapped(own: Upstream, *args: Any, **more: Any) -> Any:
+            if (current := self._current.get()) and isinstance(args[-1], bytes):  # uploads come in pieces
                 name, numbers = current
                 (self._folder / f"{name}-sent-{next(numbers)}").write_bytes(args[-1])
-            return await send(own, *args)
+            return await send(own, *args, **more)
 
         return tapped
 
