@@ -1,0 +1,68 @@
+"""`foveal view`: pages of stored sessions and of recordings."""
+
+import os
+import re
+import stat
+
+import pytest
+
+
+@pytest.fixture
+def alone(tmp_path, monkeypatch):
+    """An empty folder, without a store by default."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FOVEAL_STORE", raising=False)
+    return tmp_path
+
+
+def test_a_stored_session_becomes_one_file(run, kept, tmp_path):
+    """The page is written whole, says how large it is, and only its owner can read it."""
+    out = tmp_path / "alpha.html"
+    ran = run("view", "alpha", "--store", kept, "--html", out)
+    assert ran.code == 0
+    assert re.search(r"alpha\.html: 1 session, 7 calls, 0\.\d MB", ran.out)
+    assert out.read_text().startswith("<!DOCTYPE html>")
+    if os.name == "posix":
+        assert stat.S_IMODE(out.stat().st_mode) == 0o600
+
+
+def test_a_recording_is_replayed(run, recorded, tmp_path):
+    """All sessions of a file are in its page."""
+    out = tmp_path / "two.html"
+    ran = run("view", recorded("alpha", "beta"), "--budget", 8000, "--html", out, "--json")
+    assert ran.json == {"html": str(out), "bytes": out.stat().st_size, "sessions": 2, "calls": 14}
+
+
+def test_a_policy_is_read(run, recorded, tmp_path):
+    """A recording can be shown under a policy file of one's own."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[budget]\nlimit = 6000\nreserve = 0\n")
+    assert run("view", recorded("alpha"), "--policy", policy, "--html", tmp_path / "out.html").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nobody.jsonl", "--html", "out.html"), "nobody.jsonl is neither a file here nor a session of a store"),
+        (
+            ("other", "--store", "STORE", "--html", "out.html"),
+            "there is no session 'other' in this store; it has alpha",
+        ),
+        (("alpha", "--store", "STORE", "--budget", "9", "--html", "out.html"), "--budget is for recordings"),
+    ],
+)
+def test_a_mistake_is_explained(run, kept, alone, words, said):
+    """The error says what is there and what to write; no file is left."""
+    ran = run("view", *(str(kept) if word == "STORE" else word for word in words))
+    assert ran.code == 2
+    assert said in ran.err
+    assert not (alone / "out.html").exists()
+
+
+def test_a_file_that_is_no_recording_is_named(run, tmp_path):
+    """A damaged recording is an error with its place, and not an empty page."""
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("{nothing\n")
+    ran = run("view", bad, "--html", tmp_path / "out.html")
+    assert ran.code == 2
+    assert "bad.jsonl" in ran.err
