@@ -1,8 +1,14 @@
 """`foveal view`: pages of stored sessions and of recordings."""
 
+import json
 import os
 import re
+import signal
 import stat
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -66,3 +72,35 @@ def test_a_file_that_is_no_recording_is_named(run, tmp_path):
     ran = run("view", bad, "--html", tmp_path / "out.html")
     assert ran.code == 2
     assert "bad.jsonl" in ran.err
+
+
+def test_two_budgets_are_compared(run, recorded, tmp_path):
+    """The second way is named like the first; the same again is a mistake."""
+    file = recorded("alpha")
+    assert run("view", file, "--budget", 8000, "--compare", 16000, "--html", tmp_path / "out.html").code == 0
+    ran = run("view", file, "--budget", 8000, "--compare", 8_000, "--html", tmp_path / "out.html")
+    assert ran.code == 2
+    assert "--compare 8000 is the same" in ran.err
+
+
+def test_without_a_name_and_without_agents_it_says_what_to_name(run, alone, monkeypatch):
+    """A machine without sessions is told how to show one."""
+    monkeypatch.setattr(Path, "home", lambda: alone)
+    for variable in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "XDG_DATA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    ran = run("view", "--no-open")
+    assert ran.code == 2
+    assert "no agent that we know has kept a session here" in ran.err
+
+
+def test_pages_are_served_until_the_user_ends_it(kept):
+    """The address is printed and answers; Ctrl-C is a good end."""
+    command = [sys.executable, "-m", "foveal.cli", "view", "--store", str(kept), "--no-open", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        told = json.loads(process.stdout.readline())
+        with urllib.request.urlopen(told["url"], timeout=30) as answer:  # noqa: S310 - our own address
+            assert answer.read().startswith(b"<!DOCTYPE html>")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    assert told["sessions"] == 1

@@ -55,7 +55,7 @@ def test_the_command_lines_of_a_page_are_understood(page):
     for line in COMMAND.findall(page.read_text(encoding="utf-8")):
         words = shlex.split(line, comments=True)
         args = parse(words[1:])
-        reads_files = words[1] == "replay" or (words[1] == "view" and Path(args.target).suffix)
+        reads_files = words[1] == "replay" or (words[1] == "view" and (not args.target or Path(args.target).suffix))
         assert getattr(args, "store", "given") or reads_files, line
 
 

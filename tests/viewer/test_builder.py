@@ -157,3 +157,15 @@ def test_a_row_of_the_list_has_the_sums_of_the_session(folded):
     row, total = overview_row(folded), folded.runs[0].total
     assert (row.calls, row.folds) == (25, len(folded.runs[0].folds))
     assert (row.sent_tokens, row.sent_usd) == (total.sent_tokens, total.sent_usd)
+
+
+def test_a_stored_session_can_be_compared_with_another_policy(kept):
+    """Its messages are replayed under the other policy and have the same places."""
+    store, alone = kept
+    page = stored_page(store, "made", compare=[run_options(9_000)])
+    assert [run.name for run in page.runs] == ["as it was sent", "9,000 tokens"]
+    assert page.entries == alone.entries
+    assert page.runs[0] == alone.runs[0]
+    first, other = page.runs
+    assert other.total.calls == first.total.calls
+    assert other.total.sent_tokens > first.total.sent_tokens

@@ -50,7 +50,9 @@ COMMANDS: dict[str, CommandHelp] = {
     "view": CommandHelp(
         "Show sessions in the browser: every prompt, call by call, and how sharply each message was shown in it.",
         (
-            "foveal view fix-login --store agent.db --html fix-login.html",
+            "foveal view",
+            "foveal view fix-login --store agent.db",
+            "foveal view session.jsonl --budget 32000 --compare 64000",
             "foveal view session.jsonl --budget 32000 --html session.html",
         ),
     ),

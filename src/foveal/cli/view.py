@@ -1,10 +1,15 @@
 """Show sessions in the browser: every prompt, call by call, and how sharply each message was shown in it.
 
-Names a session of a store, or a recording that is replayed with --budget or --policy. The page asks for nothing from elsewhere;
-with --html it is one file, for a colleague.
+Names a session of a store, or a recording that is replayed with --budget or --policy. With neither it lists the newest sessions
+that agents have written on this machine; nothing of them is copied or sent. The page asks for nothing from elsewhere; with --html
+it is one file, for a colleague.
 """
 
+import os
+import threading
+import webbrowser
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from pathlib import Path
 
 from foveal.analysis.inspect.stored_session import AbsentRendererWarning
@@ -20,51 +25,111 @@ from foveal.session.policy import Policy
 from foveal.session.policy_file import read_policy
 from foveal.values.errors import BadInput, NotFound
 from foveal.viewer.builder import RunOptions
-from foveal.viewer.choices import SessionChoice, recorded_choices, stored_choices
+from foveal.viewer.choices import SessionChoice, local_choices, recorded_choices, stored_choices
 from foveal.viewer.page import page
+from foveal.viewer.server import SessionPages, opened_server
+
+_RECENT = 10
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("target", metavar="SESSION|FILE", help="a session of the store, or a file of recordings")
-    parser.add_argument("--html", metavar="OUT", type=Path, required=True, help="write the page to this file")
+    parser.add_argument(
+        "target",
+        metavar="SESSION|FILE",
+        nargs="?",
+        help="a session of the store, or a file of recordings (default: all sessions of --store, else those of your agents)",
+    )
+    parser.add_argument("--html", metavar="OUT", type=Path, help="write the page to this file, and serve nothing")
+    parser.add_argument("--no-open", action="store_true", help="print the address, and open no browser")
     parser.add_argument("--budget", metavar="N", type=positive, help="replay recordings with at most N tokens a call")
     parser.add_argument("--policy", metavar="FILE", type=Path, help="replay recordings under this policy")
+    parser.add_argument("--compare", metavar="N|FILE", help="another budget or policy, to be shown side by side")
     parser.add_argument("--model", metavar="M", help="replay recordings as this model (default: the recorded one)")
     parser.add_argument("--dialect", metavar="D", help="wire format of the replay (default: the recorded one)")
+    parser.add_argument(
+        "--recent",
+        metavar="N",
+        type=positive,
+        default=_RECENT,
+        help=f"the N newest sessions of your agents (default: {_RECENT})",
+    )
     add_store(parser)
 
 
 def run(args: Namespace, out: Output) -> None:
     choices = _choices(args)
+    if args.html:
+        _write(args.html, choices, out)
+    else:
+        _serve(args, choices, out)
+
+
+def _write(path: Path, choices: list[SessionChoice], out: Output) -> None:
     with complaints(AbsentRendererWarning):
-        sessions = [choice.build() for choice in choices]
-    with whole_file(args.html, is_private=True) as stream:
+        sessions = [choice.build() for choice in choices if not choice.row.error]
+    with whole_file(path, is_private=True) as stream:
         size = stream.write(page(sessions))
     calls = sum(session.runs[0].total.calls for session in sessions)
     if out.is_json:
-        out.document({"html": str(args.html), "bytes": size, "sessions": len(sessions), "calls": calls})
+        out.document({"html": str(path), "bytes": size, "sessions": len(sessions), "calls": calls})
     else:
-        out.line(f"{args.html}: {counted(len(sessions), 'session')}, {counted(calls, 'call')}, {size / 1e6:.1f} MB")
+        out.line(f"{path}: {counted(len(sessions), 'session')}, {counted(calls, 'call')}, {size / 1e6:.1f} MB")
+
+
+def _serve(args: Namespace, choices: list[SessionChoice], out: Output) -> None:
+    """Serve the pages until the user ends it."""
+    title = args.target or args.store or "Sessions of the agents on this machine"
+    sent_as = "as it was sent" if args.store or not _is_replayed(args) else f"with {_options(args).name}"
+    note = (
+        "" if args.target or args.store else "Read from the folders of the agents; nothing is copied, changed or sent."
+    )
+    pages = SessionPages(choices, title=title, sent_as=sent_as, note=note)
+    with complaints(AbsentRendererWarning), suppress(KeyboardInterrupt), opened_server(pages) as server:
+        if out.is_json:
+            out.document({"url": server.address, "sessions": len(choices)})
+        else:
+            out.line(f"{counted(len(choices), 'session')} at {server.address}", "strong")
+            out.line("Only this machine can open it. Ctrl-C ends it.")
+        out.stream.flush()
+        if not args.no_open:
+            webbrowser.open(server.address)
+        threading.Event().wait()
+
+
+def _is_replayed(args: Namespace) -> bool:
+    return args.target is None or Path(args.target).is_file()
 
 
 def _choices(args: Namespace) -> list[SessionChoice]:
-    """Return the sessions to show: those of a file if there is one of this name, else the session of the store."""
-    file = Path(args.target)
-    if args.store is None and file.is_file():
-        choices = recorded_choices([file], [_options(args)])
-        if errors := [choice.row.error for choice in choices if choice.row.error]:
+    """Return the sessions to show; raise an error that says what to name if there are none."""
+    compare = [_compared(args)] if args.compare else []
+    if args.store is None and args.target is None:
+        found = local_choices([_options(args), *compare], args.recent, home=Path.home(), environment=os.environ)
+        if not found:
+            raise NotFound(
+                "no agent that we know has kept a session here; name a recording, or a session and --store FILE"
+            )
+        return found
+    if args.store is None and Path(args.target).is_file():
+        found = recorded_choices([Path(args.target)], [_options(args), *compare])
+        if errors := [choice.row.error for choice in found if choice.row.error]:
             raise BadInput(errors[0])
-        if not choices:
-            raise BadInput(f"{file} holds no session")
-        return choices
+        if not found:
+            raise BadInput(f"{args.target} holds no session")
+        return found
     if args.store is None and not store_path(None).exists():
         raise NotFound(
             f"{args.target} is neither a file here nor a session of a store; name a recording, or the store: --store FILE"
         )
     for name in ("budget", "policy", "model", "dialect"):
         if getattr(args, name):
-            raise BadInput(f"--{name} is for recordings; the prompts of {args.target} have been sent already")
-    return stored_choices(existing_path(args.store), args.target)
+            raise BadInput(
+                f"--{name} is for recordings; stored prompts have been sent already (--compare shows another)"
+            )
+    found = stored_choices(existing_path(args.store), args.target, compare)
+    if not found:
+        raise NotFound(f"there is no session in {args.store} yet")
+    return found
 
 
 def _options(args: Namespace) -> RunOptions:
@@ -82,3 +147,13 @@ def _options(args: Namespace) -> RunOptions:
         dialect=find_dialect(args.dialect).name if args.dialect else None,
         counter=counter_for(DEFAULT_MODEL) if args.budget and not args.model else None,
     )
+
+
+def _compared(args: Namespace) -> RunOptions:
+    """Return the way that `--compare` names: a budget, with the same policy otherwise, or a policy."""
+    is_budget = args.compare.replace("_", "").replace(",", "").isdecimal()
+    given = {"budget": positive(args.compare)} if is_budget else {"policy": Path(args.compare)}
+    other = _options(Namespace(**{**vars(args), **given}))
+    if other.name != _options(args).name:
+        return other
+    raise BadInput(f"--compare {args.compare} is the same as without it; name another budget or policy")

@@ -8,8 +8,8 @@ import msgspec
 from foveal.analysis.inspect.calls import StoredCall, stored_calls
 from foveal.analysis.inspect.history import CallHistory, HistoryBook
 from foveal.analysis.inspect.part_texts import part_texts
-from foveal.analysis.inspect.stored_session import branch_of, known_session
-from foveal.analysis.recordings import Recording
+from foveal.analysis.inspect.stored_session import branch_of, known_session, tool_name
+from foveal.analysis.recordings.recording import RecordedStep, Recording
 from foveal.analysis.replay.bills import RecordedBill
 from foveal.analysis.replay.replay import replay
 from foveal.dialects.renderer import placed_blocks
@@ -20,8 +20,9 @@ from foveal.stores import MemoryStore
 from foveal.stores.large_results import read_artifacts
 from foveal.stores.port import Store
 from foveal.text.display import visible
-from foveal.values.entry import Block, Message, Part, RedactedThinking, Thinking, ToolCall, ToolResult
-from foveal.values.own_tools import RECALL_TOOL
+from foveal.values.entry import Block, Message, Part, RedactedThinking, Setup, Thinking, ToolCall, ToolResult
+from foveal.values.errors import NotFound
+from foveal.values.own_tools import CHECKPOINT_TOOL, RECALL_TOOL, REMEMBER_TOOL, SEARCH_TOOL
 from foveal.values.shown import SYNTHETIC_RESULT, Atom, Item, entry_ref
 from foveal.values.trace import TraceLine, block_lines, lines_of
 from foveal.viewer.document import (
@@ -39,6 +40,9 @@ from foveal.viewer.document import (
 
 MOST_PARTS = 100
 """Parts of one message that a page shows; the others are counted. Real messages have up to a few dozen."""
+
+_OWN_TOOLS = frozenset({RECALL_TOOL, SEARCH_TOOL, CHECKPOINT_TOOL, REMEMBER_TOOL})
+"""Tools that a session offers by itself."""
 
 _OTHERWISE = "openai_chat"
 """The dialect of recordings whose format does not tell."""
@@ -61,31 +65,54 @@ class RunOptions(msgspec.Struct, frozen=True):
     counter: ModelCounter | None = None
 
 
-def stored_page(store: Store, session: str, *, source: str = "") -> PageSession:
-    """Return the data of a stored session's page, the next call included."""
+def stored_page(store: Store, session: str, *, source: str = "", compare: Sequence[RunOptions] = ()) -> PageSession:
+    """Return the data of a stored session's page, the next call included, and beside it its replay under other policies."""
     log = _Log(store, known_session(store, session))
-    return log.page(source, [log.run("as it was sent", {}, ())])
+    runs = [log.run("as it was sent", {}, ())]
+    if compare:
+        recording = stored_recording(store, session)
+        runs += [_replayed(recording, one, log)[1] for one in compare]
+    return log.page(source, runs)
 
 
 def recorded_page(recording: Recording, options: Sequence[RunOptions]) -> PageSession:
     """Return the data of a recording's page: every call as each policy would have sent it."""
-    log, runs = None, list[PageRun]()
-    for one in options:
-        store = MemoryStore()
-        done = replay(
-            recording,
-            model=one.model,
-            policy=one.policy,
-            dialect=one.dialect or recording.dialect or _OTHERWISE,
-            counter=one.counter,
-            store=store,
-        )
-        recorded = {call.number: call.recorded for call in done.calls if call.recorded}
-        log = _Log(store, recording.id) if log is None else log.again(store)
-        runs.append(log.run(one.name, recorded, done.notes, is_over=True))
-    if log is None:
-        raise ValueError("a page needs at least one policy")
-    return log.page(recording.source, runs)
+    log, run = _replayed(recording, options[0], None)
+    return log.page(recording.source, [run, *(_replayed(recording, one, log)[1] for one in options[1:])])
+
+
+def stored_recording(store: Store, session: str) -> Recording:
+    """Return the messages of a stored session as a recording, for a replay under another policy."""
+    entries = branch_of(store, session)
+    setups = [entry.body for entry in entries if isinstance(entry.body, Setup)]
+    if not setups:
+        raise NotFound(f"session {session!r} has no prompt yet: nothing was sent")
+    messages = (read_artifacts(store.artifacts, entry).body for entry in entries)
+    tools = [tool for tool in msgspec.json.decode(setups[-1].tools) if tool_name(tool) not in _OWN_TOOLS]
+    return Recording(
+        id=session,
+        source="",
+        model=setups[-1].model,
+        tools=msgspec.json.encode(tools).decode(),
+        steps=tuple(RecordedStep(message) for message in messages if isinstance(message, Message)),
+        dialect=setups[-1].dialect,
+    )
+
+
+def _replayed(recording: Recording, options: RunOptions, log: "_Log | None") -> tuple["_Log", PageRun]:
+    """Replay a recording and return its log with the run; words and texts are shared with another log of the same session."""
+    store = MemoryStore()
+    done = replay(
+        recording,
+        model=options.model,
+        policy=options.policy,
+        dialect=options.dialect or recording.dialect or _OTHERWISE,
+        counter=options.counter,
+        store=store,
+    )
+    recorded = {call.number: call.recorded for call in done.calls if call.recorded}
+    own = log.again(store) if log else _Log(store, recording.id)
+    return own, own.run(options.name, recorded, done.notes, is_over=True)
 
 
 class _Log:

@@ -39,13 +39,15 @@ class SessionChoice(msgspec.Struct, frozen=True):
         )
 
 
-def stored_choices(path: Path, session: str | None = None) -> list[SessionChoice]:
+def stored_choices(path: Path, session: str | None = None, compare: Sequence[RunOptions] = ()) -> list[SessionChoice]:
     """Return the sessions of a store, the newest first; the named one alone, if one is named."""
     with open_store(path) as store:
         cards = store.cards(known_session(store, session)) if session else store.cards()
     newest = sorted((card for card in cards if session in (None, card.id)), key=lambda card: -card.updated_ms)
     return [
-        SessionChoice(_card_row(path, card.id, card.updated_ms), _StoredBuild(path, card.id), is_fixed=False)
+        SessionChoice(
+            _card_row(path, card.id, card.updated_ms), _StoredBuild(path, card.id, tuple(compare)), is_fixed=False
+        )
         for card in newest
     ]
 
@@ -73,10 +75,11 @@ class _StoredBuild(msgspec.Struct, frozen=True):
 
     path: Path
     session: str
+    compare: tuple[RunOptions, ...]
 
     def __call__(self) -> PageSession:
         with open_store(self.path) as store:
-            return stored_page(store, self.session, source=str(self.path))
+            return stored_page(store, self.session, source=str(self.path), compare=self.compare)
 
 
 class _RecordedBuild(msgspec.Struct, frozen=True):

@@ -168,6 +168,8 @@ class PageOverview(msgspec.Struct, frozen=True):
     sent_as: str = "sent"
     """The name of the policy that the bills are of."""
     note: str = ""
+    waiting: int = 0
+    """Sessions whose bills are not known yet: the page asks again."""
     home: str = ""
     """The address of the list that a page of one session was opened from."""
 

@@ -51,7 +51,7 @@ function mark(context, width, [top, bottom], n, at, colour) {
 
 function drawSizes(canvas, run, by, marks, height) {
   const n = run.calls.length;
-  const [context, width] = drawn(canvas, height, `sizes ${run.name} ${by}`, (g, w, tall) => paintSizes(g, w, tall, run, by));
+  const [context, width] = drawn(canvas, height, `sizes ${run.key} ${by}`, (g, w, tall) => paintSizes(g, w, tall, run, by));
   for (const [at, colour] of marks) mark(context, width, [10, height - 16], n, at, colour);
 }
 
@@ -112,7 +112,7 @@ function paintCallNumbers(g, width, height, run) {
 
 function drawAnew(canvas, run, marks, height) {
   const n = run.calls.length;
-  const [context, width] = drawn(canvas, height, `anew ${run.name}`, (g, w, tall) => paintAnew(g, w, tall, run));
+  const [context, width] = drawn(canvas, height, `anew ${run.key}`, (g, w, tall) => paintAnew(g, w, tall, run));
   for (const [at, colour] of marks) mark(context, width, [1, height - 1], n, at, colour);
 }
 
@@ -132,7 +132,7 @@ function paintAnew(g, width, height, run) {
 
 function drawMap(canvas, doc, run, state, height) {
   const n = run.calls.length, rows = doc.entries.length;
-  const [context, width] = drawn(canvas, height, `map ${run.name}`, (g, w, tall) => paintMap(g, w, tall, doc, run));
+  const [context, width] = drawn(canvas, height, `map ${run.key}`, (g, w, tall) => paintMap(g, w, tall, doc, run));
   for (const [at, colour] of state.marks) mark(context, width, [1, height - 1], n, at, colour);
   if (state.entry === null) return;
   const y = 2 + (height - 4) * state.entry / rows, tall = Math.max(1.5, (height - 4) / rows);

@@ -13,7 +13,7 @@ async function decoded(id) {
 }
 
 function prepared(doc) {
-  for (const run of doc.runs) prepareRun(doc, run);
+  doc.runs.forEach((run, i) => { run.key = i; prepareRun(doc, run); });
   return doc;
 }
 
