@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import foveal
+
 
 @pytest.fixture
 def alone(tmp_path, monkeypatch):
@@ -104,3 +106,13 @@ def test_pages_are_served_until_the_user_ends_it(kept):
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
     assert told["sessions"] == 1
+
+
+def test_a_session_without_a_prompt_does_not_hide_the_others(run, kept, tmp_path):
+    """It is named on stderr, and the page has the rest."""
+    with foveal.open_store(kept) as store, foveal.Session(store, "silent", model="gpt-5") as session:
+        session.append(foveal.user("Hello."))
+    ran = run("view", "--store", kept, "--html", tmp_path / "all.html", "--json")
+    assert (ran.code, ran.json["sessions"]) == (0, 1)
+    assert "session 'silent' has no prompt yet" in ran.err
+    assert run("view", "silent", "--store", kept, "--html", tmp_path / "silent.html").code == 2

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,10 @@ def find_chromium() -> str | None:
     return next(
         (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
     )
+
+
+class Navigated(Exception):
+    """The page that a command was for is gone: another one was opened."""
 
 
 class Tab:
@@ -64,6 +68,8 @@ class Tab:
         while True:
             answer = self._next()
             if answer.get("id") == self._number:
+                if "navigated" in answer.get("error", {}).get("message", ""):
+                    raise Navigated
                 assert "error" not in answer, (method, answer)
                 return answer["result"]
             self._heard(answer)
@@ -81,7 +87,13 @@ class Tab:
             const look = () => ({condition}) ? done(true) : left-- ? setTimeout(look, 16) : done(false);
             look();
         }})"""
-        assert self.run(holds), (condition, self.run("document.body.innerText.slice(0, 2000)"), self.complaints)
+        for _ in range(3):  # at most two pages may go by
+            with suppress(Navigated):
+                holding = self.run(holds)
+                break
+        else:
+            holding = False
+        assert holding, (condition, self.run("document.body.innerText.slice(0, 2000)"), self.complaints)
 
     def press(self, key: str) -> None:
         """Press and release a key, and wait until the page has drawn."""
@@ -108,7 +120,8 @@ class Tab:
 
     def _settle(self) -> None:
         """Wait for two frames: a change is drawn with the next one."""
-        self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+        with suppress(Navigated):
+            self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:

@@ -1,11 +1,15 @@
 """The page in a real browser: it opens, answers clicks and keys, asks for nothing, and shows hostile text as text."""
 
 import re
+import threading
 
 import pytest
 
 from foveal.viewer.builder import recorded_page
+from foveal.viewer.choices import SessionChoice
+from foveal.viewer.document import OverviewRow
 from foveal.viewer.page import page
+from foveal.viewer.server import SessionPages, opened_server
 
 from .conftest import HOSTILE, attacking, recording, run_options
 
@@ -259,4 +263,24 @@ def test_several_sessions_open_from_a_list(browser, folded, tmp_path):
     assert browser.run("location.hash").startswith("#session=1&call=25")
     browser.press("Escape")
     browser.wait("!document.getElementById('overview').hidden")
+    assert browser.complaints == []
+
+
+def test_a_served_list_leads_to_a_session_and_back(browser, folded):
+    """Pages from the server ask for nothing but themselves; Escape leads back to the list."""
+    browser.complaints.clear()
+    choices = [SessionChoice(OverviewRow(name), lambda: folded) for name in ("one", "two")]
+    pages = SessionPages(choices, title="made")
+    pages.build_all(threading.Event())
+    with opened_server(pages) as server:
+        browser.open(server.address)
+        assert browser.text("#overview h2") == "2 sessions"
+        browser.click_on("#overview tbody tr:nth-child(2) button")
+        browser.wait("document.body?.dataset.ready === '1' && location.pathname.endsWith('/1')")
+        assert call_of(browser) == 25
+        browser.press("Escape")
+        browser.wait("document.body?.dataset.ready === '1' && location.pathname.endsWith('/')")
+        assert browser.text("#name") == "made"
+        assert {url.removeprefix(server.address).partition("#")[0] for url in browser.requests} == {"", "1"}
+        browser.run("location.href = 'about:blank'")
     assert browser.complaints == []

@@ -18,14 +18,15 @@ from foveal.analysis.replay.report import counted
 from foveal.cli.arguments import add_store, existing_path, positive, store_path
 from foveal.cli.budget import with_budget
 from foveal.cli.files import whole_file
-from foveal.cli.output import Output, complaints
+from foveal.cli.output import Output, complain, complaints
 from foveal.dialects import find_dialect
 from foveal.models.counters import counter_for
 from foveal.session.policy import Policy
 from foveal.session.policy_file import read_policy
-from foveal.values.errors import BadInput, NotFound
+from foveal.values.errors import BadInput, FovealError, NotFound
 from foveal.viewer.builder import RunOptions
 from foveal.viewer.choices import SessionChoice, local_choices, recorded_choices, stored_choices
+from foveal.viewer.document import PageSession
 from foveal.viewer.page import page
 from foveal.viewer.server import SessionPages, opened_server
 
@@ -65,8 +66,17 @@ def run(args: Namespace, out: Output) -> None:
 
 
 def _write(path: Path, choices: list[SessionChoice], out: Output) -> None:
+    sessions = list[PageSession]()
     with complaints(AbsentRendererWarning):
-        sessions = [choice.build() for choice in choices if not choice.row.error]
+        for choice in choices:
+            try:
+                sessions.append(choice.build())
+            except FovealError as error:
+                if len(choices) == 1:
+                    raise
+                complain(error)
+    if not sessions:
+        raise NotFound("none of these sessions can be shown")
     with whole_file(path, is_private=True) as stream:
         size = stream.write(page(sessions))
     calls = sum(session.runs[0].total.calls for session in sessions)

@@ -99,7 +99,7 @@ class PageCall(msgspec.Struct, frozen=True, omit_defaults=True):
     folds: int = 0
     moves: tuple[PrefixMove, ...] = ()
     moved: int = 0
-    """Tokens sent before that are billed anew because the prefix moved."""
+    """Tokens behind the first change to the prefix, which are billed anew for it."""
     reported: ReportedUsage | None = None
     recorded: RecordedBill | None = None
 
@@ -154,9 +154,13 @@ class OverviewRow(msgspec.Struct, frozen=True):
     sent_tokens: int = 0
     cached_tokens: int = 0
     sent_usd: float | None = None
+    """The whole bill of all calls, replies included, as are the next two; None where a price is not known."""
     whole_usd: float | None = None
+    """The bill of sending the whole history each time."""
+    too_large: int = 0
+    """Calls whose whole history is larger than the model takes."""
     recorded_usd: float | None = None
-    """The bill by the provider's counts, replies included; None where they are not recorded."""
+    """The bill by the provider's counts; None where they are not recorded."""
     folds: int = 0
 
 
@@ -178,8 +182,7 @@ def overview_row(session: PageSession) -> OverviewRow:
     """Return the row of a session in a list."""
     run = session.runs[0]
     recorded = [call.recorded.cost_usd for call in run.calls if call.recorded]
-    reported = [call.reported.usd for call in run.calls if call.reported]
-    known = [usd for usd in (recorded or reported) if usd is not None]
+    known = [usd for usd in recorded if usd is not None]
     return OverviewRow(
         name=session.name,
         source=session.source,
@@ -187,11 +190,16 @@ def overview_row(session: PageSession) -> OverviewRow:
         calls=run.total.calls,
         sent_tokens=run.total.sent_tokens,
         cached_tokens=run.total.cached_tokens,
-        sent_usd=run.total.sent_usd,
-        whole_usd=run.total.everything_usd,
+        sent_usd=_with_replies(run.total, run.total.sent_usd),
+        whole_usd=_with_replies(run.total, run.total.everything_usd),
+        too_large=run.total.too_large,
         recorded_usd=sum(known) if known else None,
         folds=len(run.folds),
     )
+
+
+def _with_replies(total: CostTotals, usd: float | None) -> float | None:
+    return None if usd is None or total.output_usd is None else usd + total.output_usd
 
 
 class WordPool:

@@ -16,7 +16,7 @@ function h(tag, attributes, ...children) {
 }
 
 const count = (n) => n === null || n === undefined ? "–" : Math.round(n).toLocaleString("en-US");
-const short = (n) => Math.abs(n) >= 1e6 ? `${(n / 1e6).toFixed(n >= 1e7 ? 1 : 2)}M` : Math.abs(n) >= 1e4 ? `${Math.round(n / 1e3)}k` : Math.abs(n) >= 1e3 ? `${(n / 1e3).toFixed(1)}k` : `${Math.round(n)}`;
+const short = (n) => Math.abs(n) >= 1e9 ? `${(n / 1e9).toFixed(2)}G` : Math.abs(n) >= 1e6 ? `${(n / 1e6).toFixed(n >= 1e7 ? 1 : 2)}M` : Math.abs(n) >= 1e4 ? `${Math.round(n / 1e3)}k` : Math.abs(n) >= 1e3 ? `${(n / 1e3).toFixed(1)}k` : `${Math.round(n)}`;
 const usd = (n) => n === null || n === undefined ? "–" : `${n < 0 ? "−" : ""}$${Math.abs(n).toFixed(Math.abs(n) < 0.1 ? 4 : 2)}`;
 const percent = (part, all) => all ? `${Math.round(100 * part / all)} %` : "–";
 const named = (known, word) => known.includes(word) ? word.replace(" ", "-") : "other";

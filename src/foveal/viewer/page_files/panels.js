@@ -48,7 +48,7 @@ function billText(call) {
   const { tokens, cached, cost_usd: cost } = call.sent, again = Math.min(call.moved || 0, call.anew), fresh = call.anew - again;
   const money = (n, price) => price === null || price === undefined ? "" : ` (${usd(n * price / 1e6)})`;
   const parts = [`${count(cached)} tokens came from the cache${money(cached, call.price_read)}`, `${count(call.anew)} were billed anew${money(call.anew, call.price_write)}`];
-  const because = call.is_cold ? "the provider's cache had forgotten the prompt before" : again ? `${count(again)} of them had been sent before, and the prefix moved; ${count(fresh)} are new or were not cached yet` : "they are new or were not cached yet";
+  const because = call.is_cold ? "the provider's cache had forgotten the prompt before" : again ? `${count(again)} of them because the prefix moved; ${count(fresh)} are new or were not cached yet` : "they are new or were not cached yet";
   const reply = call.is_answered ? ` The reply of ${count(call.output)} tokens: ${usd(call.output_usd)}.` : "";
   return `${cost === null ? "Price unknown" : `${usd(cost)} for the input`}: of ${count(tokens)} tokens, ${parts.join(", ")}: ${because}.${reply}`;
 }
@@ -67,7 +67,7 @@ function callHead(call) {
   return [
     h("h2", {}, title, h("small", {}, ` of ${theRun().calls[theRun().calls.length - 1].call} · ${call.model} · ${count(call.tokens)} of ${count(call.limit)} tokens${state}`)),
     ruler(call), h("p", {}, billText(call), " ", h("span", { class: "dim" }, otherCounts(call))),
-    (call.moves || []).map((move) => h("div", { class: "note moved" }, h("b", {}, `The prefix moved: ${move.who}. `), `${move.what}. `, move.tokens ? `${count(move.tokens)} tokens sent before are behind it${move.usd === null || move.usd === undefined ? "" : `, ${usd(move.usd)} more than from the cache`}.` : "")),
+    (call.moves || []).map((move) => h("div", { class: "note moved" }, h("b", {}, `The prefix moved: ${move.who}. `), `${move.what}. `, move.tokens ? `${count(move.tokens)} tokens from there on are billed anew${move.usd === null || move.usd === undefined ? "" : `, ${usd(move.usd)} more than from the cache`}.` : "")),
     foldsHere.map((fold) => h("div", { class: "note" }, h("b", { class: "fold" }, `▲ ${fold.kind} fold. `), `${fold.reason}. It made this and later prompts ${count(fold.saved)} tokens smaller. ${foldWorth(fold)}`)),
     call.moves?.length || call.is_cold ? null : S.call ? h("div", { class: "note still" }, "The prefix did not move: this prompt begins with the one before it.") : null,
   ];
@@ -108,9 +108,9 @@ function changedPanel() {
   return [
     h("h2", {}, `From call ${run.calls[at].call} to call ${theCall().call}`),
     h("p", {}, `${count(tokens(now.slice(0, same)) + theCall().tools)} tokens at the beginning are the same. ${count(tokens(gone))} are gone or were reshaped, ${count(of("changed"))} have another form, ${count(of("again"))} are the same behind the change, ${count(of("new"))} are new.`),
-    moves.length ? moves.map(([call, move]) => h("div", { class: "note moved" }, h("b", {}, `Call ${call.call}, ${move.who}: `), move.what, move.tokens ? `. ${count(move.tokens)} tokens sent before had to be billed anew${move.usd === null || move.usd === undefined ? "" : `, ${usd(move.usd)} more than from the cache`}.` : ".")) : h("div", { class: "note still" }, "Nothing moved: the later prompt begins with all of the earlier one."),
-    h("p", { class: "dim" }, "Shift-click another call in a chart to compare with that one."),
-    table([["", ""], ...LINE_HEADS.slice(1)], [...gone.map((number) => () => lineRow(number, "–", "gone")), ...come.map(([number, state, kind]) => () => lineRow(number, state, kind === "again" ? "" : kind))], { caption: "Red: gone or reshaped. Pink: another form. Green: new. Plain: the same, behind the change." }),
+    moves.length ? moves.map(([call, move]) => h("div", { class: "note moved" }, h("b", {}, `Call ${call.call}, ${move.who}: `), move.what, move.tokens ? `. ${count(move.tokens)} tokens from there on had to be billed anew${move.usd === null || move.usd === undefined ? "" : `, ${usd(move.usd)} more than from the cache`}.` : ".")) : h("div", { class: "note still" }, "Nothing moved: the later prompt begins with all of the earlier one."),
+    h("p", { class: "dim" }, moves.length ? `In all, ${count(calls.reduce((sum, call) => sum + (call.moved || 0), 0))} tokens were billed anew for that: behind the first change everything is, once. ` : "", "Shift-click another call in a chart to compare with that one."),
+    table(LINE_HEADS, [...gone.map((number) => () => lineRow(number, "–", "gone")), ...come.map(([number, state, kind]) => () => lineRow(number, state, kind === "again" ? "" : kind))], { caption: "Red: gone or reshaped. Pink: another form. Green: new. Plain: the same, behind the change." }),
   ];
 }
 
@@ -138,11 +138,11 @@ function costPanel() {
   if (total.reported_calls) sums.push([`input by the provider's counts, ${total.reported_calls} calls`, usd(total.reported_usd), ""]);
   return [
     h("h2", {}, "Cost"),
-    table([["", ""], ["sent", "n"], ["whole history", "n"]], sums.map((cells) => h("tr", {}, cells.map((cell, i) => h("td", { class: i ? "n" : null }, cell)))), { caption: `All ${count(total.calls)} answered calls. Counted by ${run.counted}. Prices are estimates from the price table.${total.too_large ? ` ${count(total.too_large)} of the whole histories are larger than the model takes.` : ""}` }),
+    table([["", ""], ["sent", "n"], ["whole history", "n"]], sums.map((cells) => h("tr", {}, cells.map((cell, i) => h("td", { class: i ? "n" : null }, cell)))), { caption: `All ${count(total.calls)} answered calls. Counted by ${run.counted}. Prices are estimates from the price table.${total.too_large ? ` ${count(total.too_large)} of the whole histories are larger than the model takes.` : ""}`, class: "small" }),
     h("h3", {}, "Folds"),
     run.folds.length ? table([["call", ""], ["kind", ""], ["tokens fewer", "n"], ["billed anew", "n"], ["its call", "n"], ["saved since", "n"], ["in all", "n"], ["paid by", "n"], ["why", "why"]], run.folds.map((fold) => () => row(`fold ${fold.call}`, () => { S.tab = "prompt"; goCall(Math.max(0, run.calls.findIndex((call) => call.call === fold.call))); }, [{ text: `${fold.call}` }, fold.kind, { text: count(fold.saved), kind: "n" }, { text: count(fold.billed_anew), kind: "n" }, { text: usd(fold.cost_usd), kind: "n" }, { text: usd(fold.saved_usd), kind: "n" }, { text: usd(fold.net_usd), kind: fold.net_usd < 0 ? "n bad" : "n good" }, { text: fold.break_even ? `call ${fold.break_even}` : fold.break_even_expected ? `call ${fold.break_even_expected}?` : "–", kind: "n" }, { text: fold.reason, kind: "why" }])), { caption: "Every fold: the price of its own call, and the savings of all calls after it" }) : h("p", {}, "No fold was made."),
     run.next_fold ? h("p", { class: "dim" }, `The next fold: the messages take ${count(run.next_fold.messages)} of ${count(run.next_fold.due)} tokens; at ${count(run.next_fold.growth)} a call, a fold is due in about ${count(run.next_fold.calls_until_forced)} calls.`) : null,
-    movers.size ? [h("h3", {}, "What moved the prefix"), table([["by", ""], ["times", "n"], ["tokens behind it", "n"], ["USD more", "n"]], [...movers].map(([who, [times, tokens, money]]) => h("tr", {}, h("td", {}, who), h("td", { class: "n" }, count(times)), h("td", { class: "n" }, count(tokens)), h("td", { class: "n" }, usd(money)))))] : null,
+    movers.size ? [h("h3", {}, "What moved the prefix"), table([["by", ""], ["times", "n"], ["tokens behind it", "n"], ["USD more", "n"]], [...movers].map(([who, [times, tokens, money]]) => h("tr", {}, h("td", {}, who), h("td", { class: "n" }, count(times)), h("td", { class: "n" }, count(tokens)), h("td", { class: "n" }, usd(money)))), { class: "small" })] : null,
     run.notes.length ? [h("h3", {}, "Notes"), run.notes.map((note) => h("p", { class: "dim" }, note))] : null,
   ];
 }
@@ -175,7 +175,7 @@ function comparePanel() {
   requestAnimationFrame(() => canvases.forEach(([run, canvas]) => { if (canvas.isConnected) drawSizes(canvas, run, S.by, [[at, colours.ink]], 120); }));
   return [
     h("h2", {}, `${one.name} and ${other.name}`),
-    table([["", ""], [one.name, "n"], [other.name, "n"]], rows.map(([name, figure]) => h("tr", {}, h("td", {}, name), h("td", { class: "n" }, figure(one)), h("td", { class: "n" }, figure(other))))),
+    table([["", ""], [one.name, "n"], [other.name, "n"]], rows.map(([name, figure]) => h("tr", {}, h("td", {}, name), h("td", { class: "n" }, figure(one)), h("td", { class: "n" }, figure(other)))), { class: "small" }),
     h("div", { class: "two" }, canvases.map(([run, canvas]) => h("div", {}, h("h3", {}, run.name), h("div", {}, canvas)))),
     h("h3", {}, `At call ${theCall().call}, ${count(differing.length)} messages are shown differently`),
     table([["message", ""], ["kind", ""], [one.name, ""], [other.name, ""], ["text", "text"]], differing.map(([place, a, b]) => () => row(`entry ${place}`, () => goEntry(place), [{ text: `${place + 1}` }, { text: titleOf(place), kind: "name" }, { text: a, mark: swatch(levelClass(a)), kind: "shown" }, { text: b, mark: swatch(levelClass(b)), kind: "shown" }, { text: flat(originalOf(place), 200), kind: "text" }], S.entry === place && "sel"))),
