@@ -190,7 +190,7 @@ def test_the_whole_prompt_can_be_read(opened):
 
 @pytest.mark.parametrize("width", [360, 800, 1500])
 def test_nothing_is_wider_than_the_window(browser, address, width):
-    """On a phone, a tablet and a desk, the page scrolls in one direction only."""
+    """On a phone, a tablet and a desk, the page scrolls in one direction only, and no column is squeezed to letters."""
     browser.open(f"{address}#call=20&entry=8")
     browser.command(
         "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 500
@@ -202,6 +202,8 @@ def test_nothing_is_wider_than_the_window(browser, address, width):
         browser.press(number)
         browser.run("document.activeElement.blur()")
         assert browser.run("document.documentElement.scrollWidth") <= width, number
+        heights = browser.run("[...document.querySelectorAll('#panel tbody tr')].map((row) => row.clientHeight)")
+        assert max(heights, default=0) < 120, number
     browser.command("Emulation.clearDeviceMetricsOverride")
 
 
