@@ -50,7 +50,7 @@ def test_the_commands_it_names_work(demo, run):
     demo()
     done = demo()
     next_steps = [line.split()[1:] for line in done.out.splitlines() if line.startswith("  foveal ")]
-    assert [words[0] for words in next_steps] == ["why", "why", "show", "recall", "replay"]
+    assert [words[0] for words in next_steps] == ["view", "why", "why", "show", "recall", "replay"]
     for words in next_steps[:-1]:
         ran = run(*words)
         assert (ran.code, ran.err) == (0, "")

@@ -47,6 +47,15 @@ COMMANDS: dict[str, CommandHelp] = {
             "foveal why fix-login --cost --store agent.db",
         ),
     ),
+    "view": CommandHelp(
+        "Show sessions in the browser: every prompt, call by call, and how sharply each message was shown in it.",
+        (
+            "foveal view",
+            "foveal view fix-login --store agent.db",
+            "foveal view session.jsonl --budget 32000 --compare 64000",
+            "foveal view session.jsonl --budget 32000 --html session.html",
+        ),
+    ),
     "show": CommandHelp(
         "Print a prompt as it was (or would be) sent, for reading.",
         ("foveal show fix-login --call 12 --store agent.db",),

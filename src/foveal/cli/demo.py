@@ -79,6 +79,7 @@ def _print_next(done: Replay, out: Output) -> None:
     out.line()
     out.line(f"Nothing is lost: all of it is in {STORE}. Try next", "strong")
     command = command_line()
+    out.line(f"  {command} view {done.session} --store {STORE} --html {STORE.with_suffix('.html')}")
     out.line(f"  {command} why {done.session} --call {last} --store {STORE}")
     out.line(f"  {command} why {done.session} --cost --store {STORE}")
     out.line(f"  {command} show {done.session} --call {last} --store {STORE}")

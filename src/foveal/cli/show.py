@@ -5,26 +5,14 @@ tool's output can drive the terminal. With --json, the request itself.
 """
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
 
 import msgspec
 
+from foveal.analysis.inspect.part_texts import part_texts
 from foveal.analysis.inspect.stored_session import AbsentRendererWarning, stored_messages, tool_name
 from foveal.cli.arguments import add_call, add_store, existing_store
 from foveal.cli.output import Output, complaints
-from foveal.values.entry import (
-    File,
-    Image,
-    Message,
-    Opaque,
-    Part,
-    RedactedThinking,
-    Stored,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
+from foveal.values.entry import Message
 from foveal.values.prompt import Prompt
 
 
@@ -58,40 +46,7 @@ def _footer(prompt: Prompt) -> str:
 def _print(message: Message, beside: str, out: Output) -> None:
     """Print a message under its title; `beside` names the fence or the reminders that it is."""
     for part in message.parts:
-        for title, text in _said(message.role, part):
+        for title, text in part_texts(message.role, part):
             out.line()
             out.line(f"── {title}{beside}", "sent")
             out.line(text)
-
-
-def _said(role: str, part: Part) -> Iterator[tuple[str, str]]:
-    match part:
-        case Text(text):
-            yield role, text
-        case Thinking(text):
-            yield f"{role}, thinking", text
-        case ToolCall(call_id, name, arguments):
-            yield f"{role} calls {name} ({call_id})", arguments
-        case ToolResult(call_id, content, status):
-            yield f"result of {call_id}{'' if status == 'ok' else f', {status}'}", "\n".join(_word(c) for c in content)
-        case _:
-            yield role, _word(part)
-
-
-def _word(part: Part) -> str:
-    match part:
-        case Text(text):
-            return text
-        case Image(media_type, data, url):
-            where = url or f"{len(data or b''):,} bytes"
-            return f"[image {media_type}, {where}]"
-        case File(media_type, name):
-            return f"[file {name}, {media_type}]"
-        case Stored(sha256, size_bytes):
-            return f"[artifact {sha256[:10]}, {size_bytes:,} bytes]"
-        case Opaque(provider, json):
-            return f"[{provider}'s own part, {len(json):,} characters]"
-        case RedactedThinking(data):
-            return f"[redacted thinking, {len(data):,} characters]"
-        case _:
-            return f"[{type(part).__name__}]"

@@ -92,7 +92,7 @@ class SentMessage(NamedTuple):
 
 def sent_messages(view: View, blocks: Sequence[Block] = ()) -> Iterator[SentMessage]:
     """Yield the messages of a prompt in the order in which they are sent, before a dialect gives them its form."""
-    placed = _placed(view, blocks)
+    placed = placed_blocks(view, blocks)
     is_lead = True
     for atom in view.atoms:
         if is_lead and atom.kind != "system":
@@ -116,11 +116,11 @@ def _around(view: View, blocks: Sequence[Block]) -> BlockMessages:
     """Return the messages of the blocks before or after an atom."""
     return {
         atom: (tuple(_said(block.role, block) for block in before), tuple(_said(block.role, block) for block in after))
-        for atom, (before, after) in _placed(view, blocks).items()
+        for atom, (before, after) in placed_blocks(view, blocks).items()
     }
 
 
-def _placed(view: View, blocks: Sequence[Block]) -> dict[str, tuple[list[Block], list[Block]]]:
+def placed_blocks(view: View, blocks: Sequence[Block]) -> dict[str, tuple[list[Block], list[Block]]]:
     """Return the blocks before or after an atom: the first or the current request, or the newest calls with their results."""
     found: dict[str, tuple[list[Block], list[Block]]] = {}
     if not blocks:

@@ -79,15 +79,33 @@ class SessionHistory(msgspec.Struct, frozen=True):
         return tuple(line for piece in reversed(pieces) for line in piece)
 
 
+class HistoryBook:
+    """The history of a session so far. Enter each of its stored calls in order; readers of more than a history share the pass."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self._store, self._session = store, session
+        self._cost, self._lines = CostBook(), _Lines()
+        self._calls = list[CallHistory]()
+        self._near: NextFold | None = None
+
+    def enter(self, call: StoredCall) -> CallHistory:
+        self._cost.enter(call)
+        entered = _call(call, self._cost.calls[-1], self._lines)
+        self._calls.append(entered)
+        if call.reply_tokens is None and call.sent and not call.unfolded:
+            self._near = next_fold_of(self._store, call)
+        return entered
+
+    def history(self) -> SessionHistory:
+        return SessionHistory(self._session, tuple(self._calls), self._cost.folds(), self._cost.totals(), self._near)
+
+
 def history(store: Store, session: str) -> SessionHistory:
     """Return the history of a stored session, from one pass over its log."""
-    book, lines, calls, near = CostBook(), _Lines(), list[CallHistory](), None
+    book = HistoryBook(store, session)
     for call in stored_calls(store, session):
         book.enter(call)
-        calls.append(_call(call, book.calls[-1], lines))
-        if call.reply_tokens is None and call.sent and not call.unfolded:
-            near = next_fold_of(store, call)
-    return SessionHistory(session, tuple(calls), book.folds(), book.totals(), near)
+    return book.history()
 
 
 def prefix_moves(store: Store, session: str, call: int | None = None) -> PrefixMoves:

@@ -1,0 +1,250 @@
+"""The data of a page: sessions with their messages once, and for each policy every call by the lines that are new in it.
+
+Words and texts are kept once and named by number. A message is named by its place among the messages of the session, which is the
+same under every policy: folds take places and ids in a log too, and differ.
+"""
+
+import msgspec
+
+from foveal.analysis.inspect.cost import CostTotals, FoldCost, ReportedUsage
+from foveal.analysis.inspect.next_fold import NextFold
+from foveal.analysis.inspect.prefix_moves import PrefixMove
+from foveal.analysis.replay.bills import Bill, RecordedBill
+from foveal.text.display import visible
+
+_WORD_CHARS = 400
+"""A reason, a title or a name: more is no longer read in a table."""
+
+
+class PagePart(msgspec.Struct, frozen=True, array_like=True):
+    """One part of a message: the numbers of its title, of its level and of its text."""
+
+    title: int
+    level: int
+    text: int
+
+
+class PageEntry(msgspec.Struct, frozen=True):
+    """One message of the session, as it was recorded."""
+
+    id: str
+    role: str
+    name: int
+    """The number of the word that names it: its tool, where it has one."""
+    call: int
+    """The first call that could show it."""
+    parts: tuple[PagePart, ...]
+    left_out: int = 0
+    """Parts beyond those, which are counted and not shown."""
+
+
+class PageShare(msgspec.Struct, frozen=True, array_like=True):
+    """The tokens of a line that are of one kind and at one level."""
+
+    kind: int
+    level: int
+    tokens: int
+
+
+class PageLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of a trace with the texts that were sent. Lines that several calls have are kept once."""
+
+    kind: str
+    """`entry`, `range`, `fence` or `reminder`."""
+    first: int
+    """The message, or the first one of a range; -1 for a text beside the conversation."""
+    last: int
+    name: int
+    shown: int
+    """The levels of all parts, as a word."""
+    level: int
+    """The level of its largest part, as a word: the colour on the map."""
+    policy: int
+    because: int
+    tokens: int
+    raw: int
+    shares: tuple[PageShare, ...]
+    parts: tuple[PagePart, ...] | None = None
+    """None if all parts are shown as they were recorded."""
+    left_out: int = 0
+    entries: int = 1
+
+
+class PageCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One call: its prompt by numbers of lines, its bills and the changes to its prefix."""
+
+    call: int
+    model: str
+    limit: int
+    kept: int
+    """How many leading lines are the same as in the call before."""
+    lines: tuple[int, ...]
+    """The lines after those."""
+    tools: int
+    framing: int
+    sent: Bill | None
+    """None if no prompt can have been sent."""
+    tokens: int
+    whole: Bill
+    fits_whole: bool
+    """Whether the model takes the whole history."""
+    output: int
+    output_usd: float | None
+    is_answered: bool
+    price_read: float | None
+    """USD for a million tokens that come from the cache."""
+    price_write: float | None
+    """USD for a million tokens that do not."""
+    is_cold: bool = False
+    folds: int = 0
+    moves: tuple[PrefixMove, ...] = ()
+    moved: int = 0
+    """Tokens behind the first change to the prefix, which are billed anew for it."""
+    reported: ReportedUsage | None = None
+    recorded: RecordedBill | None = None
+
+
+class PageRun(msgspec.Struct, frozen=True):
+    """All calls of the session under one policy."""
+
+    name: str
+    calls: tuple[PageCall, ...]
+    lines: tuple[PageLine, ...]
+    folds: tuple[FoldCost, ...]
+    total: CostTotals
+    next_fold: NextFold | None
+    counted: str
+    """How the tokens were counted."""
+    notes: tuple[str, ...] = ()
+
+
+class PageRecall(msgspec.Struct, frozen=True, array_like=True):
+    """A call in which the model fetched the messages `first` … `last` again."""
+
+    call: int
+    first: int
+    last: int
+
+
+class PageSession(msgspec.Struct, frozen=True):
+    """One session: its messages, and its calls under one or two policies."""
+
+    name: str
+    source: str
+    entries: tuple[PageEntry, ...]
+    recalls: tuple[PageRecall, ...]
+    runs: tuple[PageRun, ...]
+    words: tuple[str, ...]
+    texts: tuple[str, ...]
+
+
+class OverviewRow(msgspec.Struct, frozen=True):
+    """One session in a list of several, by its first policy."""
+
+    name: str
+    source: str = ""
+    model: str = ""
+    updated: str = ""
+    """When it was last used; empty where that is not known."""
+    href: str = ""
+    """The address of its page; empty if it is in the same file."""
+    error: str = ""
+    """Why there is no page of it."""
+    calls: int = 0
+    sent_tokens: int = 0
+    cached_tokens: int = 0
+    sent_usd: float | None = None
+    """The whole bill of all calls, replies included, as are the next two; None where a price is not known."""
+    whole_usd: float | None = None
+    """The bill of sending the whole history each time."""
+    too_large: int = 0
+    """Calls whose whole history is larger than the model takes."""
+    recorded_usd: float | None = None
+    """The bill by the provider's counts; None where they are not recorded."""
+    folds: int = 0
+
+
+class PageOverview(msgspec.Struct, frozen=True):
+    """The list of all sessions of a page."""
+
+    title: str
+    sessions: tuple[OverviewRow, ...]
+    sent_as: str = "sent"
+    """The name of the policy that the bills are of."""
+    note: str = ""
+    waiting: int = 0
+    """Sessions whose bills are not known yet: the page asks again."""
+    home: str = ""
+    """The address of the list that a page of one session was opened from."""
+
+
+def overview_row(session: PageSession) -> OverviewRow:
+    """Return the row of a session in a list."""
+    run = session.runs[0]
+    recorded = [call.recorded.cost_usd for call in run.calls if call.recorded]
+    known = [usd for usd in recorded if usd is not None]
+    return OverviewRow(
+        name=session.name,
+        source=session.source,
+        model=run.calls[-1].model if run.calls else "",
+        calls=run.total.calls,
+        sent_tokens=run.total.sent_tokens,
+        cached_tokens=run.total.cached_tokens,
+        sent_usd=_with_replies(run.total, run.total.sent_usd),
+        whole_usd=_with_replies(run.total, run.total.everything_usd),
+        too_large=run.total.too_large,
+        recorded_usd=sum(known) if known else None,
+        folds=len(run.folds),
+    )
+
+
+def _with_replies(total: CostTotals, usd: float | None) -> float | None:
+    return None if usd is None or total.output_usd is None else usd + total.output_usd
+
+
+class WordPool:
+    """Words that are kept once, each by its number. They are short and safe to show."""
+
+    def __init__(self, most: int = _WORD_CHARS) -> None:
+        self.words: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._most = most
+
+    def number(self, word: str) -> int:
+        """Return the number of a word."""
+        found = self._numbers.get(word)
+        if found is None:
+            found = self._numbers[word] = len(self.words)
+            self.words.append(shown_text(word, self._most))
+        return found
+
+
+class TextPool:
+    """Texts that are kept once, each by its number, whole and as they are: `encoded` cuts them."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """Return the number of a text."""
+        found = self._numbers.get(text)
+        if found is None:
+            found = self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return found
+
+
+def shown_text(text: str, most: int) -> str:
+    """Return a text that is safe to show, of at most about `most` characters, with a note on those that are missing."""
+    if len(text) <= most:
+        return visible(text)
+    head, tail = most * 2 // 3, most // 3
+    note = f"\n[… {len(text) - head - tail:,} of {len(text):,} characters are not in this page …]\n"
+    return visible(text[:head]) + note + visible(text[len(text) - tail :])
+
+
+def encoded(session: PageSession, most_chars: int) -> bytes:
+    """Return a session as JSON, with each text cut to this length."""
+    texts = tuple(shown_text(text, most_chars) for text in session.texts)
+    return msgspec.json.encode(msgspec.structs.replace(session, texts=texts))

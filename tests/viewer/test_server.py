@@ -1,0 +1,165 @@
+"""Pages that are served on this machine: who is answered, with what, and what a list holds."""
+
+import http.client
+import threading
+
+import pytest
+
+from foveal.analysis.replay.replay import replay
+from foveal.session.policy import BudgetTable, Policy
+from foveal.session.session import Session
+from foveal.stores import open_store
+from foveal.values.entry import user
+from foveal.values.errors import NotFound
+from foveal.viewer.choices import SessionChoice, local_choices, recorded_choices, stored_choices
+from foveal.viewer.document import OverviewRow
+from foveal.viewer.server import SessionPages, opened_server
+
+from .conftest import looking, recording, run_options
+from .test_page import blocks
+
+CHAT = '{"id": "NAME", "source": "made", "license": "MIT", "model": null, "tools": [], "meta": {}, "messages": [' + (
+    '{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hello to you."}]}\n'
+)
+
+
+@pytest.fixture
+def store_path(tmp_path):
+    """A store with two sessions."""
+    path = tmp_path / "agent.db"
+    with open_store(path) as store:
+        for name in ("first", "second"):
+            policy = Policy(budget=BudgetTable(limit=4_000, reserve=0))
+            replay(recording(*looking(calls=8), name=name), policy=policy, store=store)
+    return path
+
+
+@pytest.fixture
+def served(store_path):
+    with opened_server(SessionPages(stored_choices(store_path), title="agent.db")) as server:
+        yield server
+
+
+def asked(server, path, *, host=None, method="GET"):
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection.request(method, path, headers={"Host": host} if host else {})
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer, body
+
+
+def test_the_list_leads_to_every_session(served):
+    """The first page lists the sessions of the store; each has a page of its own, from which a way leads back."""
+    answer, body = asked(served, f"/{served.token}/")
+    assert answer.status == 200
+    rows = blocks(body)["overview-data"]["sessions"]
+    assert sorted(row["name"] for row in rows) == ["first", "second"]
+    for row in rows:
+        answer, body = asked(served, f"/{served.token}/{row['href']}")
+        found = blocks(body)
+        assert found["session-0"]["name"] == row["name"]
+        assert found["overview-data"]["home"] == "./"
+
+
+def test_the_only_session_is_the_first_page(store_path):
+    """Nobody has to choose from a list of one."""
+    pages = SessionPages(stored_choices(store_path, "second"), title="second")
+    assert blocks(pages.first().decode())["session-0"]["name"] == "second"
+
+
+@pytest.mark.parametrize("path", ["/", "/0", "/wrong/", "/wrong/0", "/%2e%2e/", "//"])
+def test_without_the_secret_there_is_nothing(served, path):
+    """The address that was printed is the only way in; the answer tells nothing of the sessions."""
+    answer, body = asked(served, path)
+    assert answer.status == 404
+    assert "first" not in body
+
+
+@pytest.mark.parametrize("name", ["9", "99999999999999999999", "..", "0/1", "-1", "x"])
+def test_an_unknown_page_is_not_there(served, name):
+    """Numbers of no session, and paths that are no numbers, are refused."""
+    assert asked(served, f"/{served.token}/{name}")[0].status == 404
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "localhost"])
+def test_another_host_is_refused(served, host):
+    """A page from elsewhere that resolves its own name to this machine is not answered."""
+    assert asked(served, f"/{served.token}/", host=host)[0].status == 403
+    assert asked(served, f"/{served.token}/", host=f"localhost:{served.server_port}")[0].status == 200
+
+
+def test_answers_are_not_kept_and_not_framed(served):
+    """The headers keep the page out of caches, frames and other pages' referrers."""
+    answer, body = asked(served, f"/{served.token}/", method="HEAD")
+    assert body == ""
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_nothing_can_be_written(served):
+    """Only reading is answered."""
+    assert asked(served, f"/{served.token}/", method="POST")[0].status == 501
+
+
+def test_a_session_that_goes_on_is_read_anew(store_path):
+    """Reloading shows what has come since."""
+    pages = SessionPages(stored_choices(store_path, "second"), title="second")
+    before = blocks(pages.first().decode())["session-0"]["entries"]
+    with open_store(store_path) as store, Session(store, "second", model="gpt-5") as session:
+        session.append(user("And now?"))
+    after = blocks(pages.first().decode())["session-0"]["entries"]
+    assert len(after) == len(before) + 1
+
+
+def test_a_list_learns_the_bills(tmp_path):
+    """Rows of recordings have calls at once, and bills as soon as they were replayed."""
+    file = tmp_path / "chats.jsonl"
+    file.write_text(CHAT.replace("NAME", "one") + CHAT.replace("NAME", "two"))
+    pages = SessionPages(recorded_choices([file], [run_options(8_000)]), title="chats", sent_as="8,000 tokens")
+    before = blocks(pages.first().decode())["overview-data"]
+    assert (before["waiting"], [row["calls"] for row in before["sessions"]]) == (2, [1, 1])
+    pages.build_all(threading.Event())
+    after = blocks(pages.first().decode())["overview-data"]
+    assert after["waiting"] == 0
+    assert all(row["sent_usd"] > 0 and row["sent_tokens"] > 0 for row in after["sessions"])
+
+
+def test_a_session_that_cannot_be_built_says_why():
+    """Its row has the reason, and so has the answer; the others are not touched."""
+
+    def fail():
+        raise NotFound("it has no prompt yet")
+
+    pages = SessionPages(
+        [SessionChoice(OverviewRow("bad"), fail), SessionChoice(OverviewRow("worse"), fail)], title="x"
+    )
+    pages.build_all(threading.Event())
+    rows = blocks(pages.first().decode())["overview-data"]["sessions"]
+    assert [row["error"] for row in rows] == ["it has no prompt yet"] * 2
+    with opened_server(pages) as server:
+        answer, body = asked(server, f"/{server.token}/0")
+    assert (answer.status, body) == (500, "it has no prompt yet\n")
+
+
+def test_sessions_of_agents_are_found_and_left_alone(tmp_path):
+    """The folders of the agents are read, newest first; a file that is no session is a row that says so."""
+    home = tmp_path / "home"
+    folder = home / ".pi" / "agent" / "sessions" / "project"
+    folder.mkdir(parents=True)
+    good, bad = folder / "good.jsonl", folder / "bad.jsonl"
+    good.write_text(
+        '{"type":"session","version":3,"id":"s1","timestamp":"2026-01-01T00:00:00Z","cwd":"/work"}\n'
+        '{"type":"message","id":"a","parentId":null,"message":{"role":"user","content":"Hello."}}\n'
+        '{"type":"message","id":"b","parentId":"a","message":{"role":"assistant","content":[{"type":"text","text":"Hi."}]}}\n'
+    )
+    bad.write_text("{nothing\n")
+    stamps = [path.stat().st_mtime_ns for path in (good, bad)]
+    found = local_choices([run_options(8_000)], 5, home=home, environment={})
+    assert [bool(choice.row.error) for choice in found] == [choice.row.name == "bad.jsonl" for choice in found]
+    assert sorted(choice.row.calls for choice in found) == [0, 1]
+    assert [path.stat().st_mtime_ns for path in (good, bad)] == stamps
+    page = next(choice.build() for choice in found if not choice.row.error)
+    assert page.runs[0].total.calls == 1
