@@ -1,7 +1,7 @@
 """List the notes and the sessions of a scope, or forget a note.
 
-A scope is what `memory` in the policy names. A note that is forgotten is shown in no prompt from now on, in running sessions too.
-To remove what was said in a session, delete the session.
+A scope is named by `memory` in the policy. A note that is forgotten is shown in no prompt from now on, in running sessions too.
+To remove the words of a session, delete the session.
 """
 
 from argparse import ArgumentParser, Namespace

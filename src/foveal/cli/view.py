@@ -111,7 +111,7 @@ def _is_replayed(args: Namespace) -> bool:
 
 
 def _choices(args: Namespace) -> list[SessionChoice]:
-    """Return the sessions to show; raise an error that says what to name if there are none."""
+    """Return the sessions to show; raise an error with the names that can be given if there are none."""
     compare = [_compared(args)] if args.compare else []
     if args.store is None and args.target is None:
         found = local_choices([_options(args), *compare], args.recent, home=Path.home(), environment=os.environ)

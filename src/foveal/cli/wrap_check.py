@@ -1,4 +1,4 @@
-"""The check of `foveal wrap`: what is found, whether it can be reached, and one request through the gateway if that is wished."""
+"""The check of `foveal wrap`: client, provider, key and store, and one request through the gateway if that is wished."""
 
 import subprocess
 import tempfile
@@ -81,7 +81,7 @@ def _reached(client: Client, user: ClientUser) -> Iterator[CheckFinding]:
 def _sent(
     args: Namespace, client: Client, user: ClientUser, *, program: str, detour: Detour, gateway: "Gateway"
 ) -> Iterator[CheckFinding]:
-    """Run the client once, and yield what the gateway saw of it."""
+    """Run the client once, and yield the findings of the gateway."""
     served = import_module("foveal.gateway.server").served
     with tempfile.TemporaryDirectory(prefix="foveal-") as folder, served(gateway) as address:
         launch = client.launch(user, detour.by(address), Path(folder))
