@@ -86,13 +86,14 @@ def test_a_client_runs_through_a_gateway_to_its_own_upstream(provider, install, 
     assert f"--store {store}" in err
 
 
-def test_the_last_line_opens_the_session(provider, install, wrap, capfd, tmp_path):
-    """The command in it can be copied, and explains the prompt of the session."""
+def test_the_last_line_opens_the_session(provider, install, wrap, tmp_path):
+    """The command in it can be copied, and shows the prompts of the session."""
     install(CLIENT)
     _, _, err = wrap("claude", "--store", tmp_path / "kept.db")
     words = err.split("see ")[1].split()
-    assert main(words[words.index("why") :]) == 0
-    assert "claude-opus-4-8" in capfd.readouterr().out
+    page = tmp_path / "page.html"
+    assert main([*words[words.index("view") :], "--html", str(page)]) == 0
+    assert "<!doctype html>" in page.read_text(encoding="utf-8")[:100].lower()
 
 
 def test_a_budget_is_kept_and_watching_changes_nothing(provider, install, wrap, tmp_path, monkeypatch):

@@ -89,7 +89,7 @@ def test_an_agent_is_seen_on_the_page(start: Gateways, provider: ScriptedProvide
         "Anthropic/Python",
     ):
         assert word in shown.text, word
-    assert f"foveal why {name} --store '/data/own sessions.db'" in shown.text
+    assert f"foveal view {name} --store '/data/own sessions.db'" in shown.text
     assert f"{PREFIX}/sessions/{name}" in shown.links
     assert money["reported_calls"] == money["priced_calls"] == total["calls"]
     assert money["asked_usd"] > money["sent_usd"] > 0

@@ -111,7 +111,7 @@ def _summary(args: Namespace, gateway: "Gateway") -> str:
         else f"asked for {figures.asked_tokens:,} tokens, {sent:,} ({share}) sent{cached}"
     )
     main = max(gateway.conversations, key=lambda one: one.figures.calls)
-    opens = f"{command_line()} {shlex.join(['why', main.name, '--store', str(store_file(args))])}"
+    opens = f"{command_line()} {shlex.join(['view', main.name, '--store', str(store_file(args))])}"
     return f"{counted(figures.calls, 'call')}: {args.client} {size}{_money(args, gateway)}{aside}; see {opens}"
 
 

@@ -128,7 +128,7 @@ def _cells(one: ConversationFigures, now_ms: int, store: str) -> list[str]:
 
 def _session(name: str, store: str) -> str:
     address = f"{PREFIX}/sessions/{quote(name, safe='')}"
-    commands = [shlex.join(["foveal", verb, name, "--store", store or "FILE"]) for verb in ("why", "show")]
+    commands = [shlex.join(["foveal", verb, name, "--store", store or "FILE"]) for verb in ("view", "why")]
     shown = "<br>".join(f"<code>{_shown(command)}</code>" for command in commands)
     return f'<a href="{escape(address)}">{_shown(name)}</a><br>{shown}'
 
