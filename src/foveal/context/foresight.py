@@ -20,13 +20,11 @@ import msgspec
 
 from foveal import recall
 from foveal.context.frame import SessionFrame
-from foveal.context.memory import KIND, ScopeAccess, note_piece
+from foveal.context.memory import KIND, ScopeAccess, note_piece, quoted_rows, short_or_own_words, shown_name
 from foveal.project.view import View
 from foveal.recall import search
 from foveal.summary.ledger.items import STATEMENT_CHARS
-from foveal.summary.relevance.render import quote_line
 from foveal.text import guard
-from foveal.text.shorten.message import own_words
 from foveal.text.stand_in import part_text
 from foveal.text.user_words import user_words
 from foveal.values.codec import sendable
@@ -51,7 +49,6 @@ _SHOWN_SHARE = 0.6
 
 _MOST_PASSAGES = 4
 _MOST_EARLIER = 8
-_NAME_CHARS = 60
 _LEAST_TOKENS = 48
 _ATTEMPTS = 4
 
@@ -163,7 +160,7 @@ class Foresight:
             piece = note_piece(notes[place], scope.safe)
             if self._tokens("\n".join((*pieces, piece))) <= room:
                 pieces.append(piece)
-                refs.append(f"note {guard.safe_name(notes[place].key, _NAME_CHARS)}")
+                refs.append(f"note {shown_name(notes[place].key)}")
 
     def _add_earlier(
         self,
@@ -184,7 +181,7 @@ class Foresight:
                 continue
             left = room - self._tokens("\n".join((*pieces, *head)))
             ref = recall.memory_ref(one.session, short_ref(passage.entry, passage.part))
-            where = f"session {guard.safe_name(one.session, _NAME_CHARS)}, {recall.day_of(one.time_ms)}"
+            where = f"session {shown_name(one.session)}, {recall.day_of(one.time_ms)}"
             name = f"{passage.role}, {where}, ref {ref}"
             piece = self._piece(passage, words, min(left, int(room * _ONE_SHARE)), name=name)
             if piece:
@@ -209,8 +206,7 @@ class Foresight:
         for _ in range(_ATTEMPTS):
             line, text = _around(passage.text, words, chars)
             where = f", line {passage.line + line}" if passage.line + line > 1 else ""
-            rows = "\n".join(map(quote_line, self._past.safe(sendable(text)).split("\n")))
-            piece = f"[{name}{where}]\n{rows}"
+            piece = f"[{name}{where}]\n{quoted_rows(text, self._past.safe)}"
             if (tokens := self._count(piece) + 1) <= most:
                 return piece
             chars = int(len(text) * most / tokens * 0.9) - 16
@@ -223,7 +219,7 @@ def _spoken(request: Atom) -> str:
     """Return the user's own words in a request."""
     parts = (shown.part for item in request.items for shown in item.shown)
     said = (user_words(guard.restore(part.text)) for part in parts if isinstance(part, Text))
-    return "\n".join(text if len(text) <= STATEMENT_CHARS else own_words(text) for text in said).strip()
+    return "\n".join(map(short_or_own_words, said)).strip()
 
 
 def _texts(view: View) -> Iterator[str]:

@@ -131,10 +131,12 @@ class MemoryFence:
         first, last = said[0], said[-1]
         ref = short_ref(first.entry) if len(said) == 1 else range_ref(first.entry, last.entry)
         days = list(dict.fromkeys((recall.day_of(first.time_ms), recall.day_of(last.time_ms))))
-        return f"[session {_name(first.session)}, {' to '.join(days)}, ref {recall.memory_ref(first.session, ref)}]"
+        return (
+            f"[session {shown_name(first.session)}, {' to '.join(days)}, ref {recall.memory_ref(first.session, ref)}]"
+        )
 
     def _rows(self, text: str) -> str:
-        return _quoted(text, self._scope.safe)
+        return quoted_rows(text, self._scope.safe)
 
     def _tokens(self, piece: str) -> int:
         return self._count(piece) + 1
@@ -142,20 +144,27 @@ class MemoryFence:
 
 def note_piece(note: KeptNote, safe: Callable[[str], str]) -> str:
     """Return a note verbatim, under a line that says who kept it, where and when."""
-    where = f"{_name(note.session)}, {recall.day_of(note.time_ms)}"
-    return f"[note {_name(note.key)}, kept by {_name(note.author)}, session {where}]\n{_quoted(note.text, safe)}"
+    where = f"{shown_name(note.session)}, {recall.day_of(note.time_ms)}"
+    head = f"[note {shown_name(note.key)}, kept by {shown_name(note.author)}, session {where}]"
+    return f"{head}\n{quoted_rows(note.text, safe)}"
 
 
-def _quoted(text: str, safe: Callable[[str], str]) -> str:
+def quoted_rows(text: str, safe: Callable[[str], str]) -> str:
+    """Return a recorded text for use in a frame, such that no row of it can be taken for a line of ours."""
     return "\n".join(map(quote_line, safe(sendable(text)).split("\n")))
 
 
-def _name(name: str) -> str:
+def shown_name(name: str) -> str:
+    """Return the name of a session, a note or an author, cut and neutralised for use in a frame."""
     return guard.safe_name(name, _NAME_CHARS)
+
+
+def short_or_own_words(words: str) -> str:
+    """Return the user's words: all of a short message, whatever its form, and of a long one those that they typed themselves."""
+    return words if len(words) <= STATEMENT_CHARS else own_words(words)
 
 
 def _spoken(one: "EarlierStatement") -> "EarlierStatement | None":
     """Return the statement in the user's own words; None if there are none."""
-    words = user_words(one.text)
-    words = (words if len(words) <= STATEMENT_CHARS else own_words(words)).strip()
+    words = short_or_own_words(user_words(one.text)).strip()
     return msgspec.structs.replace(one, text=words) if words else None

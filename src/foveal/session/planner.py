@@ -134,8 +134,8 @@ class Planner:
 
     def _economical(self, view: View, setup: Setup, limits: MessageLimits) -> Fold | None:
         """Return the fold of a conversation that the window holds, where carrying it costs more than folding it."""
-        own = self._paying_limits(view, limits)
-        if own is None or view.size.within(own.due) or view.facts.calls % TRY_EVERY:
+        own = None if view.facts.calls % TRY_EVERY else self._paying_limits(view, limits)
+        if own is None or view.size.within(own.due):
             return None
         stake = stake_of("economy", view, limits, model_setup=self.model_setup)
         fold = self._fit(view, setup, own)

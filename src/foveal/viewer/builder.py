@@ -15,6 +15,7 @@ from foveal.analysis.replay.replay import replay
 from foveal.dialects.renderer import placed_blocks
 from foveal.models.counters import ModelCounter
 from foveal.project.view import View
+from foveal.session.own_tools import ours
 from foveal.session.policy import Policy
 from foveal.stores import MemoryStore
 from foveal.stores.large_results import read_artifacts
@@ -22,7 +23,7 @@ from foveal.stores.port import Store
 from foveal.text.display import visible
 from foveal.values.entry import Block, Message, Part, RedactedThinking, Setup, Thinking, ToolCall, ToolResult
 from foveal.values.errors import NotFound
-from foveal.values.own_tools import CHECKPOINT_TOOL, RECALL_TOOL, REMEMBER_TOOL, SEARCH_TOOL
+from foveal.values.own_tools import RECALL_TOOL
 from foveal.values.shown import SYNTHETIC_RESULT, Atom, Item, entry_ref
 from foveal.values.trace import TraceLine, block_lines, lines_of
 from foveal.viewer.document import (
@@ -40,9 +41,6 @@ from foveal.viewer.document import (
 
 MOST_PARTS = 100
 """Parts of one message that a page shows; the others are counted. Real messages have up to a few dozen."""
-
-_OWN_TOOLS = frozenset({RECALL_TOOL, SEARCH_TOOL, CHECKPOINT_TOOL, REMEMBER_TOOL})
-"""Tools that a session offers by itself."""
 
 _OTHERWISE = "openai_chat"
 """The dialect of recordings whose format does not tell."""
@@ -88,7 +86,8 @@ def stored_recording(store: Store, session: str) -> Recording:
     if not setups:
         raise NotFound(f"session {session!r} has no prompt yet: nothing was sent")
     messages = (read_artifacts(store.artifacts, entry).body for entry in entries)
-    tools = [tool for tool in msgspec.json.decode(setups[-1].tools) if tool_name(tool) not in _OWN_TOOLS]
+    own = ours(setups[-1].tools)
+    tools = [tool for tool in msgspec.json.decode(setups[-1].tools) if tool_name(tool) not in own]
     return Recording(
         id=session,
         source="",

@@ -1,6 +1,6 @@
 """Connections to SQLite, with types."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -31,6 +31,17 @@ def connect(path: Path | str, *, flags: int = CREATE) -> Database:
 def connect_memory() -> Database:
     """Make an empty database that ends with its connection."""
     return connect(":memory:")
+
+
+def upgrade_from(version: int, db: Database, job: Callable[[], None]) -> None:
+    """Do the job that upgrades a store of this schema, in one transaction; nothing if another process was faster."""
+    db.execute("PRAGMA foreign_keys = OFF")  # the table of sessions is made anew under the rows that refer to it
+    try:
+        with transaction(db):
+            if db.pragma("user_version") == version:
+                job()
+    finally:
+        db.execute("PRAGMA foreign_keys = ON")
 
 
 @contextmanager

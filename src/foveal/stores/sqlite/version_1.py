@@ -14,7 +14,7 @@ from foveal.stores.chain import link, seal, seed
 from foveal.stores.database import Database, Raw
 from foveal.stores.format import SCHEMA_VERSION
 from foveal.stores.port import Row
-from foveal.stores.sqlite.connection import transaction
+from foveal.stores.sqlite.connection import upgrade_from
 from foveal.stores.sqlite.records import Record, first_record, insert_record
 from foveal.stores.sqlite.schema import SEQ_BITS, TABLES
 from foveal.values.errors import StoreCorrupt
@@ -48,13 +48,7 @@ def record_1(raw: Raw) -> tuple[Record, bool]:
 
 def upgrade(db: Database, path: Path) -> None:
     """Turn a store of schema 1 into one of the present schema, or raise `StoreCorrupt` and change nothing."""
-    db.execute("PRAGMA foreign_keys = OFF")  # the table of sessions is made anew under the rows that refer to it
-    try:
-        with transaction(db):
-            if db.pragma("user_version") == 1:  # else another process was faster
-                _upgrade(db, path)
-    finally:
-        db.execute("PRAGMA foreign_keys = ON")
+    upgrade_from(1, db, lambda: _upgrade(db, path))
 
 
 def _upgrade(db: Database, path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from foveal.stores.database import Database, Raw
 from foveal.stores.format import SCHEMA_VERSION
-from foveal.stores.sqlite.connection import transaction
+from foveal.stores.sqlite.connection import upgrade_from
 from foveal.stores.sqlite.records import Record, insert_record
 from foveal.stores.sqlite.schema import TABLES
 from foveal.stores.sqlite.tables import is_sealed
@@ -27,13 +27,7 @@ def record_2(raw: Raw) -> tuple[Record, bool]:
 
 def upgrade(db: Database, path: Path) -> None:
     """Turn a store of schema 2 into one of the present schema, or raise `StoreCorrupt` and change nothing."""
-    db.execute("PRAGMA foreign_keys = OFF")  # the table of sessions is made anew under the rows that refer to it
-    try:
-        with transaction(db):
-            if db.pragma("user_version") == 2:  # else another process was faster
-                _upgrade(db, path)
-    finally:
-        db.execute("PRAGMA foreign_keys = ON")
+    upgrade_from(2, db, lambda: _upgrade(db, path))
 
 
 def _upgrade(db: Database, path: Path) -> None:
