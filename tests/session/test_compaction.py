@@ -223,7 +223,7 @@ def test_events_tell_what_happened() -> None:
     session = full(opened(heard=heard))
     fold = session.prompt().fold
     assert fold
-    started, ended = heard
+    started, ended, *_ = heard
     assert started == CompactionStarted("test", fold.reason, fold.before)
     assert isinstance(ended, CompactionEnded)
     assert (ended.before, ended.after, ended.rebilled) == (fold.before, fold.after, fold.rebilled)
@@ -234,7 +234,7 @@ def test_without_a_fold_nothing_is_told() -> None:
     """Events are for compactions, not for calls."""
     heard: list[Event] = []
     begun(opened(heard=heard)).prompt()
-    assert heard == []
+    assert not [event for event in heard if isinstance(event, CompactionStarted | CompactionEnded)]
 
 
 @pytest.mark.parametrize(
@@ -408,8 +408,8 @@ def test_however_a_summariser_fails_the_prompt_is_valid_and_smaller(way: str, re
     summary = summary_of(prompt.fold)
     assert (summary.author, summary.prose) == ("", "")
     assert "part_0.py" in summary.text
-    assert isinstance(heard[-1], CompactionEnded)
-    assert heard[-1].author == "code"
+    ended = [event for event in heard if isinstance(event, CompactionEnded)]
+    assert [event.author for event in ended] == ["code"]
 
 
 @pytest.mark.parametrize("dialect", sorted(MODELS))

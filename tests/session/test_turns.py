@@ -19,6 +19,7 @@ from foveal.summary.question import Question
 from foveal.testing.builders import counted_ids, open_session
 from foveal.values.entry import Message, ToolCall, assistant, result, user
 from foveal.values.errors import FovealError, SessionBusy
+from foveal.values.events import CompactionStarted, Event
 
 
 def on_the_branch(store: Store, name: str = "test") -> list[str]:
@@ -90,7 +91,12 @@ def worked(store: Store, on_event: Callable[[Any], Any]) -> Session:
 def test_a_listener_that_appends_during_a_fold_is_refused() -> None:
     """It is warned of, by name; the fold and everything that was appended before are on the branch."""
     store = MemoryStore()
-    session = worked(store, lambda event: session.append(user("from the listener")))
+
+    def appends(event: Event) -> None:
+        if isinstance(event, CompactionStarted):
+            session.append(user("from the listener"))
+
+    session = worked(store, appends)
     with pytest.warns(RuntimeWarning, match="SessionBusy.*append was called while prompt of this thread"):
         prompt = session.prompt()
     assert prompt.fold

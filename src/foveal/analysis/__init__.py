@@ -12,6 +12,7 @@ from foveal.values.lazy import later
 if TYPE_CHECKING:
     from foveal.analysis.inspect.cost import SessionCost, call_cost, cost
     from foveal.analysis.inspect.entry_history import EntryHistory, PromptExplanation, entry_history, why
+    from foveal.analysis.inspect.event_log import LoggedEvent, events, tail
     from foveal.analysis.inspect.history import CallHistory, SessionHistory, history, prefix_moves
     from foveal.analysis.inspect.next_fold import NextFold, next_fold
     from foveal.analysis.inspect.prefix_moves import PrefixMoves
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CallHistory",
     "EntryHistory",
+    "LoggedEvent",
     "NextFold",
     "PrefixMoves",
     "PromptExplanation",
@@ -27,9 +29,11 @@ __all__ = [
     "call_cost",
     "cost",
     "entry_history",
+    "events",
     "history",
     "next_fold",
     "prefix_moves",
+    "tail",
     "why",
 ]
 
@@ -38,6 +42,7 @@ __getattr__ = later(
     {
         **dict.fromkeys(("SessionCost", "call_cost", "cost"), "inspect.cost"),
         **dict.fromkeys(("EntryHistory", "PromptExplanation", "entry_history", "why"), "inspect.entry_history"),
+        **dict.fromkeys(("LoggedEvent", "events", "tail"), "inspect.event_log"),
         **dict.fromkeys(("CallHistory", "SessionHistory", "history", "prefix_moves"), "inspect.history"),
         **dict.fromkeys(("NextFold", "next_fold"), "inspect.next_fold"),
         "PrefixMoves": "inspect.prefix_moves",

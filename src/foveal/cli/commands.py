@@ -56,6 +56,10 @@ COMMANDS: dict[str, CommandHelp] = {
             "foveal view session.jsonl --budget 32000 --html session.html",
         ),
     ),
+    "events": CommandHelp(
+        "Print the events of a session: folds, the provider's counts, recalls, limits that were learned.",
+        ("foveal events fix-login --store agent.db", "foveal events fix-login --follow --json --store agent.db"),
+    ),
     "show": CommandHelp(
         "Print a prompt as it was (or would be) sent, for reading.",
         ("foveal show fix-login --call 12 --store agent.db",),

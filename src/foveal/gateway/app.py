@@ -27,6 +27,7 @@ from foveal.gateway.relay import ClientCall, Relay, RelayedReply, ReplyCut
 from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_count, find_route, is_knock
 from foveal.gateway.token_counts import TokenCounts
 from foveal.gateway.upstream import Upstream
+from foveal.integrations.prometheus import CONTENT_TYPE, counters_text
 from foveal.session.policy import Policy
 from foveal.stores.port import Store
 
@@ -125,8 +126,7 @@ class Gateway:
         return gateway_figures(self.conversations, is_watching=self._is_watching)
 
     async def _metrics(self, _request: Request) -> Response:
-        lines = [f"foveal_{name}_total {value}" for name, value in _figures(self.conversations).items()]
-        return PlainTextResponse("\n".join([*lines, ""]))
+        return PlainTextResponse(counters_text(_figures(self.conversations)), media_type=CONTENT_TYPE)
 
 
 def _figures(conversations: ClientConversations) -> dict[str, Any]:

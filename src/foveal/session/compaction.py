@@ -15,15 +15,15 @@ from foveal.session.options import Host
 from foveal.session.planner import Planner, fetched_often
 from foveal.values.entry import Fold, LimitForgotten, Setup
 from foveal.values.errors import BadInput, ContextOverflow, OverBudget
-from foveal.values.events import Pressure
+from foveal.values.events import Listener, Pressure
 from foveal.values.prompt import Prompt
 
 
 class FoldWriter:
     """Has the summaries of planned folds written, by the host's summariser where there is one."""
 
-    def __init__(self, journal: Journal, planner: Planner, host: Host) -> None:
-        self._journal, self._planner, self._host = journal, planner, host
+    def __init__(self, journal: Journal, planner: Planner, host: Host, listener: Listener) -> None:
+        self._journal, self._planner, self._host, self._listener = journal, planner, host, listener
         self._compact = journal.setup.policy.compact
         self._asks_model = host.summariser is not None or bool(self._compact.summariser)
         if self._asks_model:
@@ -32,8 +32,8 @@ class FoldWriter:
     @cached_property
     def _summary_writer(self) -> "writers.SummaryWriter":
         stage = self._journal.setup.policy.summarise
-        host = self._host
-        return writers.SummaryWriter(self._journal.name, self._compact, host.summariser, host.on_event, stage=stage)
+        summariser = self._host.summariser
+        return writers.SummaryWriter(self._journal.name, self._compact, summariser, self._listener, stage=stage)
 
     def write(self, fold: Fold, instructions: str = "", *, by_hand: bool = False) -> Fold:
         """Return the fold with the best prose that can be had for its summary."""

@@ -31,11 +31,11 @@ from foveal.session.options import Clock, Host, Model
 from foveal.session.planner import Offer, Planner
 from foveal.session.policy import Policy
 from foveal.session.rebuild import build, prompt_at, read_declared_retention, stored_snapshot
+from foveal.session.session_events import SessionEvents
 from foveal.session.tool_list import OfferedTools, ToolList
 from foveal.stores.port import Store
 from foveal.values.entry import Body, Entry, Fold, Message, Overflow, Setup, ToolCall
 from foveal.values.errors import BadInput, OverBudget
-from foveal.values.events import LimitLearned, tell
 from foveal.values.prompt import Prompt
 from foveal.values.retention import RetentionRule
 from foveal.values.trace import Trace
@@ -70,10 +70,12 @@ class Session:
             store, name, setup, snapshot=snapshot, author=host.author, clock=clock, takeover=takeover
         )
         self._journal.on_entry = self._observe
-        self._tools, self._listener = ToolList(host.allowed_tools), host.on_event
+        self._tools = ToolList(host.allowed_tools)
+        self._events = SessionEvents(name, host.on_event, self._journal.view.facts.setup)
+        self._journal.turn.on_failure = self._events.failure
         try:
             self._planner = Planner(store, name, self._journal.setup)
-            self._folds = FoldWriter(self._journal, self._planner, host)
+            self._folds = FoldWriter(self._journal, self._planner, host, self._events.tell)
             self._injector = _injector_for(self._journal, host)
         except BaseException:
             self._journal.release()
@@ -184,6 +186,7 @@ class Session:
         prompt = build(self.name, journal.view, journal.setup, offer.specs, journal.renderer)
         journal.estimated = prompt.tokens
         self._folds.note_sent(prompt)
+        self._events.prompt(prompt, fold, self._planner.pressure(journal.view, injection.tokens, setup=offer.setup))
         return msgspec.structs.replace(prompt, fold=fold, beside=injection.lines)
 
     def _serve(self) -> list[ToolCall]:
@@ -272,11 +275,11 @@ class Session:
             self._journal.snapshot_soon()
 
     def _observe(self, seq: int, entry: Entry) -> None:
-        """Follow an entry that was appended: its side context, and a limit that was learned."""
+        """Follow an entry that was appended: its side context, and the events that it tells of."""
         self._injector.observe(seq, entry)
-        if isinstance(learned := entry.body, Overflow):
-            is_applied = self._journal.setup.learned_limit(self.view) is not None
-            tell(self._listener, LimitLearned(self.name, learned.model, learned.limit, learned.because, is_applied))
+        is_learned = isinstance(entry.body, Overflow)
+        is_applied = is_learned and self._journal.setup.learned_limit(self.view) is not None
+        self._events.entry(entry, is_applied=is_applied)
 
     def _declare(self, declared: Mapping[str, RetentionRule]) -> None:
         """Build the view anew with the retention that tools were defined with."""

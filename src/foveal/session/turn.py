@@ -26,6 +26,8 @@ class SessionTurn:
         self._doing = ""
         self.catch_up: Callable[[], object] | None = None
         """What is to be done first in the next turn that needs the view."""
+        self.on_failure: Callable[[BaseException], None] = lambda error: None
+        """Called with the error that a call ends with."""
 
     def of(self, doing: str, *, is_append: bool = False, needs_view: bool = True) -> AbstractContextManager[None]:
         """Take the turn for this call; `SessionBusy` if another one has it. A view that is behind the log catches up first."""
@@ -64,8 +66,12 @@ class SessionTurn:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._owner = 0
-        self._lock.release()
+        try:
+            if error is not None:
+                self.on_failure(error)
+        finally:
+            self._owner = 0
+            self._lock.release()
 
 
 @contextmanager

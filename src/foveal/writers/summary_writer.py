@@ -22,14 +22,13 @@ from foveal.summary.state import decode_summary
 from foveal.text.shorten.allowance import CountTokens
 from foveal.values.entry import Fold, RangeFold
 from foveal.values.errors import SummaryFailed
-from foveal.values.events import CompactionEnded, CompactionStarted, Listener, SummaryRefused, tell
+from foveal.values.events import CODE, CompactionEnded, CompactionStarted, Listener, SummaryRefused, tell
 from foveal.writers.breaker import Breaker
 from foveal.writers.call import CANCEL, AcceptedSummary, FailedSummary, Judge, SummaryOutcome, ask
 from foveal.writers.port import Summariser
 from foveal.writers.prefetch import Prefetch
 from foveal.writers.registry import find
 
-CODE = "code"
 AGENT = "agent"
 NOTHING_FETCHED: Mapping[str, str] = MappingProxyType({})
 
