@@ -29,6 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from foveal.stores.port import Draft, Store, Writer
 from foveal.stores.sqlite import SqliteStore
@@ -51,6 +52,13 @@ class Outcome:
     unopenable: int = 0
     acknowledged: int = 0
     problems: list[str] = field(default_factory=list[str])
+
+    def add(self, found: dict[str, Any], where: str = "") -> None:
+        """Add the findings of an audit."""
+        self.lost += found["lost"]
+        self.torn += found["torn"]
+        self.unopenable += found["unopenable"]
+        self.problems += [where + problem for problem in found["problems"]]
 
     def is_clean(self) -> bool:
         return not (self.lost or self.torn or self.unopenable)
@@ -122,7 +130,7 @@ def append(store: Store, writer: Writer, names: list[str], kind: str) -> None:
 # The auditor
 
 
-def audit(path: Path, acknowledged: dict[str, list[list[str]]]) -> dict[str, object]:
+def audit(path: Path, acknowledged: dict[str, list[list[str]]]) -> dict[str, Any]:
     """Return all problems of the store, as plain values."""
     found = Outcome()
     try:
@@ -238,10 +246,7 @@ def audited(path: Path, acknowledged: dict[str, list[list[str]]], outcome: Outco
     _, status = os.waitpid(pid, 0)
     broken = {"lost": 0, "torn": 0, "unopenable": 1, "problems": ["the auditor broke"]}
     found = broken if status else json.loads(said)
-    outcome.lost += found["lost"]
-    outcome.torn += found["torn"]
-    outcome.unopenable += found["unopenable"]
-    outcome.problems += found["problems"]
+    outcome.add(found)
     return not found["problems"]
 
 
