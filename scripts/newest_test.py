@@ -95,16 +95,21 @@ def check_line(name: str, number: int) -> tuple[Counter[str], list[str]]:
     return seen, found
 
 
+def places_of(every: int) -> list[tuple[str, int]]:
+    """Return the file and the number of every n-th recorded session."""
+    places: list[tuple[str, int]] = []
+    for path in sorted(DATA.glob("*.jsonl.gz")):
+        with gzip.open(path) as file:
+            places += [(path.name, number) for number, line in enumerate(file) if len(line) <= LONGEST_LINE]
+    return places[::every]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=20, help="take every n-th session")
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
-    places: list[tuple[str, int]] = []
-    for path in sorted(DATA.glob("*.jsonl.gz")):
-        with gzip.open(path) as file:
-            places += [(path.name, number) for number, line in enumerate(file) if len(line) <= LONGEST_LINE]
-    places = places[:: given.every]
+    places = places_of(given.every)
     seen, hidden = Counter[str](), 0
     with ProcessPoolExecutor(given.jobs) as pool:
         for counts, found in pool.map(check_line, *zip(*places, strict=True)):
