@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test check fix bench clients crash clean
+.PHONY: demo test check fix bench clients crash scorecard clean
 
 demo: .venv/.cli
 	@$(BIN)/foveal demo
@@ -37,6 +37,10 @@ bench: .venv/.cli
 clients: .venv/.dev
 	$(BIN)/python benchmarks/clients.py; code=$$?; \
 	$(BIN)/python scripts/check_results.py --mark clients.md >/dev/null; exit $$code
+
+# What was tried, how often, and the bugs that each figure catches. The published sizes take hours: --whole --write.
+scorecard: .venv/.dev
+	$(BIN)/python scripts/scorecard.py $(SCORECARD)
 
 crash: .venv/.dev
 	$(BIN)/python scripts/crash_test.py --kills 2000
