@@ -50,10 +50,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def verdict_on(rules: Iterable[ApprovalRule], tool: str, arguments: str) -> ApprovalRule:
-    """Return the rule that decides about a call; one that allows it if none matches."""
+def verdict_on(rules: Iterable[ApprovalRule], tool: str, arguments: str, usual: Verdict = "allow") -> ApprovalRule:
+    """Return the rule that decides about a call; one with the usual verdict if none matches."""
     given = json_object(arguments) or {}
-    return next((rule for rule in rules if rule.matches(tool, given)), ApprovalRule(tool, verdict="allow"))
+    return next((rule for rule in rules if rule.matches(tool, given)), ApprovalRule(tool, verdict=usual))
 
 
 def _text(value: object) -> str:

@@ -140,8 +140,9 @@ class RunDriver:
         try:
             return await self._driven()
         except asyncio.CancelledError:
+            stop = self._stop or StopRequest("paused", "the program was interrupted")
             with suppress(FovealError):
-                await asyncio.shield(self.journal.set_status("paused", "the program was interrupted"))
+                await asyncio.shield(self._rest(stop))
             raise
         except FovealError as error:
             return await self._end("failed", None, str(error))
@@ -197,7 +198,8 @@ class RunDriver:
     def _decide(self, session: Session) -> NextStep:
         """Take the messages of the inbox into the log, in their order, and return the next step."""
         new = letters(self.store, self.session, self.state.inbox)
-        marks = [InboxRead(new[-1][0]), *filter(None, map(self._mark_of, (letter for _, letter in new)))] if new else []
+        marks = [mark for _, letter in new if (mark := self._mark_of(letter)) is not None]
+        marks += [InboxRead(new[-1][0])] if new else []
         if self._stop is None and self.state.status != "running":
             marks.append(self.journal.status_mark("running"))
         if marks:

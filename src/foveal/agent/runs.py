@@ -107,7 +107,7 @@ class Runs:
         state = self.state(run)
         if answer is not None:
             await self.answer(run, answer)
-        elif state.status == "awaiting_user" and not letters(self.store, state.session, state.inbox):
+        elif state.asked and state.status == "awaiting_user" and not letters(self.store, state.session, state.inbox):
             asked = "; ".join(question.text for question in state.asked.values())
             raise BadInput(f"run {state.id} waits for an answer: {asked} Give one: resume(run, answer)")
         if state.session in self._live:

@@ -9,6 +9,7 @@ import msgspec
 
 from foveal.agent.tools import AskUser, BadArguments, Tool, ToolContext, ToolOutput, in_thread
 from foveal.values.entry import File, Image, Message, Status, Stored, Text, ToolCall, result
+from foveal.values.errors import FovealError
 from foveal.writers.faults import describe
 
 INTERRUPTED = (
@@ -38,7 +39,7 @@ async def run_call(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
             return _result(call.id, output)
     except AskUser:
         raise
-    except BadArguments as error:
+    except (BadArguments, FovealError) as error:
         return CallResult(result(call.id, str(error), status="error"))
     except TimeoutError as error:
         limit = f"{tool.name} was given up after {tool.timeout_s:g} s" if tool.timeout_s else describe(error)

@@ -166,6 +166,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """Whether calls of this tool wait for those before them in the reply, and those after wait for them."""
     may_repeat: bool = False
     """Whether the same call again and again is no sign of a loop: a tool that polls."""
+    is_guarded: bool = False
+    """Whether a person must allow each call, unless a rule of the agent says otherwise."""
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -186,6 +188,7 @@ def tool(
     timeout_s: float | None = ...,
     serial: bool = ...,
     may_repeat: bool = ...,
+    guarded: bool = ...,
 ) -> Callable[[Callable[..., object]], Tool]: ...
 def tool(
     function: Callable[..., object] | None = None,
@@ -197,6 +200,7 @@ def tool(
     timeout_s: float | None = TIMEOUT_S,
     serial: bool = False,
     may_repeat: bool = False,
+    guarded: bool = False,
 ) -> Tool | Callable[[Callable[..., object]], Tool]:
     """Make a tool of a function, plain or asynchronous. Its docstring is the description that the model reads."""
     if retry not in ("again", "never"):
@@ -228,6 +232,7 @@ def tool(
             timeout_s=timeout_s,
             is_serial=serial,
             may_repeat=may_repeat,
+            is_guarded=guarded,
         )
 
     return make if function is None else make(function)
