@@ -6,6 +6,7 @@ import pytest
 
 import foveal
 from foveal.agent import Agent, ApprovalRule, AskUser, Limits, ModelChoice, Runs, ToolContext, UserAnswer, tool
+from foveal.agent.inbox import Steering, StopRequest, post
 from foveal.agent.run_events import (
     ModelReplied,
     ModelRetried,
@@ -548,3 +549,43 @@ def test_the_cost_of_an_unknown_model_is_unknown(store):
         run(agent, "Hi.", store=store)
     assert Runs(store).cost("s").total_usd is None
     assert Runs(store).cost("s").calls == 1
+
+
+def test_earlier_runs_of_a_session_can_be_read(store):
+    """Their events, their outcome and their cost, after the session has gone on."""
+    run(agent_with(FakeModel(says("One."), says("Two."))), "First?", "Second?", store=store)
+
+    async def first():
+        runs = Runs(store)
+        return await runs.wait("s#1"), await collect(runs.observe("s#1")), runs.cost("s#1")
+
+    outcome, events, cost = asyncio.run(first())
+    assert (outcome.status, outcome.text, cost.calls) == ("completed", "One.", 1)
+    assert {event.scope.run for event in events} == {"s#1"}
+    assert isinstance(events[-1], RunEnded)
+
+
+def test_an_old_wish_to_stop_does_not_stop_a_resumed_run(store):
+    """A pause that nobody read before the run rested for another reason is void when somebody resumes it."""
+    agent = agent_with(FakeModel(calls("look", path="/etc"), says("Done.")), look, approvals=[ApprovalRule("*")])
+    run(agent, "Hi.", store=store)
+    post(store, "s", StopRequest("paused", "an hour ago"))
+
+    async def resumed():
+        runs = Runs(store, [agent])
+        await runs.approve("s")
+        await runs.resume("s")
+        return await runs.wait("s")
+
+    assert asyncio.run(resumed()).text == "Done."
+
+
+def test_words_that_came_too_late_are_heard_in_the_next_run(store):
+    """Nothing that a user has said is lost."""
+    run(agent_with(FakeModel(says("One."))), "First?", store=store)
+    post(store, "s", Steering("And the slow ones?"))
+    post(store, "s", StopRequest("cancelled", "too late"))
+    outcome = run(agent_with(FakeModel(says("Two."), says("Three."))), "Second?", store=store)
+    assert outcome.text == "Three."
+    spoke = [one.text for one in read_events(store, "s") if isinstance(one, UserSpoke)]
+    assert spoke == ["First?", "Second?", "And the slow ones?"]

@@ -5,8 +5,8 @@ session is used from threads, one call at a time; the model and the tools run on
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, assert_never
 
 import msgspec
@@ -35,7 +35,7 @@ from foveal.agent.tools import Tool, UserQuestion
 from foveal.session.options import Host
 from foveal.session.session import Session
 from foveal.stores.port import Store
-from foveal.values.entry import system, user
+from foveal.values.entry import Message, system, user
 from foveal.values.errors import BadInput, FovealError
 from foveal.writers.faults import describe
 
@@ -93,6 +93,8 @@ class RunDriver:
         self._model = ModelSteps(agent, self.journal, list(self.tools.values()))
         self._batch = ToolBatch(self.journal, agent.limits.parallel_calls)
         self._stop: StopRequest | None = None
+        self._void_stops = 0
+        """Place in the inbox up to which wishes to stop are void."""
         self._wake, self._stopping = asyncio.Event(), asyncio.Event()
         self.children: set[RunDriver] = set()
         """The drivers of sub-agents that are at work for this run."""
@@ -104,12 +106,15 @@ class RunDriver:
 
     async def begin(self, text: str, *, is_told: bool = False) -> str:
         """Begin a run with the user's words and return its id. `is_told`: the session has them already."""
-        state = await self.journal.open()
-        if state.status is not None and state.status not in ENDED and not is_told:
-            await self.journal.close()
-            raise BadInput(
-                f"run {state.id} of this session is {state.status}; resume or cancel it before another begins"
-            )
+        async with self._opened_journal() as state:
+            if state.status is not None and state.status not in ENDED:
+                raise BadInput(
+                    f"run {state.id} of this session is {state.status}; resume or cancel it before another begins"
+                )
+            await self._write_beginning(state, [] if is_told else [user(text)])
+        return self.state.id
+
+    async def _write_beginning(self, state: RunState, said: Sequence[Message]) -> None:
         # Words that came too late for the run before are heard in this one; wishes about that run are void.
         late = await asyncio.to_thread(letters, self.store, self.session, state.inbox)
         words = [MessageQueued(one.text) for _, one in late if isinstance(one, Steering | FollowUp)]
@@ -118,21 +123,32 @@ class RunDriver:
         def write(session: Session) -> None:
             left = [refused(call.id, CANCELLED, "interrupted") for call in session.serve()] if state.run else []
             lead = [system(self.agent.instructions)] if self.agent.instructions and not state.seq else []
-            said = [] if is_told else [user(text)]
             session.extend([*lead, *left, *map(to_note, (*began, *words)), *said])
 
         await self.journal.do(write)
-        return self.state.id
 
-    async def go_on(self) -> str:
-        """Take up the newest run, which rests or was left behind by a process that died; return its id."""
-        state = await self.journal.open()
-        if state.status is None or state.status in ("completed", "cancelled"):
-            await self.journal.close()
-            raise BadInput(
-                f"there is nothing to go on with: {state.id if state.run else self.session} is {state.status}"
-            )
+    async def go_on(self, *, is_wished: bool = False) -> str:
+        """Take up the newest run, which rests or was left behind by a process that died; return its id.
+
+        `is_wished`: somebody has just said so, and earlier wishes to end it or to let it rest are void.
+        """
+        async with self._opened_journal() as state:
+            if state.status is None or state.status in ("completed", "cancelled"):
+                named = state.id if state.run else self.session
+                raise BadInput(f"there is nothing to go on with: {named} is {state.status or 'no run'}")
+            late = await asyncio.to_thread(letters, self.store, self.session, state.inbox)
+            self._void_stops = late[-1][0] if late and is_wished else 0
         return state.id
+
+    @asynccontextmanager
+    async def _opened_journal(self) -> AsyncGenerator[RunState]:
+        """Open the session; give it up again if the run cannot be begun."""
+        state = await self.journal.open()
+        try:
+            yield state
+        except BaseException:
+            await self.journal.close()
+            raise
 
     async def drive(self) -> RunOutcome:
         """Drive the run until it ends or rests. If the caller is cancelled, it is left paused."""
@@ -198,7 +214,7 @@ class RunDriver:
     def _decide(self, session: Session) -> NextStep:
         """Take the messages of the inbox into the log, in their order, and return the next step."""
         new = letters(self.store, self.session, self.state.inbox)
-        marks = [mark for _, letter in new if (mark := self._mark_of(letter)) is not None]
+        marks = [mark for place, letter in new if (mark := self._mark_of(letter, place)) is not None]
         marks += [InboxRead(new[-1][0])] if new else []
         if self._stop is None and self.state.status != "running":
             marks.append(self.journal.status_mark("running"))
@@ -249,11 +265,11 @@ class RunDriver:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), INBOX_PAUSE_S)
             self._wake.clear()
-            for _, letter in await asyncio.to_thread(letters, self.store, self.session, self.state.inbox):
-                if isinstance(letter, StopRequest):
+            for place, letter in await asyncio.to_thread(letters, self.store, self.session, self.state.inbox):
+                if isinstance(letter, StopRequest) and place > self._void_stops:
                     self.stop("cancelled" if letter.status == "cancelled" else "paused", letter.reason)
 
-    def _mark_of(self, letter: Letter) -> RunMark | None:
+    def _mark_of(self, letter: Letter, place: int) -> RunMark | None:
         match letter:
             case Steering(text=text):
                 return MessageQueued(text, is_steering=True)
@@ -263,7 +279,7 @@ class RunDriver:
                 named = answer.question or next(iter(self.state.asked), "")
                 return UserAnswered(named, answer)
             case StopRequest():
-                self._stop = self._stop or letter
+                self._stop = self._stop or (letter if place > self._void_stops else None)
                 return None
 
     def _open_session(self, place: int) -> Session:

@@ -11,7 +11,7 @@ through the inbox of the session, whoever works at the run.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from secrets import token_hex
 from typing import Literal
@@ -23,7 +23,7 @@ from foveal.agent.delegation import delegate_tools
 from foveal.agent.driver import RunDriver, RunOutcome
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, is_inbox, letters, post
 from foveal.agent.near_names import did_you_mean
-from foveal.agent.run_events import ChildStarted, RunEvent, RunStarted, StatusChanged, UsageCounted
+from foveal.agent.run_events import ChildStarted, RunEnded, RunEvent, RunStarted, StatusChanged, UsageCounted
 from foveal.agent.run_log import RunLog, newest_status, read_events, read_run
 from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, StatusSet, run_name, split_run
 from foveal.agent.run_state import RunState, RunUsage
@@ -113,7 +113,7 @@ class Runs:
         if state.session in self._live:
             return state.id
         driver = self._driver(self._agent(state.agent), state.session)
-        await driver.go_on()
+        await driver.go_on(is_wished=True)
         self._drive(driver)
         return state.id
 
@@ -168,9 +168,13 @@ class Runs:
         if state.status in AT_REST:
             raise BadInput(f"run {state.id} is {state.status}; only a run under way can be paused")
         await self._post(run, StopRequest("paused", reason))
+        if not self._is_driven(state.session):
+            await self._settle(state)
 
     async def wait(self, run: str, timeout_s: float | None = None) -> RunOutcome:
         """Return the outcome of a run when it ends or rests, however that comes about. `TimeoutError` if it takes longer."""
+        if (past := self._past(run)) is not None:
+            return _outcome(past)
         session = split_run(run)[0]
         async with asyncio.timeout(timeout_s):
             if session in self._live:
@@ -185,6 +189,11 @@ class Runs:
 
         Of a run that another process drives, only kept events are seen.
         """
+        if (past := self._past(run)) is not None:
+            for event in past:
+                if event.id > since:
+                    yield event
+            return
         state = self.state(run)
         if state.session in self._live:
             hub = self._live[state.session][0].journal.hub
@@ -208,7 +217,7 @@ class Runs:
         if not state.run or (number is not None and number > state.run):
             raise NotFound(f"there is no run {run!r} in this store")
         if number is not None and number < state.run:
-            raise NotFound(f"run {run!r} has ended; the session goes on with {state.id}. `observe` replays its events")
+            raise NotFound(f"run {run!r} has ended, and its session goes on with {state.id}; `wait` has its outcome")
         return state
 
     def list(self, *, status: RunStatus | None = None) -> "list[RunCard]":
@@ -287,6 +296,12 @@ class Runs:
         if late:
             await asyncio.wait(late)
 
+    def _past(self, run: str) -> "list[RunEvent] | None":
+        """Return the events of a run after which its session had others; None for the newest one."""
+        session, number = split_run(run)
+        is_past = number is not None and number < read_run(self.store, session).run
+        return self._events(run) if is_past else None
+
     def _agent(self, name: str) -> AgentDefinition:
         if name not in self._agents:
             raise BadInput(f"there is no agent {name!r} here. {did_you_mean(name, self._agents)}")
@@ -330,6 +345,25 @@ class Runs:
 def _card(session: str, found: StatusSet, updated_ms: int, *, is_held: bool) -> RunCard:
     name = run_name(session, found.run)
     return RunCard(name, session, found.agent, found.status, found.reason, found.parent, updated_ms, is_held)
+
+
+def _outcome(events: Sequence[RunEvent]) -> RunOutcome:
+    """Return the outcome of a run that ended long ago, from its events."""
+    usage: dict[str, RunUsage] = {}
+    for event in events:
+        if isinstance(event, UsageCounted):
+            usage[event.usage.model] = usage.get(event.usage.model, RunUsage()).plus(event.usage)
+    ended = next((one for one in reversed(events) if isinstance(one, RunEnded)), None)
+    scope = events[-1].scope
+    return RunOutcome(
+        run=scope.run,
+        session=scope.session,
+        status=ended.status if ended else "failed",
+        text=ended.text if ended else "",
+        reason=ended.reason if ended else "the session went on without it",
+        steps=scope.step,
+        usage=usage,
+    )
 
 
 def _usd(usage: Usage) -> float | None:
