@@ -281,6 +281,7 @@ def test_an_answer_closes_its_question_alone():
     assert list(asked.asked) == ["k2"]
     assert asked.answers["k1"].text == "a"
     assert states(*BEGAN, *marks(UserAnswered("k9", UserAnswer("a", "always")))).always == frozenset()
+    assert states(*BEGAN, *marks(UserAsked(one), UserAnswered("k1", UserAnswer("", "always")))).always == {"look"}
 
 
 def test_another_run_begins_afresh():

@@ -426,6 +426,32 @@ def test_a_retry_is_told(store, monkeypatch):
     assert [one.text for one in live if isinstance(one, ModelReplied)] == ["Whole."]
 
 
+def test_a_stream_that_ends_too_early_is_asked_for_again(store, monkeypatch):
+    """Without an error, and without the provider's last word: half a reply is none."""
+    monkeypatch.setattr("foveal.agent.model_errors.FIRST_PAUSE_S", 0.0)
+    half = says("Half of it")
+    half["choices"][0]["finish_reason"] = None
+    assert run(agent_with(FakeModel([half], says("All of it"))), "Go.", store=store).text == "All of it"
+
+
+def test_a_listener_that_comes_late_misses_nothing_that_is_kept(store):
+    """The past up to the moment at which it comes, and everything from then on, each once and in order."""
+
+    async def talk():
+        held = Held()
+        runs = Runs(store, [agent_with(FakeModel(calls("hold"), says("Done.")), held.tool)])
+        name = await runs.start("agent", "Go.", session="s")
+        await held.began.wait()
+        stream = runs.observe(name)
+        first = await anext(stream)
+        held.go.set()
+        return [first, *await collect(stream)]
+
+    seen = asyncio.run(talk())
+    assert [event for event in seen if is_kept(event)] == list(read_events(store, "s"))
+    assert [event.id for event in seen] == sorted({event.id for event in seen})
+
+
 def test_a_slow_listener_does_not_hold_up_the_run(store, monkeypatch):
     """It loses words that are not kept, and none of the others."""
     monkeypatch.setattr("foveal.agent.event_hub.MOST_WAITING", 3)

@@ -144,8 +144,8 @@ def test_sub_agents_work_side_by_side_up_to_a_limit(store):
         nonlocal inside, most
         inside += 1
         most = max(most, inside)
-        for _ in range(200):
-            if most >= 4:
+        for _ in range(50):
+            if most > 4:
                 break
             await asyncio.sleep(0.005)
         inside -= 1

@@ -48,19 +48,17 @@ class EventHub:
         self._queues.append(queue)
         if self._is_closed:
             queue.put_nowait(None)
-        return self._listen(queue, past)
+        return self._listen(queue, past, self.last)
 
     async def _listen(
-        self, queue: "asyncio.Queue[RunEvent | None]", past: Callable[[], Iterable[RunEvent]]
+        self, queue: "asyncio.Queue[RunEvent | None]", past: Callable[[], Iterable[RunEvent]], upto: int
     ) -> AsyncGenerator[RunEvent, None]:
-        last = -1
+        """Yield the past up to the moment from which on the queue has everything."""
         try:
             for event in await asyncio.to_thread(lambda: list(past())):
-                last = event.id
-                yield event
-            while (event := await queue.get()) is not None:
-                if event.id > last:
-                    last = event.id
+                if event.id <= upto:
                     yield event
+            while (event := await queue.get()) is not None:
+                yield event
         finally:
             self._queues.remove(queue)
