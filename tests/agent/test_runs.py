@@ -179,6 +179,39 @@ def test_another_model_takes_over(store):
     assert second.requests[0]["model"] == "gpt-5-mini"
 
 
+def test_a_resumed_run_stays_with_its_model(store):
+    """The one that it fell back to, in another process too; the next run begins with the first again."""
+
+    class Refused(Exception):
+        status_code = 404
+
+    opened: list[str] = []
+    first, second = FakeModel(Refused("no"), says("Three.")), FakeModel(calls("look", path="a"), says("Two."))
+
+    def open_model(choice):
+        opened.append(choice.model)
+        return {"gpt-5": first, "gpt-5-mini": second}[choice.model]
+
+    agent = Agent(
+        model="openai:gpt-5",
+        fallbacks=["openai:gpt-5-mini"],
+        tools=[look],
+        approvals=[ApprovalRule("*")],
+        open_model=open_model,
+    )
+    run(agent, "One?", store=store)
+
+    async def resumed():
+        runs = Runs(store, [agent])
+        await runs.approve("s")
+        await runs.resume("s")
+        return await runs.wait("s")
+
+    assert asyncio.run(resumed()).text == "Two."
+    assert run(agent, "And?", store=store).text == "Three."
+    assert opened == ["gpt-5", "gpt-5-mini", "gpt-5-mini", "gpt-5"]
+
+
 def test_a_model_that_does_not_answer_fails_the_run_which_can_be_resumed(store):
     """The reason says what to do, and nothing is lost."""
 

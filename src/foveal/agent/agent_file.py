@@ -36,7 +36,7 @@ from foveal.agent.tools import Tool
 from foveal.context.environment import Environment
 from foveal.context.skills import Skills
 from foveal.session.policy import Policy, policy_from
-from foveal.session.policy_file import read_policy
+from foveal.session.policy_file import laid_over, read_policy
 from foveal.text.plain_yaml import plain_yaml
 from foveal.values.errors import BadInput, BadPolicy
 
@@ -149,7 +149,7 @@ def _joined(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     if (path.parent / base).resolve() in chain:
         raise BadInput(f"{path}: extends {base!r}, which extends this file in turn")
     extended = path.parent / base
-    return _laid_over(_with_whole_paths(_joined(extended, chain), extended.parent), table)
+    return laid_over(_with_whole_paths(_joined(extended, chain), extended.parent), table)
 
 
 def _with_whole_paths(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -161,15 +161,6 @@ def _with_whole_paths(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         return str((folder / value).resolve()) if isinstance(value, str) else value
 
     return {key: whole(value) if key in _PATHS else value for key, value in table.items()}
-
-
-def _laid_over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    joined = dict(base)
-    for key, value in own.items():
-        old = joined.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        joined[key] = _laid_over(cast("Mapping[str, Any]", old), cast("Mapping[str, Any]", value)) if both else value
-    return joined
 
 
 def _table(path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from foveal.agent.model_step import ModelSteps
 from foveal.agent.next_step import Ask, Done, Hear, NextStep, Run, Wait, next_step
 from foveal.agent.run_journal import RunJournal
 from foveal.agent.run_marks import (
+    AT_REST,
     ENDED,
     InboxRead,
     MessageQueued,
@@ -254,9 +255,16 @@ class RunDriver:
 
     async def _rest(self, stop: StopRequest) -> RunOutcome:
         """End or pause the run as somebody wished. The open calls of a cancelled one get results, so that a chat can go on."""
-        if stop.status == "cancelled":
-            await self.journal.do(_close_calls)
-        await self.journal.set_status("cancelled" if stop.status == "cancelled" else "paused", stop.reason)
+        is_cancelled = stop.status == "cancelled"
+
+        def write(session: Session) -> None:
+            if self.state.status in (ENDED if is_cancelled else AT_REST):  # the wish came too late
+                return
+            calls = session.serve() if is_cancelled else ()
+            mark = self.journal.status_mark("cancelled" if is_cancelled else "paused", stop.reason)
+            session.extend([*(refused(call.id, CANCELLED, "interrupted") for call in calls), to_note(mark)])
+
+        await self.journal.do(write)
         return RunOutcome.of(self.state)
 
     async def _watch(self) -> None:
@@ -298,8 +306,3 @@ class RunDriver:
         return Session(
             self.store, self.session, model=agent.models[place].session_model, policy=agent.policy, host=host
         )
-
-
-def _close_calls(session: Session) -> None:
-    if calls := session.serve():
-        session.extend([refused(call.id, CANCELLED, "interrupted") for call in calls])

@@ -77,7 +77,8 @@ class ModelSteps:
                 prompt = await recovered
                 continue
             if not call.is_empty:
-                return await self._journal.do(lambda session, body=call.body: _kept(session, body))
+                kept = self._journal.do(lambda session, body=call.body: _kept(session, body))
+                return await asyncio.shield(kept)  # paid for, whoever stops the run now
             usage = call.usage
             if usage is not None:
                 await self._journal.write(usage)

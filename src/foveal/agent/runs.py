@@ -240,15 +240,10 @@ class Runs:
     def cost(self, run: str) -> RunCost:
         """Return the model calls of a run and of its sub-agents, with their cost."""
         events = self._events(run)
-        own: dict[str, RunUsage] = {}
-        prices: list[float | None] = []
-        for event in events:
-            if isinstance(event, UsageCounted):
-                own[event.usage.model] = own.get(event.usage.model, RunUsage()).plus(event.usage)
-                prices.append(_usd(event.usage))
+        prices = [_usd(event.usage) for event in events if isinstance(event, UsageCounted)]
         own_usd = None if None in prices else sum(price for price in prices if price is not None)
         children = tuple(self.cost(one.child) for one in events if isinstance(one, ChildStarted))
-        return RunCost(events[0].scope.run, own, own_usd, children)
+        return RunCost(events[0].scope.run, _usage_in(events), own_usd, children)
 
     def _events(self, run: str) -> "list[RunEvent]":
         """Return the kept events of a run; of the newest one, if a session is named."""
@@ -349,10 +344,6 @@ def _card(session: str, found: StatusSet, updated_ms: int, *, is_held: bool) -> 
 
 def _outcome(events: Sequence[RunEvent]) -> RunOutcome:
     """Return the outcome of a run that ended long ago, from its events."""
-    usage: dict[str, RunUsage] = {}
-    for event in events:
-        if isinstance(event, UsageCounted):
-            usage[event.usage.model] = usage.get(event.usage.model, RunUsage()).plus(event.usage)
     ended = next((one for one in reversed(events) if isinstance(one, RunEnded)), None)
     scope = events[-1].scope
     return RunOutcome(
@@ -362,8 +353,17 @@ def _outcome(events: Sequence[RunEvent]) -> RunOutcome:
         text=ended.text if ended else "",
         reason=ended.reason if ended else "the session went on without it",
         steps=scope.step,
-        usage=usage,
+        usage=_usage_in(events),
     )
+
+
+def _usage_in(events: Iterable[RunEvent]) -> dict[str, RunUsage]:
+    """Return the model calls of a run, by model."""
+    found: dict[str, RunUsage] = {}
+    for event in events:
+        if isinstance(event, UsageCounted):
+            found[event.usage.model] = found.get(event.usage.model, RunUsage()).plus(event.usage)
+    return found
 
 
 def _usd(usage: Usage) -> float | None:
