@@ -648,3 +648,26 @@ def test_words_that_came_too_late_are_heard_in_the_next_run(store):
     assert outcome.text == "Three."
     spoke = [one.text for one in read_events(store, "s") if isinstance(one, UserSpoke)]
     assert spoke == ["First?", "Second?", "And the slow ones?"]
+
+
+def test_another_process_steers_and_cancels_a_run(tmp_path):
+    """Through the inbox: it has the store, and neither the session nor the agent."""
+
+    async def talk():
+        held = Held()
+        with foveal.open_store(tmp_path / "a.db") as mine, foveal.open_store(tmp_path / "a.db") as theirs:
+            runs = Runs(mine, [agent_with(FakeModel(calls("hold")), held.tool)])
+            name = await runs.start("agent", "Go.", session="s")
+            await held.began.wait()
+            others = Runs(theirs)
+            assert others.list()[0].is_held
+            await others.steer(name, "Rather not.")
+            await others.cancel(name, "from afar")
+            seen = await collect(others.observe(name))
+            return await runs.wait(name), await others.wait(name), seen
+
+    mine, theirs, seen = asyncio.run(talk())
+    assert (mine.status, mine.reason) == ("cancelled", "from afar")
+    assert mine == theirs
+    assert isinstance(seen[-1], RunEnded)
+    assert run_problems(seen) == []
