@@ -183,6 +183,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--each", type=int, default=5, help="kills of one run")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--progress", action="store_true", help="tell the number of kills after each run")
     parser.add_argument("--go-on", metavar="FOLDER", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.go_on:
@@ -196,7 +197,9 @@ def main() -> int:
             problems = check(Path(name))
             wrong += bool(problems)
             for problem in problems:
-                print(f"run {number}: {problem}")
+                print(f"run {number}: {problem}", flush=True)
+            if args.progress:
+                print(f"{met} kills so far", file=sys.stderr, flush=True)
     print(f"{met} kills, {number} runs, {wrong} wrong")
     return 1 if wrong else 0
 

@@ -191,6 +191,16 @@ def test_a_tool_takes_named_arguments_only():
         tool(many)
 
 
+def test_a_type_that_nobody_knows_is_told():
+    """When the tool is made, with its name."""
+
+    def odd(a: "Nowhere") -> str:  # noqa: F821 # pyright: ignore
+        return "x"
+
+    with pytest.raises(foveal.BadInput, match="name 'Nowhere' is not defined"):
+        tool(odd)
+
+
 def test_two_tools_of_one_name_are_an_error():
     """A name is offered once."""
     with pytest.raises(foveal.BadInput, match="two tools are named 'look'"):

@@ -283,7 +283,12 @@ def _rule(said: RetentionRule | Mapping[str, Any] | str | None, name: str) -> Re
 
 def _arguments_of(function: Callable[..., object], name: str) -> tuple[type[msgspec.Struct], str]:
     """Return the arguments of a function as a struct, and the name of the parameter that takes the context."""
-    hints, context_name = get_type_hints(function, include_extras=True), ""
+    try:
+        hints, context_name = get_type_hints(function, include_extras=True), ""
+    except NameError as error:
+        raise BadInput(
+            f"the tool {name!r}: {error}; the types of a tool's parameters are names of its module"
+        ) from None
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):

@@ -26,7 +26,7 @@ def run_problems(events: Iterable[Any]) -> list[str]:
     Events come in their order; statuses follow legally; every call has one result, and none has two; a tool starts only
     for a call that was made; no prompt is over its limit; the end of a run tells its last status and nothing of it comes after.
     """
-    listed: list[Mapping[str, Any]] = [msgspec.to_builtins(event) for event in events]
+    listed: list[Mapping[str, Any]] = [msgspec.to_builtins(event, enc_hook=repr) for event in events]
     return [*_order(listed), *(problem for run in _runs(listed) for problem in _run_problems(run))]
 
 
