@@ -14,6 +14,30 @@ COMMANDS: dict[str, CommandHelp] = {
     "demo": CommandHelp(
         "Replay the bundled session and show what Foveal makes of it.", ("foveal demo", "foveal demo --budget 32000")
     ),
+    "run": CommandHelp(
+        "Run an agent on a task: it works until it has an answer.",
+        (
+            "foveal run 'What is this project about?'",
+            "foveal run --agent mender.toml --store agent.db 'Mend the failing test.'",
+            "foveal run --provider scripted 'Show me that it works.'",
+        ),
+    ),
+    "runs": CommandHelp(
+        "List the runs of agents in a store; show one, wait for it, cancel or pause it, or tell its tree and its cost.",
+        (
+            "foveal runs --store agent.db",
+            "foveal runs show default-1f0c#1 --store agent.db",
+            "foveal runs cancel default-1f0c --reason 'not needed any more' --store agent.db",
+        ),
+    ),
+    "resume": CommandHelp(
+        "Go on with a run that rests, has failed, or was left behind by a process that died.",
+        (
+            "foveal resume default-1f0c --store agent.db",
+            "foveal resume default-1f0c --decision allow --store agent.db",
+            "foveal resume default-1f0c 'the second one' --agent mender.toml --store agent.db",
+        ),
+    ),
     "wrap": CommandHelp(
         "Start an agent whose requests go through Foveal, and say at the end how much was sent.",
         (

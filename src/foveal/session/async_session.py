@@ -45,7 +45,7 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(MOST_THREADS, "foveal-session")
 
 
-class _Turns:
+class SessionTurns:
     """Opens a session with its first call, and runs the calls one after the other in a thread."""
 
     def __init__(self, open_session: Callable[[], Session]) -> None:
@@ -99,9 +99,9 @@ class AsyncSession:
         clock: Clock = Clock(),  # noqa: B008 - a frozen value
     ) -> None:
         opened = partial(Session, store, name, model=model, policy=policy, host=host, takeover=takeover, clock=clock)
-        self._begin(name, _Turns(opened))
+        self._begin(name, SessionTurns(opened))
 
-    def _begin(self, name: str, turns: _Turns) -> None:
+    def _begin(self, name: str, turns: SessionTurns) -> None:
         self.name, self._turns = name, turns
         self.context = AsyncContext(turns)
         """Content beside the conversation: `inject`, `remind`, `attach`, `mentioned`, `remember`, `forget`."""
@@ -116,7 +116,7 @@ class AsyncSession:
     def _of(cls, session: Session) -> "AsyncSession":
         """Return an open session for use in asyncio."""
         wrapped = cls.__new__(cls)
-        wrapped._begin(session.name, _Turns(lambda: session))
+        wrapped._begin(session.name, SessionTurns(lambda: session))
         return wrapped
 
     async def append(self, item: Body | Mapping[str, Any] | object, *, id: str | None = None) -> Entry:  # noqa: A002 - as in Session
@@ -171,7 +171,7 @@ class AsyncSession:
 class _AsyncPart:
     """A part of an `AsyncSession`, whose calls take their turns with all others."""
 
-    def __init__(self, turns: _Turns) -> None:
+    def __init__(self, turns: SessionTurns) -> None:
         self._turns = turns
 
 
@@ -240,7 +240,7 @@ class AsyncBranches(_AsyncPart):
 class AsyncChildren:
     """The sub-agents of an `AsyncSession`; see `Children`."""
 
-    def __init__(self, turns: _Turns, wrap: Callable[[Session], AsyncSession]) -> None:
+    def __init__(self, turns: SessionTurns, wrap: Callable[[Session], AsyncSession]) -> None:
         self._turns, self._wrap = turns, wrap
 
     async def open(self, name: str, task: str, **options: Any) -> AsyncSession:

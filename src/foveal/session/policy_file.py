@@ -49,16 +49,16 @@ def _table(path: Path, below: tuple[Path, ...] = ()) -> dict[str, Any]:
     base, chain = path.parent / name, (*below, path.resolve())
     if base.resolve() in chain:
         raise BadPolicy(f"{path}: extends {name!r}, which extends this file in turn")
-    return _laid_over(_with_whole_paths(_table(base, chain), base.parent), table)
+    return laid_over(_with_whole_paths(_table(base, chain), base.parent), table)
 
 
-def _laid_over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def laid_over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the base with the keys of the own table: tables are joined, everything else is replaced."""
     joined = dict(base)
     for key, value in own.items():
         old = joined.get(key)
         both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        joined[key] = _laid_over(cast("Mapping[str, Any]", old), cast("Mapping[str, Any]", value)) if both else value
+        joined[key] = laid_over(cast("Mapping[str, Any]", old), cast("Mapping[str, Any]", value)) if both else value
     return joined
 
 

@@ -8,6 +8,7 @@
     │   └── NotFound            no such session, entry, call or reference
     ├── OverBudget              the mandatory content alone does not fit
     ├── ContextOverflow         the provider refuses even what was folded further, again and again
+    ├── ModelFailed             no model of an agent has answered
     ├── SummaryFailed           the summariser failed, and the policy does not let code replace it
     ├── Unrepresentable         the log holds something that the dialect cannot say
     ├── InvalidPrompt           our own doing: a rendered prompt broke a provider's rule
@@ -81,6 +82,14 @@ class ContextOverflow(FovealError):
             f"({said}). Its real window may be smaller than the table says: set max_context_tokens, "
             "or compact.recoveries to try further."
         )
+
+
+class ModelFailed(FovealError):
+    """No model of an agent has answered. `fault` is the class of the last error."""
+
+    def __init__(self, model: str, fault: str, said: str, advice: str) -> None:
+        self.model, self.fault, self.said = model, fault, said
+        super().__init__(f"{model} did not answer ({fault}): {said} {advice}")
 
 
 class SummaryFailed(FovealError):

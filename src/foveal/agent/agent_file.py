@@ -1,0 +1,177 @@
+"""An agent as data: a file in TOML, or in YAML where the extra is installed.
+
+    name = "mender"
+    model = "claude-sonnet-5"                        # or a table: {model, provider, base_url, key_env, timeout_s, options}
+    fallbacks = ["openai:gpt-5"]
+    instructions = "You mend failing tests."
+    tools = ["files", "todos", "shell"]
+    agents = ["reader.toml"]
+    policy = "policy.toml"                           # or a table
+    [limits]
+    max_steps = 40
+    [[approvals]]
+    tool = "shell"
+    arguments = {command = "^(ls|cat|git (status|diff))"}
+    verdict = "allow"
+
+`extends` names a file whose keys hold where this one has none: tables are joined, everything else is replaced. An unknown
+key is an error that names the nearest known one. Paths are seen from the file that has them.
+"""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from foveal.agent.agent import Agent
+from foveal.agent.approvals import ApprovalRule
+from foveal.agent.built_in_tools import built_in_tools
+from foveal.agent.model_port import ModelChoice, ModelPort
+from foveal.agent.near_names import did_you_mean
+from foveal.agent.next_step import Limits
+from foveal.agent.providers import open_model
+from foveal.agent.tools import Tool
+from foveal.context.environment import Environment
+from foveal.context.skills import Skills
+from foveal.session.policy import Policy, policy_from
+from foveal.session.policy_file import laid_over, read_policy
+from foveal.text.plain_yaml import plain_yaml
+from foveal.values.errors import BadInput, BadPolicy
+
+MOST_BYTES = 1 << 20
+"""More than anybody writes by hand."""
+
+
+_PATHS = ("agents", "policy", "skills", "workspace")
+
+
+class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of an agent file."""
+
+    model: str | ModelChoice
+    name: str = ""
+    description: str = ""
+    instructions: str = ""
+    fallbacks: tuple[str | ModelChoice, ...] = ()
+    tools: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    """Folders of skills."""
+    workspace: str = "."
+    policy: str | dict[str, Any] | None = None
+    limits: Limits = Limits()
+    approvals: tuple[ApprovalRule, ...] = ()
+
+
+def read_agent(
+    path: str | Path,
+    *,
+    tools: Mapping[str, Tool] | None = None,
+    open_model: Callable[[ModelChoice], ModelPort] = open_model,
+) -> Agent:
+    """Read an agent from a file. `tools` are tools of your own, which the file may name beside the built-in ones."""
+    return _agent(Path(path), tools or {}, open_model, ())
+
+
+def _agent(
+    path: Path,
+    own: Mapping[str, Tool],
+    open_model: Callable[[ModelChoice], ModelPort],
+    above: tuple[Path, ...],
+) -> Agent:
+    if path.resolve() in above:
+        raise BadInput(f"{path}: is a sub-agent of itself; name another agent")
+    table = _converted(_joined(path, ()), path)
+    folder, chain = path.parent, (*above, path.resolve())
+    mine = [own[name] for name in table.tools if name in own]
+    built_in = _named(
+        path, lambda: built_in_tools([name for name in table.tools if name not in own], folder / table.workspace)
+    )
+    skills = Skills.scan([folder / one for one in table.skills]) if table.skills else None
+    return _named(
+        path,
+        lambda: Agent(
+            table.instructions,
+            model=table.model,
+            name=table.name or path.stem,
+            description=table.description,
+            fallbacks=table.fallbacks,
+            tools=(*mine, *built_in),
+            agents=[_agent(folder / one, own, open_model, chain) for one in table.agents],
+            policy=_policy(table.policy, path),
+            limits=table.limits,
+            approvals=table.approvals,
+            environment=Environment(skills=skills) if skills else None,
+            open_model=open_model,
+        ),
+    )
+
+
+def _named(path: Path, make: Callable[[], Any]) -> Any:
+    """Return a value; an error about it names the file."""
+    try:
+        return make()
+    except BadInput as error:
+        raise error if str(error).startswith(str(path.parent)) else BadInput(f"{path}: {error}") from None
+
+
+def _policy(said: str | dict[str, Any] | None, path: Path) -> Policy | None:
+    if said is None:
+        return None
+    return (
+        read_policy(path.parent / said)
+        if isinstance(said, str)
+        else policy_from({"remind": True, **said}, f"{path}: policy")
+    )
+
+
+def _converted(table: Mapping[str, Any], path: Path) -> AgentTable:
+    try:
+        return msgspec.convert(table, AgentTable)
+    except (msgspec.ValidationError, BadInput) as error:
+        said = str(error)
+        known = {one for kind in (AgentTable, ModelChoice, Limits, ApprovalRule) for one in kind.__struct_fields__}
+        hint = f". {did_you_mean(said.split('`')[1], known)}" if "unknown field" in said else ""
+        raise BadInput(f"{path}: {said}{hint}") from None
+
+
+def _joined(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
+    """Return the table of a file, laid over that of the file that it extends."""
+    table = _table(path)
+    base: object = table.pop("extends", None)
+    if base is None:
+        return table
+    if not isinstance(base, str):
+        raise BadInput(f"{path}: extends is {base!r}; it is the name of a file, as seen from this one")
+    chain = (*below, path.resolve())
+    if (path.parent / base).resolve() in chain:
+        raise BadInput(f"{path}: extends {base!r}, which extends this file in turn")
+    extended = path.parent / base
+    return laid_over(_with_whole_paths(_joined(extended, chain), extended.parent), table)
+
+
+def _with_whole_paths(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the table with names of files and folders that hold from any folder."""
+
+    def whole(value: object) -> object:
+        if isinstance(value, list):
+            return [whole(one) for one in cast("list[object]", value)]
+        return str((folder / value).resolve()) if isinstance(value, str) else value
+
+    return {key: whole(value) if key in _PATHS else value for key, value in table.items()}
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(MOST_BYTES).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise BadInput(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    try:
+        return plain_yaml(text, path, "an agent") if path.suffix.lower() in (".yaml", ".yml") else tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise BadInput(f"{path}: is not TOML: {error}") from None
+    except BadPolicy as error:
+        raise BadInput(str(error)) from None

@@ -1,0 +1,60 @@
+"""Rules that say which calls a person must allow: by tool, and by patterns of the arguments. The first rule that matches
+decides."""
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from foveal.text.repair import json_object
+from foveal.values.errors import BadInput
+
+Verdict: TypeAlias = Literal["allow", "ask", "deny"]
+
+
+class ApprovalRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One rule: `ApprovalRule("shell", {"command": r"\\brm\\b"}, "deny", "nothing is removed here")`."""
+
+    tool: str
+    """Name of the tool, or a pattern with `*` and `?`."""
+    arguments: dict[str, str] = {}
+    """Regular expressions by argument, each found somewhere in its value; all of them must match."""
+    verdict: Verdict = "ask"
+    reason: str = ""
+    """Shown to the person who is asked, and to the model with a denial."""
+
+    def __post_init__(self) -> None:
+        for name, pattern in self.arguments.items():
+            try:
+                _compiled(pattern)
+            except re.error as error:
+                raise BadInput(
+                    f"the approval rule for {self.tool!r}: {name} = {pattern!r} is no pattern ({error})"
+                ) from None
+
+    def matches(self, tool: str, arguments: Mapping[str, Any]) -> bool:
+        """Return whether the rule is about this call."""
+        if not fnmatchcase(tool, self.tool):
+            return False
+        return all(
+            name in arguments and _compiled(pattern).search(_text(arguments[name]))
+            for name, pattern in self.arguments.items()
+        )
+
+
+@lru_cache(256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def verdict_on(rules: Iterable[ApprovalRule], tool: str, arguments: str, usual: Verdict = "allow") -> ApprovalRule:
+    """Return the rule that decides about a call; one with the usual verdict if none matches."""
+    given = json_object(arguments) or {}
+    return next((rule for rule in rules if rule.matches(tool, given)), ApprovalRule(tool, verdict=usual))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

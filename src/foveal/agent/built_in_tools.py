@@ -1,0 +1,123 @@
+"""Tools that an agent may name: todos, files, a question to the user, a shell and the web. The last two ask before each call."""
+
+import asyncio
+import os
+import signal
+import urllib.request
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from foveal.agent.file_tools import file_tools
+from foveal.agent.near_names import did_you_mean
+from foveal.agent.run_state import TODO_TOOL
+from foveal.agent.tools import AskUser, Tool, ToolContext, ToolOutput, tool
+from foveal.values.errors import BadInput
+
+MOST_OUTPUT_BYTES = 16 << 20
+"""Output of a command, and size of a page, above which the rest is left out."""
+SHELL_S, FETCH_S = 300.0, 60.0
+_SUMMARY = {"mode": "summary", "limit_tokens": 2_000}
+
+
+class TodoItem(msgspec.Struct, frozen=True):
+    """One thing to do."""
+
+    content: str
+    status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
+
+
+@tool(name=TODO_TOOL)
+def todo_write(todos: list[TodoItem]) -> str:
+    """Keep a list of the steps of a longer task, always as a whole. Mark one in progress, and each as soon as it is done."""
+    left = sum(one.status in ("pending", "in_progress") for one in todos)
+    return f"[kept: {len(todos)} todos, {left} open]"
+
+
+@tool(name="ask_human", timeout_s=None)
+async def ask_human(
+    ctx: ToolContext,
+    question: str,
+    options: Annotated[list[str], msgspec.Meta(description="answers to choose from, if there are some")] = [],  # noqa: B006 - copied
+) -> str:
+    """Ask the user, if the task cannot be done well without an answer. The answer may take long."""
+    if ctx.answer is None:
+        raise AskUser(question, options)
+    return ctx.answer.text
+
+
+def shell_tool(folder: str | os.PathLike[str]) -> Tool:
+    """Return a tool that runs commands in a folder. Each call must be allowed, and none is run twice."""
+
+    @tool(name="shell", retry="never", timeout_s=None, serial=True, guarded=True, retain=_SUMMARY)
+    async def shell(ctx: ToolContext, command: str, timeout_s: float = SHELL_S) -> ToolOutput:
+        """Run a command in the workspace, and return its output and its exit code."""
+        program = await asyncio.create_subprocess_exec(
+            "/bin/sh",
+            "-c",
+            command,
+            cwd=folder,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,  # so that its children can be ended with it
+        )
+        try:
+            async with asyncio.timeout(timeout_s):
+                text = await _output(program, ctx)
+                code = await program.wait()
+        except TimeoutError:
+            return ToolOutput(f"[given up after {timeout_s:g} s]", "error")
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(program.pid, signal.SIGKILL)
+            await program.wait()
+        status = "ok" if code == 0 else "error"
+        return ToolOutput(f"{text}\n[exit code {code}]", status, f"{command[:80]}: exit code {code}")
+
+    return shell
+
+
+async def _output(program: asyncio.subprocess.Process, ctx: ToolContext) -> str:
+    """Return the output of a program, the beginning of a very long one; its lines are told as they come."""
+    kept, size = list[bytes](), 0
+    assert program.stdout is not None  # noqa: S101 - it was asked for
+    while piece := await program.stdout.read(1 << 16):
+        size += len(piece)
+        ctx.progress(piece[-2_000:].decode("utf-8", "replace"))
+        if size <= MOST_OUTPUT_BYTES:
+            kept.append(piece)
+    left_out = f"\n[{size - MOST_OUTPUT_BYTES:,} more bytes]" if size > MOST_OUTPUT_BYTES else ""
+    return b"".join(kept).decode("utf-8", "replace") + left_out
+
+
+@tool(name="fetch", timeout_s=FETCH_S, guarded=True, retain=_SUMMARY)
+def fetch(url: str) -> str:
+    """Fetch a page of the web as text."""
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise BadInput(f"{url}: only http and https addresses are fetched")
+    request = urllib.request.Request(url, headers={"user-agent": "foveal"})  # noqa: S310 - the scheme was looked at
+    with urllib.request.urlopen(request, timeout=FETCH_S) as page:  # noqa: S310
+        return page.read(MOST_OUTPUT_BYTES).decode(page.headers.get_content_charset() or "utf-8", "replace")
+
+
+def built_in_tools(names: Iterable[str], workspace: str | os.PathLike[str] = ".") -> tuple[Tool, ...]:
+    """Return the built-in tools of these names, for the files below a workspace. `files` stands for the five file tools."""
+    known = _known(Path(workspace))
+    chosen: dict[str, Tool] = {}
+    for name in names:
+        if name not in known:
+            raise BadInput(f"there is no built-in tool {name!r}. {did_you_mean(name, known)}")
+        chosen |= {one.name: one for one in known[name]}
+    return tuple(chosen.values())
+
+
+def _known(workspace: Path) -> Mapping[str, tuple[Tool, ...]]:
+    files = file_tools(workspace)
+    others = (todo_write, ask_human, shell_tool(workspace), fetch)
+    named = {one.name: (one,) for one in (*files, *others)}
+    return {**named, "files": files, "todos": (todo_write,)}

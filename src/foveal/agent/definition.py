@@ -1,0 +1,61 @@
+"""The definition of an agent: its words, its models, its tools and its bounds. It holds no state: a run has a session."""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from foveal.agent.approvals import ApprovalRule
+from foveal.agent.model_port import ModelChoice, ModelPort
+from foveal.agent.next_step import Limits
+from foveal.agent.providers import open_model
+from foveal.agent.tools import Tool, as_tools
+from foveal.session.policy import Policy
+from foveal.values.errors import BadInput
+
+if TYPE_CHECKING:
+    from foveal.context.environment import Environment
+    from foveal.writers.port import Summariser
+
+
+class AgentDefinition:
+    """An agent as its driver sees it; `Agent` is the same with the verbs of a user.
+
+    `fallbacks` are asked in their order when a model refuses for good or does not answer. `agents` are sub-agents, to which the
+    model may delegate. `approvals` say which calls a person must allow. `open_model` brings a model port of your own.
+    """
+
+    def __init__(
+        self,
+        instructions: str = "",
+        *,
+        model: str | ModelChoice | Mapping[str, Any],
+        name: str = "agent",
+        description: str = "",
+        fallbacks: Sequence[str | ModelChoice | Mapping[str, Any]] = (),
+        tools: Sequence[Tool | Callable[..., object]] = (),
+        agents: "Sequence[AgentDefinition]" = (),
+        policy: Policy | None = None,
+        limits: Limits = Limits(),  # noqa: B008 - a frozen value
+        approvals: Sequence[ApprovalRule] = (),
+        environment: "Environment | None" = None,
+        summariser: "Summariser | None" = None,
+        open_model: Callable[[ModelChoice], ModelPort] = open_model,
+    ) -> None:
+        if not name or "/" in name or "#" in name:
+            raise BadInput(f"{name!r} cannot name an agent: a name is not empty and has no '/' and no '#'")
+        self.name, self.description, self.instructions = name, description, instructions
+        self.models = tuple(ModelChoice.of(one) for one in (model, *fallbacks))
+        """The models in the order in which they are asked."""
+        self.toolset = as_tools(tools)
+        self.agents = {one.name: one for one in agents}
+        if len(self.agents) < len(agents):
+            raise BadInput(f"two sub-agents of {name!r} have one name; each needs a name of its own")
+        self.policy = policy if policy is not None else Policy(remind=True)
+        self.limits, self.approvals = limits, tuple(approvals)
+        self.environment, self.summariser, self.open_model = environment, summariser, open_model
+
+    def limited(self, limits: Limits) -> "AgentDefinition":
+        """Return the same agent with other limits."""
+        made = copy(self)
+        made.limits = limits
+        return made

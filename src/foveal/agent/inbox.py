@@ -1,0 +1,102 @@
+"""The inbox of a session: messages for a run from anywhere, durable, taken by whoever works at the run.
+
+Only one process may write the log of a session; others say what they want here. The inbox is a session of its own, below
+the other: it is deleted together with it.
+"""
+
+import time
+from contextlib import suppress
+from typing import TypeAlias
+
+import msgspec
+
+from foveal.agent.tools import UserAnswer
+from foveal.session.options import Clock
+from foveal.stores import rows as log
+from foveal.stores.port import Draft, Store, Writer
+from foveal.values.entry import Note
+from foveal.values.errors import NotFound, SessionHeld
+
+_NAME = ".inbox"
+_PREFIX = "foveal inbox "
+_ATTEMPTS, _PAUSE_S = 100, 0.02
+"""Another process holds an inbox for some milliseconds, while it writes one message."""
+
+
+class _Letter(msgspec.Struct, frozen=True, tag_field="is", omit_defaults=True):
+    """Shared settings of all messages of an inbox."""
+
+
+class Steering(_Letter, frozen=True, tag="steer"):
+    """Words of the user for a run under way, taken before anything else is done."""
+
+    text: str
+
+
+class FollowUp(_Letter, frozen=True, tag="follow"):
+    """Words of the user for after the answer."""
+
+    text: str
+
+
+class QuestionReply(_Letter, frozen=True, tag="answer"):
+    """An answer to an open question."""
+
+    answer: UserAnswer
+
+
+class StopRequest(_Letter, frozen=True, tag="stop"):
+    """The wish that a run ends (`cancelled`) or rests (`paused`)."""
+
+    status: str
+    reason: str = ""
+
+
+Letter: TypeAlias = Steering | FollowUp | QuestionReply | StopRequest
+_DECODER = msgspec.json.Decoder(Letter)
+
+
+def inbox_of(session: str) -> str:
+    """Return the name of the inbox of a session."""
+    return f"{session}/{_NAME}"
+
+
+def is_inbox(session: str) -> bool:
+    """Return whether a session is an inbox of another one."""
+    return session.endswith(f"/{_NAME}")
+
+
+def post(store: Store, session: str, letter: Letter, clock: Clock = Clock()) -> None:  # noqa: B008 - a frozen value
+    """Put a message into the inbox of a session. Durable when it returns."""
+    name = inbox_of(session)
+    writer = _acquired(store, name)
+    try:
+        card = next(iter(store.cards(name)), None)
+        text = _PREFIX + msgspec.json.encode(letter).decode()
+        payload = log.encoded(Note(text)).payload
+        writer.append([Draft(clock.new_id(), card.head if card else None, clock.now_ms(), "user", payload)])
+    finally:
+        writer.release()
+
+
+def _acquired(store: Store, name: str) -> Writer:
+    """Become the writer of an inbox, after others who are writing to it."""
+    for _ in range(_ATTEMPTS):
+        with suppress(SessionHeld):
+            return store.acquire(name)
+        time.sleep(_PAUSE_S)
+    return store.acquire(name)
+
+
+def letters(store: Store, session: str, after: int) -> list[tuple[int, Letter]]:
+    """Return the messages after a place, each with its place."""
+    name = inbox_of(session)
+    found: list[tuple[int, Letter]] = []
+    try:
+        for row in store.rows(name, after=after):
+            body = log.to_entry(row, name).body
+            if isinstance(body, Note) and body.text.startswith(_PREFIX):
+                found.append((row.seq, _DECODER.decode(body.text.removeprefix(_PREFIX))))
+    except NotFound:  # nobody has written to it yet
+        return []
+    return found

@@ -1,0 +1,111 @@
+"""One call of a model: streamed, merged into one reply, and repeated where that may help.
+
+    call = ModelCall(port, "anthropic", "claude-sonnet-5")
+    async for delta in call.ask(request): …      # words as they come
+    session.append(call.body)                    # the whole reply; `partial` is as much of it as has come
+
+The retries are those of the same request to the same model. Overflows and other models are the business of the run.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from typing import Any, NamedTuple
+
+from foveal.agent.model_errors import failed, fault_class, pause_s, retry_after_s
+from foveal.agent.model_port import ModelPort
+from foveal.dialects import find_dialect
+from foveal.dialects.deltas import SpokenDelta, spoken
+from foveal.dialects.json_values import fields
+from foveal.dialects.port import ReplyStream, WireReply
+from foveal.dialects.stream_start import stream_error
+from foveal.values.entry import Stop, Text, ToolCall, Usage
+
+ATTEMPTS = 3
+"""Retries of a call after its first failure."""
+
+
+class Retried(NamedTuple):
+    """A call failed and is made again: the words that have come so far are void."""
+
+    because: str
+    pause_s: float
+
+
+class StreamFailed(Exception):
+    """A provider's error that came as an event of the stream, in the form of an error of its SDK."""
+
+    def __init__(self, error: object) -> None:
+        super().__init__(str(error))
+        told = fields(error)
+        self.status_code = next((value for key in ("code", "status") if isinstance(value := told.get(key), int)), None)
+
+
+class ModelCall:
+    """One call. `ask` is used once; `stop` and `reply` tell about the attempt that was made last."""
+
+    def __init__(
+        self,
+        port: ModelPort,
+        dialect: str,
+        model: str,
+        *,
+        attempts: int = ATTEMPTS,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._port, self._dialect, self._model = port, dialect, model
+        self._attempts, self._sleep = attempts, sleep
+        self._stream: ReplyStream = find_dialect(dialect).reader.stream()
+
+    @property
+    def stop(self) -> Stop:
+        return self._stream.stop
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The reply as an unstreamed one, for `Session.append`."""
+        return self._stream.body
+
+    @property
+    def usage(self) -> Usage | None:
+        """The provider's count of the tokens of the reply, if it has told one."""
+        return self._stream.reply().usage
+
+    def partial(self) -> WireReply | None:
+        """Return the part of a reply that has come, if it has words; of an aborted call they are kept."""
+        try:
+            reply = self._stream.reply()
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError):  # nothing of it has come
+            return None
+        has_words = any(isinstance(part, Text) and part.text for part in reply.message.parts)
+        return reply if has_words else None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a whole reply says nothing and calls nothing."""
+        parts = self._stream.reply().message.parts
+        return not any(isinstance(part, ToolCall) or (isinstance(part, Text) and part.text.strip()) for part in parts)
+
+    async def ask(self, request: Mapping[str, Any]) -> AsyncGenerator[SpokenDelta | Retried, None]:
+        """Send the request and yield the words of the reply. `ModelFailed` when no attempt has succeeded."""
+        for attempt in range(1, self._attempts + 2):
+            self._stream = find_dialect(self._dialect).reader.stream()
+            try:
+                async with aclosing(self._port.complete(request)) as events:
+                    async for event in events:
+                        self._stream.feed(event)
+                        if self._stream.stop == "error":
+                            raise StreamFailed(stream_error(event) or event)
+                        words = spoken(self._dialect, event)
+                        if words.text or words.thinking:
+                            yield words
+                if self._stream.stop == "done":
+                    return
+                raise ConnectionError("the stream ended before the reply did")
+            except Exception as error:
+                if fault_class(error) != "transient" or attempt > self._attempts:
+                    raise failed(self._model, error) from error  # the cause says by how much a prompt is too long
+                pause = pause_s(attempt, retry_after_s(error, time.time()))
+                yield Retried(failed(self._model, error).said, pause)
+                await self._sleep(pause)

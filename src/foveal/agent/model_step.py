@@ -1,0 +1,148 @@
+"""One step of the model within a run: its prompt, the call, a smaller prompt if it is too long, another model if it fails."""
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+from foveal.agent.definition import AgentDefinition
+from foveal.agent.model_calls import ModelCall, Retried
+from foveal.agent.model_errors import failed
+from foveal.agent.model_port import ModelPort
+from foveal.agent.next_step import Ask
+from foveal.agent.run_events import ModelRetried, RunScope, StepStarted, TextCame, ThinkingCame, scope_of
+from foveal.agent.run_journal import RunJournal
+from foveal.agent.run_marks import ModelChanged, ModelNudged, to_note
+from foveal.agent.tools import Tool
+from foveal.context.injection import NextCall
+from foveal.dialects.deltas import without_calls
+from foveal.session.session import Session
+from foveal.values.entry import user
+from foveal.values.errors import ModelFailed
+from foveal.values.prompt import Prompt
+
+NUDGES = {
+    "cut_off": "Your last reply was cut off where it ends. Go on from there.",
+    "todos": "You stopped with todos left open. Finish them, or say why they cannot be done and close them.",
+    "thin": "That is too short for the one who gave you the task: say what you found, where, and how sure you are.",
+}
+LAST_STEP = "This is your last step: no tool can be called any more. Give the answer now, with what you have."
+
+
+class ModelSteps:
+    """Asks the models of an agent, one step at a time."""
+
+    def __init__(self, agent: AgentDefinition, journal: RunJournal, tools: list[Tool]) -> None:
+        self._agent, self._journal = agent, journal
+        self._definitions = [tool.definition for tool in tools]
+        self._port: ModelPort | None = None
+
+    async def ask(self, step: Ask) -> None:
+        """Ask the model and append its reply. Falls back to the agent's next model; `ModelFailed` after the last one."""
+        journal = self._journal
+        if step.nudge or step.is_last:
+            await journal.do(lambda session: _tell(session, step, has_reminders=self._agent.policy.remind))
+        try:
+            prompt = await journal.do(lambda session: session.prompt(self._definitions, next_call=_facts(step)))
+            await self._answered(step, prompt)
+        except ModelFailed as error:
+            place = journal.state.model + 1
+            if place >= len(self._agent.models):
+                raise
+            await self.use_model(place)
+            await journal.write(ModelChanged(place, self._agent.models[place].model, str(error)))
+
+    async def use_model(self, place: int) -> None:
+        """Go on with the agent's model at this place."""
+        await self.close()
+        await self._journal.use_model(place)
+
+    async def close(self) -> None:
+        """Give up the connections to the model."""
+        port, self._port = self._port, None
+        if port is not None:
+            await port.close()
+
+    async def _answered(self, step: Ask, prompt: Prompt) -> None:
+        """Send the prompt until there is a reply that says something; a prompt that is too long is made smaller."""
+        empty = 0
+        while True:
+            call = await self._call(step, prompt)
+            if isinstance(call, ModelFailed):
+                error = call.__cause__ or call
+                recovered = self._journal.do(
+                    lambda session, error=error: session.compaction.recover(
+                        error, self._definitions, next_call=_facts(step)
+                    )
+                )
+                prompt = await recovered
+                continue
+            if not call.is_empty:
+                kept = self._journal.do(lambda session, body=call.body: _kept(session, body))
+                return await asyncio.shield(kept)  # paid for, whoever stops the run now
+            usage = call.usage
+            if usage is not None:
+                await self._journal.write(usage)
+            if empty >= self._agent.limits.empty_replies:
+                said = f"{empty + 1} replies in a row said nothing."
+                raise ModelFailed(prompt.setup.model, "rejected", said, "Ask in other words, or another model.")
+            empty += 1
+            self._tell_retry("an empty reply", 0.0)
+
+    async def _call(self, step: Ask, prompt: Prompt) -> "ModelCall | ModelFailed":
+        """Make one call and return it; or the error of a prompt that is too long."""
+        choice = self._agent.models[self._journal.state.model]
+        dialect, scope = prompt.setup.dialect, scope_of(self._journal.state)
+        try:
+            self._port = self._port or self._agent.open_model(choice)
+        except Exception as error:
+            raise failed(choice.model, error) from error
+        request = without_calls(dialect, prompt.request) if step.is_last else prompt.request
+        started = StepStarted(scope=scope, model=choice.model, tokens=prompt.tokens, limit=prompt.setup.limit)
+        self._journal.hub.publish([started])
+        call = ModelCall(self._port, dialect, choice.model)
+        try:
+            await self._stream(call, request, scope)
+        except ModelFailed as error:
+            if error.fault == "overflow":
+                return error
+            raise
+        except asyncio.CancelledError:
+            if (partial := call.partial()) is not None:
+                await asyncio.shield(self._journal.write(*filter(None, (partial.message, partial.usage))))
+            raise
+        return call
+
+    async def _stream(self, call: ModelCall, request: dict[str, Any], scope: RunScope) -> None:
+        async with aclosing(call.ask(request)) as words:
+            async for one in words:
+                match one:
+                    case Retried(because=because, pause_s=pause):
+                        self._tell_retry(because, pause)
+                    case _ if one.thinking:
+                        self._journal.hub.publish([ThinkingCame(scope=scope, text=one.thinking)])
+                    case _:
+                        self._journal.hub.publish([TextCame(scope=scope, text=one.text)])
+
+    def _tell_retry(self, because: str, pause_s: float) -> None:
+        event = ModelRetried(scope=scope_of(self._journal.state), because=because, pause_s=pause_s)
+        self._journal.hub.publish([event])
+
+
+def _facts(step: Ask) -> NextCall:
+    return NextCall(steps_left=step.steps_left)
+
+
+def _tell(session: Session, step: Ask, *, has_reminders: bool) -> None:
+    """Tell the model to go on, or to end: by a reminder, or in the user's place where the policy has none."""
+    said = ([(step.nudge, NUDGES[step.nudge])] if step.nudge else []) + ([("last", LAST_STEP)] if step.is_last else [])
+    for name, text in said:
+        if has_reminders:
+            session.context.remind(text, name)
+        else:
+            session.append(user(f"[{text}]"))
+    if step.nudge:
+        session.append(to_note(ModelNudged(step.nudge)))
+
+
+def _kept(session: Session, body: dict[str, Any]) -> None:
+    session.append(body)

@@ -1,0 +1,227 @@
+"""The loop of an agent without I/O: the next thing to do follows from the state of the run and the calls that are open.
+
+    the user has steered       -> Hear     the words become a message
+    calls are open             -> Run      run these, refuse those
+    all that is left must wait -> Wait     for the user
+    the model has answered     -> Done     with a status
+    otherwise                  -> Ask      the model, perhaps for the last time
+
+A driver does it, appends the outcome to the log, reads the state from the log again and asks for the next step.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from foveal.agent.approvals import ApprovalRule, verdict_on
+from foveal.agent.near_names import did_you_mean
+from foveal.agent.run_marks import ENDED, RunStatus
+from foveal.agent.run_state import RunState
+from foveal.agent.tool_calls import INTERRUPTED, NO_STEPS, SKIPPED
+from foveal.agent.tools import APPROVAL, Tool, UserAnswer, UserQuestion
+from foveal.values.entry import Status, ToolCall
+from foveal.values.errors import BadInput
+
+_MAY_BE_NONE = ("max_checkpoints", "empty_replies", "todo_reminders", "thin_answer")
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Bounds of a run. The numbers are those at which the agents that Foveal's users came from were found to go in circles."""
+
+    max_steps: int = 80
+    """Replies of the model; the last one must be an answer."""
+    max_checkpoints: int = 10
+    """Times that a checkpoint of the model's gives it all steps again."""
+    max_calls: int = 300
+    """Tool calls of the whole run; after them the model must answer."""
+    same_call: int = 5
+    """Times in a row that a call may be made with the same arguments; further ones are refused."""
+    malformed_calls: int = 4
+    """Calls in a row that no tool can take; then the run fails."""
+    empty_replies: int = 2
+    """Replies in a row that say nothing and are asked for again; then the run fails."""
+    todo_reminders: int = 1
+    """Times that a model which stops with open todos is told to finish them."""
+    thin_answer: int = 0
+    """Characters below which an answer is asked for once more, with details; sub-agents are asked so."""
+    parallel_calls: int = 8
+    """Calls of one reply that run at the same time."""
+    queued_at_once: int = 1
+    """Messages of the user's that are taken from a queue together."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            least = 0 if name in _MAY_BE_NONE else 1
+            if getattr(self, name) < least:
+                raise BadInput(f"limits: {name} is {getattr(self, name)}; it is a number from {least} on")
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Ask the model."""
+
+    steps_left: int
+    is_last: bool = False
+    """Whether it must answer now, without calls."""
+    nudge: str = ""
+    """Name of the reason for which it is told to go on although it had stopped."""
+
+
+class ReadyCall(msgspec.Struct, frozen=True):
+    """A call that is to be run, with the user's answer to its question, if it had one."""
+
+    call: ToolCall
+    key: str
+    tool: Tool
+    answer: UserAnswer | None = None
+    note: str = ""
+    """Remark about the arguments, for the model: somebody has edited them."""
+
+
+class RefusedCall(msgspec.Struct, frozen=True):
+    """A call that is not run, and the result that it gets."""
+
+    call: ToolCall
+    text: str
+    status: Status = "error"
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Run these calls, and give the others their results."""
+
+    ready: tuple[ReadyCall, ...]
+    refused: tuple[RefusedCall, ...] = ()
+
+
+class Hear(msgspec.Struct, frozen=True):
+    """Let messages of the queues become messages of the conversation."""
+
+    steering: int = 0
+    following: int = 0
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Wait for the user's answers to these questions."""
+
+    questions: tuple[UserQuestion, ...]
+
+
+class Done(msgspec.Struct, frozen=True):
+    """Nothing is left to do."""
+
+    status: RunStatus
+    text: str
+    reason: str = ""
+
+
+DECISIONS = ("allow", "deny", "edit", "always")
+
+NextStep: TypeAlias = Ask | Run | Hear | Wait | Done
+
+
+def next_step(
+    state: RunState,
+    calls: Sequence[ToolCall],
+    tools: Mapping[str, Tool],
+    *,
+    limits: Limits,
+    rules: Iterable[ApprovalRule] = (),
+) -> NextStep:
+    """Return the next step of a run. `calls` are the calls of the newest reply that have no result."""
+    if state.status in ENDED:
+        return Done(state.status, state.answer, state.reason)
+    if state.steering and not calls:
+        return Hear(steering=min(len(state.steering), limits.queued_at_once))
+    if calls:
+        return _Decisions(state, tools, limits, tuple(rules)).step(calls)
+    if state.malformed >= limits.malformed_calls:
+        return Done("failed", state.answer, f"{state.malformed} calls in a row were none that a tool can take")
+    if state.newest == "answer":
+        return _stopped(state, limits)
+    left = _steps_left(state, limits)
+    if left <= 0:
+        return Done("failed", state.answer, f"no answer within {state.all_steps} steps")
+    is_last = left == 1 or state.calls >= limits.max_calls or state.repeated >= 2 * limits.same_call
+    return Ask(left, is_last, "cut_off" if state.newest == "cut_off" else "")
+
+
+def _steps_left(state: RunState, limits: Limits) -> int:
+    """Return the replies that the model has left. Only so many checkpoints give it more."""
+    renewed = max(0, state.checkpoints - limits.max_checkpoints)
+    used = state.steps if not renewed else state.all_steps - limits.max_steps * limits.max_checkpoints
+    return limits.max_steps - used
+
+
+def _stopped(state: RunState, limits: Limits) -> NextStep:
+    """Return the step after a reply without calls: the end, one more reminder, or the user's next message."""
+    left = _steps_left(state, limits)
+    if state.todos_open and left > 1 and state.nudges.get("todos", 0) < limits.todo_reminders:
+        return Ask(left, nudge="todos")
+    if 0 < len(state.answer) < limits.thin_answer and left > 1 and not state.nudges.get("thin"):
+        return Ask(left, nudge="thin")
+    if state.following:
+        return Hear(following=min(len(state.following), limits.queued_at_once))
+    return Done("completed", state.answer)
+
+
+class _Decisions(NamedTuple):
+    """Everything that decides about the calls of a reply."""
+
+    state: RunState
+    tools: Mapping[str, Tool]
+    limits: Limits
+    rules: tuple[ApprovalRule, ...]
+
+    def step(self, calls: Sequence[ToolCall]) -> Run | Wait:
+        """Return the calls to run and to refuse; the questions that are open, if nothing else is left."""
+        keys = self.state.keys_of(calls)
+        decided = [self._decided(call, key) for call, key in zip(calls, keys, strict=True)]
+        ready = tuple(one for one in decided if isinstance(one, ReadyCall))
+        refused = tuple(one for one in decided if isinstance(one, RefusedCall))
+        questions = tuple(one for one in decided if isinstance(one, UserQuestion))
+        return Run(ready, refused) if ready or refused else Wait(questions)
+
+    def _decided(self, call: ToolCall, key: str) -> ReadyCall | RefusedCall | UserQuestion:
+        """Return whether a call is run, refused, or waits for the user."""
+        state, limits, tool = self.state, self.limits, self.tools.get(call.name)
+        if tool is None:
+            return RefusedCall(call, f"There is no tool {call.name!r}. {did_you_mean(call.name, self.tools)}")
+        if state.steering:
+            return RefusedCall(call, SKIPPED)
+        if _steps_left(state, limits) <= 0:
+            return RefusedCall(call, NO_STEPS)
+        if key in state.asked:
+            return state.asked[key]
+        if key in state.started and tool.retry == "never" and key not in state.answers:
+            return RefusedCall(call, INTERRUPTED, "interrupted")
+        if state.repeated > limits.same_call and not tool.may_repeat:
+            times = f"{state.repeated} times in a row with the same arguments"
+            return RefusedCall(
+                call, f"[not run: {call.name} was called {times}. Do something else, or give the answer.]"
+            )
+        return self._approved(call, key, tool)
+
+    def _approved(self, call: ToolCall, key: str, tool: Tool) -> ReadyCall | RefusedCall | UserQuestion:
+        """Return whether a call that could be run may be: by a rule, or by the user's decision."""
+        state = self.state
+        rule = verdict_on(self.rules, call.name, call.arguments, "ask" if tool.is_guarded else "allow")
+        ready = ReadyCall(call, key, tool, state.answers.get(key))
+        if rule.verdict == "deny":
+            return RefusedCall(call, f"[denied by a rule: {rule.reason or 'this call is not allowed'}]")
+        if rule.verdict == "allow" or call.name in state.always:
+            return ready
+        said = state.answers.get(key + APPROVAL)
+        match said.decision if said else None:
+            case None:
+                text = rule.reason or f"May {call.name} be called?"
+                return UserQuestion(key + APPROVAL, "approval", text, DECISIONS, call.name, call.arguments, state.id)
+            case "allow" | "always":
+                return ready
+            case "edit" if said and said.arguments is not None:
+                edited = msgspec.json.encode(said.arguments).decode()
+                changed = msgspec.structs.replace(call, arguments=edited)
+                note = f"[the user changed the arguments to {edited}]"
+                return ReadyCall(changed, key, tool, ready.answer, note)
+            case _:
+                why = (said.text if said else "") or "no reason was given"
+                return RefusedCall(call, f"[denied by the user: {why}]")

@@ -1,0 +1,103 @@
+"""The session of a run while it is driven: whatever is written is read back from the log, and told from there.
+
+So nobody is told of anything that is not durable, and a replay tells the same.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar, cast
+
+from foveal.agent.event_hub import EventHub
+from foveal.agent.run_events import RunEvent, SessionTold, kept_id, scope_of
+from foveal.agent.run_log import RunLog
+from foveal.agent.run_marks import RunMark, RunStatus, StatusSet, to_note
+from foveal.agent.run_state import RunState
+from foveal.session.async_session import SessionTurns
+from foveal.session.session import Session
+from foveal.stores.port import Store
+from foveal.values.entry import Body
+from foveal.values.events import Event
+
+T = TypeVar("T")
+
+
+class RunJournal:
+    """Writes the log of one session for its run, and follows it."""
+
+    def __init__(self, store: Store, session: str, open_session: Callable[[int], Session]) -> None:
+        self.store, self.session = store, session
+        self.hub = EventHub()
+        self._open_session = open_session
+        self._log = RunLog(store, session)
+        self._loop = asyncio.get_running_loop()
+        self._turns = SessionTurns(lambda: open_session(0))
+        self._is_open = False
+
+    @property
+    def state(self) -> RunState:
+        """The state of the run as the log has it."""
+        return self._log.state
+
+    async def open(self) -> RunState:
+        """Open the session and read the runs that it has had. Their events are not told again."""
+
+        def read(_session: Session) -> None:
+            self._log.pull()
+
+        await self._turns.run(read)
+        self._is_open = True
+        self.hub.last = kept_id(self.state.seq, 1 << 18)
+        return self.state
+
+    async def do(self, work: Callable[[Session], T]) -> T:
+        """Do something with the session in a thread, and tell what the log has of it, even if the caller was cancelled."""
+
+        def call(session: Session) -> T:
+            try:
+                return work(session)
+            finally:
+                self.follow()
+
+        return await self._turns.run(call)
+
+    def follow(self) -> None:
+        """Read the entries that are new, and tell of them. For work that is done with the session."""
+        self.tell_soon(*self._log.pull())
+
+    async def write(self, *items: RunMark | Body) -> None:
+        """Append marks and messages with one commit."""
+        bodies = [to_note(cast("RunMark", one)) if isinstance(one, RunMark.__args__) else one for one in items]
+        await self.do(lambda session: session.extend(bodies))
+
+    def status_mark(self, status: RunStatus, reason: str = "", text: str = "") -> StatusSet:
+        """Return the mark of another status of the run."""
+        state = self.state
+        return StatusSet(status, state.run, state.agent, reason, text, state.parent)
+
+    async def set_status(self, status: RunStatus, reason: str = "", text: str = "") -> None:
+        """Write another status of the run."""
+        await self.write(self.status_mark(status, reason, text))
+
+    async def use_model(self, place: int) -> None:
+        """Go on with another model of the agent: the session is opened again, for that one."""
+        await self._turns.run(Session.close)
+        self._turns = SessionTurns(lambda: self._open_session(place))
+
+    async def close(self) -> None:
+        """Give the session up, and end the streams of all listeners."""
+        if self._is_open:
+            self._is_open = False
+            with suppress(Exception):  # a store that is closed already has released it
+                await asyncio.shield(self._turns.run(Session.close))
+        self.hub.close()
+
+    def tell_soon(self, *events: RunEvent) -> None:
+        """Hand events to the listeners; from any thread."""
+        if events:
+            with suppress(RuntimeError):  # the loop is closed, and nobody listens
+                self._loop.call_soon_threadsafe(self.hub.publish, events)
+
+    def relay(self, event: Event) -> None:
+        """Hand an event of the session to the listeners of the run."""
+        self.tell_soon(SessionTold(scope=scope_of(self.state), event=event))

@@ -1,0 +1,70 @@
+"""The log of a session read as a run: its state and its kept events, from the beginning or from where one was."""
+
+from collections.abc import Iterator
+
+from foveal.agent.run_events import RunEvent, events_of
+from foveal.agent.run_marks import RunBegan, StatusSet, mark_in
+from foveal.agent.run_state import RunState, after
+from foveal.stores import rows as log
+from foveal.stores.port import Row, Store
+from foveal.values.entry import Note
+from foveal.values.errors import NotFound
+
+_UNREAD = (b'={"is":"setup"', b'={"is":"beside"', b'~{"is":"setup"', b'~{"is":"beside"')
+"""Beginnings of marks of the session's own that tell nothing of a run, and are large."""
+_NOTE = (b'={"is":"note"', b'~{"is":"note"')
+
+
+class RunLog:
+    """Follows the log of one session. Whoever writes it, in whichever process, is read here after it is durable."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self._store, self.session = store, session
+        self.state = RunState(session)
+
+    def pull(self) -> list[RunEvent]:
+        """Read the entries that are new, and return their events."""
+        told: list[RunEvent] = []
+        for row in self._new_rows():
+            if row.payload.startswith(_UNREAD):
+                continue
+            entry = log.to_entry(row, self.session)
+            self.state = after(self.state, row.seq, entry)
+            told += events_of(self.state, row.seq, entry)
+        return told
+
+    def _new_rows(self) -> Iterator[Row]:
+        try:
+            yield from self._store.rows(self.session, after=self.state.seq)
+        except NotFound:  # a session that has not begun
+            return
+
+
+def read_run(store: Store, session: str) -> RunState:
+    """Return the state of the newest run of a session; one without a status if it has had none."""
+    follower = RunLog(store, session)
+    follower.pull()
+    return follower.state
+
+
+def read_events(store: Store, session: str, *, run: str = "", since: int = 0) -> Iterator[RunEvent]:
+    """Yield the kept events of a session, of one run if it is named, after the event with the id `since`."""
+    for event in RunLog(store, session).pull():
+        if event.id > since and (not run or event.scope.run == run):
+            yield event
+
+
+def newest_status(store: Store, session: str, entries: int) -> StatusSet | None:
+    """Return the newest status mark of a session that has so many entries, read from its end; None if it has had no run."""
+    size, upto = 64, entries
+    while upto > 0:
+        rows = list(store.rows(session, after=max(0, upto - size), upto=upto))
+        for row in reversed(rows):
+            body = log.to_entry(row, session).body if row.payload.startswith(_NOTE) else None
+            mark = mark_in(body) if isinstance(body, Note) else None
+            if isinstance(mark, StatusSet):
+                return mark
+            if isinstance(mark, RunBegan):
+                return StatusSet("pending", mark.run, mark.agent, parent=mark.parent)
+        upto, size = upto - size, size * 4
+    return None

@@ -1,0 +1,157 @@
+"""Marks of a run in the log of its session: the journal from which a run is resumed, in this process or another one.
+
+A mark is a note, which no model sees: `foveal run {"is":"started","run":2,…}`. Only hosts write notes, so that no model
+and no tool can forge one. A mark is durable before anybody is told of it.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from foveal.agent.tools import UserAnswer, UserQuestion
+from foveal.values.entry import Note
+
+RunStatus: TypeAlias = Literal["pending", "running", "awaiting_user", "paused", "completed", "failed", "cancelled"]
+
+ENDED: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})
+"""Statuses after which nothing comes: the next message begins another run."""
+
+AT_REST: frozenset[RunStatus] = frozenset({*ENDED, "awaiting_user", "paused"})
+"""Statuses in which nobody works at the run."""
+
+_PREFIX = "foveal run "
+
+
+class _Mark(msgspec.Struct, frozen=True, tag_field="is", omit_defaults=True):
+    """Shared settings of all marks."""
+
+
+class RunBegan(_Mark, frozen=True, tag="began"):
+    """A run begins, with the status `pending`."""
+
+    run: int
+    """Its number among the runs of the session, from 1."""
+    agent: str
+    parent: str = ""
+    """The run whose tool call began this one."""
+    model: int = 0
+    """Place of the model in the agent's chain of models."""
+
+
+class StatusSet(_Mark, frozen=True, tag="status"):
+    """The run has another status from here on."""
+
+    status: RunStatus
+    run: int
+    agent: str
+    """The same as when the run began: whoever lists runs reads the end of a log."""
+    reason: str = ""
+    text: str = ""
+    """The answer of a completed run, or as much as there is of one."""
+    parent: str = ""
+
+
+class CallStarted(_Mark, frozen=True, tag="started"):
+    """A tool is about to run: its effect may have happened from here on."""
+
+    call: str
+    key: str
+    tool: str
+
+
+class UserAsked(_Mark, frozen=True, tag="asked"):
+    """A call waits for the user."""
+
+    question: UserQuestion
+
+
+class UserAnswered(_Mark, frozen=True, tag="answered"):
+    """The user has answered the question of a call."""
+
+    question: str
+    answer: UserAnswer
+
+
+class InboxRead(_Mark, frozen=True, tag="heard"):
+    """The messages of the inbox up to this place were taken; written together with their effects."""
+
+    place: int
+
+
+class MessageQueued(_Mark, frozen=True, tag="queued"):
+    """The user has said something that waits for its turn."""
+
+    text: str
+    is_steering: bool = False
+    """Whether it comes before anything else is done, and not after the answer."""
+
+
+class QueueTaken(_Mark, frozen=True, tag="taken"):
+    """Messages of the queue became messages of the conversation; written together with them."""
+
+    steering: int = 0
+    following: int = 0
+
+
+class ModelChanged(_Mark, frozen=True, tag="model"):
+    """The run goes on with another model of the agent's chain."""
+
+    place: int
+    model: str
+    because: str
+
+
+class ModelNudged(_Mark, frozen=True, tag="nudged"):
+    """The model was told to go on although it had stopped: a reply cut off, todos left open, too thin an answer."""
+
+    why: str
+
+
+class ChildBegan(_Mark, frozen=True, tag="child"):
+    """A call began a sub-agent's run, or went on with it."""
+
+    call: str
+    child: str
+    agent: str
+
+
+RunMark: TypeAlias = (
+    RunBegan
+    | StatusSet
+    | CallStarted
+    | UserAsked
+    | UserAnswered
+    | InboxRead
+    | MessageQueued
+    | QueueTaken
+    | ModelChanged
+    | ModelNudged
+    | ChildBegan
+)
+_DECODER = msgspec.json.Decoder(RunMark)
+
+
+def to_note(mark: RunMark) -> Note:
+    """Return the mark as an entry of a log."""
+    return Note(_PREFIX + msgspec.json.encode(mark).decode())
+
+
+def mark_in(note: Note) -> RunMark | None:
+    """Return the mark that a note holds; None for any other note, and for a mark of a newer Foveal."""
+    if not note.text.startswith(_PREFIX):
+        return None
+    try:
+        return _DECODER.decode(note.text.removeprefix(_PREFIX))
+    except msgspec.MsgspecError:
+        return None
+
+
+def run_name(session: str, number: int) -> str:
+    """Return the id of a run: its session and its number, so that the run is found without any register."""
+    return f"{session}#{number}"
+
+
+def split_run(run: str) -> tuple[str, int | None]:
+    """Return the session and the number of a run's id; None for the newest run of a session that is named alone."""
+    session, mark, number = run.rpartition("#")
+    return (session, int(number)) if mark and number.isdecimal() else (run, None)

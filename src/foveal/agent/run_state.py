@@ -1,0 +1,250 @@
+"""The state of a run, which follows from the log of its session alone: one entry after the other, without any I/O.
+
+`after` is the only writer. The same function reads a run that goes on in this process, one that a dead process left
+behind, and one that somebody only looks at.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from foveal.agent.run_marks import (
+    CallStarted,
+    ChildBegan,
+    InboxRead,
+    MessageQueued,
+    ModelChanged,
+    ModelNudged,
+    QueueTaken,
+    RunBegan,
+    RunStatus,
+    StatusSet,
+    UserAnswered,
+    UserAsked,
+    mark_in,
+    run_name,
+)
+from foveal.agent.tools import UserAnswer, UserQuestion
+from foveal.dialects.json_values import fields, mapping, sequence
+from foveal.text.repair import json_object
+from foveal.values.entry import Body, Entry, Message, Note, Text, ToolCall, ToolResult, Usage
+from foveal.values.own_tools import CHECKPOINT_TOOL
+
+Newest: TypeAlias = Literal["nothing", "user", "tool", "answer", "cut_off"]
+
+TODO_TOOL = "todo_write"
+_CLOSED = ("completed", "done", "cancelled")
+
+
+class RunUsage(msgspec.Struct, frozen=True):
+    """The model calls of a run, added up."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def plus(self, usage: Usage) -> "RunUsage":
+        """Return the sum with one more call."""
+        return RunUsage(
+            self.calls + 1,
+            self.input_tokens + usage.input_tokens,
+            self.output_tokens + usage.output_tokens,
+            self.cache_read_tokens + usage.cache_read_tokens,
+            self.cache_write_tokens + usage.cache_write_tokens,
+        )
+
+
+class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything about the newest run of a session that decides how it goes on."""
+
+    session: str
+    seq: int = 0
+    """Position of the newest entry in the log."""
+    run: int = 0
+    """Number of the newest run; 0 before the first."""
+    agent: str = ""
+    parent: str = ""
+    status: RunStatus | None = None
+    reason: str = ""
+    model: int = 0
+    inbox: int = 0
+    """Messages of the inbox that were taken. They are counted for the session, not for the run."""
+    turn: int = 0
+    """Messages of the user in this session."""
+    steps: int = 0
+    """Replies of the model in this run, since the last checkpoint."""
+    all_steps: int = 0
+    checkpoints: int = 0
+    calls: int = 0
+    """Tool calls in this run."""
+    newest: Newest = "nothing"
+    answer: str = ""
+    """Text of the newest reply."""
+    open: tuple[tuple[str, str], ...] = ()
+    """Id and key of each call in the newest reply."""
+    tools: Mapping[str, str] = {}
+    """Tool of each call in the newest reply, by the key of the call."""
+    repeated: int = 0
+    """Times that the newest call was made in a row, with the same arguments."""
+    last_call: str = ""
+    malformed: int = 0
+    """Calls in a row whose arguments, or whose tool, do not exist."""
+    started: frozenset[str] = frozenset()
+    """Keys of calls in the newest reply whose tool has begun to run."""
+    asked: Mapping[str, UserQuestion] = {}
+    """Open questions by their ids."""
+    answers: Mapping[str, UserAnswer] = {}
+    """Answers to the questions of calls in the newest reply."""
+    always: frozenset[str] = frozenset()
+    """Tools that the user has allowed for the rest of the session."""
+    nudges: Mapping[str, int] = {}
+    todos_open: int = 0
+    children: Mapping[str, str] = {}
+    """Runs of sub-agents by the keys of the calls that began them."""
+    steering: tuple[str, ...] = ()
+    """Messages of the user that come before anything else is done."""
+    following: tuple[str, ...] = ()
+    """Messages of the user that come after the answer."""
+    usage: Mapping[str, RunUsage] = {}
+    """The model calls of the run, by model."""
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        return run_name(self.session, self.run)
+
+    def keys_of(self, calls: Iterable[ToolCall]) -> list[str]:
+        """Return the keys of calls that have no result yet. Of calls with one id, the last ones are those left."""
+        left: dict[str, list[str]] = {}
+        for call, key in self.open:
+            left.setdefault(call, []).append(key)
+        waiting = list(calls)
+        keys: list[str] = []
+        for number, call in enumerate(waiting):
+            same = sum(one.id == call.id for one in waiting[number:])
+            known = left.get(call.id, ())
+            keys.append(known[-same] if same <= len(known) else f"{call.id}.{number}")
+        return keys
+
+
+def after(state: RunState, seq: int, entry: Entry) -> RunState:
+    """Return the state after an entry."""
+    changed = _changes(state, entry.body, entry.id)
+    return msgspec.structs.replace(state, seq=seq, **changed)
+
+
+def _changes(state: RunState, body: Body, entry_id: str) -> dict[str, Any]:
+    match body:
+        case Message(role="user"):
+            return {"newest": "user", "turn": state.turn + 1, "repeated": 0, "malformed": 0}
+        case Message(role="assistant"):
+            return _reply(state, body, entry_id)
+        case Message(role="tool"):
+            return {"newest": "tool", **_results(state, body)}
+        case Usage():
+            used = state.usage.get(body.model, RunUsage()).plus(body)
+            return {"usage": {**state.usage, body.model: used}}
+        case Note():
+            return _mark(state, body)
+        case _:
+            return {}
+
+
+def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
+    text = "".join(part.text for part in message.parts if isinstance(part, Text))
+    if message.stop != "done":
+        return {
+            "newest": "cut_off" if message.stop == "aborted" and text else state.newest,
+            "answer": text or state.answer,
+        }
+    calls = [(place, part) for place, part in enumerate(message.parts) if isinstance(part, ToolCall)]
+    keys = tuple((call.id, f"{state.session}/{entry_id}.{place}") for place, call in calls)
+    changed: dict[str, Any] = {
+        "newest": "answer",
+        "answer": text,
+        "open": keys,
+        "tools": {key: call.name for (_, key), (_, call) in zip(keys, calls, strict=True)},
+        "steps": state.steps + 1,
+        "all_steps": state.all_steps + 1,
+        "calls": state.calls + len(calls),
+        "started": frozenset[str](),
+        "asked": {},
+        "answers": {},
+    }
+    repeated, last = state.repeated, state.last_call
+    for _, call in calls:
+        said = f"{call.name} {msgspec.json.encode(json_object(call.arguments), order='sorted').decode()}"
+        repeated, last = (repeated + 1 if said == last else 1), said
+        if call.name == CHECKPOINT_TOOL:
+            changed |= {"steps": 0, "checkpoints": state.checkpoints + 1}
+        if call.name == TODO_TOOL:
+            changed["todos_open"] = sum(one.get("status") not in _CLOSED for one in todos_in(call.arguments))
+    return {**changed, "repeated": repeated, "last_call": last}
+
+
+def _results(state: RunState, message: Message) -> dict[str, Any]:
+    """Return the count of malformed calls: their results say so."""
+    malformed = state.malformed
+    for part in message.parts:
+        if isinstance(part, ToolResult):
+            first = part.content[0] if part.content else None
+            said = first.text if isinstance(first, Text) else ""
+            is_malformed = part.status == "error" and (
+                " was not run: " in said[:200] or said.startswith("There is no tool")
+            )
+            malformed = malformed + 1 if is_malformed else 0
+    return {"malformed": malformed}
+
+
+def todos_in(arguments: str) -> list[dict[str, Any]]:
+    """Return the todos that a call writes."""
+    listed = sequence((json_object(arguments) or {}).get("todos")) or ()
+    return [dict(fields(one)) for one in listed if mapping(one) is not None]
+
+
+def _mark(state: RunState, note: Note) -> dict[str, Any]:
+    match mark_in(note):
+        case RunBegan() as began:
+            fresh = RunState(state.session)
+            kept = ("session", "seq", "inbox", "turn", "always", "newest", "answer", "open", "tools", "todos_open")
+            reset = {name: getattr(fresh, name) for name in RunState.__struct_fields__ if name not in kept}
+            own = {"run": began.run, "agent": began.agent, "parent": began.parent, "model": began.model}
+            return {**reset, **own, "status": "pending"}
+        case StatusSet(status=status, reason=reason):
+            return {"status": status, "reason": reason}
+        case CallStarted(key=key):
+            return {"started": state.started | {key}}
+        case UserAsked(question=question):
+            answers = {key: one for key, one in state.answers.items() if key != question.id}
+            return {"asked": {**state.asked, question.id: question}, "answers": answers}
+        case UserAnswered(question=named, answer=answer):
+            return _answered(state, named, answer)
+        case InboxRead(place=place):
+            return {"inbox": place}
+        case MessageQueued(text=text, is_steering=is_steering):
+            queue = "steering" if is_steering else "following"
+            return {queue: (*getattr(state, queue), text)}
+        case QueueTaken(steering=steering, following=following):
+            return {"steering": state.steering[steering:], "following": state.following[following:]}
+        case ModelChanged(place=place):
+            return {"model": place}
+        case ModelNudged(why=why):
+            return {"nudges": {**state.nudges, why: state.nudges.get(why, 0) + 1}}
+        case ChildBegan(call=call, child=child):
+            return {"children": {**state.children, call: child}}
+        case None:
+            return {}
+
+
+def _answered(state: RunState, named: str, answer: UserAnswer) -> dict[str, Any]:
+    """Return the changes by an answer; one that nobody has asked for any more changes nothing."""
+    question = state.asked.get(named)
+    if question is None:
+        return {}
+    left = {key: one for key, one in state.asked.items() if key != named}
+    allowed = {question.tool} if answer.decision == "always" and not question.inner else frozenset[str]()
+    told = msgspec.structs.replace(answer, question=question.inner or named)
+    return {"asked": left, "answers": {**state.answers, named: told}, "always": state.always | allowed}

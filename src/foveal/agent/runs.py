@@ -1,0 +1,375 @@
+"""Supervised runs: started, watched, steered, answered, paused, cancelled, resumed and listed, in this process or another one.
+
+    runs = Runs(store, [agent])
+    run = await runs.start("agent", "Mend the tests.")
+    async for event in runs.observe(run): …
+    await runs.steer(run, "Leave the slow ones.")
+    outcome = await runs.wait(run)
+
+A run is its session's log and nothing else: `SESSION#NUMBER` names it, and whoever has the store can read it. Wishes go
+through the inbox of the session, whoever works at the run.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from secrets import token_hex
+from typing import Literal
+
+import msgspec
+
+from foveal.agent.definition import AgentDefinition
+from foveal.agent.delegation import delegate_tools
+from foveal.agent.driver import RunDriver, RunOutcome
+from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, is_inbox, letters, post
+from foveal.agent.near_names import did_you_mean
+from foveal.agent.run_events import ChildStarted, RunEnded, RunEvent, RunStarted, StatusChanged, UsageCounted
+from foveal.agent.run_log import RunLog, newest_status, read_events, read_run
+from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, StatusSet, run_name, split_run
+from foveal.agent.run_state import RunState, RunUsage
+from foveal.agent.tools import UserAnswer
+from foveal.models.catalogue import cost_usd, find
+from foveal.stores.port import Store
+from foveal.values.entry import Usage
+from foveal.values.errors import BadInput, NotFound, SessionHeld
+
+_LOOK_S = 0.2
+"""Seconds between two looks at a run that another process drives."""
+
+
+class RunCard(msgspec.Struct, frozen=True):
+    """The newest run of a session, as a list shows it."""
+
+    run: str
+    session: str
+    agent: str
+    status: RunStatus
+    reason: str
+    parent: str
+    updated_ms: int
+    is_held: bool
+    """Whether a process has the session open."""
+
+
+class RunCost(msgspec.Struct, frozen=True):
+    """The model calls of a run, and of the whole tree below it; each call is counted once."""
+
+    run: str
+    own: dict[str, RunUsage]
+    """By model."""
+    own_usd: float | None
+    """None if a price is unknown; never zero for that reason."""
+    children: "tuple[RunCost, ...]" = ()
+
+    @property
+    def total_usd(self) -> float | None:
+        """The cost of the tree; None if any price in it is unknown."""
+        parts = [self.own_usd, *(child.total_usd for child in self.children)]
+        return None if None in parts else sum(part for part in parts if part is not None)
+
+    @property
+    def calls(self) -> int:
+        """Model calls of the tree."""
+        return sum(one.calls for one in self.own.values()) + sum(child.calls for child in self.children)
+
+
+class RunTree(msgspec.Struct, frozen=True):
+    """A run with the runs of its sub-agents."""
+
+    run: str
+    agent: str
+    status: RunStatus | None
+    children: "tuple[RunTree, ...]" = ()
+
+
+class Runs:
+    """The runs of one store. `agents` are those that may be started and resumed here, by their names."""
+
+    def __init__(self, store: Store, agents: Iterable[AgentDefinition] = ()) -> None:
+        self.store = store
+        self._agents = {agent.name: agent for agent in agents}
+        self._live: dict[str, tuple[RunDriver, asyncio.Task[RunOutcome]]] = {}
+        self._is_draining = False
+
+    async def start(self, agent: str | AgentDefinition, text: str, *, session: str = "") -> str:
+        """Begin a run in the background and return its id. A session that has had runs goes on with its conversation."""
+        named = self._agent(agent) if isinstance(agent, str) else agent
+        driver = self._driver(named, session or f"{named.name}-{token_hex(4)}")
+        run = await driver.begin(text)
+        self._drive(driver)
+        return run
+
+    async def resume(self, run: str, answer: UserAnswer | str | None = None) -> str:
+        """Go on with a run that rests, failed, or was left behind; with the answer to its question, if it has one.
+
+        The id is returned; `wait` has the outcome.
+        """
+        state = self.state(run)
+        if answer is not None:
+            await self.answer(run, answer)
+        elif state.asked and state.status == "awaiting_user" and not letters(self.store, state.session, state.inbox):
+            asked = "; ".join(question.text for question in state.asked.values())
+            raise BadInput(f"run {state.id} waits for an answer: {asked} Give one: resume(run, answer)")
+        if state.session in self._live:
+            return state.id
+        driver = self._driver(self._agent(state.agent), state.session)
+        await driver.go_on(is_wished=True)
+        self._drive(driver)
+        return state.id
+
+    async def steer(self, run: str, text: str) -> None:
+        """Say something to a run under way. It is heard before the next step, and calls that have not begun are left out."""
+        await self._post(run, Steering(text))
+
+    async def follow_up(self, run: str, text: str) -> None:
+        """Say something that waits until the run has given its answer; the run then goes on with it."""
+        await self._post(run, FollowUp(text))
+
+    async def answer(self, run: str, answer: UserAnswer | str) -> None:
+        """Answer an open question of a run; the only one, or the one that the answer names. `resume` goes on with the run."""
+        given = UserAnswer(answer) if isinstance(answer, str) else answer
+        asked = self.state(run).asked
+        if not given.question and len(asked) == 1:
+            given = msgspec.structs.replace(given, question=next(iter(asked)))
+        if given.question not in asked:
+            open_ones = ", ".join(asked) or "none"
+            raise BadInput(
+                f"run {run} has not asked {given.question or 'one single question'!r}; open questions: {open_ones}"
+            )
+        await self._post(run, QuestionReply(given))
+
+    async def approve(
+        self,
+        run: str,
+        decision: Literal["allow", "deny", "edit", "always"] = "allow",
+        *,
+        reason: str = "",
+        arguments: dict[str, object] | None = None,
+        question: str = "",
+    ) -> None:
+        """Decide about a call that waits for approval: allow it, deny it with a reason, edit its arguments, or allow its
+        tool always."""
+        if (decision == "edit") != (arguments is not None):
+            raise BadInput("the decision 'edit' comes with the new arguments, and no other one does")
+        await self.answer(run, UserAnswer(reason, decision, arguments, question))
+
+    async def cancel(self, run: str, reason: str = "") -> None:
+        """End a run. Its model call, its tools and its sub-agents are given up; open calls get results that say so."""
+        state = self.state(run)
+        if state.status in ENDED:
+            raise BadInput(f"run {state.id} is {state.status} already")
+        await self._post(run, StopRequest("cancelled", reason))
+        if not self._is_driven(state.session):  # nobody else will
+            await self._settle(state)
+
+    async def pause(self, run: str, reason: str = "") -> None:
+        """Let a run rest after what it is doing is given up; `resume` goes on."""
+        state = self.state(run)
+        if state.status in AT_REST:
+            raise BadInput(f"run {state.id} is {state.status}; only a run under way can be paused")
+        await self._post(run, StopRequest("paused", reason))
+        if not self._is_driven(state.session):
+            await self._settle(state)
+
+    async def wait(self, run: str, timeout_s: float | None = None) -> RunOutcome:
+        """Return the outcome of a run when it ends or rests, however that comes about. `TimeoutError` if it takes longer."""
+        if (past := self._past(run)) is not None:
+            return _outcome(past)
+        session = split_run(run)[0]
+        async with asyncio.timeout(timeout_s):
+            if session in self._live:
+                return await asyncio.shield(self._live[session][1])
+            async with aclosing(self.observe(run)) as events:
+                async for _ in events:
+                    pass
+        return RunOutcome.of(self.state(run))
+
+    async def observe(self, run: str, *, since: int = 0) -> AsyncGenerator[RunEvent, None]:
+        """Yield the events of a run: the kept ones after the id `since`, then those to come, until it ends or rests.
+
+        Of a run that another process drives, only kept events are seen.
+        """
+        if (past := self._past(run)) is not None:
+            for event in past:
+                if event.id > since:
+                    yield event
+            return
+        state = self.state(run)
+        if state.session in self._live:
+            hub = self._live[state.session][0].journal.hub
+            stream = hub.listen(lambda: read_events(self.store, state.session, run=state.id, since=since))
+            async for event in stream:
+                yield event
+            return
+        follower = RunLog(self.store, state.session)
+        while True:
+            for event in follower.pull():
+                if event.id > since and event.scope.run == state.id:
+                    yield event
+            if follower.state.status in AT_REST or follower.state.id != state.id:
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    def state(self, run: str) -> RunState:
+        """Return the state of a run. `NotFound` if there is none, and for a run that is not the newest of its session."""
+        session, number = split_run(run)
+        state = read_run(self.store, session)
+        if not state.run or (number is not None and number > state.run):
+            raise NotFound(f"there is no run {run!r} in this store")
+        if number is not None and number < state.run:
+            raise NotFound(f"run {run!r} has ended, and its session goes on with {state.id}; `wait` has its outcome")
+        return state
+
+    def list(self, *, status: RunStatus | None = None) -> "list[RunCard]":
+        """Return the newest run of each session, most recently used first; of one status, if it is named."""
+        cards: list[RunCard] = []
+        for card in self.store.cards():
+            found = None if is_inbox(card.id) else newest_status(self.store, card.id, card.entries)
+            if found is not None and status in (None, found.status):
+                cards.append(_card(card.id, found, card.updated_ms, is_held=card.holder is not None))
+        return cards
+
+    def tree(self, run: str) -> RunTree:
+        """Return a run with the runs of its sub-agents, at any depth."""
+        events = self._events(run)
+        agent = next(one.agent for one in events if isinstance(one, RunStarted))
+        statuses: list[RunStatus] = [one.status for one in events if isinstance(one, StatusChanged)]
+        children = tuple(self.tree(one.child) for one in events if isinstance(one, ChildStarted))
+        return RunTree(events[0].scope.run, agent, statuses[-1], children)
+
+    def cost(self, run: str) -> RunCost:
+        """Return the model calls of a run and of its sub-agents, with their cost."""
+        events = self._events(run)
+        prices = [_usd(event.usage) for event in events if isinstance(event, UsageCounted)]
+        own_usd = None if None in prices else sum(price for price in prices if price is not None)
+        children = tuple(self.cost(one.child) for one in events if isinstance(one, ChildStarted))
+        return RunCost(events[0].scope.run, _usage_in(events), own_usd, children)
+
+    def _events(self, run: str) -> "list[RunEvent]":
+        """Return the kept events of a run; of the newest one, if a session is named."""
+        session, number = split_run(run)
+        named = run if number is not None else read_run(self.store, session).id
+        if not (events := list(read_events(self.store, session, run=named))):
+            raise NotFound(f"there is no run {run!r} in this store")
+        return events
+
+    async def recover(self, policy: Literal["resume", "fail"] = "resume") -> "list[str]":
+        """Take up the runs that a process left behind when it died, and return their ids. Runs that wait or rest stay as
+        they are.
+
+        `fail` ends them instead. Runs of sub-agents go on with the run above them.
+        """
+        found: list[str] = []
+        for card in self.list():
+            if card.status not in ("pending", "running") or card.parent or card.session in self._live:
+                continue
+            agent = self._agents.get(card.agent)
+            if agent is None:
+                continue
+            driver = self._driver(agent, card.session)
+            try:
+                await driver.go_on()
+            except SessionHeld:  # its process lives
+                continue
+            if policy == "resume":
+                self._drive(driver)
+            else:
+                await driver.fail("the process that drove it has died")
+            found.append(card.run)
+        return found
+
+    async def drain(self, timeout_s: float | None = None) -> None:
+        """Start nothing more, and wait for the runs under way; after the time they are paused."""
+        self._is_draining = True
+        tasks = [task for _, task in self._live.values()]
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=timeout_s)
+        for driver, task in list(self._live.values()):
+            if task in late:
+                driver.stop("paused", "the program is ending")
+        if late:
+            await asyncio.wait(late)
+
+    def _past(self, run: str) -> "list[RunEvent] | None":
+        """Return the events of a run after which its session had others; None for the newest one."""
+        session, number = split_run(run)
+        is_past = number is not None and number < read_run(self.store, session).run
+        return self._events(run) if is_past else None
+
+    def _agent(self, name: str) -> AgentDefinition:
+        if name not in self._agents:
+            raise BadInput(f"there is no agent {name!r} here. {did_you_mean(name, self._agents)}")
+        return self._agents[name]
+
+    def _driver(self, agent: AgentDefinition, session: str) -> RunDriver:
+        if self._is_draining:
+            raise BadInput("the program is ending; nothing more is started")
+        if session in self._live:
+            raise BadInput(f"session {session!r} has a run under way; steer it, or wait for it")
+        return RunDriver(agent, self.store, session, more_tools=delegate_tools)
+
+    def _drive(self, driver: RunDriver) -> None:
+        task = asyncio.create_task(driver.drive(), name=f"foveal run {driver.session}")
+        self._live[driver.session] = driver, task
+        task.add_done_callback(lambda _: self._live.pop(driver.session, None))
+
+    def _is_driven(self, session: str) -> bool:
+        if session in self._live:
+            return True
+        card = next(iter(self.store.cards(session)), None)
+        return card is not None and card.holder is not None
+
+    async def _post(self, run: str, letter: Letter) -> None:
+        state = self.state(run)
+        if state.status in ENDED and not isinstance(letter, StopRequest):
+            raise BadInput(f"run {state.id} is {state.status}; say it with a new run of session {state.session!r}")
+        await asyncio.to_thread(post, self.store, state.session, letter)
+        if state.session in self._live:
+            self._live[state.session][0].wake()
+
+    async def _settle(self, state: RunState) -> None:
+        """Let a run that nobody drives read its inbox once: a wish to end it is granted."""
+        # Nothing is asked: any model will do to write the end of a run whose agent is not known here.
+        stand_in = AgentDefinition(model=next(iter(state.usage), "gpt-5"), name=state.agent)
+        driver = self._driver(self._agents.get(state.agent, stand_in), state.session)
+        await driver.go_on()
+        await driver.drive()
+
+
+def _card(session: str, found: StatusSet, updated_ms: int, *, is_held: bool) -> RunCard:
+    name = run_name(session, found.run)
+    return RunCard(name, session, found.agent, found.status, found.reason, found.parent, updated_ms, is_held)
+
+
+def _outcome(events: Sequence[RunEvent]) -> RunOutcome:
+    """Return the outcome of a run that ended long ago, from its events."""
+    ended = next((one for one in reversed(events) if isinstance(one, RunEnded)), None)
+    scope = events[-1].scope
+    return RunOutcome(
+        run=scope.run,
+        session=scope.session,
+        status=ended.status if ended else "failed",
+        text=ended.text if ended else "",
+        reason=ended.reason if ended else "the session went on without it",
+        steps=scope.step,
+        usage=_usage_in(events),
+    )
+
+
+def _usage_in(events: Iterable[RunEvent]) -> dict[str, RunUsage]:
+    """Return the model calls of a run, by model."""
+    found: dict[str, RunUsage] = {}
+    for event in events:
+        if isinstance(event, UsageCounted):
+            found[event.usage.model] = found.get(event.usage.model, RunUsage()).plus(event.usage)
+    return found
+
+
+def _usd(usage: Usage) -> float | None:
+    """Return the cost of one call; None if its model has no known price."""
+    facts = find(usage.model)
+    if not facts.known:
+        return None
+    read, written = usage.cache_read_tokens, usage.cache_write_tokens
+    return cost_usd(facts, read, written, usage.output_tokens, fresh=max(0, usage.input_tokens - read - written))

@@ -1,0 +1,41 @@
+"""Run an agent on a task: it works until it has an answer. Everything is kept, and a run that was stopped goes on with
+`foveal resume`.
+
+Without --agent, it is one that can read, search and change the files of this folder, and asks before it runs a command.
+"""
+
+import asyncio
+from argparse import ArgumentParser, Namespace
+
+from foveal.agent.agent import Agent
+from foveal.agent.runs import Runs
+from foveal.cli.agent_options import add_agent, opened_agent
+from foveal.cli.arguments import add_json, store_path
+from foveal.cli.output import Output
+from foveal.cli.run_screen import follow, tell_end
+from foveal.stores import open_store
+from foveal.stores.port import Store
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("task", metavar="TASK", help="what is to be done")
+    add_agent(parser)
+    parser.add_argument(
+        "--session", metavar="S", default="", help="the conversation to go on with (default: a new one)"
+    )
+    parser.add_argument("--store", metavar="FILE", help="where it is kept (default: $FOVEAL_STORE, else ./foveal.db)")
+    add_json(parser)
+
+
+def run(args: Namespace, out: Output) -> int:
+    with opened_agent(args) as agent, open_store(store_path(args.store)) as store:
+        return asyncio.run(_run(agent, store, args, out))
+
+
+async def _run(agent: Agent, store: Store, args: Namespace, out: Output) -> int:
+    runs = Runs(store, [agent])
+    try:
+        named = await runs.start(agent, args.task, session=args.session)
+        return tell_end(await follow(runs, named, out), runs.cost(named), args, out)
+    finally:
+        await runs.drain(0)

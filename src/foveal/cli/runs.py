@@ -1,0 +1,158 @@
+"""List the runs of agents in a store; show one, wait for it, cancel or pause it, or tell its tree and its cost.
+
+`foveal runs VERB ID`, with VERB one of show, wait, cancel, pause, resume, tree, cost. `foveal resume ID` takes answers as well.
+"""
+
+import asyncio
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from foveal.agent.near_names import did_you_mean
+from foveal.agent.run_log import read_events
+from foveal.agent.run_marks import split_run
+from foveal.agent.runs import RunCost, Runs, RunTree
+from foveal.cli import resume
+from foveal.cli.agent_options import add_agent
+from foveal.cli.arguments import add_store, existing_store
+from foveal.cli.output import Output
+from foveal.values.errors import BadInput
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "words", nargs="*", metavar="VERB ID", help=f"{', '.join((*_VERBS, 'resume'))}, and the run; nothing lists all"
+    )
+    parser.add_argument("--status", metavar="S", help="list only the runs of this status")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="why it is cancelled or paused")
+    parser.add_argument("--timeout", metavar="SECONDS", type=float, help="the longest to wait")
+    add_agent(parser)
+    add_store(parser)
+    parser.set_defaults(answer=None, decision=None, arguments=None, question="")
+
+
+def run(args: Namespace, out: Output) -> int | None:
+    if args.words[:1] == ["resume"] and len(args.words) == 2:
+        args.run_id = args.words[1]
+        return resume.run(args, out)
+    with existing_store(args.store) as store:
+        runs = Runs(store)
+        match args.words:
+            case []:
+                return _list(runs, args, out)
+            case [verb, name] if verb in _VERBS:
+                return _VERBS[verb](runs, name, args, out)
+            case [verb, *_] if verb not in _VERBS:
+                raise BadInput(f"there is no verb {verb!r}. {did_you_mean(verb, _VERBS)}")
+            case _:
+                raise BadInput("a verb takes the id of one run: foveal runs show ID")
+
+
+def _list(runs: Runs, args: Namespace, out: Output) -> None:
+    cards = runs.list(status=args.status)
+    if out.is_json:
+        out.document({"runs": cards})
+        return
+    rows = [(one.run, one.agent, one.status, _time(one.updated_ms), one.reason[:60]) for one in cards]
+    if rows:
+        out.table(("run", "agent", "status", "last entry", "reason"), rows, "lllll")
+    else:
+        out.line("no runs")
+
+
+def _show(runs: Runs, name: str, args: Namespace, out: Output) -> None:
+    tree, session = runs.tree(name), split_run(name)[0]
+    events = list(read_events(runs.store, session, run=tree.run))
+    if out.is_json:
+        out.document({"run": tree, "events": events})
+        return
+    out.line(f"{tree.run}: {tree.agent}, {tree.status}", "strong")
+    for event in events:
+        kept = {
+            key: value
+            for key, value in msgspec.to_builtins(event).items()
+            if key not in ("id", "scope", "time_ms", "is")
+        }
+        said = ", ".join(f"{key}: {str(value)[:100]}" for key, value in kept.items())
+        out.line(f"{event.id:>12}  {type(event).__struct_config__.tag!s:<16} {said}".replace("\n", " "))
+
+
+def _wait(runs: Runs, name: str, args: Namespace, out: Output) -> int:
+    try:
+        outcome = asyncio.run(runs.wait(name, args.timeout))
+    except TimeoutError:
+        raise BadInput(f"run {name} is still under way after {args.timeout:g} s") from None
+    if out.is_json:
+        out.document(outcome)
+    else:
+        out.line(f"{outcome.run}: {outcome.status} {outcome.reason}")
+        out.line(outcome.text)
+    return 0 if outcome.status == "completed" else 1
+
+
+def _cancel(runs: Runs, name: str, args: Namespace, out: Output) -> None:
+    asyncio.run(runs.cancel(name, args.reason))
+    _said(name, "will end", out)
+
+
+def _pause(runs: Runs, name: str, args: Namespace, out: Output) -> None:
+    asyncio.run(runs.pause(name, args.reason))
+    _said(name, "will rest", out)
+
+
+def _said(name: str, text: str, out: Output) -> None:
+    if out.is_json:
+        out.document({"run": name, "asked": True})
+    else:
+        out.line(f"{name} {text}")
+
+
+def _tree(runs: Runs, name: str, args: Namespace, out: Output) -> None:
+    tree = runs.tree(name)
+    if out.is_json:
+        out.document(tree)
+    else:
+        _branch(tree, "", out)
+
+
+def _branch(tree: RunTree, indent: str, out: Output) -> None:
+    out.line(f"{indent}{tree.run}  {tree.agent}  {tree.status}")
+    for child in tree.children:
+        _branch(child, indent + "  ", out)
+
+
+def _cost(runs: Runs, name: str, args: Namespace, out: Output) -> None:
+    cost = runs.cost(name)
+    if out.is_json:
+        out.document({"cost": cost, "usd": cost.total_usd, "calls": cost.calls})
+        return
+    rows = [*_cost_rows(cost), ("all", "", f"{cost.calls:,}", "", "", _usd(cost.total_usd))]
+    out.table(("run", "model", "calls", "input", "output", "cost"), rows, "llrrrr")
+
+
+def _cost_rows(cost: RunCost) -> list[tuple[str, ...]]:
+    own = [
+        (cost.run, model, f"{one.calls:,}", f"{one.input_tokens:,}", f"{one.output_tokens:,}", _usd(cost.own_usd))
+        for model, one in cost.own.items()
+    ]
+    return [*own, *(row for child in cost.children for row in _cost_rows(child))]
+
+
+def _usd(usd: float | None) -> str:
+    return "unknown" if usd is None else f"${usd:.4f}"
+
+
+def _time(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+_VERBS: dict[str, Callable[[Runs, str, Namespace, Output], int | None]] = {
+    "show": _show,
+    "wait": _wait,
+    "cancel": _cancel,
+    "pause": _pause,
+    "tree": _tree,
+    "cost": _cost,
+}

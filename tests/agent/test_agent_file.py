@@ -1,0 +1,121 @@
+"""Agents as data: what a file says, files that extend others, and mistakes that are told with the nearest key."""
+
+import asyncio
+
+import pytest
+
+import foveal
+from foveal.agent import tool
+from foveal.agent.agent_file import read_agent
+
+from .conftest import FakeModel, calls, says
+
+WHOLE = """
+name = "mender"
+description = "mends"
+instructions = "You mend tests."
+fallbacks = ["anthropic:claude-sonnet-5"]
+tools = ["files", "todos", "shell", "mine"]
+agents = ["sub/reader.toml"]
+workspace = "work"
+
+[model]
+model = "gpt-5"
+provider = "openai"
+base_url = "http://localhost:1/v1"
+key_env = "MY_KEY"
+options = {reasoning_effort = "low"}
+
+[policy]
+max_context_tokens = 20000
+
+[limits]
+max_steps = 7
+
+[[approvals]]
+tool = "shell"
+arguments = {command = "^ls"}
+verdict = "allow"
+"""
+
+
+@tool
+def mine() -> str:
+    """Do mine."""
+    return "mine"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "reader.toml").write_text(
+        'model = "gpt-5"\ninstructions = "You read."\ntools = ["read_file"]\n'
+    )
+    (tmp_path / "mender.toml").write_text(WHOLE)
+    return tmp_path
+
+
+def test_a_file_says_everything_about_an_agent(folder):
+    """Models, tools, sub-agents, policy, limits and rules."""
+    agent = read_agent(folder / "mender.toml", tools={"mine": mine})
+    assert (agent.name, agent.description, agent.instructions) == ("mender", "mends", "You mend tests.")
+    assert [one.model for one in agent.models] == ["gpt-5", "claude-sonnet-5"]
+    assert (agent.models[0].key_env, agent.models[0].options) == ("MY_KEY", {"reasoning_effort": "low"})
+    assert set(agent.toolset) == {
+        "mine", "read_file", "write_file", "edit_file", "list_files", "search_files", "todo_write", "shell",
+    }  # fmt: skip
+    assert (agent.limits.max_steps, agent.policy.max_context_tokens, agent.policy.remind) == (7, 20_000, True)
+    assert agent.approvals[0].verdict == "allow"
+    assert list(agent.agents["reader"].toolset) == ["read_file"]
+
+
+def test_an_agent_of_a_file_runs(folder, store):
+    """With its tools, below its workspace."""
+    (folder / "work" / "a.txt").write_text("hello")
+    model = FakeModel(calls("read_file", path="a.txt"), says("It says hello."))
+    agent = read_agent(folder / "mender.toml", tools={"mine": mine}, open_model=lambda _: model)
+    assert asyncio.run(agent.run("Read.", session="s", store=store)).text == "It says hello."
+    assert model.requests[-1]["messages"][3]["content"] == "hello"
+
+
+def test_a_file_extends_another(folder):
+    """Tables are joined, lists and texts are replaced, and paths of the other file are seen from there."""
+    (folder / "sub" / "strict.toml").write_text(
+        'extends = "../mender.toml"\ntools = ["todos"]\n[limits]\nmax_calls = 9\n'
+    )
+    agent = read_agent(folder / "sub" / "strict.toml")
+    assert (agent.name, agent.limits.max_steps, agent.limits.max_calls) == ("mender", 7, 9)
+    assert list(agent.toolset) == ["todo_write"]
+    assert list(agent.agents) == ["reader"]
+
+
+def test_yaml_is_read_as_well(folder):
+    """Where the extra is installed."""
+    (folder / "small.yaml").write_text("model: gpt-5\ntools: [todos]\n")
+    assert read_agent(folder / "small.yaml").name == "small"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('model = "gpt-5"\ninstruction = "x"\n', "Did you mean instructions"),
+        ('model = "gpt-5"\n[limits]\nmax_step = 3\n', "Did you mean max_steps"),
+        ('model = "gpt-5"\ntools = ["file"]\n', "Did you mean files"),
+        ('model = "gpt-5"\n[limits]\nmax_steps = 0\n', "max_steps is 0"),
+        ('[model]\nmodel = "x"\nprovider = "antropic"\n', "Did you mean anthropic"),
+        ('model = "gpt-5"\n[policy]\nmax_context_token = 3\n', "max_context_tokens"),
+        ('tools = ["todos"]\n', "missing required field `model`"),
+        ('model = "gpt-5"\nextends = 3\n', "it is the name of a file"),
+        ('model = "gpt-5"\nagents = ["none.toml"]\n', "cannot be read"),
+        ('model = "gpt-5"\nagents = ["bad.toml"]\n', "sub-agent of itself"),
+        ("model = [", "is not TOML"),
+    ],
+)
+def test_mistakes_are_told_with_file_and_nearest_name(tmp_path, text, words):
+    """Nobody has to guess a key."""
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(foveal.BadInput, match=words) as error:
+        read_agent(path)
+    assert str(tmp_path) in str(error.value)

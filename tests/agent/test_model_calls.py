@@ -1,0 +1,189 @@
+"""Calls of models through the providers' own SDKs: one reply of many events, errors by class, retries that wait as told."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import foveal
+from foveal.agent import ModelChoice, tool
+from foveal.agent.model_calls import ModelCall, Retried, StreamFailed
+from foveal.agent.model_errors import fault_class, pause_s, retry_after_s
+from foveal.agent.providers import open_model
+from foveal.testing.provider import Call, Refusal, ScriptedProvider, TooLong, Turn
+from foveal.values.entry import Text, Thinking, ToolCall
+from foveal.values.errors import MissingExtra, ModelFailed
+
+MODELS = ["openai:gpt-5", "openai-responses:gpt-5", "anthropic:claude-sonnet-5", "google:gemini-2.5-pro"]
+TWO = Turn("Hello", (Call("c1", "look", {"path": "x"}), Call("c2", "look", {"path": "y"})), thinking="hm")
+
+
+@tool
+def look(path: str) -> str:
+    """Look."""
+    return path
+
+
+@pytest.fixture
+def provider(monkeypatch):
+    with ScriptedProvider() as running:
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+def ask(model: str, *, pauses: list[float] | None = None) -> Any:
+    """One call: the session with the reply kept, the words that came, and the call."""
+
+    async def called():
+        choice = ModelChoice.of(model)
+        session = foveal.Session(foveal.open_store(), "s", model=choice.session_model)
+        session.append(foveal.user("Hi."))
+        port = open_model(choice)
+
+        async def sleep(seconds: float) -> None:
+            if pauses is not None:
+                pauses.append(seconds)
+
+        call = ModelCall(port, choice.dialect, choice.model, sleep=sleep)
+        try:
+            words = [one async for one in call.ask(session.prompt([look.definition]).request)]
+        finally:
+            await port.close()
+        session.append(call.body)
+        return session, words, call
+
+    return asyncio.run(called())
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_events_of_a_reply_are_merged(model, provider):
+    """Text, signed thinking, parallel calls and usage are those of an unstreamed reply; words come as they are said."""
+    provider.script(TWO)
+    session, words, _ = ask(model)
+    parts = [shown.part for shown in session.view.atoms[-1].items[0].shown]
+    assert "".join(one.text for one in words) == "Hello"
+    assert "".join(one.thinking for one in words) == "hm"
+    assert [part.text for part in parts if isinstance(part, Text) and part.text] == ["Hello"]
+    assert [part.arguments.replace(" ", "") for part in parts if isinstance(part, ToolCall)] == [
+        '{"path":"x"}',
+        '{"path":"y"}',
+    ]
+    if model.startswith(("anthropic", "google")):
+        assert any(part.signature for part in parts if isinstance(part, Thinking | ToolCall | Text))
+    assert session.view.facts.usage
+    assert provider.refused == []
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_call_that_may_succeed_later_is_made_again(model, provider):
+    """A rate limit waits as long as the provider says; a stream that breaks is asked for anew, and its words are void."""
+    provider.script(Refusal(429, "slow down", {"retry-after": "7"}), Turn("Half of", cut_after=4), Turn("Whole"))
+    pauses: list[float] = []
+    session, words, _ = ask(model, pauses=pauses)
+    assert pauses == [7.0, 2.0]
+    last = max(i for i, one in enumerate(words) if isinstance(one, Retried))
+    assert "".join(one.text for one in words[last + 1 :]) == "Whole"
+    assert session.view.facts.calls == 1
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_retries_come_to_an_end(model, provider):
+    """After three retries the error is told, with its class."""
+    provider.script(*[Refusal(503, "overloaded")] * 4)
+    pauses: list[float] = []
+    with pytest.raises(ModelFailed) as failed:
+        ask(model, pauses=pauses)
+    assert (failed.value.fault, pauses) == ("transient", [1.0, 2.0, 4.0])
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (Refusal(401, "invalid api key"), "auth"),
+        (Refusal(402, "pay first"), "quota"),
+        (Refusal(404, "no such model"), "rejected"),
+        (Refusal(400, "blocked by our content policy"), "filtered"),
+        (TooLong(1_000), "overflow"),
+    ],
+)
+def test_an_error_that_would_repeat_itself_is_not_retried(model, answer, fault, provider):
+    """Each has its class, and the provider is asked once."""
+    provider.script(answer)
+    with pytest.raises(ModelFailed) as failed:
+        ask(model)
+    assert (failed.value.fault, len(provider.requests)) == (fault, 1)
+
+
+@pytest.mark.parametrize("model", MODELS[:3])
+def test_an_error_in_a_stream_is_an_error(model, provider):
+    """A provider that says 200 first and then fails is asked again."""
+    provider.script(Turn("x", fails=Refusal(529, "Overloaded")), Turn("Whole"))
+    session, _, _ = ask(model, pauses=[])
+    assert session.view.facts.calls == 1
+    assert len(provider.requests) == 2
+
+
+@pytest.mark.parametrize(("model", "name"), [(MODELS[0], "OPENAI_API_KEY"), (MODELS[2], "ANTHROPIC_API_KEY")])
+def test_a_missing_key_says_what_to_set(model, name, monkeypatch):
+    """Before anything is sent."""
+    monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
+    with pytest.raises(ModelFailed, match=f"Set {name}"):
+        open_model(ModelChoice.of(model))
+
+
+def test_the_usual_key_goes_to_its_provider_alone(provider, monkeypatch):
+    """Another address gets the key that was named for it, or none."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-openai")
+    provider.script(Turn("x"), Turn("x"))
+    ask(f"openai:gpt-5@{provider.url}/v1")
+    assert "secret" not in provider.last.headers["authorization"]
+
+
+def test_a_missing_package_says_what_to_install(monkeypatch):
+    """The error names the extra."""
+    monkeypatch.setattr("foveal.agent.providers._is_installed", lambda package: False)
+    with pytest.raises(MissingExtra, match=r"foveal\[google\]"):
+        open_model(ModelChoice.of("google:gemini-2.5-pro"))
+
+
+def test_an_unknown_provider_is_told_with_the_nearest():
+    """A slip of the pen costs one reading."""
+    with pytest.raises(foveal.BadInput, match="Did you mean anthropic"):
+        ModelChoice("claude-sonnet-5", "antropic")
+
+
+def test_pauses_double_and_end_at_a_minute():
+    """1, 2, 4 seconds; never more than 60, whatever a provider asks for."""
+    assert [pause_s(n, None) for n in (1, 2, 3, 9)] == [1.0, 2.0, 4.0, 60.0]
+    assert pause_s(1, 3_600.0) == 60.0
+
+
+class Headers(Exception):
+    def __init__(self, **headers: str) -> None:
+        super().__init__("slow")
+        self.response = type("Response", (), {"headers": {k.replace("_", "-"): v for k, v in headers.items()}})
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        (Headers(retry_after="2.5"), 2.5),
+        (Headers(retry_after_ms="250"), 0.25),
+        (Headers(retry_after="Thu, 01 Jan 1970 00:01:40 GMT"), 10.0),
+        (Headers(retry_after="soon"), None),
+        (Headers(), None),
+    ],
+)
+def test_the_time_to_wait_is_read_in_all_its_forms(error, seconds):
+    """Seconds, milliseconds or a date; nonsense is no time."""
+    assert retry_after_s(error, now_s=90.0) == seconds
+
+
+def test_errors_without_a_status_are_transient_unless_they_are_ours():
+    """A broken connection may pass; a wrong argument will not."""
+    assert fault_class(ConnectionError("reset")) == "transient"
+    assert fault_class(TypeError("no such argument")) == "rejected"
+    assert fault_class(StreamFailed({"code": 529, "message": "Overloaded"})) == "transient"

@@ -1,0 +1,673 @@
+"""Runs from the first message to the last status: loop, limits, queue, approvals, failures, and the way back after them."""
+
+import asyncio
+
+import pytest
+
+import foveal
+from foveal.agent import Agent, ApprovalRule, AskUser, Limits, ModelChoice, Runs, ToolContext, UserAnswer, tool
+from foveal.agent.inbox import Steering, StopRequest, post
+from foveal.agent.run_events import (
+    ModelReplied,
+    ModelRetried,
+    QuestionAsked,
+    RunEnded,
+    StatusChanged,
+    StepStarted,
+    TextCame,
+    ToolEnded,
+    ToolProgressed,
+    ToolReturned,
+    UserSpoke,
+    is_kept,
+)
+from foveal.agent.run_log import read_events
+from foveal.agent.tool_calls import CANCELLED, SKIPPED
+from foveal.testing.run_checks import run_problems
+
+from .conftest import FakeModel, agent_with, calls, collect, says
+
+
+@tool
+def look(path: str) -> str:
+    """Look."""
+    return f"content of {path}"
+
+
+class Overflow(Exception):
+    """A provider's refusal of a prompt that is too long."""
+
+    status_code = 400
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This model's maximum context length is 3000 tokens. However, your messages resulted in 4000 tokens."
+        )
+
+
+def run(agent, *texts, store=None, session="s"):
+    """The outcomes of a conversation."""
+    kept = foveal.open_store() if store is None else store
+
+    async def talk():
+        return [await agent.run(text, session=session, store=kept) for text in texts]
+
+    outcomes = asyncio.run(talk())
+    assert run_problems(read_events(kept, session)) == []
+    return outcomes[-1]
+
+
+def results(store, session="s"):
+    """Status and text of every tool result."""
+    return [(one.status, one.text) for one in read_events(store, session) if isinstance(one, ToolEnded)]
+
+
+def test_a_run_calls_tools_until_there_is_an_answer(store):
+    """The model sees the instructions, the request and the results; the outcome has the answer."""
+    model = FakeModel(
+        calls("look", path="a"), says("", ("look", {"path": "b"}), ("look", {"path": "c"})), says("Found it.")
+    )
+    outcome = run(agent_with(model, look), "Where?", store=store)
+    assert (outcome.status, outcome.text, outcome.steps, outcome.run) == ("completed", "Found it.", 3, "s#1")
+    roles = [message["role"] for message in model.requests[-1]["messages"]]
+    assert roles[:7] == ["system", "user", "assistant", "tool", "assistant", "tool", "tool"]
+    assert results(store) == [("ok", f"content of {one}") for one in "abc"]
+
+
+def test_a_conversation_goes_on_in_its_session(store):
+    """The second run sees the first."""
+    model = FakeModel(says("One."), says("Two."))
+    outcome = run(agent_with(model), "First?", "Second?", store=store)
+    assert outcome.run == "s#2"
+    assert [one["content"] for one in model.requests[-1]["messages"][1:4]] == ["First?", "One.", "Second?"]
+
+
+def test_one_failing_call_does_not_keep_the_others_from_their_results(store):
+    """The whole batch is drained."""
+
+    @tool
+    def broken() -> str:
+        raise RuntimeError("no")
+
+    model = FakeModel(
+        says("", ("broken", {}), ("look", {"path": "a"}), ("lok", {"path": "b"}), ("look", {})), says("ok")
+    )
+    run(agent_with(model, broken, look), "Go.", store=store)
+    statuses = sorted(status for status, _ in results(store))
+    assert statuses == ["error", "error", "error", "ok"]
+
+
+def test_calls_of_one_reply_run_side_by_side(store):
+    """Unless their tool is serial: those run one after the other."""
+
+    async def both(serial: bool) -> int:
+        inside, most = 0, 0
+
+        @tool(serial=serial)
+        async def wait(n: int) -> str:
+            nonlocal inside, most
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0)
+            for _ in range(50):
+                if inside > 1:
+                    break
+                await asyncio.sleep(0.001)
+            inside -= 1
+            return str(n)
+
+        model = FakeModel(says("", ("wait", {"n": 1}), ("wait", {"n": 2})), says("ok"))
+        await agent_with(model, wait).run("Go.", store=foveal.open_store())
+        return most
+
+    assert asyncio.run(both(serial=False)) == 2
+    assert asyncio.run(both(serial=True)) == 1
+
+
+def test_the_last_step_allows_no_call(store):
+    """The request says so in the provider's own way, and the model is told."""
+    model = FakeModel(calls("look", path="a"), says("So far: nothing."))
+    outcome = run(agent_with(model, look, limits=Limits(max_steps=2)), "Where?", store=store)
+    assert (outcome.status, outcome.text) == ("completed", "So far: nothing.")
+    assert model.requests[-1]["tool_choice"] == "none"
+    assert "last step" in model.requests[-1]["messages"][-1]["content"]
+
+
+def test_a_model_that_calls_on_at_its_last_step_has_failed(store):
+    """Its calls are answered, so that the conversation can go on."""
+    model = FakeModel(calls("look", path="a"), calls("look", path="b"))
+    outcome = run(agent_with(model, look, limits=Limits(max_steps=2)), "Where?", store=store)
+    assert (outcome.status, outcome.reason) == ("failed", "no answer within 2 steps")
+
+
+def test_an_empty_reply_is_asked_for_again(store):
+    """Its usage counts; after three of them the run has failed."""
+    outcome = run(agent_with(FakeModel(says(""), says(" "), says("Here."))), "Well?", store=store)
+    assert (outcome.text, outcome.usage["gpt-5"].calls) == ("Here.", 3)
+    outcome = run(agent_with(FakeModel(says(""), says(""), says(""))), "Well?")
+    assert outcome.status == "failed"
+    assert "3 replies in a row said nothing" in outcome.reason
+
+
+def test_a_prompt_that_is_too_long_is_folded_and_sent_again(store):
+    """The run does not notice, but for a smaller prompt."""
+
+    @tool
+    def long(n: int) -> str:
+        return f"{n} line of text\n" * 200
+
+    model = FakeModel(*(calls("long", n=n) for n in range(4)), Overflow(), says("ok"))
+    outcome = run(agent_with(model, long), "Read.", store=store)
+    assert outcome.status == "completed"
+    assert len(str(model.requests[-1]["messages"])) < len(str(model.requests[-2]["messages"]))
+
+
+def test_another_model_takes_over(store):
+    """When the first refuses for good: the run goes on with the second, and stays with it."""
+
+    class Refused(Exception):
+        status_code = 404
+
+    first, second = FakeModel(Refused("no such model")), FakeModel(says("Two."), says("Three."))
+    models = {"gpt-5": first, "gpt-5-mini": second}
+    agent = Agent(
+        "Hi.", model="openai:gpt-5", fallbacks=["openai:gpt-5-mini"], open_model=lambda choice: models[choice.model]
+    )
+    assert run(agent, "One?", store=store).text == "Two."
+    told = [type(one).__name__ for one in read_events(store, "s")]
+    assert told.count("ModelFellBack") == 1
+    assert second.requests[0]["model"] == "gpt-5-mini"
+
+
+def test_a_resumed_run_stays_with_its_model(store):
+    """The one that it fell back to, in another process too; the next run begins with the first again."""
+
+    class Refused(Exception):
+        status_code = 404
+
+    opened: list[str] = []
+    first, second = FakeModel(Refused("no"), says("Three.")), FakeModel(calls("look", path="a"), says("Two."))
+
+    def open_model(choice):
+        opened.append(choice.model)
+        return {"gpt-5": first, "gpt-5-mini": second}[choice.model]
+
+    agent = Agent(
+        model="openai:gpt-5",
+        fallbacks=["openai:gpt-5-mini"],
+        tools=[look],
+        approvals=[ApprovalRule("*")],
+        open_model=open_model,
+    )
+    run(agent, "One?", store=store)
+
+    async def resumed():
+        runs = Runs(store, [agent])
+        await runs.approve("s")
+        await runs.resume("s")
+        return await runs.wait("s")
+
+    assert asyncio.run(resumed()).text == "Two."
+    assert run(agent, "And?", store=store).text == "Three."
+    assert opened == ["gpt-5", "gpt-5-mini", "gpt-5-mini", "gpt-5"]
+
+
+def test_a_model_that_does_not_answer_fails_the_run_which_can_be_resumed(store):
+    """The reason says what to do, and nothing is lost."""
+
+    class Wrong(Exception):
+        status_code = 401
+
+    model = FakeModel(calls("look", path="a"), Wrong("bad key sk-abcdefghijkl"), says("Found."))
+    agent = agent_with(model, look)
+    outcome = run(agent, "Where?", store=store)
+    assert outcome.status == "failed"
+    assert "(auth)" in outcome.reason
+    assert "sk-abc" not in outcome.reason
+
+    async def again():
+        runs = Runs(store, [agent])
+        await runs.resume("s")
+        return await runs.wait("s")
+
+    outcome = asyncio.run(again())
+    assert (outcome.status, outcome.text, outcome.run) == ("completed", "Found.", "s#1")
+    assert len(results(store)) == 1
+    assert run_problems(read_events(store, "s")) == []
+
+
+def test_a_call_waits_for_the_user_and_the_process_may_end(store):
+    """The question is in the log; another supervisor answers it, and the run goes on where it was."""
+    model = FakeModel(says("", ("look", {"path": "/etc/x"}), ("look", {"path": "b"})), says("Done."))
+    agent = agent_with(model, look, approvals=[ApprovalRule("look", {"path": "^/etc"})])
+    waiting = run(agent, "Go.", store=store)
+    assert (waiting.status, [one.tool for one in waiting.questions]) == ("awaiting_user", ["look"])
+    assert results(store) == [("ok", "content of b")]
+
+    async def answered():
+        runs = Runs(store, [agent])
+        with pytest.raises(foveal.BadInput, match="waits for an answer"):
+            await runs.resume("s")
+        await runs.approve("s", "edit", arguments={"path": "/srv/x"})
+        await runs.resume("s")
+        return await runs.wait("s")
+
+    assert asyncio.run(answered()).text == "Done."
+    assert results(store)[-1][1].splitlines() == [
+        '[the user changed the arguments to {"path":"/srv/x"}]',
+        "content of /srv/x",
+    ]
+
+
+def test_a_tool_asks_and_is_called_again_with_the_answer(store):
+    """`AskUser` stops the tool; `ctx.answer` has the answer when it is called again, under the same key."""
+    keys = []
+
+    @tool
+    async def ask(ctx: ToolContext, q: str) -> str:
+        keys.append(ctx.key)
+        if ctx.answer is None:
+            raise AskUser(q, ["red", "blue"])
+        return f"they said {ctx.answer.text}"
+
+    agent = agent_with(FakeModel(calls("ask", q="Which colour?"), says("Red it is.")), ask)
+    waiting = run(agent, "Paint.", store=store)
+    assert (waiting.questions[0].text, waiting.questions[0].options) == ("Which colour?", ("red", "blue"))
+
+    async def answered():
+        runs = Runs(store, [agent])
+        await runs.resume("s#1", "red")
+        return await runs.wait("s#1")
+
+    assert asyncio.run(answered()).text == "Red it is."
+    assert results(store) == [("ok", "they said red")]
+    assert keys[0] == keys[1]
+
+
+def test_an_answer_to_no_question_is_refused(store):
+    """With the questions that are open."""
+    run(agent_with(FakeModel(says("Hi."))), "Hi.", store=store)
+    with pytest.raises(foveal.BadInput, match="open questions: none"):
+        asyncio.run(Runs(store).answer("s", UserAnswer("x", question="k")))
+
+
+class Held:
+    """A tool that runs until it is let go, and a way to know that it has begun."""
+
+    def __init__(self) -> None:
+        self.began, self.go = asyncio.Event(), asyncio.Event()
+        self.was_cancelled = False
+
+        @tool(serial=True)
+        async def hold(ctx: ToolContext, n: int = 0) -> str:
+            """Hold."""
+            ctx.progress("holding")
+            self.began.set()
+            try:
+                await self.go.wait()
+            except asyncio.CancelledError:
+                self.was_cancelled = True
+                raise
+            return f"held {n}"
+
+        self.tool = hold
+
+
+def test_steering_is_heard_before_the_next_call(store):
+    """The call under way ends, the one after it is left out, and the model reads the words next."""
+
+    async def talk():
+        held = Held()
+        model = FakeModel(says("", ("hold", {"n": 1}), ("hold", {"n": 2})), says("As you like."))
+        runs = Runs(store, [agent_with(model, held.tool)])
+        name = await runs.start("agent", "Go.", session="s")
+        await held.began.wait()
+        await runs.steer(name, "Rather not.")
+        held.go.set()
+        return await runs.wait(name), model
+
+    outcome, model = asyncio.run(talk())
+    assert outcome.text == "As you like."
+    assert [text for _, text in results(store)] == ["held 1", SKIPPED]
+    assert "Rather not." in [one["content"] for one in model.requests[-1]["messages"]]
+
+
+def test_follow_ups_wait_for_the_answer(store):
+    """One after the other, in the same run."""
+
+    async def talk():
+        held = Held()
+        model = FakeModel(calls("hold"), says("One."), says("Two."), says("Three."))
+        runs = Runs(store, [agent_with(model, held.tool)])
+        name = await runs.start("agent", "Go.", session="s")
+        await held.began.wait()
+        await runs.follow_up(name, "Second?")
+        await runs.follow_up(name, "Third?")
+        held.go.set()
+        return await runs.wait(name)
+
+    assert asyncio.run(talk()).text == "Three."
+    spoke = [one.text for one in read_events(store, "s") if isinstance(one, UserSpoke)]
+    assert spoke == ["Go.", "Second?", "Third?"]
+
+
+def test_a_cancelled_run_gives_up_its_tools_and_the_chat_can_go_on(store):
+    """The open call gets a result, the reason is in the outcome, and the next run is valid."""
+
+    async def talk():
+        held = Held()
+        model = FakeModel(calls("hold"), says("Fine."))
+        agent = agent_with(model, held.tool)
+        runs = Runs(store, [agent])
+        name = await runs.start("agent", "Go.", session="s")
+        await held.began.wait()
+        await runs.cancel(name, "enough")
+        outcome = await runs.wait(name)
+        return outcome, held.was_cancelled, await agent.run("And?", session="s", store=store)
+
+    outcome, was_cancelled, after = asyncio.run(talk())
+    assert (outcome.status, outcome.reason, was_cancelled) == ("cancelled", "enough", True)
+    assert results(store) == [("interrupted", CANCELLED)]
+    assert (after.status, after.run) == ("completed", "s#2")
+
+
+def test_a_paused_run_keeps_its_words_and_goes_on(store):
+    """The partial reply is in the log; the model is told to go on from there."""
+
+    async def talk():
+        reached = asyncio.Event()
+        first = says("Half of the ans")
+        first["choices"][0]["finish_reason"] = None
+        model = FakeModel([first, reached], says("wer."))
+        agent = agent_with(model)
+        runs = Runs(store, [agent])
+        name = await runs.start("agent", "Go.", session="s")
+        await reached.wait()
+        await runs.pause(name, "lunch")
+        paused = await runs.wait(name)
+        await runs.resume(name)
+        return paused, await runs.wait(name), model
+
+    paused, outcome, model = asyncio.run(talk())
+    assert (paused.status, paused.reason, paused.text) == ("paused", "lunch", "Half of the ans")
+    assert outcome.text == "wer."
+    said = [one["content"] for one in model.requests[-1]["messages"]]
+    assert "Half of the ans" in said
+    assert "cut off" in said[-1]
+    assert run_problems(read_events(store, "s")) == []
+
+
+def test_a_run_whose_program_is_interrupted_is_paused(store):
+    """The caller is cancelled: the status says so, and the session is free."""
+
+    async def talk():
+        held = Held()
+        agent = agent_with(FakeModel(calls("hold")), held.tool)
+        task = asyncio.create_task(agent.run("Go.", session="s", store=store))
+        await held.began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(talk())
+    state = Runs(store).state("s")
+    assert state.status == "paused"
+
+
+def test_events_can_be_replayed_and_are_the_same(store):
+    """Kept events come again under the same ids, after any of them; the others only as they happen."""
+
+    async def talk():
+        model = FakeModel(calls("look", path="a"), says("Found."))
+        agent = agent_with(model, look)
+        live = await collect(agent.stream("Where?", session="s", store=store))
+        replayed = await collect(Runs(store).observe("s#1"))
+        later = await collect(Runs(store).observe("s#1", since=replayed[4].id))
+        return live, replayed, later
+
+    live, replayed, later = asyncio.run(talk())
+    assert [event for event in live if is_kept(event)] == replayed
+    assert later == replayed[5:]
+    assert {StepStarted, TextCame} <= {type(event) for event in live} - {type(event) for event in replayed}
+    assert [event.id for event in live] == sorted({event.id for event in live})
+    assert run_problems(live) == []
+    assert isinstance(live[-1], RunEnded)
+
+
+def test_the_value_of_a_tool_reaches_the_program(store):
+    """As an event, beside the text for the model; progress too."""
+
+    @tool
+    async def figures(ctx: ToolContext) -> object:
+        ctx.progress("counting")
+        return {"n": 7}
+
+    agent = agent_with(FakeModel(calls("figures"), says("Seven.")), figures)
+    live = asyncio.run(collect(agent.stream("Count.", store=store)))
+    assert [one.data for one in live if isinstance(one, ToolReturned)] == [{"n": 7}]
+    assert [one.text for one in live if isinstance(one, ToolProgressed)] == ["counting"]
+
+
+def test_a_retry_is_told(store, monkeypatch):
+    """So that whoever shows the words can take them back."""
+    monkeypatch.setattr("foveal.agent.model_errors.FIRST_PAUSE_S", 0.0)
+    model = FakeModel([says("Hal"), ConnectionResetError("gone")], says("Whole."))
+    model.replies[0][0]["choices"][0]["finish_reason"] = None
+
+    live = asyncio.run(collect(agent_with(model).stream("Go.", session="s", store=store)))
+    assert [type(one) for one in live if isinstance(one, TextCame | ModelRetried)] == [TextCame, ModelRetried, TextCame]
+    assert [one.text for one in live if isinstance(one, ModelReplied)] == ["Whole."]
+
+
+def test_a_stream_that_ends_too_early_is_asked_for_again(store, monkeypatch):
+    """Without an error, and without the provider's last word: half a reply is none."""
+    monkeypatch.setattr("foveal.agent.model_errors.FIRST_PAUSE_S", 0.0)
+    half = says("Half of it")
+    half["choices"][0]["finish_reason"] = None
+    assert run(agent_with(FakeModel([half], says("All of it"))), "Go.", store=store).text == "All of it"
+
+
+def test_a_listener_that_comes_late_misses_nothing_that_is_kept(store):
+    """The past up to the moment at which it comes, and everything from then on, each once and in order."""
+
+    async def talk():
+        held = Held()
+        runs = Runs(store, [agent_with(FakeModel(calls("hold"), says("Done.")), held.tool)])
+        name = await runs.start("agent", "Go.", session="s")
+        await held.began.wait()
+        stream = runs.observe(name)
+        first = await anext(stream)
+        held.go.set()
+        return [first, *await collect(stream)]
+
+    seen = asyncio.run(talk())
+    assert [event for event in seen if is_kept(event)] == list(read_events(store, "s"))
+    assert [event.id for event in seen] == sorted({event.id for event in seen})
+
+
+def test_a_slow_listener_does_not_hold_up_the_run(store, monkeypatch):
+    """It loses words that are not kept, and none of the others."""
+    monkeypatch.setattr("foveal.agent.event_hub.MOST_WAITING", 3)
+
+    async def talk():
+        words = [says(str(n)) for n in range(50)]
+        for one in words[:-1]:
+            one["choices"][0]["finish_reason"] = None
+        runs = Runs(store, [agent_with(FakeModel(words))])
+        name = await runs.start("agent", "Go.", session="s")
+        stream = runs.observe(name)
+        first = await anext(stream)
+        outcome = await runs.wait(name)
+        return outcome, [first, *await collect(stream)]
+
+    outcome, seen = asyncio.run(talk())
+    assert outcome.status == "completed"
+    assert [one for one in seen if is_kept(one)] == list(read_events(store, "s"))
+    assert sum(isinstance(one, TextCame) for one in seen) < 50
+
+
+def test_a_listener_that_leaves_pauses_the_run(store):
+    """`stream` is the run: whoever leaves the loop stops it, and can resume it."""
+
+    async def talk():
+        held = Held()
+        agent = agent_with(FakeModel(calls("hold"), says("Done.")), held.tool)
+        events = agent.stream("Go.", session="s", store=store)
+        async for event in events:
+            if isinstance(event, ToolProgressed):
+                break
+        await events.aclose()
+
+    asyncio.run(talk())
+    assert Runs(store).state("s").status == "paused"
+
+
+def test_the_forms_without_an_event_loop(store):
+    """Give the same outcome and the same events."""
+    agent = agent_with(FakeModel(says("One."), says("Two.")))
+    assert agent.run_sync("Hi.", session="s", store=store).text == "One."
+    events = list(agent.stream_sync("Hi.", session="s", store=store))
+    assert isinstance(events[-1], RunEnded)
+    assert events[-1].text == "Two."
+
+
+def test_runs_are_listed_with_their_statuses(store):
+    """The newest of each session, most recent first; inboxes are no runs."""
+
+    async def talk():
+        agent = agent_with(FakeModel(says("One."), calls("look", path="/etc")), look, approvals=[ApprovalRule("*")])
+        await agent.run("Hi.", session="a", store=store)
+        waiting = await agent.run("Hi.", session="b", store=store)
+        runs = Runs(store, [agent])
+        await runs.approve(waiting.run, "deny", reason="no")
+        return runs.list(), runs.list(status="awaiting_user")
+
+    listed, waiting = asyncio.run(talk())
+    assert {(one.run, one.status) for one in listed} == {("a#1", "completed"), ("b#1", "awaiting_user")}
+    assert [one.run for one in waiting] == ["b#1"]
+    assert not waiting[0].is_held
+
+
+def test_a_waiting_run_can_be_cancelled_without_its_agent(store):
+    """By a program that has the store and nothing else."""
+    agent = agent_with(FakeModel(calls("look", path="/etc")), look, approvals=[ApprovalRule("*")])
+    run(agent, "Hi.", store=store)
+    asyncio.run(Runs(store).cancel("s", "too late"))
+    assert (Runs(store).state("s").status, Runs(store).state("s").reason) == ("cancelled", "too late")
+    assert run_problems(read_events(store, "s")) == []
+    with pytest.raises(foveal.BadInput, match="is cancelled already"):
+        asyncio.run(Runs(store).cancel("s"))
+
+
+def test_a_second_run_does_not_begin_beside_the_first(store):
+    """A session has one run at a time."""
+    agent = agent_with(FakeModel(calls("look", path="/etc")), look, approvals=[ApprovalRule("*")])
+    run(agent, "Hi.", store=store)
+    with pytest.raises(foveal.BadInput, match=r"s#1 of this session is awaiting_user"):
+        run(agent, "Again.", store=store)
+
+
+def test_draining_pauses_what_takes_too_long(store):
+    """And starts nothing more."""
+
+    async def talk():
+        held = Held()
+        runs = Runs(store, [agent_with(FakeModel(calls("hold")), held.tool)])
+        name = await runs.start("agent", "Go.", session="s")
+        await held.began.wait()
+        await runs.drain(0)
+        with pytest.raises(foveal.BadInput, match="nothing more is started"):
+            await runs.start("agent", "Go.", session="t")
+        return runs.state(name).status
+
+    assert asyncio.run(talk()) == "paused"
+
+
+def test_unknown_runs_and_agents_are_told(store):
+    """With the nearest name."""
+    with pytest.raises(foveal.NotFound, match="no run 'x'"):
+        Runs(store).state("x")
+    with pytest.raises(foveal.BadInput, match="Did you mean agent"):
+        asyncio.run(Runs(store, [agent_with(FakeModel())]).start("agnt", "Hi."))
+
+
+def test_a_question_is_told_as_an_event(store):
+    """With its choices, before the status changes."""
+    agent = agent_with(FakeModel(calls("look", path="/etc")), look, approvals=[ApprovalRule("*", reason="sure?")])
+    live = asyncio.run(collect(agent.stream("Hi.", session="s", store=store)))
+    (asked,) = [one for one in live if isinstance(one, QuestionAsked)]
+    assert (asked.question.text, asked.question.options[0]) == ("sure?", "allow")
+    assert isinstance(live[-1], StatusChanged)
+    assert live[-1].status == "awaiting_user"
+
+
+def test_the_cost_of_an_unknown_model_is_unknown(store):
+    """Never zero."""
+    agent = Agent(model=ModelChoice("some-model-of-mine", "openai"), open_model=lambda _: FakeModel(says("Hi.")))
+    with pytest.warns(UserWarning, match="some-model-of-mine"):
+        run(agent, "Hi.", store=store)
+    assert Runs(store).cost("s").total_usd is None
+    assert Runs(store).cost("s").calls == 1
+
+
+def test_earlier_runs_of_a_session_can_be_read(store):
+    """Their events, their outcome and their cost, after the session has gone on."""
+    run(agent_with(FakeModel(says("One."), says("Two."))), "First?", "Second?", store=store)
+
+    async def first():
+        runs = Runs(store)
+        return await runs.wait("s#1"), await collect(runs.observe("s#1")), runs.cost("s#1")
+
+    outcome, events, cost = asyncio.run(first())
+    assert (outcome.status, outcome.text, cost.calls) == ("completed", "One.", 1)
+    assert {event.scope.run for event in events} == {"s#1"}
+    assert isinstance(events[-1], RunEnded)
+
+
+def test_an_old_wish_to_stop_does_not_stop_a_resumed_run(store):
+    """A pause that nobody read before the run rested for another reason is void when somebody resumes it."""
+    agent = agent_with(FakeModel(calls("look", path="/etc"), says("Done.")), look, approvals=[ApprovalRule("*")])
+    run(agent, "Hi.", store=store)
+    post(store, "s", StopRequest("paused", "an hour ago"))
+
+    async def resumed():
+        runs = Runs(store, [agent])
+        await runs.approve("s")
+        await runs.resume("s")
+        return await runs.wait("s")
+
+    assert asyncio.run(resumed()).text == "Done."
+
+
+def test_words_that_came_too_late_are_heard_in_the_next_run(store):
+    """Nothing that a user has said is lost."""
+    run(agent_with(FakeModel(says("One."))), "First?", store=store)
+    post(store, "s", Steering("And the slow ones?"))
+    post(store, "s", StopRequest("cancelled", "too late"))
+    outcome = run(agent_with(FakeModel(says("Two."), says("Three."))), "Second?", store=store)
+    assert outcome.text == "Three."
+    spoke = [one.text for one in read_events(store, "s") if isinstance(one, UserSpoke)]
+    assert spoke == ["First?", "Second?", "And the slow ones?"]
+
+
+def test_another_process_steers_and_cancels_a_run(tmp_path):
+    """Through the inbox: it has the store, and neither the session nor the agent."""
+
+    async def talk():
+        held = Held()
+        with foveal.open_store(tmp_path / "a.db") as mine, foveal.open_store(tmp_path / "a.db") as theirs:
+            runs = Runs(mine, [agent_with(FakeModel(calls("hold")), held.tool)])
+            name = await runs.start("agent", "Go.", session="s")
+            await held.began.wait()
+            others = Runs(theirs)
+            assert others.list()[0].is_held
+            await others.steer(name, "Rather not.")
+            await others.cancel(name, "from afar")
+            seen = await collect(others.observe(name))
+            return await runs.wait(name), await others.wait(name), seen
+
+    mine, theirs, seen = asyncio.run(talk())
+    assert (mine.status, mine.reason) == ("cancelled", "from afar")
+    assert mine == theirs
+    assert isinstance(seen[-1], RunEnded)
+    assert run_problems(seen) == []

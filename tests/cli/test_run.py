@@ -1,0 +1,109 @@
+"""`foveal run`, `foveal runs` and `foveal resume`: a task from its first word to its cost, without a key and without a
+network."""
+
+import json
+
+import pytest
+
+from foveal.cli import main
+
+AGENT = 'model = "gpt-5"\ninstructions = "You look."\ntools = ["list_files"]\n[[approvals]]\ntool = "list_files"\n'
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "guarded.toml").write_text(AGENT)
+    return tmp_path
+
+
+def run(*words: str) -> int:
+    return main([*words, "--store", "agent.db"])
+
+
+SCRIPTED = ("--provider", "scripted")
+
+
+def test_a_task_is_run_and_told(capsys):
+    """Words and calls as they come; the last line has steps, calls and cost."""
+    assert run("run", *SCRIPTED, "--session", "s", "Look.") == 0
+    shown = capsys.readouterr()
+    assert "I look around first." in shown.out
+    assert "→ list_files {}" in shown.out
+    assert "s#1: completed, 2 steps, 2 model calls, $" in shown.err
+
+
+def test_one_document_for_programs(capsys):
+    """With the outcome and its cost."""
+    assert run("run", *SCRIPTED, "--session", "s", "--json", "Look.") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["outcome"]["status"], told["outcome"]["run"], told["calls"]) == ("completed", "s#1", 2)
+
+
+def test_without_a_key_it_says_what_to_set(capsys):
+    """And how to try it without one."""
+    assert run("run", "Look.") == 2
+    said = capsys.readouterr().err
+    assert "ANTHROPIC_API_KEY" in said
+    assert "--provider scripted" in said
+
+
+def test_a_run_waits_is_listed_and_goes_on(capsys):
+    """The question says how to answer; `resume` allows the call, in another process if need be."""
+    assert run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.") == 1
+    assert "s#1 waits: May list_files be called?" in capsys.readouterr().err
+    assert run("runs", "--status", "awaiting_user") == 0
+    assert "s#1  guarded  awaiting_user" in capsys.readouterr().out
+    assert run("resume", "s", *SCRIPTED, "--agent", "guarded.toml", "--decision", "allow") == 0
+    assert "s#1: completed" in capsys.readouterr().err
+
+
+def test_a_denial_has_a_reason(capsys):
+    """Which the model is told."""
+    run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.")
+    assert run("resume", "s#1", "not today", *SCRIPTED, "--agent", "guarded.toml", "--decision", "deny") == 0
+    assert "[denied by the user: not today]" in capsys.readouterr().out
+
+
+def test_a_run_is_shown_with_its_tree_and_cost(capsys):
+    """Its kept events, its children and its calls."""
+    run("run", *SCRIPTED, "--session", "s", "Look.")
+    capsys.readouterr()
+    assert [run("runs", verb, "s") for verb in ("show", "tree", "cost", "wait")] == [0, 0, 0, 0]
+    shown = capsys.readouterr().out
+    assert "tool_ended" in shown
+    assert "gpt-5" in shown
+    assert run("runs", "show", "s", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["run"]["status"] == "completed"
+
+
+def test_a_waiting_run_is_cancelled(capsys):
+    """Without its agent."""
+    run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.")
+    assert run("runs", "cancel", "s", "--reason", "too late") == 0
+    run("runs")
+    assert "cancelled" in capsys.readouterr().out
+    assert run("runs", "pause", "s") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("runs", "shw", "s"), "Did you mean show"),
+        (("runs", "show"), "a verb takes the id of one run"),
+        (("runs", "show", "nothing"), "there is no run 'nothing'"),
+        (("resume", "s", *SCRIPTED), "is one of the agent 'guarded'"),
+        (("resume", "s", *SCRIPTED, "--agent", "guarded.toml"), "waits for an answer"),
+        (("resume", "s", *SCRIPTED, "--agent", "guarded.toml", "--decision", "edit"), "come together"),
+        (("run", "--agent", "none.toml", "Look."), "cannot be read"),
+        (("run", *SCRIPTED, "--workspace", "nowhere", "Look."), "is no folder"),
+    ],
+)
+def test_mistakes_are_told(capsys, words, said):
+    """In one line, with what to do."""
+    run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.")
+    capsys.readouterr()
+    assert run(*words) == 2
+    assert said in capsys.readouterr().err
