@@ -14,6 +14,7 @@ from foveal.recall.search import search
 from foveal.session.session import Session
 from foveal.stores import open_store
 from foveal.stores.examination import examine_store
+from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.moving import copy_store, move_sessions
 from foveal.stores.place import DatabaseAddress
 from foveal.stores.port import Draft, KeptNote
@@ -88,7 +89,7 @@ def test_processes_that_open_a_new_store_together_make_it_once(opened: Opened) -
     with ThreadPoolExecutor(6) as pool:
         stores = list(pool.map(lambda _: opened(), range(6)))
     assert len({store._indexes.folder for store in stores}) == 1
-    assert statement(stores[0], "SELECT version FROM @versions") == [(schemas.POSTGRES_SCHEMA,)]
+    assert statement(stores[0], "SELECT version FROM @versions") == [(POSTGRES_SCHEMA,)]
 
 
 def test_a_store_of_a_newer_foveal_is_refused(opened: Opened) -> None:

@@ -8,11 +8,9 @@ keys, which grow with time: one whose sessions are all deleted can be dropped.
 Seals cover what no chain does. Epoch, token and times are not sealed: the database compares them itself, or they are for people.
 """
 
+from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.postgres.connections import Connections, Link
 from foveal.values.errors import SchemaTooNew
-
-POSTGRES_SCHEMA = 1
-"""The version of the tables."""
 
 PARTITION_SESSIONS = 1 << 17
 """Sessions in one partition: with 700 entries of 2 kB each, a partition is about 180 GB at its end."""
