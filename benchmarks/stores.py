@@ -202,7 +202,7 @@ def main() -> None:
                 parts = [
                     ["# Stores: SQLite and PostgreSQL", ""],
                     [
-                        f"`benchmarks/stores.py`, {args.rounds} rounds of {args.seconds:.0f} s in turns, medians; one disk, two cores."
+                        f"{args.rounds} rounds of {args.seconds:.0f} s in turns, medians; one disk, {os.cpu_count()} cores."
                     ],
                     ["", "## Appends of one entry", "", *rates(sqlite, postgres, server, args)],
                     ["", "## Opening a session in PostgreSQL", "", *openings(postgres, (700, args.long))],

@@ -8,7 +8,7 @@ import pytest
 from foveal.stores import open_store
 from foveal.stores.examination import examine_store
 from foveal.stores.memory import MemoryStore
-from foveal.stores.moving import Move, move_sessions
+from foveal.stores.moving import StoreMove, move_sessions
 from foveal.stores.port import Draft, KeptNote, Row, Snapshot, Store
 from foveal.stores.sqlite import SqliteStore
 from foveal.testing.store_contract import draft, drafts
@@ -91,7 +91,7 @@ def test_a_copy_that_differs_is_noticed(source: Store) -> None:
             return iter([row for row in super().rows(session, after=after, upto=upto) if row.seq != 17])
 
     with Forgetful() as target:
-        done: Move = move_sessions(source, target)
+        done: StoreMove = move_sessions(source, target)
         assert (done.sessions, len(done.damaged)) == (1, 3)
 
 

@@ -28,7 +28,7 @@ from foveal.values.trace import PROMPT_TOKENS, block_lines
 
 
 class OpenedLog:
-    """The log of a session that its writer has just opened: what is known of it, and the store for the rest."""
+    """The log of a session that its writer has just opened: the rows that came with it, and the store for all others."""
 
     def __init__(self, store: Store, name: str, opening: Opened) -> None:
         self.writer, self.secret = opening.writer, opening.secret

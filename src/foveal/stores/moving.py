@@ -25,7 +25,7 @@ BATCH_ROWS = 256
 BATCH_BYTES = 4 << 20
 
 
-class Move(msgspec.Struct, frozen=True):
+class StoreMove(msgspec.Struct, frozen=True):
     """The outcome of moving a store."""
 
     sessions: int
@@ -39,7 +39,7 @@ class Move(msgspec.Struct, frozen=True):
     """Sessions that cannot be read to their end, each with the reason."""
 
 
-def move_sessions(source: Store, target: Store) -> Move:
+def move_sessions(source: Store, target: Store) -> StoreMove:
     """Copy all sessions, artifacts, notes and tombstones of a store to another. Nothing is removed from the source."""
     sessions = copied = 0
     in_use, damaged = list[str](), list[str]()
@@ -59,7 +59,7 @@ def move_sessions(source: Store, target: Store) -> Move:
                 with suppress(NotFound):  # its session is in use, or damaged
                     target.scope(scope).keep(note)
     target.adopt(source.tombstones())
-    return Move(sessions, copied, len(artifacts), tuple(in_use), tuple(damaged))
+    return StoreMove(sessions, copied, len(artifacts), tuple(in_use), tuple(damaged))
 
 
 def copy_store(place: Path | DatabaseAddress, target: str) -> Report:

@@ -441,9 +441,9 @@ class StoreContract:
         with self._opened() as store:
             writer = store.acquire("s")
             writer.append([draft("first")])
-            for number, is_after in enumerate((False, True, False, True)):
+            for number, (is_after, times) in enumerate(((False, 1), (True, 1), (False, 3), (True, 3))):
                 entry = f"cut-{number}-{is_after}"
-                if not self.cut(store, entry, is_after=is_after):
+                if not all(self.cut(store, entry, is_after=is_after) for _ in range(times)):
                     return
                 given = [draft(entry), draft(f"{entry}-too")]
                 for _ in range(20):

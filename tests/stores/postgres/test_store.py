@@ -13,11 +13,12 @@ import pytest
 from foveal.recall.search import search
 from foveal.session.session import Session
 from foveal.stores import open_store
+from foveal.stores.chain import link
 from foveal.stores.examination import examine_store
 from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.moving import copy_store, move_sessions
 from foveal.stores.place import DatabaseAddress
-from foveal.stores.port import Draft, KeptNote
+from foveal.stores.port import Draft, KeptNote, Row
 from foveal.stores.postgres import schema as schemas
 from foveal.stores.postgres.connections import Link, parse_address
 from foveal.stores.postgres.durability import check_durability
@@ -226,12 +227,15 @@ def test_changed_rows_are_found(opened: Opened, harm: str, said: str) -> None:
 
 
 def test_a_log_that_is_longer_than_its_record_is_refused(opened: Opened) -> None:
-    """A row beyond the end would be taken for the next one."""
+    """A row beyond the end would be taken for the next one, even if it continues the chain."""
     store = opened()
-    store.acquire("s").append(drafts(3))
-    extra = "INSERT INTO @entries SELECT session, 4, 'x', parent, time_ms, author, hash, payload FROM @entries WHERE seq = 3"
-    statement(store, extra)
-    with pytest.raises(StoreCorrupt):
+    writer = store.acquire("s")
+    writer.append(drafts(3))
+    beyond = link(writer.held.register.chain, Row(4, "x", None, 1, "me", b"y"))
+    statement(
+        store, "INSERT INTO @entries VALUES (%s, 4, 'x', NULL, 1, 'me', %s, 'y')", writer.held.register.key, beyond
+    )
+    with pytest.raises(StoreCorrupt, match="ends at entry 4, its record says 3"):
         store.acquire("s", takeover=True)
 
 
