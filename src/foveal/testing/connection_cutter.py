@@ -62,11 +62,11 @@ class ConnectionCutter:
                     self._orders.remove(order)
                     self.cuts += 1
                     is_cut.set()
-                    if order.is_after:
-                        server.sendall(piece)
-                        return  # the other thread drops the answer, and cuts
-                    break
-                server.sendall(piece)
+                    if not order.is_after:
+                        break
+                server.sendall(
+                    piece
+                )  # also the rest of a message after an order: the other thread cuts once it is answered
         _close(client)
         _close(server)
 

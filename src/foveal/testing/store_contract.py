@@ -87,9 +87,9 @@ class StoreContract:
         """Let the lease of a handle end, as if its process slept on another machine; return False if a handle has no lease."""
         return False
 
-    def cut(self, store: Store, entry: str, *, is_after: bool) -> bool:
-        """Let the connection over which this entry is appended be lost before the commit, or after it and before its answer;
-        return False if a store has no connections."""
+    def cut(self, store: Store, name: str, *, is_after: bool) -> bool:
+        """Let the connection over which this name is next sent, of an entry or a session, be lost before it arrives, or after
+        its commit and before the answer; return False if a store has no connections."""
         return False
 
     def lose_tail(self, store: Store, session: str, entries: int) -> bool:
@@ -454,6 +454,23 @@ class StoreContract:
                         continue
                 assert store.snapshot("s") == Snapshot(3 + 2 * number, entry.encode())
             assert [row.seq for row in store.rows("s")] == list(range(1, 10))
+
+    def test_an_answer_that_is_lost_leaves_no_session_behind(self) -> None:
+        """A session that was made, acquired or deleted by a call whose answer was lost belongs to that call: it ends as if
+        nothing had happened."""
+        with self._opened() as store:
+            for number, is_after in enumerate((True, False, True)):
+                if not self.cut(store, "cut-session", is_after=is_after):
+                    return
+                writer = store.acquire("cut-session")
+                assert writer.append([draft(f"e{number}")]) == [number + 1]
+                with refused(SessionHeld):
+                    store.acquire("cut-session")
+                writer.release()
+            store.cards()  # over a connection that is sound
+            self.cut(store, "cut-session", is_after=True)
+            (gone,) = store.delete(["cut-session"])
+            assert (store.tombstones(), store.cards()) == ([gone], [])
 
     def test_a_lost_tail_is_told_to_its_writer(self) -> None:
         """The store went on without entries that it had acknowledged: the next append says how many, writes nothing and gives

@@ -43,8 +43,8 @@ class TestPostgresStore(StoreContract):
         store._run(lambda link: link.ask("UPDATE @leases SET until = clock_timestamp() - interval '1 s'"))
         return True
 
-    def cut(self, store: Store, entry: str, *, is_after: bool) -> bool:
-        self.cutter.cut(entry.encode(), is_after=is_after)
+    def cut(self, store: Store, name: str, *, is_after: bool) -> bool:
+        self.cutter.cut(name.encode(), is_after=is_after)
         return True
 
     def lose_tail(self, store: Store, session: str, entries: int) -> bool:

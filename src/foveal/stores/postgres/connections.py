@@ -5,7 +5,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, LiteralString, TypeAlias, TypeVar, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -189,8 +189,9 @@ class Connections:
         self._drop_idle()
 
     def _drop_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        with suppress(IndexError):  # several threads may do so
+            while True:
+                self._idle.pop().close()
 
     def _connect(self) -> Link:
         given = conninfo_to_dict(self._conninfo)

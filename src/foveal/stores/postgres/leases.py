@@ -9,8 +9,10 @@ import threading
 import time
 from contextlib import suppress
 
+import psycopg
+
 from foveal.stores.lease import new_token, pack, this_process
-from foveal.stores.postgres.connections import LOST, Bindings, Connections
+from foveal.stores.postgres.connections import Bindings, Connections
 from foveal.values.errors import StoreError
 
 _RENEW = (
@@ -57,7 +59,7 @@ class PostgresLease:
         if thread is None:
             return
         thread.join()
-        with suppress(*LOST, StoreError), self._connections.link() as link:  # else the lease ends by itself
+        with suppress(psycopg.Error, StoreError), self._connections.link() as link:  # else the lease ends by itself
             link.ask_all(
                 [
                     ("UPDATE @sessions SET token = NULL WHERE token = %s", (self.token,)),
@@ -67,5 +69,5 @@ class PostgresLease:
 
     def _renew(self) -> None:
         while not self._is_over.wait(self._lease_s / 3):
-            with suppress(*LOST, StoreError), self._connections.link() as link:
+            with suppress(psycopg.Error, StoreError), self._connections.link() as link:
                 link.ask(*self.renewal())

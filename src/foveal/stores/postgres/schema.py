@@ -35,6 +35,7 @@ MIGRATIONS = {
             epoch bigint NOT NULL,
             token text COLLATE "C",
             since_ms bigint NOT NULL,
+            mark bigint NOT NULL,
             secret bytea NOT NULL,
             scope text COLLATE "C",
             seal bytea NOT NULL

@@ -72,15 +72,17 @@ _BATCH = {"rows": 257, "bytes": 4 << 20}
 
 _ACQUIRE = """
 WITH seen AS MATERIALIZED (
-    SELECT s.key, s.epoch, s.token IS NULL OR NOT EXISTS
+    SELECT s.key, s.epoch, s.token IS NULL OR s.mark = %(mark)s OR NOT EXISTS
         (SELECT FROM @leases l WHERE l.token = s.token AND l.until > clock_timestamp()) AS is_free
     FROM @sessions s WHERE s.id = %(id)s
 ), made AS (
-    INSERT INTO @sessions (id, created_ms, updated_ms, hour, entries, chain, epoch, token, since_ms, secret, scope, seal)
-    SELECT %(id)s, %(now)s, %(now)s, %(now)s / 3600000, 0, %(seed)s, 1, %(token)s, %(now)s, %(secret)s, %(scope)s, %(seal)s
+    INSERT INTO @sessions
+        (id, created_ms, updated_ms, hour, entries, chain, epoch, token, since_ms, mark, secret, scope, seal)
+    SELECT %(id)s, %(now)s, %(now)s, %(now)s / 3600000, 0, %(seed)s, 1, %(token)s, %(now)s, %(mark)s, %(secret)s, %(scope)s,
+        %(seal)s
     WHERE NOT EXISTS (SELECT FROM seen) ON CONFLICT (id) DO NOTHING RETURNING $record
 ), taken AS (
-    UPDATE @sessions s SET epoch = s.epoch + 1, token = %(token)s, since_ms = %(now)s FROM seen
+    UPDATE @sessions s SET epoch = s.epoch + 1, token = %(token)s, since_ms = %(now)s, mark = %(mark)s FROM seen
     WHERE s.key = seen.key AND s.epoch = seen.epoch AND (%(takeover)s OR seen.is_free)
         AND (%(scope)s::text IS NULL OR s.scope IS NULL OR s.scope = %(scope)s)
     RETURNING $session
@@ -88,7 +90,8 @@ WITH seen AS MATERIALIZED (
 SELECT * FROM made UNION ALL SELECT * FROM taken
 """
 """The liveness of the holder is of the moment of `seen`, and so the epoch must be too: the statement may have waited for another
-one that acquired the session, whose lease it does not see."""
+one that acquired the session, whose lease it does not see. The mark is of one call: if the answer to its first try was lost, the
+session is held by nobody but that try."""
 
 _SNAPSHOT = (
     "SELECT n.seq, n.seal, n.payload, (SELECT e.hash FROM @entries e WHERE e.session = n.session AND e.seq = n.seq)"
@@ -226,6 +229,7 @@ class PostgresStore:
             "seed": new.chain,
             "token": self._lease.token,
             "takeover": takeover,
+            "mark": secrets.randbits(62),
             "secret": fresh,
             "scope": scope,
             "seal": new.seal(),
@@ -294,7 +298,9 @@ class PostgresStore:
 
         def job(link: Link) -> tuple[list[Tombstone], list[int]]:
             with link.transaction():
-                return _delete_all(link, sessions, self.place, takeover=takeover)
+                return _delete_all(link, sessions, self.place, now_ms, takeover=takeover)
+
+        now_ms = _now_ms()
 
         gone, keys = self._run(job)
         self._indexes.drop(keys)
@@ -624,11 +630,16 @@ class _Options(msgspec.Struct, frozen=True):
 
 
 def _delete_all(
-    link: Link, sessions: Sequence[str], place: str, *, takeover: bool
+    link: Link, sessions: Sequence[str], place: str, now_ms: int, *, takeover: bool
 ) -> tuple[list[Tombstone], list[int]]:
-    found = {session: _locked(link, session, place) for session in sorted(sessions)}
-    now_ms = _now_ms()
+    done = "SELECT created_ms, entries, chain FROM @tombstones WHERE seed = %s AND deleted_ms = %s"
     tombstones: dict[str, Tombstone] = {}
+    found: dict[str, Register] = {}
+    for session in sorted(filter(_is_text, sessions)):
+        for created_ms, entries, chain in link.ask(done, (seed(session), now_ms)):  # by a try whose answer was lost
+            tombstones[session] = Tombstone(seed(session).hex(), created_ms, now_ms, entries, chain.hex())
+    for session in sorted(set(sessions) - set(tombstones)):
+        found[session] = _locked(link, session, place)
     for session, known in found.items():
         if not takeover:
             _refuse_held(link, session)
