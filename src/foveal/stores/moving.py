@@ -7,13 +7,14 @@ chains end in the same hash.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from foveal.stores import open_store
 from foveal.stores.chain import link, seed
-from foveal.stores.examination import Report, examine_store
+from foveal.stores.examination import Damage, Report, examine_store
 from foveal.stores.place import DatabaseAddress
 from foveal.stores.port import Draft, Row, SessionCard, Store
 from foveal.stores.references import artifacts_named
@@ -39,14 +40,19 @@ class StoreMove(msgspec.Struct, frozen=True):
     """Sessions that cannot be read to their end, each with the reason."""
 
 
-def move_sessions(source: Store, target: Store) -> StoreMove:
-    """Copy all sessions, artifacts, notes and tombstones of a store to another. Nothing is removed from the source."""
+def move_sessions(source: Store, target: Store, *, holds: bool = True) -> StoreMove:
+    """Copy all sessions, artifacts, notes and tombstones of a store to another. Nothing is removed from the source.
+
+    With `holds=False`, sessions that somebody writes are copied too, as they are at this moment.
+    """
     sessions = copied = 0
     in_use, damaged = list[str](), list[str]()
     artifacts: set[str] = set()
     for card in sorted(source.cards(), key=lambda card: card.updated_ms):
         try:
-            copied += _move(source, target, card, artifacts)
+            copied += (
+                _hold_and_copy(source, target, card, artifacts) if holds else _copy(source, target, card, artifacts)
+            )
             sessions += 1
         except SessionHeld:
             in_use.append(card.id)
@@ -69,13 +75,10 @@ def copy_store(place: Path | DatabaseAddress, target: str) -> Report:
     if Path(target).exists():
         raise BadInput(f"{target} exists already; name a new file to copy to.")
     with open_store(place) as source, open_store(Path(target)) as copy:
-        for card in sorted(source.cards(), key=lambda card: card.updated_ms):
-            _copy(source, copy, card, set())
-        for scope in {card.scope for card in source.cards() if card.scope is not None}:
-            for note in source.scope(scope).notes():
-                copy.scope(scope).keep(note)
-        copy.adopt(source.tombstones())
-        return examine_store(copy, target)
+        done = move_sessions(source, copy, holds=False)
+        report = examine_store(copy, target)
+        lost = [Damage("the original", problem) for problem in done.damaged]
+        return replace(report, damage=(*lost, *report.damage))
 
 
 def examine_place(place: Path | DatabaseAddress) -> Report:
@@ -86,17 +89,16 @@ def examine_place(place: Path | DatabaseAddress) -> Report:
         return examine_store(store, str(place))
 
 
-def _move(source: Store, target: Store, card: SessionCard, artifacts: set[str]) -> int:
+def _hold_and_copy(source: Store, target: Store, card: SessionCard, artifacts: set[str]) -> int:
     holder = source.acquire(card.id)
     try:
-        return _copy(source, target, source.cards(card.id)[0], artifacts, updated_ms=card.updated_ms)
+        held = msgspec.structs.replace(source.cards(card.id)[0], updated_ms=card.updated_ms)
+        return _copy(source, target, held, artifacts)
     finally:
         holder.release()
 
 
-def _copy(
-    source: Store, target: Store, card: SessionCard, artifacts: set[str], *, updated_ms: int | None = None
-) -> int:
+def _copy(source: Store, target: Store, card: SessionCard, artifacts: set[str]) -> int:
     """Bring the copy of a session up to this card, and return how many entries were written."""
     opened = target.load(card.id, secret=source.secret(card.id), scope=card.scope)
     try:
@@ -120,7 +122,7 @@ def _copy(
             raise StoreCorrupt(f"session {card.id}", "its copy does not end in the same hash", "FILE")
     finally:
         opened.writer.release()
-    target.backdate(card.id, created_ms=card.created_ms, updated_ms=updated_ms or card.updated_ms)
+    target.backdate(card.id, created_ms=card.created_ms, updated_ms=card.updated_ms)
     return card.entries - opened.entries
 
 

@@ -32,7 +32,7 @@ def schema(server: PostgresServer) -> Iterator[str]:
     name = f"test_{token_hex(6)}"
     yield name
     with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+        connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE".encode())
 
 
 @pytest.fixture

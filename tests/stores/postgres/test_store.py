@@ -10,6 +10,7 @@ from typing import Any, cast
 import psycopg
 import pytest
 
+from foveal.cli import main
 from foveal.recall.search import search
 from foveal.session.session import Session
 from foveal.stores import open_store
@@ -54,7 +55,7 @@ def test_an_address_opens_the_store(server: PostgresServer, schema: str, tmp_pat
         assert store._lease._lease_s == 7
     with psycopg.connect(server.url) as connection:
         query = f"SELECT count(*) FROM {schema}.entries"  # noqa: S608 - our own name
-        assert connection.execute(query).fetchone() == (2,)
+        assert connection.execute(query.encode()).fetchone() == (2,)
 
 
 @pytest.mark.parametrize(
@@ -324,6 +325,28 @@ def test_a_store_in_use_is_copied_to_a_file(
     assert (report.sessions, report.entries, report.damage) == (1, 1, ())
     with pytest.raises(BadInput, match="exists already"):
         copy_store(place, str(tmp_path / "copy.db"))
+
+
+def test_the_command_takes_an_address(
+    server: PostgresServer, schema: str, filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command that reads a store, and every verb of `foveal store`, works with the address of a database."""
+    place = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path}"
+    for words in (
+        ["store", "migrate", str(filled), place],
+        ["store", "doctor", place],
+        ["store", "stats", place],
+        ["store", "vacuum", place],
+        ["store", "backup", place, str(tmp_path / "copy.db")],
+        ["sessions", "--store", place],
+        ["delete", "s0", "--yes", "--store", place],
+    ):
+        assert main(words) == 0, capsys.readouterr().err
+    said = capsys.readouterr().out
+    assert "3 sessions are whole" in said
+    assert "no damage" in said
+    assert main(["doctor", place]) == 2
+    assert "foveal store doctor" in capsys.readouterr().err
 
 
 def test_a_large_artifact_is_read_in_pieces(opened: Opened) -> None:
