@@ -119,13 +119,13 @@ def write(store: PostgresStore, session: str, run: str, *, folder: Path, acks: A
             time.sleep(0.1)
 
 
-def careless(self: Any, ticket: Any, *, lost: bool) -> list[int]:
+def careless(self: Any, ticket: Any, patience: Any) -> list[int]:
     """Take over whatever the log has become: a writer that does not mind being succeeded."""
     with self._connections.link() as link:
         (raw,) = link.ask("SELECT $record FROM @sessions WHERE key = %s", (ticket.held.register.key,))
     ticket.held.register = commits.register(raw, "")
     self._commit_together([ticket])
-    return ticket.seqs if ticket.seqs is not None else self._commit_alone(ticket, lost=lost)
+    return ticket.seqs if ticket.seqs is not None else self._commit_alone(ticket, patience)
 
 
 def payload_of(entry: str) -> bytes:

@@ -37,6 +37,7 @@ from foveal.values.errors import (
     StoreCorrupt,
     StoreError,
     StoreUnavailable,
+    TailLost,
 )
 
 Opened = Callable[..., PostgresStore]
@@ -201,6 +202,18 @@ def test_an_append_that_was_kept_before_a_takeover_is_acknowledged(opened: Opene
     for attempt in ([draft("a")], [draft("d")]):
         with pytest.raises(LeaseLost, match="Nothing of this append was written"):
             writer.append(attempt)
+
+
+@pytest.mark.parametrize("harm", ["DELETE FROM @sessions", "UPDATE @sessions SET epoch = epoch - 1, token = NULL"])
+def test_a_session_that_a_failover_forgot_is_told(opened: Opened, harm: str) -> None:
+    """The record itself is gone without a proof of deletion, or is of a time before this writer: entries were lost, and no other
+    writer has the session."""
+    store = opened()
+    writer = store.acquire("s")
+    writer.append(drafts(2))
+    statement(store, harm)
+    with pytest.raises(TailLost, match="2 were acknowledged"):
+        writer.append([draft("next")])
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ import msgspec
 import psycopg
 from psycopg import errors
 
-from foveal.stores.chain import snapshot_seal
+from foveal.stores.chain import seed, snapshot_seal
 from foveal.stores.lease import unpack
 from foveal.stores.plan import AppendPlan, plan_append
 from foveal.stores.port import Draft, Row
-from foveal.stores.postgres.connections import LOST, Connections, Link
+from foveal.stores.postgres.connections import LOST, Connections, Link, Patience
 from foveal.stores.postgres.records import Register, packed, register, verified_row
 from foveal.stores.postgres.schema import make_partition
 from foveal.values.errors import BadEntry, LeaseLost, StoreError, TailLost
@@ -54,6 +54,7 @@ WITH given AS MATERIALIZED (
 )
 SELECT key FROM passed
 """
+RELEASE = "UPDATE @sessions SET token = NULL WHERE key = %s AND epoch = %s AND token = %s"
 _RECORD = "SELECT $record FROM @sessions WHERE key = %s"
 _KNOWN = "SELECT $row FROM @entries e WHERE e.session = %s AND e.id = ANY(%s)"
 _HOLDER = "SELECT l.holder FROM @sessions s JOIN @leases l USING (token) WHERE s.key = %s"
@@ -174,21 +175,20 @@ class PostgresCommits:
                 return
 
     def _commit(self, tickets: list[AppendTicket]) -> None:
-        lost = self._commit_together(tickets)
+        self._commit_together(tickets)
+        patience = self._connections.patience()  # for all of them: they have waited as long
         for ticket in tickets:
             if ticket.seqs is None:
                 try:
-                    ticket.seqs = self._commit_alone(ticket, lost=lost)
-                except StoreError as error:
-                    ticket.error = error
-                except BadEntry as error:
+                    ticket.seqs = self._commit_alone(ticket, patience)
+                except (StoreError, BadEntry) as error:
                     ticket.error = error
                 except psycopg.Error as error:
                     ticket.error = StoreError(f"{self._connections.place}: PostgreSQL refused: {error}")
             ticket.answer()
 
-    def _commit_together(self, tickets: list[AppendTicket]) -> bool:
-        """Commit all that pass, as one statement; return whether it is unknown which did."""
+    def _commit_together(self, tickets: list[AppendTicket]) -> None:
+        """Commit all that pass, as one statement."""
         by_key: dict[int, tuple[AppendTicket, AppendPlan]] = {}
         for ticket in tickets:
             known = ticket.held.register
@@ -199,40 +199,37 @@ class PostgresCommits:
             except BadEntry as error:
                 ticket.error, ticket.seqs = error, []
         if not by_key:
-            return False
+            return
         try:
             with self._connections.link() as link:
                 passed = link.ask(_APPEND, _bindings([by_key[key] for key in sorted(by_key)]))
             self.statements += 1
-        except LOST:
-            return True
         except (psycopg.Error, StoreError):
-            return False  # an id that is taken, a partition that is not there, a full disk: each is told alone
+            return  # a lost connection, an id that is taken, a partition that is not there, a full disk: each is told alone
         for (key,) in passed:
             ticket, plan = by_key[key]
             ticket.held.register = ticket.held.register.after(plan.end)
             ticket.seqs = plan.seqs
-        return False
 
-    def _commit_alone(self, ticket: AppendTicket, *, lost: bool) -> list[int]:
+    def _commit_alone(self, ticket: AppendTicket, patience: Patience) -> list[int]:
         """Try one append until it is known to be kept or refused."""
-        patience = self._connections.patience()
-        wrote = lost
+        has_partition = True
         while True:
             try:
                 with self._connections.link() as link:
+                    if not has_partition:
+                        make_partition(link, ticket.held.register.key)
+                        has_partition = True
                     seqs = self._attempt(link, ticket)
                 if seqs is not None:
                     return seqs
-            except errors.CheckViolation:  # no partition
-                with self._connections.link() as link:
-                    make_partition(link, ticket.held.register.key)
+            except errors.CheckViolation:
+                has_partition = False
             except errors.UniqueViolation:
                 pass  # written by an earlier try of this append, which the next look sees
             except LOST as error:
-                wrote = True
                 if not patience.wait():
-                    raise self._connections.unavailable(error, wrote=wrote) from error
+                    raise self._connections.unavailable(error, wrote=True) from error
 
     def _attempt(self, link: Link, ticket: AppendTicket) -> list[int] | None:
         """Look at the session and append; None if it changed in between."""
@@ -240,17 +237,20 @@ class PostgresCommits:
         expected = held.register
         records, raws = link.ask_all([(_RECORD, (expected.key,)), (_KNOWN, (expected.key, ids))])
         if not records:
-            raise LeaseLost(f"session {expected.id} was deleted. Nothing of this append was written.")
+            if link.ask("SELECT 1 FROM @tombstones WHERE seed = %s", (seed(expected.id),)):
+                raise LeaseLost(f"session {expected.id} was deleted. Nothing of this append was written.")
+            raise TailLost(expected.id, 0, expected.entries)
         place = self._connections.place
         now = register(records[0], place)
         known = {row.id: row for row in (verified_row(raw, expected.id, place) for raw in raws)}
-        if (now.epoch, now.token) != (expected.epoch, expected.token):
+        is_older = now.epoch < expected.epoch  # even that this writer acquired the session is gone
+        if not is_older and (now.epoch, now.token) != (expected.epoch, expected.token):
             if ids and all(_is_kept(known, draft) for draft in ticket.drafts) and _is_new(known, ids, expected):
                 return [known[entry].seq for entry in ids]  # kept before the session was lost
             raise self._lease_lost(link, now, expected)
-        if now.entries < expected.entries:
+        if is_older or now.entries < expected.entries:
             held.is_released = True
-            link.ask("UPDATE @sessions SET token = NULL WHERE key = %s AND epoch = %s", (now.key, now.epoch))
+            link.ask(RELEASE, (now.key, now.epoch, expected.token))
             raise TailLost(now.id, now.entries, expected.entries)
         if any(row.seq > now.entries for row in known.values()):
             return None  # appended between the two questions, by an earlier try of this append

@@ -45,7 +45,7 @@ from foveal.stores.port import (
     Tombstone,
 )
 from foveal.stores.postgres.artifacts import PostgresArtifacts
-from foveal.stores.postgres.commits import HeldSession, PostgresCommits, holder_text
+from foveal.stores.postgres.commits import RELEASE, HeldSession, PostgresCommits, holder_text
 from foveal.stores.postgres.connections import Bindings, Connections, Link, parse_address
 from foveal.stores.postgres.durability import Replication, check_durability
 from foveal.stores.postgres.index_cache import IndexCache, default_cache
@@ -438,9 +438,8 @@ class PostgresStore:
             return
         if held.last is not None:
             held.last.settle()
-        release = "UPDATE @sessions SET token = NULL WHERE key = %s AND epoch = %s AND token = %s"
         known = held.register
-        self._run(lambda link: link.ask(release, (known.key, known.epoch, self._lease.token)))
+        self._run(lambda link: link.ask(RELEASE, (known.key, known.epoch, self._lease.token)))
 
     def _walk(self, known: Register, raws: Sequence[Sequence[Any]], after: int, last: int) -> Iterator[Row]:
         """Yield the rows up to the last; `raws` are the first of them."""
