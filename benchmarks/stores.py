@@ -195,16 +195,14 @@ def main() -> None:
     programs = find_postgres()
     if programs is None:
         raise SystemExit("no PostgreSQL server is installed")
-    load = f"load average {os.getloadavg()[0]:.0f} at the start"
+    load = f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.0f} at the start"
     with tempfile.TemporaryDirectory() as place:
         server = PostgresServer(programs, folder=Path(tempfile.gettempdir()), settings={"max_wal_size": "4GB"}).start()
         try:
             with SqliteStore(Path(place) / "a.db") as sqlite, PostgresStore(server.url, cache=Path(place)) as postgres:
                 parts = [
                     ["# Stores: SQLite and PostgreSQL", ""],
-                    [
-                        f"{args.rounds} rounds of {args.seconds:.0f} s in turns, medians; one disk, {os.cpu_count()} cores, {load}."
-                    ],
+                    [f"{args.rounds} rounds of {args.seconds:.0f} s in turns, medians; one disk, {load}."],
                     ["", "## Appends of one entry", "", *rates(sqlite, postgres, server, args)],
                     ["", "## Opening a session in PostgreSQL", "", *openings(postgres, (700, args.long))],
                     ["", "## Bytes written", "", *amplification(postgres, server, 2_000, args.seconds), ""],
