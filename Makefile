@@ -44,6 +44,7 @@ scorecard: .venv/.dev
 
 crash: .venv/.dev
 	$(BIN)/python scripts/crash_test.py --kills 2000
+	$(BIN)/python scripts/kill_postgres.py --kills 300
 
 clean:
 	rm -rf .venv .foveal

@@ -19,12 +19,12 @@ from foveal.models.counters.calibration import Calibration
 from foveal.project.atom_maker import AtomMaker
 from foveal.project.transcript import Transcript
 from foveal.record import overflow
-from foveal.session import journal
 from foveal.session import planner as planning
 from foveal.session.compaction import FoldWriter
 from foveal.session.model_setup import ModelSetup
 from foveal.session.policy import Policy
-from foveal.session.rebuild import view_of
+from foveal.session.rebuild import OpenedLog, view_of
+from foveal.stores.memory import MemoryStore
 from foveal.stores.rows import branch
 from foveal.summary import compose, prose, state
 from foveal.summary.accept import Accepted
@@ -152,13 +152,12 @@ def keeps_the_order_of_tools() -> AbstractContextManager[Any]:
 def resumes_with_everything() -> AbstractContextManager[Any]:
     """Opening a session forgets what was folded."""
 
-    def open_view(store: Any, name: str, optics: Any, _snapshot: Any) -> Any:
-        rows = branch(store.rows(name))
-        return view_of(
-            [row for row in rows if not row.payload.startswith(b'={"is":"fold"')], name, optics, store.artifacts
-        )
+    def view(self: OpenedLog, optics: Any) -> Any:
+        rows = branch(self.rows.rows(self.branch.name))
+        told = [row for row in rows if not row.payload.startswith(b'={"is":"fold"')]
+        return view_of(told, self.branch.name, optics, MemoryStore().artifacts)
 
-    return patch.object(journal, "open_view", open_view)
+    return patch.object(OpenedLog, "view", view)
 
 
 def believes_any_usage() -> AbstractContextManager[Any]:

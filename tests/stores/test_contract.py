@@ -4,17 +4,32 @@ from collections.abc import Callable
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 
+from foveal.stores.chain import seed
+from foveal.stores.database import Database
+from foveal.stores.lease import pack, unpack
 from foveal.stores.memory import MemoryArtifacts, MemoryStore
 from foveal.stores.port import SearchIndex, Store
 from foveal.stores.sqlite import MemoryIndex, SqliteStore
+from foveal.stores.sqlite.records import update_record
+from foveal.stores.sqlite.schema import TABLES
+from foveal.stores.sqlite.tables import Tables
 from foveal.testing.store_contract import StoreContract
 
 
 class TestMemoryStore(StoreContract):
     def make_store(self) -> Store:
         return MemoryStore()
+
+    def lose_tail(self, store: Store, session: str, entries: int) -> bool:
+        assert isinstance(store, MemoryStore)
+        log = store._logs[session]
+        del log.rows[entries:]
+        log.seqs = {row.id: row.seq for row in log.rows}
+        log.snapshot = None
+        return True
 
 
 class TestSqliteStore(StoreContract):
@@ -28,6 +43,42 @@ class TestSqliteStore(StoreContract):
     def reopen(self, store: Store) -> Store:
         store.close()
         return SqliteStore(self.path)
+
+    def second_handle(self, store: Store) -> Store:
+        return SqliteStore(self.path)
+
+    def lapse(self, store: Store) -> bool:
+        """Let the holder seem to be in another container, and its lease of long ago."""
+        assert isinstance(store, SqliteStore)
+
+        def job(db: Database) -> None:
+            for record in Tables(db, self.path).records():
+                if record.holder is not None:
+                    far = msgspec.structs.replace(unpack(record.holder), boot="another boot", host="another host")
+                    update_record(db, msgspec.structs.replace(record, holder=pack(far)))
+            db.execute("DELETE FROM leases")
+
+        store._run(job)
+        return True
+
+    def lose_tail(self, store: Store, session: str, entries: int) -> bool:
+        assert isinstance(store, SqliteStore)
+
+        def job(db: Database) -> None:
+            record = Tables(db, self.path).known_record(session)
+            trigger = next(sql for sql in TABLES if "entries_never_go" in sql)
+            db.execute("DROP TRIGGER entries_never_go")
+            db.execute(
+                "DELETE FROM entries WHERE place > ? AND place <= ?", (record.base + entries, record.base + 1000)
+            )
+            db.execute("DELETE FROM snapshots")
+            db.execute(trigger)
+            sql = "SELECT id, hash FROM entries WHERE place = ?"
+            head, chain = db.execute(sql, (record.base + entries,)).fetchone() or (None, seed(session))
+            update_record(db, msgspec.structs.replace(record, entries=entries, head=head, chain=chain))
+
+        store._run(job)
+        return True
 
 
 class _LongSpan(MemoryArtifacts):

@@ -154,6 +154,7 @@ def test_the_table_of_versions_says_what_the_code_writes() -> None:
     table = dict(re.findall(r"^\| `([A-Z_]+)` +\| (\d+) ", formats.__doc__ or "", re.MULTILINE))
     assert {name: int(number) for name, number in table.items()} == {
         "SCHEMA_VERSION": formats.SCHEMA_VERSION,
+        "POSTGRES_SCHEMA": formats.POSTGRES_SCHEMA,
         "PROJECTION": PROJECTION,
         "FRAME": FRAME,
         "INDEX_VERSION": formats.INDEX_VERSION,

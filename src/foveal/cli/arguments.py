@@ -8,6 +8,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
 from foveal.stores import open_store
+from foveal.stores.place import DatabaseAddress, find_place
 from foveal.stores.port import Store
 from foveal.values.errors import NotFound
 
@@ -36,28 +37,33 @@ def add_json(parser: ArgumentParser) -> None:
 
 def add_store(parser: ArgumentParser) -> None:
     """Add the options of every command that reads a store: `--store` and `--json`."""
-    parser.add_argument("--store", metavar="FILE", help="the store to read (default: $FOVEAL_STORE, else ./foveal.db)")
+    parser.add_argument(
+        "--store",
+        metavar="PLACE",
+        help="the store to read: a file, or postgresql://… (default: $FOVEAL_STORE, else ./foveal.db)",
+    )
     add_json(parser)
 
 
-def store_path(named: str | None) -> Path:
-    """Return the path of the store: the named one, $FOVEAL_STORE or ./foveal.db."""
-    return Path(named or os.environ.get("FOVEAL_STORE") or "foveal.db")
+def store_place(named: str | None) -> Path | DatabaseAddress:
+    """Return the place of the store: the named one, $FOVEAL_STORE or ./foveal.db."""
+    return find_place(named or os.environ.get("FOVEAL_STORE") or "foveal.db")
 
 
-def existing_path(named: str | None) -> Path:
-    """Return the path of a store that exists; `NotFound` if there is none."""
-    path = store_path(named)
-    if not path.exists():
-        raise NotFound(f"there is no store at {path}; name one with --store FILE or $FOVEAL_STORE")
-    if not path.is_file() or not path.stat().st_size:
-        raise NotFound(f"{path} is not a store; name one with --store FILE or $FOVEAL_STORE")
-    return path
+def existing_place(named: str | None) -> Path | DatabaseAddress:
+    """Return the place of a store that exists; `NotFound` if there is none. A database says so itself when it is opened."""
+    place = store_place(named)
+    if isinstance(place, Path):
+        if not place.exists():
+            raise NotFound(f"there is no store at {place}; name one with --store FILE or $FOVEAL_STORE")
+        if not place.is_file() or not place.stat().st_size:
+            raise NotFound(f"{place} is not a store; name one with --store FILE or $FOVEAL_STORE")
+    return place
 
 
 def existing_store(named: str | None) -> Store:
-    """Return the store of this path, for a `with` block. Never creates a store."""
-    return open_store(existing_path(named))
+    """Return the store of this place, for a `with` block. Never creates a file."""
+    return open_store(existing_place(named))
 
 
 def command_line() -> str:

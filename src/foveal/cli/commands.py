@@ -179,6 +179,16 @@ COMMANDS: dict[str, CommandHelp] = {
         "Look for damage in a store; save what is whole into a new one.",
         ("foveal doctor agent.db", "foveal doctor agent.db --salvage new.db"),
     ),
+    "store": CommandHelp(
+        "Keep house in a store: move it, copy it, examine it, measure it, give its space back.",
+        (
+            "foveal store migrate agent.db postgresql://agent@db.example/agents",
+            "foveal store backup postgresql://agent@db.example/agents copy.db",
+            "foveal store doctor postgresql://agent@db.example/agents",
+            "foveal store stats agent.db",
+            "foveal store vacuum agent.db",
+        ),
+    ),
     "completion": CommandHelp(
         "Print the completion of this command for a shell.",
         (

@@ -12,8 +12,11 @@ import msgspec
 
 from foveal.cli.arguments import add_json
 from foveal.cli.output import Output
-from foveal.stores.sqlite.doctor import Report, examine, salvage, sweep
+from foveal.stores.examination import Report
+from foveal.stores.place import find_place
+from foveal.stores.sqlite.doctor import examine, salvage, sweep
 from foveal.stores.sqlite.index import IndexFiles, index_files, scope_key
+from foveal.values.errors import BadInput
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -24,6 +27,10 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> int:
+    place = find_place(args.file)
+    if not isinstance(place, Path):
+        raise BadInput("`foveal doctor` reads files; for a database there is `foveal store doctor`")
+    args.file = place
     found = examine(args.file)
     shelf = _shelf(found)
     swept = None

@@ -16,6 +16,7 @@ from foveal.gateway.bodies import MOST_BODY_MB
 from foveal.session.policy import Policy
 from foveal.session.policy_file import read_policy
 from foveal.stores import open_store
+from foveal.stores.place import DatabaseAddress, find_place
 from foveal.values.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -33,9 +34,9 @@ def add_gateway(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--store",
-        metavar="FILE",
+        metavar="PLACE",
         default=os.environ.get("FOVEAL_STORE") or STORE,
-        help=f"the store for the sessions (default: $FOVEAL_STORE, else {STORE})",
+        help=f"the store for the sessions: a file, or postgresql://… (default: $FOVEAL_STORE, else {STORE})",
     )
     parser.add_argument(
         "--watch", action="store_true", help="forward everything unchanged, and say how much would have been sent"
@@ -78,9 +79,12 @@ def opened_gateway(
         )
 
 
-def store_file(args: Namespace) -> Path:
-    """Return the path of the store; the default one's folder is made for its owner alone."""
-    path = Path(args.store).expanduser().absolute()
+def store_file(args: Namespace) -> Path | DatabaseAddress:
+    """Return the place of the store; the default one's folder is made for its owner alone."""
+    place = find_place(args.store)
+    if not isinstance(place, Path):
+        return place
+    path = place.expanduser().absolute()
     if args.store == STORE:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path

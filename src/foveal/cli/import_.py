@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from foveal.cli.arguments import add_store, store_path
+from foveal.cli.arguments import add_store, store_place
 from foveal.cli.output import Output
 from foveal.stores import open_store
 from foveal.stores.portable import import_session
@@ -23,7 +23,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> None:
-    with _opened(args.file) as stream, open_store(store_path(args.store)) as store:
+    with _opened(args.file) as stream, open_store(store_place(args.store)) as store:
         try:
             done = import_session(store, stream, name=args.name)
         except BadInput as error:

@@ -24,6 +24,7 @@ from foveal.models.catalogue import find
 from foveal.session.policy import Policy
 from foveal.session.policy_file import read_policy
 from foveal.stores import open_store
+from foveal.stores.place import find_place
 from foveal.values.errors import BadInput, BadPolicy
 
 _LEAST_NAME = 14  # characters of a session's name, however narrow the terminal
@@ -93,8 +94,9 @@ def _check_outputs(args: Namespace, recordings: Sequence[Path]) -> None:
     for path in (args.html, args.prompts):
         if path is not None and path.resolve() in inputs:
             raise BadInput(f"{path} is one of the recordings; name another file to write to")
-    if args.store and Path(args.store).exists():
-        open_store(args.store).close()
+    place = find_place(args.store) if args.store else None
+    if place and (not isinstance(place, Path) or place.exists()):
+        open_store(place).close()
 
 
 def _order(args: Namespace) -> Order:

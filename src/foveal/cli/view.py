@@ -15,7 +15,7 @@ from pathlib import Path
 from foveal.analysis.inspect.stored_session import AbsentRendererWarning
 from foveal.analysis.replay.replay import DEFAULT_MODEL
 from foveal.analysis.replay.report import counted
-from foveal.cli.arguments import add_store, existing_path, positive, store_path
+from foveal.cli.arguments import add_store, existing_place, positive, store_place
 from foveal.cli.budget import with_budget
 from foveal.cli.files import whole_file
 from foveal.cli.output import Output, complain, complaints
@@ -127,7 +127,8 @@ def _choices(args: Namespace) -> list[SessionChoice]:
         if not found:
             raise BadInput(f"{args.target} holds no session")
         return found
-    if args.store is None and not store_path(None).exists():
+    place = store_place(args.store)
+    if args.store is None and isinstance(place, Path) and not place.exists():
         raise NotFound(
             f"{args.target} is neither a file here nor a session of a store; name a recording, or the store: --store FILE"
         )
@@ -136,7 +137,7 @@ def _choices(args: Namespace) -> list[SessionChoice]:
             raise BadInput(
                 f"--{name} is for recordings; stored prompts have been sent already (--compare shows another)"
             )
-    found = stored_choices(existing_path(args.store), args.target, compare)
+    found = stored_choices(existing_place(args.store), args.target, compare)
     if not found:
         raise NotFound(f"there is no session in {args.store} yet")
     return found

@@ -92,6 +92,12 @@ class ViewSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
         )
         return View(projection, facts, Transcript(projection, atoms, self.open_reply, self.opaque))
 
+    def places(self) -> set[int]:
+        """Return the positions of the entries that are needed to show the view again in the same way."""
+        facts = self.facts
+        base = facts.summary.base if not facts.summary.state else 0
+        return {*self._left_out(), *(seq for seq in (facts.setup_seq, base) if seq)}
+
     def _left_out(self) -> Iterator[int]:
         """Yield the positions in the log of the texts that the snapshot of a view leaves out."""
         for atom in self.atoms:

@@ -22,7 +22,7 @@ from foveal.record.intake import AskedModel, bodies, reply_bodies
 from foveal.session.branch import BranchReader
 from foveal.session.model_setup import ModelSetup
 from foveal.session.options import Clock
-from foveal.session.rebuild import advanced, newest_row, open_view, repinned, view_after
+from foveal.session.rebuild import OpenedLog, advanced, newest_row, repinned, view_after
 from foveal.session.turn import SessionTurn
 from foveal.stores import rows as log
 from foveal.stores.large_results import read_artifacts
@@ -47,25 +47,18 @@ class Journal:
         name: str,
         setup: ModelSetup,
         *,
-        snapshot: ViewSnapshot | None,
+        opened: OpenedLog,
         author: str,
         clock: Clock,
-        takeover: bool,
     ) -> None:
         self.store, self.name, self.clock = store, name, clock
         self._author = author
         self.estimated: int | None = None
         """Tokens that were counted for the newest prompt; the usage of the reply is compared with them."""
-        scope = setup.policy.memory
-        self._writer = store.acquire(name, takeover=takeover, secret=clock.new_secret(), scope=scope)
-        try:
-            secret = store.secret(name)
-            self._nonce = nonce(secret) if secret else ""
-            self.use(setup)
-            self._view = open_view(store, name, self.setup, snapshot)
-        except BaseException:
-            self._writer.release()
-            raise
+        self._writer = opened.writer
+        self._nonce = nonce(opened.secret) if opened.secret else ""
+        self.use(setup)
+        self._view = opened.view(self.setup)
         self.has_branches = self._view.facts.seq > 0
         """Whether the log may hold entries beside the branch: of a log that was there before, nobody has looked."""
         self.renderer = Renderer(setup.dialect)

@@ -16,7 +16,8 @@ from foveal.project.view import View
 from foveal.session.branch import BranchReader, ListedRows
 from foveal.session.model_setup import ModelSetup
 from foveal.stores import rows as log
-from foveal.stores.port import Artifacts, Row, Store
+from foveal.stores.opened import OpenedRows
+from foveal.stores.port import Artifacts, Opened, Row, Store
 from foveal.values.entry import Entry, Message, Pin, Setup, Unpin
 from foveal.values.errors import BadInput, InvalidPrompt, NotFound
 from foveal.values.pins import NO_PINS
@@ -26,29 +27,38 @@ from foveal.values.shown import Atom
 from foveal.values.trace import PROMPT_TOKENS, block_lines
 
 
-def stored_snapshot(store: Store, name: str) -> ViewSnapshot | None:
-    """Return the snapshot of a stored session; None if the session is new, has none, or has one of another encoding."""
-    found = store.snapshot(name) if store.cards(name) else None
-    return ViewSnapshot.decode(found.payload) if found else None
+class OpenedLog:
+    """The log of a session that its writer has just opened: the rows that came with it, and the store for all others."""
+
+    def __init__(self, store: Store, name: str, opening: Opened) -> None:
+        self.writer, self.secret = opening.writer, opening.secret
+        found = opening.snapshot
+        self.snapshot = ViewSnapshot.decode(found.payload) if found else None
+        """None if the session is new, has no snapshot, or has one of another encoding."""
+        self.rows, self._name = OpenedRows(store, opening), name
+        if self.snapshot:
+            self.rows.rows_at(name, self.snapshot.places())  # one question for everything that the view needs
+        self.branch = BranchReader(self.rows, name, store.artifacts)
+
+    def declared_retention(self) -> dict[str, RetentionRule]:
+        """Return the retention that the tools of the session declared, as far as its snapshot knows."""
+        seq = self.snapshot.facts.setup_seq if self.snapshot else 0
+        setup = log.to_entry(self.rows.rows_at(self._name, [seq])[seq], self._name).body if seq else None
+        return declared_in(setup.retention) if isinstance(setup, Setup) else {}
+
+    def view(self, model_setup: ModelSetup) -> View:
+        """Return the view: from the snapshot and the entries since, or else from the newest fold."""
+        snapshot, branch = self.snapshot, self.branch
+        view = snapshot.restore(model_setup.projection(), branch.entries) if snapshot else None
+        rows = list(branch.since(view.facts.seq)) if view else []
+        if view and _is_straight(view.facts.head, rows):
+            return with_state(fed(view, rows, branch), branch)
+        return view_after(self.rows.newest(self._name), branch, model_setup)
 
 
-def read_declared_retention(store: Store, name: str, snapshot: ViewSnapshot | None) -> dict[str, RetentionRule]:
-    """Return the retention that the tools of a stored session declared, as far as its snapshot knows."""
-    seq = snapshot.facts.setup_seq if snapshot else 0
-    if not seq:
-        return {}
-    setup = entries_at(store, name, [seq])[seq].body
-    return declared_in(setup.retention) if isinstance(setup, Setup) else {}
-
-
-def open_view(store: Store, name: str, model_setup: ModelSetup, snapshot: ViewSnapshot | None) -> View:
-    """Return the view of a stored session: from its snapshot and the entries since, or else from its newest fold."""
-    branch = BranchReader(store, name, store.artifacts)
-    view = snapshot.restore(model_setup.projection(), branch.entries) if snapshot else None
-    rows = list(branch.since(view.facts.seq)) if view else []
-    if view and _is_straight(view.facts.head, rows):
-        return with_state(fed(view, rows, branch), branch)
-    return view_after(newest_row(store, name), branch, model_setup)
+def newest_view(store: Store, name: str, model_setup: ModelSetup) -> View:
+    """Return the view of a stored session, from its newest fold."""
+    return view_after(newest_row(store, name), BranchReader(store, name, store.artifacts), model_setup)
 
 
 def view_after(
@@ -174,7 +184,7 @@ def prompt_at(store: Store, name: str, model_setup: ModelSetup, call: int | None
 
 def view_at(store: Store, name: str, model_setup: ModelSetup, call: int | None, now: View | None = None) -> View:
     """Return the view of which the prompt of the next call, or of a past one, is made. `now` is the newest view, if at hand."""
-    view = now or open_view(store, name, model_setup, None)
+    view = now or newest_view(store, name, model_setup)
     if call is not None:
         branch = BranchReader(store, name, store.artifacts)
         head = branch.row(view.facts.head or "")

@@ -30,7 +30,7 @@ from foveal.session.model_setup import ModelSetup, setup_for, with_retention
 from foveal.session.options import Clock, Host, Model
 from foveal.session.planner import Offer, Planner
 from foveal.session.policy import Policy
-from foveal.session.rebuild import build, prompt_at, read_declared_retention, stored_snapshot
+from foveal.session.rebuild import OpenedLog, build, prompt_at
 from foveal.session.session_events import SessionEvents
 from foveal.session.tool_list import OfferedTools, ToolList
 from foveal.stores.port import Store
@@ -56,29 +56,29 @@ class Session:
         clock: Clock = Clock(),  # noqa: B008 - a frozen value
     ) -> None:
         self.name = name
-        snapshot = stored_snapshot(store, name)
-        # Retention that tools declared before the session was closed still holds.
         given = host.retention
-        self._declared = dict(read_declared_retention(store, name, snapshot) if given is None else given)
         declared_renderers: Renderers = getattr(host.retention, "renderers", NO_RENDERERS)  # of `rules_of`
         renderers: Renderers = ChainMap(
             cast("dict[str, Any]", host.renderers), cast("dict[str, Any]", declared_renderers)
         )
         model = model if isinstance(model, Model) else Model(model)
-        setup = setup_for(model, policy or Policy(), declared=self._declared, renderers=renderers)
-        self._journal = Journal(
-            store, name, setup, snapshot=snapshot, author=host.author, clock=clock, takeover=takeover
-        )
-        self._journal.on_entry = self._observe
-        self._tools = ToolList(host.allowed_tools)
-        self._events = SessionEvents(name, host.on_event, self._journal.view.facts.setup)
-        self._journal.turn.on_failure = self._events.failure
+        setup = setup_for(model, policy or Policy(), declared=given, renderers=renderers)
+        opening = store.load(name, takeover=takeover, secret=clock.new_secret(), scope=setup.policy.memory)
         try:
+            opened = OpenedLog(store, name, opening)
+            # Retention that tools declared before the session was closed still holds.
+            self._declared = dict(opened.declared_retention() if given is None else given)
+            setup = with_retention(setup, self._declared)
+            self._journal = Journal(store, name, setup, opened=opened, author=host.author, clock=clock)
+            self._journal.on_entry = self._observe
+            self._tools = ToolList(host.allowed_tools)
+            self._events = SessionEvents(name, host.on_event, self._journal.view.facts.setup)
+            self._journal.turn.on_failure = self._events.failure
             self._planner = Planner(store, name, self._journal.setup)
             self._folds = FoldWriter(self._journal, self._planner, host, self._events.tell)
             self._injector = _injector_for(self._journal, host)
         except BaseException:
-            self._journal.release()
+            opening.writer.release()
             raise
         self._access = _access_to(self._journal, host)
         self.context = context.SideContext(self._injector, self._access)

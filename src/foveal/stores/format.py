@@ -12,6 +12,7 @@ when it is opened, in one transaction (`stores.sqlite.version_1`, `stores.sqlite
 | version          | now     | written to                               | if it is another one             |
 |------------------|---------|------------------------------------------|----------------------------------|
 | `SCHEMA_VERSION` | 3       | the store's file, `PRAGMA user_version`  | older: upgraded; newer: refused  |
+| `POSTGRES_SCHEMA` | 1      | the table `versions` of the schema       | older: upgraded; newer: refused  |
 | body codec       | `=` `~` | the first byte of each payload           | refused as damage                |
 | `PROJECTION`     | 8       | the key in each snapshot (`project.view`)| the snapshot is ignored          |
 | `FRAME`          | 2       | the same key (`session.model_setup`)     | the snapshot is ignored          |
@@ -25,6 +26,8 @@ APPLICATION_ID = 0x464F5645  # "FOVE"
 """The `PRAGMA application_id` of a store's file."""
 SCHEMA_VERSION = 3
 """The version of the tables of a store's file."""
+POSTGRES_SCHEMA = 1
+"""The version of the tables of a store in PostgreSQL."""
 
 INDEX_APPLICATION_ID = 0x464F5658  # "FOVX"
 """The `PRAGMA application_id` of a search index."""

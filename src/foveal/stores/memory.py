@@ -21,8 +21,20 @@ from foveal.stores.checks import (
     check_session,
 )
 from foveal.stores.lease import Lease, held_text, this_process
-from foveal.stores.port import ArtifactCard, Draft, KeptNote, Row, SearchIndex, SessionCard, Snapshot, Tombstone
-from foveal.values.errors import LeaseLost, NotFound, SessionHeld, StoreError
+from foveal.stores.opened import opened
+from foveal.stores.port import (
+    ArtifactCard,
+    Draft,
+    KeptNote,
+    Opened,
+    Row,
+    SearchIndex,
+    SessionCard,
+    Snapshot,
+    StoreStats,
+    Tombstone,
+)
+from foveal.values.errors import LeaseLost, NotFound, SessionHeld, StoreError, TailLost
 
 
 class _Log:
@@ -124,6 +136,10 @@ class MemoryArtifacts:
         self._sidecars.pop(sha256, None)
         return self._kept.pop(sha256, None) is not None
 
+    def size_bytes(self) -> int:
+        """Return the bytes of all artifacts and what is kept beside them."""
+        return sum(len(data) for kept in (self._kept, self._sidecars) for data in kept.values())
+
     def _data(self, sha256: str) -> bytes:
         check_artifact(sha256)
         if sha256 not in self._kept:
@@ -163,6 +179,11 @@ class MemoryStore:
             log.epoch += 1
             log.holder = this_process(_now_ms())
             return MemoryWriter(log, log.epoch, self._lock)
+
+    def load(
+        self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
+    ) -> Opened:
+        return opened(self, session, self.acquire(session, takeover=takeover, secret=secret, scope=scope))
 
     def secret(self, session: str) -> bytes:
         return self._log(session).secret
@@ -228,6 +249,30 @@ class MemoryStore:
         with self._lock:
             self._check_usable()
             return list(self._tombstones)
+
+    def adopt(self, tombstones: Sequence[Tombstone]) -> None:
+        with self._lock:
+            self._check_usable()
+            new = [one for one in tombstones if one not in self._tombstones]
+            self._tombstones = sorted([*self._tombstones, *new], key=lambda one: one.deleted_ms)
+
+    def backdate(self, session: str, *, created_ms: int, updated_ms: int) -> None:
+        with self._lock:
+            log = self._log(session)
+            _check_free(log)
+            log.created_ms, log.updated_ms = created_ms, updated_ms
+
+    def stats(self) -> StoreStats:
+        with self._lock:
+            self._check_usable()
+            logs = list(self._logs.values())
+            rows = sum(len(row.payload) for log in logs for row in log.rows)
+            held = sum(log.holder is not None for log in logs)
+            sizes = {"entries": rows, "artifacts": self.artifacts.size_bytes()}
+            return StoreStats(len(logs), held, sum(len(log.rows) for log in logs), len(self._tombstones), sizes)
+
+    def vacuum(self) -> None:
+        """Do nothing: memory that was freed is free."""
 
     def close(self) -> None:
         """Refuse every call from now on; the logs are gone with the last reference to the store."""
@@ -305,6 +350,7 @@ class MemoryWriter:
         self.epoch = epoch
         self._log = log
         self._lock = lock
+        self._acknowledged = len(log.rows)
 
     def append(self, drafts: Sequence[Draft], *, snapshot: bytes | None = None) -> list[int]:
         check_drafts(drafts)
@@ -317,7 +363,11 @@ class MemoryWriter:
                     f"session {log.id} was taken over or released: its epoch is {log.epoch}, this writer has "
                     f"{self.epoch}. Nothing of this append was written; hold the session again to go on."
                 )
+            if len(log.rows) < self._acknowledged:
+                log.holder = None
+                raise TailLost(log.id, len(log.rows), self._acknowledged)
             seqs = log.add(drafts)
+            self._acknowledged = len(log.rows)
             if seqs or snapshot is not None:
                 log.updated_ms = max(_now_ms(), log.created_ms)
             # A retry of an earlier append comes with a view that the log has outgrown.

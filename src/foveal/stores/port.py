@@ -3,11 +3,14 @@
 Any object with these methods is a store; `foveal.testing.store_contract` proves it. A store keeps logs and does not understand
 them: it is given entries as bytes and returns them unchanged. The promises:
 
- 1. Once `append` has returned, the entries survive power loss, in order, all of them or none.
+ 1. Once `append` has returned, the entries survive power loss, in order, all of them or none. If it raises, its error says how
+    it ended: `BadInput`, `StoreFull`, `StoreBusy` and `LeaseLost` mean that nothing of it was written; `StoreUnavailable` and
+    `StoreFailed` that nobody knows, and that the same entries may be given again, under the same ids, without harm.
  2. An entry id that is already in the log with the same payload is acknowledged with its place and not written twice, even if
     it is stamped anew or comes from another head; with another payload it is refused (`BadEntry`), and with it the whole append.
  3. Only the newest writer of a session may append (`LeaseLost` for the others). A second writer is refused (`SessionHeld`)
-    while the first lives: a process that can be seen from here lives until it ends, another one until its lease does.
+    while the first lives. A process that is seen to have ended is succeeded at once; another one when its lease is over, which
+    a store of one machine gives for as long as it sees the process.
  4. Any changed bit of any row is found when the row is read (`StoreCorrupt`); the rows before it are given first, and those
     after it can still be read.
  5. Payloads are bytes and come back unchanged. Session names, entry ids, parents and authors are texts of 1 to 512 bytes in
@@ -16,10 +19,12 @@ them: it is given entries as bytes and returns them unchanged. The promises:
     many threads.
  7. Derived data (the sidecar of an artifact, the search index of a session) may be lost at any time and is rebuilt by its
     reader; while it is there, it comes back unchanged and never mixed with that of another artifact or session.
- 8. Once `delete` has returned, no byte of the session's log, snapshot, notes and index is left in the store but a tombstone,
-    and its scope's index is empty. Its writer is refused from then on (`LeaseLost`), even if a session of the same name is
-    made again.
- 9. A session is in one scope or in none, and never in another one later. Whatever is asked of a scope is answered from its own
+ 8. Once `delete` has returned, nothing of the session's log, snapshot, notes and index can be read but a tombstone, and its
+    scope's index is empty. A store of files keeps no byte of it. Its writer is refused from then on (`LeaseLost`), even if a
+    session of the same name is made again.
+ 9. A writer whose log has fewer entries than were acknowledged to it (the database went on without its newest commits) is told
+    so by its next append (`TailLost`), which writes nothing and gives the session up.
+10. A session is in one scope or in none, and never in another one later. Whatever is asked of a scope is answered from its own
     sessions and notes alone.
 """
 
@@ -114,6 +119,16 @@ class ArtifactCard(msgspec.Struct, frozen=True):
     tail: str
 
 
+OPENING_ROWS = 1_024
+"""Most rows that `load` returns: a snapshot is written at least every 256 entries, or as many as the view has atoms."""
+
+BEFORE_SNAPSHOT = 16
+"""Rows before the snapshot that `load` returns with those after it: a view is often older by the entries it was kept with."""
+
+NEWEST_ROWS = 64
+"""Rows that `load` returns of a log without a snapshot: as many as are read first when a branch is followed back."""
+
+
 class Writer(Protocol):
     """The right to append to one session, until a newer one is given out."""
 
@@ -126,13 +141,40 @@ class Writer(Protocol):
         """Write the drafts, durably and together, and return their places.
 
         The snapshot is of the view after them and is kept in the same step; it is left out if this is a retry and the log
-        has grown since. No drafts and a snapshot: it is of the view after the last entry.
+        has grown since. No drafts and a snapshot: it is of the view after the last entry. Neither: the store is asked whether
+        this is still the writer, which is cheaper than a model call for a session that is lost.
         """
         ...
 
     def release(self) -> None:
         """Stop being the writer. Releasing twice, or after the session was lost, does nothing."""
         ...
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A session at the moment at which its writer acquired it."""
+
+    writer: Writer
+    secret: bytes
+    """The session's secret; see `Store.secret`."""
+    entries: int
+    snapshot: Snapshot | None
+    rows: tuple[Row, ...]
+    """The newest rows, in order: those after the snapshot and `BEFORE_SNAPSHOT` before it, at most `OPENING_ROWS`; without a
+    snapshot, the last `NEWEST_ROWS`."""
+
+
+class StoreStats(msgspec.Struct, frozen=True):
+    """The size of a store."""
+
+    sessions: int
+    held: int
+    """Sessions that have a writer."""
+    entries: int
+    deleted: int
+    """Tombstones."""
+    sizes: dict[str, int]
+    """Bytes, by the part of the store that takes them."""
 
 
 class Artifacts(Protocol):
@@ -233,6 +275,12 @@ class Store(Protocol):
         """
         ...
 
+    def load(
+        self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
+    ) -> Opened:
+        """Become the session's writer like `acquire`, and read what is needed to go on, in one round trip to the store."""
+        ...
+
     def scope(self, name: str) -> Scope:
         """Return the scope of this name. Nothing is made: a scope is its sessions."""
         ...
@@ -274,6 +322,22 @@ class Store(Protocol):
 
     def tombstones(self) -> list[Tombstone]:
         """Return the proofs of all deletions, in their order."""
+        ...
+
+    def adopt(self, tombstones: Sequence[Tombstone]) -> None:
+        """Add the proofs of deletion of another store whose sessions are moved to this one; those that are here are left out."""
+        ...
+
+    def backdate(self, session: str, *, created_ms: int, updated_ms: int) -> None:
+        """Give a session the times that it had in another store. `SessionHeld` if it has a writer."""
+        ...
+
+    def stats(self) -> StoreStats:
+        """Return the size of the store and of its parts."""
+        ...
+
+    def vacuum(self) -> None:
+        """Give back the space of everything that was deleted, and remove leftovers of dead processes."""
         ...
 
     def close(self) -> None:

@@ -6,19 +6,42 @@ Subclass `StoreContract` in a test file and give it a factory; pytest does the r
         def make_store(self) -> Store:
             return MyStore(...)
 
-A store that outlives its process also gives `reopen`, so that its durability is tested by opening it again.
+A store that outlives its process also gives `reopen`, so that its durability is tested by opening it again. The other methods
+that a subclass may give let the tests do to a store whatever happens to it in the field: two handles that fight, a holder that
+sleeps through its lease, a connection that is lost before or after the commit, an acknowledged tail that goes missing.
 """
 
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
+from threading import Barrier
 
 from foveal.stores.chain import link, seed
 from foveal.stores.database import Database, Raw
-from foveal.stores.port import Draft, KeptNote, Row, Snapshot, Store, Writer
-from foveal.values.errors import BadEntry, BadInput, LeaseLost, NotFound, SessionHeld, StoreError
+from foveal.stores.port import (
+    BEFORE_SNAPSHOT,
+    NEWEST_ROWS,
+    OPENING_ROWS,
+    Draft,
+    KeptNote,
+    Row,
+    Snapshot,
+    Store,
+    Tombstone,
+    Writer,
+)
+from foveal.values.errors import (
+    BadEntry,
+    BadInput,
+    LeaseLost,
+    NotFound,
+    SessionHeld,
+    StoreError,
+    StoreUnavailable,
+    TailLost,
+)
 
 
 def draft(entry: str, payload: bytes = b"payload", *, parent: str | None = None, time_ms: int = 7) -> Draft:
@@ -55,6 +78,24 @@ class StoreContract:
     def reopen(self, store: Store) -> Store | None:
         """Return the same store, closed and opened again; None if it does not outlive its handle."""
         return None
+
+    def second_handle(self, store: Store) -> Store:
+        """Return another handle of the same store, as another process would have; the same one if a store has only one."""
+        return store
+
+    def lapse(self, store: Store) -> bool:
+        """Let the lease of a handle end, as if its process slept on another machine; return False if a handle has no lease."""
+        return False
+
+    def cut(self, store: Store, name: str, *, is_after: bool) -> bool:
+        """Let the connection over which this name is next sent, of an entry or a session, be lost before it arrives, or after
+        its commit and before the answer; return False if a store has no connections."""
+        return False
+
+    def lose_tail(self, store: Store, session: str, entries: int) -> bool:
+        """Let the log end after this many entries, as if a replica that was behind had taken over; return False if that cannot
+        happen to the store."""
+        return False
 
     # Appending and reading
 
@@ -292,6 +333,202 @@ class StoreContract:
                 store.secret("nobody")
             with refused(BadInput, "16"):
                 store.acquire("short", secret=b"x")
+
+    # Opening
+
+    def test_an_opening_has_everything_that_is_needed_to_go_on(self) -> None:
+        """Writer, secret, snapshot and the rows after it are of the same moment, and the writer can append."""
+        with self._opened() as store:
+            new = store.load("s", secret=b"s" * 32)
+            assert (new.secret, new.entries, new.snapshot, new.rows) == (b"s" * 32, 0, None, ())
+            new.writer.append(drafts(5), snapshot=b"view")
+            new.writer.append(drafts(3, prefix="later"))
+            new.writer.release()
+            again = store.load("s")
+            assert (again.secret, again.entries, again.snapshot) == (b"s" * 32, 8, Snapshot(5, b"view"))
+            assert again.rows == tuple(_rows([*drafts(5), *drafts(3, prefix="later")]))
+            assert again.writer.append([draft("x")]) == [9]
+            with refused(SessionHeld):
+                store.load("s")
+            assert store.load("s", takeover=True).entries == 9
+
+    def test_an_opening_of_a_long_log_returns_its_end_alone(self) -> None:
+        """Without a snapshot the newest rows; with one those since and a few before; never more than a fixed number."""
+        with self._opened() as store:
+            writer = store.acquire("s")
+            writer.append(drafts(NEWEST_ROWS + 9))
+            writer.release()
+            opened = store.load("s")
+            assert opened.rows == tuple(_rows(drafts(NEWEST_ROWS + 9))[9:])
+            opened.writer.append([], snapshot=b"view")
+            opened.writer.append(drafts(5, prefix="later"))
+            opened.writer.release()
+            again = store.load("s")
+            assert [row.seq for row in again.rows] == list(range(NEWEST_ROWS + 10 - BEFORE_SNAPSHOT, NEWEST_ROWS + 15))
+            last = drafts(OPENING_ROWS + 7, prefix="last")
+            again.writer.append(last)
+            again.writer.release()
+            assert [row.id for row in store.load("s").rows] == [item.id for item in last[7:]]
+
+    # Several handles
+
+    def test_handles_that_acquire_at_the_same_moment_make_one_writer(self) -> None:
+        """Of all that want a new session, or one that was released, one gets it and the others are refused."""
+        with self._opened() as store, _closed(self.second_handle(store), store) as other:
+            for name in ("a", "b", "a", "c", "b", "a"):
+                got: list[Writer] = []
+                together = Barrier(6)
+
+                def want(
+                    number: str, session: str = name, got: list[Writer] = got, together: Barrier = together
+                ) -> None:
+                    together.wait()
+                    with suppress(SessionHeld):
+                        got.append((store if int(number[1:]) % 2 else other).acquire(session))
+
+                _in_threads(6, want)
+                assert len(got) == 1
+                got[0].append([draft(f"{name}-{got[0].epoch}")])
+                got[0].release()
+
+    def test_handles_that_fight_for_a_session_lose_nothing(self) -> None:
+        """Writers that take it from each other: whatever was acknowledged is at its place, once; no writer appends after its
+        successor; and healthy data is never called damaged."""
+        with self._opened() as store, _closed(self.second_handle(store), store) as other:
+            acknowledged: dict[str, int] = {}
+
+            def fight(name: str) -> None:
+                handle, number = (store, other)[int(name[1:]) % 2], 0
+                while number < 12:
+                    try:
+                        writer = handle.acquire("s", takeover=number % 3 != 1)
+                        for _ in range(4):
+                            entry = f"{writer.epoch:06}-{name}-{number}"
+                            acknowledged[entry] = writer.append([draft(entry, entry.encode() * 50)], snapshot=b"view")[
+                                0
+                            ]
+                            number += 1
+                    except (LeaseLost, SessionHeld):
+                        number += 1
+
+            _in_threads(4, fight)
+            found = {row.id: row.seq for row in store.rows("s")}
+            assert acknowledged.items() <= found.items()
+            assert sorted(found.values()) == list(range(1, len(found) + 1))
+            epochs = [entry.split("-")[0] for entry in sorted(found, key=found.__getitem__)]
+            assert epochs == sorted(epochs)
+
+    def test_a_holder_that_slept_through_its_lease_is_fenced(self) -> None:
+        """Another handle succeeds it without a takeover; when it wakes, its append is refused and nothing of it is written."""
+        with self._opened() as store, _closed(self.second_handle(store), store) as other:
+            sleeper = store.acquire("s")
+            sleeper.append([draft("a")])
+            if not self.lapse(store):
+                return
+            successor = other.acquire("s")
+            for attempt in ([draft("late")], [draft("a")], []):
+                with refused(LeaseLost, "s"):
+                    sleeper.append(attempt, snapshot=b"late")
+            assert successor.append([draft("b")]) == [2]
+            assert [row.id for row in other.rows("s")] == ["a", "b"]
+            assert other.snapshot("s") is None
+            with refused(SessionHeld):
+                store.acquire("s")
+
+    def test_a_connection_that_is_lost_loses_and_doubles_nothing(self) -> None:
+        """Lost before or after the commit: the append succeeds by itself or says that its outcome is unknown, and then the same
+        entries can be given again; they are in the log once."""
+        with self._opened() as store:
+            writer = store.acquire("s")
+            writer.append([draft("first")])
+            for number, (is_after, times) in enumerate(((False, 1), (True, 1), (False, 3), (True, 3))):
+                entry = f"cut-{number}-{is_after}"
+                if not all(self.cut(store, entry, is_after=is_after) for _ in range(times)):
+                    return
+                given = [draft(entry), draft(f"{entry}-too")]
+                for _ in range(20):
+                    try:
+                        assert writer.append(given, snapshot=entry.encode()) == [2 + 2 * number, 3 + 2 * number]
+                        break
+                    except StoreUnavailable:
+                        continue
+                assert store.snapshot("s") == Snapshot(3 + 2 * number, entry.encode())
+            assert [row.seq for row in store.rows("s")] == list(range(1, 10))
+
+    def test_an_answer_that_is_lost_leaves_no_session_behind(self) -> None:
+        """A session that was made, acquired or deleted by a call whose answer was lost belongs to that call: it ends as if
+        nothing had happened."""
+        with self._opened() as store:
+            for number, is_after in enumerate((True, False, True)):
+                if not self.cut(store, "cut-session", is_after=is_after):
+                    return
+                writer = store.acquire("cut-session")
+                assert writer.append([draft(f"e{number}")]) == [number + 1]
+                with refused(SessionHeld):
+                    store.acquire("cut-session")
+                writer.release()
+            store.cards()  # over a connection that is sound
+            self.cut(store, "cut-session", is_after=True)
+            (gone,) = store.delete(["cut-session"])
+            assert (store.tombstones(), store.cards()) == ([gone], [])
+
+    def test_a_lost_tail_is_told_to_its_writer(self) -> None:
+        """The store went on without entries that it had acknowledged: the next append says how many, writes nothing and gives
+        the session up, so that somebody can open it and see it as it is."""
+        for lost_after in (3, 0):
+            with self._opened() as store:
+                name = f"s{lost_after}"
+                writer = store.acquire(name)
+                writer.append(drafts(3))
+                writer.append(drafts(2, prefix="lost"))
+                if not self.lose_tail(store, name, lost_after):
+                    return
+                with refused(TailLost, name, f"has {lost_after} entries", "5 were acknowledged"):
+                    writer.append([draft("next")], snapshot=b"view")
+                assert [row.id for row in store.rows(name)] == [d.id for d in drafts(3)][:lost_after]
+                assert store.acquire(name).append([draft("next")]) == [lost_after + 1]
+
+    # Moving and keeping house
+
+    def test_a_session_can_have_its_old_times(self) -> None:
+        """A session that was moved keeps when it was made and used; one that somebody writes does not change."""
+        with self._opened() as store:
+            writer = store.acquire("s")
+            writer.append(drafts(2))
+            with refused(SessionHeld):
+                store.backdate("s", created_ms=5, updated_ms=7)
+            writer.release()
+            store.backdate("s", created_ms=5, updated_ms=7)
+            assert [(card.created_ms, card.updated_ms) for card in store.cards()] == [(5, 7)]
+            with refused(NotFound):
+                store.backdate("nobody", created_ms=5, updated_ms=7)
+            assert store.acquire("s").append([draft("x")]) == [3]
+
+    def test_tombstones_of_another_store_are_adopted_once(self) -> None:
+        """The proofs of deletion stay when sessions are moved, and a second run adds none."""
+        with self._opened() as store:
+            store.acquire("own").release()
+            own = store.delete(["own"])
+            others = [
+                Tombstone(seed("x").hex(), 1, 2, 0, seed("x").hex()),
+                Tombstone(seed("y").hex(), 3, 4, 9, "ab" * 32),
+            ]
+            store.adopt(others)
+            store.adopt([*others, *own])
+            assert store.tombstones() == [*others, *own]
+
+    def test_keeping_house_changes_no_content(self) -> None:
+        """The store counts itself, and gives space back while sessions are open."""
+        with self._opened() as store:
+            for name in "ab":
+                store.acquire(name).append(drafts(4), snapshot=b"view")
+            store.delete(["b"], takeover=True)
+            store.artifacts.put([b"large"])
+            store.vacuum()
+            stats = store.stats()
+            assert (stats.sessions, stats.held, stats.entries, stats.deleted) == (1, 1, 4, 1)
+            assert sum(stats.sizes.values()) > 0
+            assert list(store.rows("a")) == _rows(drafts(4))
 
     # Deleting
 
@@ -712,6 +949,16 @@ class StoreContract:
 
     def _opened(self) -> closing[Store]:
         return closing(self.make_store())
+
+
+@contextmanager
+def _closed(handle: Store, first: Store) -> Generator[Store]:
+    """Close a second handle at the end; one that is the first itself is left to its own block."""
+    try:
+        yield handle
+    finally:
+        if handle is not first:
+            handle.close()
 
 
 def _rows(given: Sequence[Draft]) -> list[Row]:

@@ -18,6 +18,8 @@
         ├── StoreFull           no space; nothing acknowledged is lost
         ├── StoreBusy           another process held the file for too long
         ├── StoreFailed         an I/O error; the handle must be reopened
+        ├── StoreUnavailable    the database cannot be reached; whether the last append was kept is unknown
+        ├── TailLost            the store has fewer entries than it acknowledged
         ├── StoreCorrupt        damage, with its place
         ├── SchemaTooNew        written by a newer Foveal
         ├── SessionHeld         another writer has the session
@@ -158,6 +160,25 @@ class StoreBusy(StoreError):
 
 class StoreFailed(StoreError):
     """An I/O error. The handle is no longer trusted; open the store again."""
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached. An append under way may have been kept or not: give the same entries again, with the
+    same ids."""
+
+
+class TailLost(StoreError):
+    """The store has fewer entries of a session than it acknowledged to this writer: it went on without its newest commits, as
+    a replica does that was behind when it took over."""
+
+    def __init__(self, session: str, kept: int, acknowledged: int) -> None:
+        self.session, self.kept, self.acknowledged = session, kept, acknowledged
+        super().__init__(
+            f"session {session}: the store has {kept:,} entries, and {acknowledged:,} were acknowledged to this writer: it lost "
+            f"the last {acknowledged - kept:,} (a replica that was behind took over, or an old copy was put in place). Nothing "
+            "of this append was written, and the session was released. Open it again, and append the lost entries under "
+            "their ids if they are still at hand."
+        )
 
 
 class StoreCorrupt(StoreError):

@@ -16,6 +16,7 @@ from foveal.analysis.recordings.places import newest_sessions
 from foveal.analysis.replay.bills import recorded_bill
 from foveal.models.catalogue import find
 from foveal.stores import open_store
+from foveal.stores.place import DatabaseAddress
 from foveal.text.display import visible
 from foveal.values.errors import BadRecording, FovealError
 from foveal.viewer.builder import RunOptions, recorded_page, stored_page
@@ -39,7 +40,9 @@ class SessionChoice(msgspec.Struct, frozen=True):
         )
 
 
-def stored_choices(path: Path, session: str | None = None, compare: Sequence[RunOptions] = ()) -> list[SessionChoice]:
+def stored_choices(
+    path: Path | DatabaseAddress, session: str | None = None, compare: Sequence[RunOptions] = ()
+) -> list[SessionChoice]:
     """Return the sessions of a store, the newest first; the named one alone, if one is named."""
     with open_store(path) as store:
         cards = store.cards(known_session(store, session)) if session else store.cards()
@@ -73,7 +76,7 @@ def local_choices(
 class _StoredBuild(msgspec.Struct, frozen=True):
     """Builds the page of a stored session, as the store holds it by then."""
 
-    path: Path
+    path: Path | DatabaseAddress
     session: str
     compare: tuple[RunOptions, ...]
 
@@ -101,7 +104,7 @@ class _Failing(msgspec.Struct, frozen=True):
         raise self.error
 
 
-def _card_row(path: Path, name: str, updated_ms: int) -> OverviewRow:
+def _card_row(path: Path | DatabaseAddress, name: str, updated_ms: int) -> OverviewRow:
     return OverviewRow(name=visible(name), source=visible(str(path)), updated=_time(updated_ms / 1000))
 
 

@@ -8,10 +8,11 @@ import msgspec
 
 from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.database import Database
+from foveal.stores.examination import Report
 from foveal.stores.references import artifacts_named
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import resolved, transaction
-from foveal.stores.sqlite.doctor import Report, examine
+from foveal.stores.sqlite.doctor import examine
 from foveal.stores.sqlite.opening import connect_new
 from foveal.stores.sqlite.records import update_record
 from foveal.stores.sqlite.tables import Tables

@@ -22,6 +22,7 @@ import apsw
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
 from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.database import Database, Raw
+from foveal.stores.examination import Damage, Report
 from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
 from foveal.stores.port import Draft, KeptNote
 from foveal.stores.references import artifacts_in
@@ -49,6 +50,7 @@ from foveal.stores.sqlite.tables import (
     TOMBSTONE_COLUMNS,
     Tables,
     is_sealed,
+    tombstone,
 )
 from foveal.stores.sqlite.wal import RestState, newest_image, opening
 from foveal.values.codec import decode, encode
@@ -59,30 +61,6 @@ STRAY = "a temporary file that a dead writer left behind"
 _BUSY_S = 5.0
 _ENTRY_COLUMNS = "SELECT place, session, seq, id, parent, time_ms, author, hash, payload FROM entries"
 _COMMIT_ROWS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    place: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.what}"
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The counts of everything examined (by `salvage`: of everything copied), and the damage found."""
-
-    path: str
-    sessions: int
-    entries: int
-    artifacts: int
-    damage: tuple[Damage, ...]
-    names: tuple[str, ...] = ()
-    """Names of the sessions, as far as they can be read."""
-    scopes: tuple[str, ...] = ()
-    """Names of their scopes."""
 
 
 @dataclass(slots=True)
@@ -145,7 +123,7 @@ def salvage(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
     with _opened(place) as (db, layout, problems), SqliteStore(copy) as store:
         for what in problems:
             findings.say(str(place), what)
-        store.adopt(raw for raw in readable(db, TOMBSTONE_COLUMNS) if is_sealed(raw))
+        store.adopt([tombstone(raw) for raw in readable(db, TOMBSTONE_COLUMNS) if is_sealed(raw)])
         for suspect in check_sessions(db, layout):
             _salvage_session(db, store, suspect, findings, layout)
         if layout is LAYOUTS[SCHEMA_VERSION]:

@@ -85,7 +85,7 @@ class FileIndex:
 
     @contextmanager
     def opened(self) -> Generator[Database]:
-        self._path.parent.mkdir(OWNER_FOLDER, exist_ok=True)
+        self._path.parent.mkdir(OWNER_FOLDER, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY))
         with self._connected() as db:

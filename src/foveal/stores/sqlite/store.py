@@ -22,21 +22,24 @@ from typing import Any, TypeVar
 
 import apsw
 
+from foveal.stores.artifacts import SUFFIX as ARTIFACTS
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
 from foveal.stores.checks import check_drafts, check_note, check_scope, check_secret, check_session
-from foveal.stores.database import Database, Raw
+from foveal.stores.database import Database
 from foveal.stores.lease import LEASE_MS, Lease, new_token, this_process
-from foveal.stores.port import Draft, KeptNote, Row, SessionCard, Snapshot, Tombstone
+from foveal.stores.opened import opened
+from foveal.stores.port import Draft, KeptNote, Opened, Row, SessionCard, Snapshot, StoreStats, Tombstone
 from foveal.stores.sqlite import transactions
 from foveal.stores.sqlite.connection import resolved
 from foveal.stores.sqlite.errors import BROKEN, translated
 from foveal.stores.sqlite.group_commit import GroupCommit
+from foveal.stores.sqlite.index import SUFFIX as INDEXES
 from foveal.stores.sqlite.index import FileIndex, delete_index, index_file, scope_key
 from foveal.stores.sqlite.opening import open_reader, open_store
 from foveal.stores.sqlite.records import Record
 from foveal.stores.sqlite.tables import Tables, card
 from foveal.stores.sqlite.transactions import Request
-from foveal.values.errors import LeaseLost, StoreBusy, StoreError
+from foveal.values.errors import LeaseLost, StoreBusy, StoreError, TailLost
 
 T = TypeVar("T")
 
@@ -134,6 +137,11 @@ class SqliteStore:
         held = self._run(lambda db: self._lease.acquire(db, wish))
         return SqliteWriter(held, append=self._append, release=self._release)
 
+    def load(
+        self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
+    ) -> Opened:
+        return opened(self, session, self.acquire(session, takeover=takeover, secret=secret, scope=scope))
+
     def secret(self, session: str) -> bytes:
         with self._tables() as tables:
             return tables.known_record(session).secret
@@ -195,11 +203,28 @@ class SqliteStore:
         with self._reader() as db, target.backup("main", db, "main") as backup:
             backup.step()
 
-    def adopt(self, tombstones: Iterable[Raw]) -> None:
-        """Take over the tombstones of another store of the same sessions."""
-        raws = list(tombstones)
-        if raws:
-            self._run(lambda db: transactions.adopt(db, self.path, raws))
+    def adopt(self, tombstones: Sequence[Tombstone]) -> None:
+        if tombstones:
+            self._run(lambda db: transactions.adopt(db, self.path, tombstones))
+
+    def backdate(self, session: str, *, created_ms: int, updated_ms: int) -> None:
+        self._run(lambda db: transactions.backdate(db, self.path, session, (created_ms, updated_ms), _now_ms()))
+
+    def stats(self) -> StoreStats:
+        cards = self.cards()
+        names = {"log": self.path, "wal": Path(f"{self.path}-wal")}
+        sizes = {name: file.stat().st_size if file.exists() else 0 for name, file in names.items()}
+        for name, suffix in (("artifacts", ARTIFACTS), ("indexes", INDEXES)):
+            folder = self.path.with_name(self.path.name + suffix)
+            sizes[name] = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        held = sum(card.holder is not None for card in cards)
+        return StoreStats(len(cards), held, sum(card.entries for card in cards), len(self.tombstones()), sizes)
+
+    def vacuum(self) -> None:
+        """Write the file anew, without the space of deleted rows, and remove what dead writers left beside it."""
+        self._commits.run_alone(self._scrub)
+        self._commits.run(lambda db: transactions.touch(db, self.path, _now_ms()))
+        self.artifacts.sweep()
 
     def tombstones(self) -> list[Tombstone]:
         with self._tables() as tables:
@@ -243,9 +268,9 @@ class SqliteStore:
         self._check_usable()
         return self._commits.run(job)
 
-    def _append(self, held: Record, drafts: Sequence[Draft], snapshot: bytes | None) -> list[int]:
+    def _append(self, held: Record, drafts: Sequence[Draft], snapshot: bytes | None, acknowledged: int) -> list[int]:
         check_drafts(drafts)
-        batch = transactions.Batch(drafts, snapshot, _now_ms())
+        batch = transactions.Batch(drafts, snapshot, _now_ms(), acknowledged)
         return self._run(lambda db: transactions.append(db, self.path, held, batch))
 
     def _release(self, held: Record) -> None:
@@ -313,7 +338,7 @@ class SqliteWriter:
         self,
         held: Record,
         *,
-        append: Callable[[Record, Sequence[Draft], bytes | None], list[int]],
+        append: Callable[[Record, Sequence[Draft], bytes | None, int], list[int]],
         release: Callable[[Record], None],
     ) -> None:
         self.epoch = held.epoch
@@ -321,12 +346,19 @@ class SqliteWriter:
         self._append = append
         self._release = release
         self._is_released = False
+        self._acknowledged = held.entries
 
     def append(self, drafts: Sequence[Draft], *, snapshot: bytes | None = None) -> list[int]:
         """Write the drafts together; they are committed and synced when this returns."""
         if self._is_released:
             raise LeaseLost(f"session {self._held.id} was released by this writer; hold it again to append.")
-        return self._append(self._held, drafts, snapshot)
+        try:
+            seqs = self._append(self._held, drafts, snapshot, self._acknowledged)
+        except TailLost:
+            self.release()
+            raise
+        self._acknowledged = max(self._acknowledged, *seqs, 0)
+        return seqs
 
     def release(self) -> None:
         """Stop being the writer, so that another process need not wait for this one to end."""

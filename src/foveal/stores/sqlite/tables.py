@@ -157,8 +157,7 @@ class Tables:
         for raw in self._db.execute(f"{TOMBSTONE_COLUMNS} ORDER BY deleted_ms, key"):
             if not is_sealed(raw):
                 raise StoreCorrupt(str(self._path), f"tombstone {raw[0]} does not match its seal", str(self._path))
-            _, name, created_ms, deleted_ms, entries, chain, _ = raw
-            found.append(Tombstone(name.hex(), created_ms, deleted_ms, entries, chain.hex()))
+            found.append(tombstone(raw))
         return found
 
     def lease_until(self, token: str) -> int | None:
@@ -304,6 +303,12 @@ class Tables:
 
     def _damage(self, record: Record, seq: int, what: str) -> StoreCorrupt:
         return StoreCorrupt(f"session {record.id}, entry {seq}", what, str(self._path))
+
+
+def tombstone(raw: Raw) -> Tombstone:
+    """Return the tombstone of the columns that `TOMBSTONE_COLUMNS` names."""
+    _, name, created_ms, deleted_ms, entries, chain, _ = raw
+    return Tombstone(name.hex(), created_ms, deleted_ms, entries, chain.hex())
 
 
 def card(record: Record) -> SessionCard:

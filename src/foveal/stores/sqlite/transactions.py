@@ -9,13 +9,13 @@ import msgspec
 
 from foveal.stores.chain import link, seal, seed, snapshot_seal
 from foveal.stores.checks import SECRET_BYTES, check_repeat, check_same_scope
-from foveal.stores.database import Database, Raw
+from foveal.stores.database import Database
 from foveal.stores.lease import LEASE_MS, Lease, has_ended, held_text, pack, unpack
 from foveal.stores.port import Draft, KeptNote, Row, Tombstone
 from foveal.stores.sqlite.records import Record, insert_record, update_record
 from foveal.stores.sqlite.schema import SEQ_BITS
 from foveal.stores.sqlite.tables import LEASE_COLUMNS, Tables, is_sealed
-from foveal.values.errors import LeaseLost, NotFound, SessionHeld
+from foveal.values.errors import LeaseLost, NotFound, SessionHeld, TailLost
 
 _INSERT_ENTRY = "INSERT INTO entries (place, id, parent, time_ms, author, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _INSERT_TOMBSTONE = (
@@ -34,6 +34,8 @@ class Batch(msgspec.Struct, frozen=True):
     drafts: Sequence[Draft]
     snapshot: bytes | None
     now_ms: int
+    acknowledged: int
+    """Entries of the log that its writer knows to be kept."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -75,6 +77,8 @@ def append(db: Database, path: Path, held: Record, batch: Batch) -> list[int]:
             f"{held.epoch}). Nothing of this append was written; hold the session again to go on."
         )
     tables.check_end(record)
+    if record.entries < batch.acknowledged:
+        raise TailLost(record.id, record.entries, batch.acknowledged)
     seqs, record = _insert_drafts(db, tables, record, batch)
     if seqs or batch.snapshot is not None:
         update_record(db, record)
@@ -129,13 +133,26 @@ def touch(db: Database, path: Path, now_ms: int) -> None:
     update_record(db, msgspec.structs.replace(Tables(db, path).first_record(), updated_ms=now_ms))
 
 
-def adopt(db: Database, path: Path, tombstones: Sequence[Raw]) -> None:
-    """Add the tombstones of another store, under keys of this one."""
-    first = Tables(db, path).first_record()
-    for key, raw in enumerate(tombstones, start=first.entries + 1):
-        fields = (key, *raw[1:-1])
+def adopt(db: Database, path: Path, tombstones: Sequence[Tombstone]) -> None:
+    """Add the tombstones of another store that are not here yet, under keys of this one."""
+    tables = Tables(db, path)
+    first, known = tables.first_record(), tables.tombstones()
+    new = [one for one in tombstones if one not in known]
+    for key, one in enumerate(new, start=first.entries + 1):
+        hashes = bytes.fromhex(one.seed), bytes.fromhex(one.chain)
+        fields = (key, hashes[0], one.created_ms, one.deleted_ms, one.entries, hashes[1])
         db.execute(_INSERT_TOMBSTONE, (*fields, seal(*fields)))
-    update_record(db, msgspec.structs.replace(first, entries=first.entries + len(tombstones)))
+    update_record(db, msgspec.structs.replace(first, entries=first.entries + len(new)))
+
+
+def backdate(db: Database, path: Path, session: str, times_ms: tuple[int, int], now_ms: int) -> None:
+    """Give a session that nobody writes the times that it had in another store."""
+    tables = Tables(db, path)
+    record = tables.known_record(session)
+    _check_free(tables, record, now_ms)
+    created_ms, updated_ms = times_ms
+    db.execute("UPDATE sessions SET created_ms = ? WHERE key = ?", (created_ms, record.key))
+    update_record(db, msgspec.structs.replace(record, created_ms=created_ms, updated_ms=updated_ms))
 
 
 def renew_lease(db: Database, lease: Lease, now_ms: int) -> None:

@@ -1,0 +1,109 @@
+"""Keep house in a store: move it, copy it, examine it, measure it, give its space back.
+
+PLACE is a file, sqlite:///FILE or postgresql://USER@HOST/DATABASE. `migrate` copies all sessions with their artifacts and notes
+to another store, of the other kind or not, and proves each by its hash chain; run again, it goes on where it was stopped. Exit
+code 1 if something is damaged, or was left because somebody writes it.
+"""
+
+from argparse import ArgumentParser, Namespace
+
+import msgspec
+
+from foveal.cli.arguments import add_json, existing_place, store_place
+from foveal.cli.doctor import plain_report, print_report
+from foveal.cli.output import Output
+from foveal.stores import open_store
+from foveal.stores.examination import Report
+from foveal.stores.moving import copy_store, examine_place, move_sessions
+from foveal.values.errors import BadInput
+
+_VERBS = {
+    "migrate": "copy everything from PLACE to TARGET, resumable and verified",
+    "backup": "copy PLACE to the new file TARGET while it is in use, and verify the copy",
+    "doctor": "read everything in PLACE and report damage",
+    "stats": "print the size of PLACE and of its parts",
+    "vacuum": "give back the space of everything that was deleted in PLACE",
+}
+_TARGETED = ("migrate", "backup")
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("verb", choices=_VERBS, metavar="VERB", help="; ".join(f"{k}: {v}" for k, v in _VERBS.items()))
+    parser.add_argument(
+        "place", metavar="PLACE", nargs="?", help="the store (default: $FOVEAL_STORE, else ./foveal.db)"
+    )
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="the store or file to copy to")
+    add_json(parser)
+
+
+def run(args: Namespace, out: Output) -> int:
+    if args.target is None and args.verb in _TARGETED:
+        raise BadInput(f"`foveal store {args.verb}` needs the store and the place to copy it to")
+    if args.target is not None and args.verb not in _TARGETED:
+        raise BadInput(f"`foveal store {args.verb}` is about one store; {args.target!r} is one too many")
+    return {"migrate": _migrate, "backup": _backup, "doctor": _doctor, "stats": _stats, "vacuum": _vacuum}[args.verb](
+        args, out
+    )
+
+
+def _migrate(args: Namespace, out: Output) -> int:
+    with open_store(existing_place(args.place)) as source, open_store(store_place(args.target)) as target:
+        done = move_sessions(source, target)
+    if out.is_json:
+        out.document(msgspec.to_builtins(done))
+    else:
+        out.line(
+            f"{done.sessions:,} sessions are whole in {store_place(args.target)}: {done.copied:,} entries and {done.artifacts:,} "
+            "artifacts were copied by this run, every chain compared"
+        )
+        for problem in done.damaged:
+            out.line(problem, "bad")
+        if done.in_use:
+            out.line(
+                f"{len(done.in_use):,} sessions are in use and were left: {', '.join(done.in_use[:5])}. Run it again."
+            )
+    return 1 if done.in_use or done.damaged else 0
+
+
+def _backup(args: Namespace, out: Output) -> int:
+    return _report(copy_store(existing_place(args.place), args.target), out)
+
+
+def _doctor(args: Namespace, out: Output) -> int:
+    return _report(examine_place(existing_place(args.place)), out)
+
+
+def _report(found: Report, out: Output) -> int:
+    if out.is_json:
+        out.document(plain_report(found))
+    else:
+        print_report(found, None, out)
+    return 1 if found.damage else 0
+
+
+def _stats(args: Namespace, out: Output) -> int:
+    place = existing_place(args.place)
+    with open_store(place) as store:
+        found = store.stats()
+    if out.is_json:
+        out.document(msgspec.to_builtins(found))
+    else:
+        out.line(
+            f"{place}: {found.sessions:,} sessions ({found.held:,} held), {found.entries:,} entries, {found.deleted:,} deleted"
+        )
+        for name, size in found.sizes.items():
+            out.line(f"  {name}: {size:,} bytes")
+    return 0
+
+
+def _vacuum(args: Namespace, out: Output) -> int:
+    place = existing_place(args.place)
+    with open_store(place) as store:
+        before = sum(store.stats().sizes.values())
+        store.vacuum()
+        after = sum(store.stats().sizes.values())
+    if out.is_json:
+        out.document({"before": before, "after": after})
+    else:
+        out.line(f"{place}: {before:,} bytes before, {after:,} after")
+    return 0

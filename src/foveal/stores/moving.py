@@ -1,0 +1,158 @@
+"""Moving all sessions of a store to another one, of the same kind or not: resumable, and verified by the hash chain.
+
+A session is held in both stores while it is copied, so that nobody writes it in the meantime; one that is in use is left for the
+next run. Its log is continued where the last run stopped, after the copied part was read and compared, and is done when both
+chains end in the same hash.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from foveal.stores import open_store
+from foveal.stores.chain import link, seed
+from foveal.stores.examination import Damage, Report, examine_store
+from foveal.stores.place import DatabaseAddress
+from foveal.stores.port import Draft, Row, SessionCard, Store
+from foveal.stores.references import artifacts_named
+from foveal.stores.sqlite.backup import back_up
+from foveal.stores.sqlite.doctor import examine
+from foveal.values.errors import BadInput, NotFound, SessionHeld, StoreCorrupt
+
+BATCH_ROWS = 256
+BATCH_BYTES = 4 << 20
+
+
+class StoreMove(msgspec.Struct, frozen=True):
+    """The outcome of moving a store."""
+
+    sessions: int
+    """Sessions that are whole in the new store, and proven to be so."""
+    copied: int
+    """Entries that were written by this run."""
+    artifacts: int
+    in_use: tuple[str, ...]
+    """Sessions that somebody writes; run it again when they are closed."""
+    damaged: tuple[str, ...]
+    """Sessions that cannot be read to their end, each with the reason."""
+
+
+def move_sessions(source: Store, target: Store, *, holds: bool = True) -> StoreMove:
+    """Copy all sessions, artifacts, notes and tombstones of a store to another. Nothing is removed from the source.
+
+    With `holds=False`, sessions that somebody writes are copied too, as they are at this moment.
+    """
+    sessions = copied = 0
+    in_use, damaged = list[str](), list[str]()
+    artifacts: set[str] = set()
+    for card in sorted(source.cards(), key=lambda card: card.updated_ms):
+        try:
+            copied += (
+                _hold_and_copy(source, target, card, artifacts) if holds else _copy(source, target, card, artifacts)
+            )
+            sessions += 1
+        except SessionHeld:
+            in_use.append(card.id)
+        except StoreCorrupt as error:
+            damaged.append(str(error))
+    for scope in {card.scope for card in source.cards() if card.scope is not None}:
+        known = target.scope(scope).notes()
+        for note in source.scope(scope).notes():
+            if note not in known:
+                with suppress(NotFound):  # its session is in use, or damaged
+                    target.scope(scope).keep(note)
+    target.adopt(source.tombstones())
+    return StoreMove(sessions, copied, len(artifacts), tuple(in_use), tuple(damaged))
+
+
+def copy_store(place: Path | DatabaseAddress, target: str) -> Report:
+    """Copy a store to a new SQLite file, verified: a store in a file by SQLite's own backup, which does not wait for writers."""
+    if isinstance(place, Path):
+        return back_up(place, target)
+    if Path(target).exists():
+        raise BadInput(f"{target} exists already; name a new file to copy to.")
+    with open_store(place) as source, open_store(Path(target)) as copy:
+        done = move_sessions(source, copy, holds=False)
+        report = examine_store(copy, target)
+        lost = [Damage("the original", problem) for problem in done.damaged]
+        return replace(report, damage=(*lost, *report.damage))
+
+
+def examine_place(place: Path | DatabaseAddress) -> Report:
+    """Examine a store: a file as SQLite's pages have it, another one by its methods."""
+    if isinstance(place, Path):
+        return examine(place)
+    with open_store(place) as store:
+        return examine_store(store, str(place))
+
+
+def _hold_and_copy(source: Store, target: Store, card: SessionCard, artifacts: set[str]) -> int:
+    holder = source.acquire(card.id)
+    try:
+        held = msgspec.structs.replace(source.cards(card.id)[0], updated_ms=card.updated_ms)
+        return _copy(source, target, held, artifacts)
+    finally:
+        holder.release()
+
+
+def _copy(source: Store, target: Store, card: SessionCard, artifacts: set[str]) -> int:
+    """Bring the copy of a session up to this card, and return how many entries were written."""
+    opened = target.load(card.id, secret=source.secret(card.id), scope=card.scope)
+    try:
+        if opened.entries > card.entries:
+            raise BadInput(
+                f"session {card.id} has {opened.entries:,} entries in the new store and {card.entries:,} in the old one: it was "
+                "written there already. Delete it in one of them."
+            )
+        chain = _compared(source, target, card.id, opened.entries)
+        snapshot = source.snapshot(card.id)
+        for rows in _batches(source.rows(card.id, after=opened.entries, upto=card.entries), snapshot and snapshot.seq):
+            for sha256 in set(artifacts_named(rows)) - artifacts:
+                with suppress(NotFound):  # reported by the doctor of either store
+                    target.artifacts.put(source.artifacts.read(sha256))
+                    artifacts.add(sha256)
+            for row in rows:
+                chain = link(chain, row)
+            view = snapshot.payload if snapshot and snapshot.seq == rows[-1].seq else None
+            opened.writer.append([_draft(row) for row in rows], snapshot=view)
+        if _chain(target, card.id) != chain:
+            raise StoreCorrupt(f"session {card.id}", "its copy does not end in the same hash", "FILE")
+    finally:
+        opened.writer.release()
+    target.backdate(card.id, created_ms=card.created_ms, updated_ms=card.updated_ms)
+    return card.entries - opened.entries
+
+
+def _compared(source: Store, target: Store, session: str, upto: int) -> bytes:
+    """Return the chain of the part that was copied before; `BadInput` if it is another log."""
+    chain = _chain(source, session, upto)
+    if _chain(target, session) != chain:
+        raise BadInput(f"session {session} is in both stores with other content; rename or delete one of them")
+    return chain
+
+
+def _chain(store: Store, session: str, upto: int | None = None) -> bytes:
+    chain = seed(session)
+    for row in store.rows(session, upto=upto):
+        chain = link(chain, row)
+    return chain
+
+
+def _batches(rows: Iterator[Row], cut: int | None) -> Iterator[list[Row]]:
+    """Yield the rows in batches; one of them ends at the place of the snapshot."""
+    batch, size = list[Row](), 0
+    for row in rows:
+        batch.append(row)
+        size += len(row.payload)
+        if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES or row.seq == cut:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _draft(row: Row) -> Draft:
+    return Draft(row.id, row.parent, row.time_ms, row.author, row.payload)

@@ -1,0 +1,320 @@
+"""The commits of a store in PostgreSQL: appends of many sessions that wait at the same moment are one statement.
+
+The statement is a compare-and-append for each of them: the UPDATE of a session's record passes only where epoch, holder, length
+and chain are those that the writer knows, and rows and snapshot are joined to it. A writer that lost its session writes nothing
+however late it wakes up, and takes no other with it: it is just not among those that passed.
+
+Who did not pass, or all of them if the statement failed, is tried alone: the record is read, ids that are in the log already are
+acknowledged, and the error says which case it is. An append whose connection was lost is tried again: its ids tell whether it had
+been kept. Once a newer epoch is seen, no earlier statement of this writer can still succeed, so that the answer is final.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import psycopg
+from psycopg import errors
+
+from foveal.stores.chain import seed, snapshot_seal
+from foveal.stores.lease import unpack
+from foveal.stores.plan import AppendPlan, plan_append
+from foveal.stores.port import Draft, Row
+from foveal.stores.postgres.connections import LOST, Connections, Link, Patience
+from foveal.stores.postgres.records import Register, packed, register, verified_row
+from foveal.stores.postgres.schema import make_partition
+from foveal.values.errors import BadEntry, LeaseLost, StoreError, TailLost
+
+GROUP_APPENDS = 256
+"""Appends in one statement: more would only make the first of them wait."""
+
+_APPEND = """
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest(%(key)b::bigint[], %(epoch)b::bigint[], %(token)b::text[], %(before)b::bigint[], %(known)b::bytea[],
+        %(entries)b::bigint[], %(head)b::text[], %(chain)b::bytea[], %(now)b::bigint[], %(seal)b::bytea[],
+        %(view_seal)b::bytea[], %(view)b::bytea[])
+        AS g(key, epoch, token, before, known, entries, head, chain, now, seal, view_seal, view)
+), passed AS (
+    UPDATE @sessions s SET entries = g.entries, head = g.head, chain = g.chain, seal = g.seal,
+        updated_ms = greatest(g.now, s.created_ms), hour = greatest(g.now, s.created_ms) / 3600000
+    FROM given g WHERE s.key = g.key AND s.epoch = g.epoch AND s.token = g.token AND s.entries = g.before AND s.chain = g.known
+    RETURNING s.key
+), added AS (
+    INSERT INTO @entries (session, seq, id, parent, time_ms, author, hash, payload)
+    SELECT e.* FROM unnest(%(e_key)b::bigint[], %(e_seq)b::bigint[], %(e_id)b::text[], %(e_parent)b::text[],
+        %(e_time)b::bigint[], %(e_author)b::text[], %(e_hash)b::bytea[], %(e_payload)b::bytea[])
+        AS e(session, seq, id, parent, time_ms, author, hash, payload) JOIN passed p ON p.key = e.session
+), seen AS (
+    INSERT INTO @snapshots (session, seq, seal, payload)
+    SELECT g.key, g.entries, g.view_seal, g.view FROM given g JOIN passed USING (key) WHERE g.view IS NOT NULL
+    ON CONFLICT (session) DO UPDATE SET seq = excluded.seq, seal = excluded.seal, payload = excluded.payload
+)
+SELECT key FROM passed
+"""
+RELEASE = "UPDATE @sessions SET token = NULL WHERE key = %s AND epoch = %s AND token = %s"
+_RECORD = "SELECT $record FROM @sessions WHERE key = %s"
+_KNOWN = "SELECT $row FROM @entries e WHERE e.session = %s AND e.id = ANY(%s)"
+_HOLDER = "SELECT l.holder FROM @sessions s JOIN @leases l USING (token) WHERE s.key = %s"
+
+
+class AppendTicket:
+    """An append that waits for its commit."""
+
+    __slots__ = ("_done", "_is_answered", "drafts", "error", "held", "seqs", "snapshot")
+
+    def __init__(self, held: "HeldSession", drafts: Sequence[Draft], snapshot: bytes | None) -> None:
+        self.held, self.drafts, self.snapshot = held, drafts, snapshot
+        self.seqs: list[int] | None = None
+        self.error: BaseException | None = None
+        self._is_answered = False
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def answer(self) -> None:
+        """Let those go on who wait for the end of the append."""
+        if not self._is_answered:
+            self._is_answered = True
+            self._done.release()
+
+    def wait(self) -> list[int]:
+        """Return the places once the append has ended, or raise its error."""
+        self.settle()
+        if self.error is not None:
+            raise self.error
+        return self.seqs or []
+
+    def settle(self) -> None:
+        """Wait until the append has ended, however it ended."""
+        with self._done:
+            pass
+
+
+class HeldSession:
+    """A session that this handle may write, and the state of it that the next append expects. Appends follow each other."""
+
+    def __init__(self, register: Register) -> None:
+        self.register = register
+        self.lock = threading.Lock()
+        self.last: AppendTicket | None = None
+        self.is_released = False
+
+
+class PostgresCommits:
+    """The threads that commit, started with the first append, and their queue."""
+
+    def __init__(self, connections: Connections, threads: int) -> None:
+        self._connections, self._count = connections, threads
+        self._queue: queue.SimpleQueue[AppendTicket | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._gate = threading.Lock()
+        self._is_stopped = False
+        self.statements = 0
+        """Grouped statements that were sent, for benchmarks."""
+
+    def append(self, held: HeldSession, drafts: Sequence[Draft], snapshot: bytes | None) -> list[int]:
+        """Append to a session and return the places once they are durable."""
+        with held.lock:
+            if held.last is not None:
+                held.last.settle()  # of a caller that was interrupted while it waited
+            ticket = held.last = AppendTicket(held, drafts, snapshot)
+            with self._gate:
+                if self._is_stopped:
+                    raise StoreError(f"{self._connections.place} is closed; open the store again.")
+                if not self._threads:
+                    self._start()
+                self._queue.put(ticket)
+            return ticket.wait()
+
+    def stop(self) -> None:
+        """Let the threads finish the waiting appends and end, without waiting for them."""
+        with self._gate:
+            if not self._is_stopped:
+                self._is_stopped = True
+                for _ in self._threads:
+                    self._queue.put(None)
+
+    def close(self) -> None:
+        """Stop, and wait until everything is finished."""
+        self.stop()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def _start(self) -> None:
+        for number in range(self._count):
+            name = f"foveal commits {number}"
+            self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
+            self._threads[-1].start()
+
+    def _work(self) -> None:
+        while (ticket := self._queue.get()) is not None:
+            tickets = [ticket]
+            is_last = False
+            while len(tickets) < GROUP_APPENDS and not is_last:
+                try:
+                    following = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    is_last = True
+                else:
+                    tickets.append(following)
+            try:
+                self._commit(tickets)
+            except BaseException as error:  # a waiting caller must be told, whatever happened
+                for one in tickets:
+                    if one.seqs is None:
+                        one.error = one.error or StoreError(f"{self._connections.place}: the writer broke ({error!r}).")
+            finally:
+                for one in tickets:
+                    one.answer()
+            if is_last:
+                return
+
+    def _commit(self, tickets: list[AppendTicket]) -> None:
+        self._commit_together(tickets)
+        patience = self._connections.patience()  # for all of them: they have waited as long
+        for ticket in tickets:
+            if ticket.seqs is None:
+                try:
+                    ticket.seqs = self._commit_alone(ticket, patience)
+                except (StoreError, BadEntry) as error:
+                    ticket.error = error
+                except psycopg.Error as error:
+                    ticket.error = StoreError(f"{self._connections.place}: PostgreSQL refused: {error}")
+            ticket.answer()
+
+    def _commit_together(self, tickets: list[AppendTicket]) -> None:
+        """Commit all that pass, as one statement."""
+        by_key: dict[int, tuple[AppendTicket, AppendPlan]] = {}
+        for ticket in tickets:
+            known = ticket.held.register
+            if known.key in by_key or not (ticket.drafts or ticket.snapshot is not None):
+                continue  # a session's second writer is an old one: it is told so alone
+            try:
+                by_key[known.key] = ticket, plan_append(known.end, ticket.drafts, {})
+            except BadEntry as error:
+                ticket.error, ticket.seqs = error, []
+        if not by_key:
+            return
+        try:
+            with self._connections.link() as link:
+                passed = link.ask(_APPEND, _bindings([by_key[key] for key in sorted(by_key)]))
+            self.statements += 1
+        except (psycopg.Error, StoreError):
+            return  # a lost connection, an id that is taken, a partition that is not there, a full disk: each is told alone
+        for (key,) in passed:
+            ticket, plan = by_key[key]
+            ticket.held.register = ticket.held.register.after(plan.end)
+            ticket.seqs = plan.seqs
+
+    def _commit_alone(self, ticket: AppendTicket, patience: Patience) -> list[int]:
+        """Try one append until it is known to be kept or refused."""
+        has_partition = True
+        while True:
+            try:
+                with self._connections.link() as link:
+                    if not has_partition:
+                        make_partition(link, ticket.held.register.key)
+                        has_partition = True
+                    seqs = self._attempt(link, ticket)
+                if seqs is not None:
+                    return seqs
+            except errors.CheckViolation:
+                has_partition = False
+            except errors.UniqueViolation:
+                pass  # written by an earlier try of this append, which the next look sees
+            except LOST as error:
+                if not patience.wait():
+                    raise self._connections.unavailable(error, wrote=True) from error
+
+    def _attempt(self, link: Link, ticket: AppendTicket) -> list[int] | None:
+        """Look at the session and append; None if it changed in between."""
+        held, ids = ticket.held, [draft.id for draft in ticket.drafts]
+        expected = held.register
+        records, raws = link.ask_all([(_RECORD, (expected.key,)), (_KNOWN, (expected.key, ids))])
+        if not records:
+            if link.ask("SELECT 1 FROM @tombstones WHERE seed = %s", (seed(expected.id),)):
+                raise LeaseLost(f"session {expected.id} was deleted. Nothing of this append was written.")
+            raise TailLost(expected.id, 0, expected.entries)
+        place = self._connections.place
+        now = register(records[0], place)
+        known = {row.id: row for row in (verified_row(raw, expected.id, place) for raw in raws)}
+        is_older = now.epoch < expected.epoch  # even that this writer acquired the session is gone
+        if not is_older and (now.epoch, now.token) != (expected.epoch, expected.token):
+            if ids and all(_is_kept(known, draft) for draft in ticket.drafts) and _is_new(known, ids, expected):
+                return [known[entry].seq for entry in ids]  # kept before the session was lost
+            raise self._lease_lost(link, now, expected)
+        if is_older or now.entries < expected.entries:
+            held.is_released = True
+            link.ask(RELEASE, (now.key, now.epoch, expected.token))
+            raise TailLost(now.id, now.entries, expected.entries)
+        if any(row.seq > now.entries for row in known.values()):
+            return None  # appended between the two questions, by an earlier try of this append
+        held.register = now
+        plan = plan_append(now.end, ticket.drafts, known)
+        snapshot = ticket.snapshot if plan.keeps_snapshot else None
+        if (plan.rows or ticket.drafts or snapshot is not None) and not link.ask(_APPEND, _bindings([(ticket, plan)])):
+            return None
+        held.register = now.after(plan.end)
+        return plan.seqs
+
+    def _lease_lost(self, link: Link, now: Register, expected: Register) -> LeaseLost:
+        found = link.ask(_HOLDER, (now.key,))
+        holder = "nobody" if now.token is None else holder_text(found[0][0] if found else None, now.since_ms)
+        return LeaseLost(
+            f"session {now.id} was taken over: it is now held by {holder} (epoch {now.epoch}, this writer has "
+            f"{expected.epoch}). Nothing of this append was written; hold the session again to go on."
+        )
+
+
+def _is_kept(known: dict[str, Row], draft: Draft) -> bool:
+    return draft.id in known and known[draft.id].payload == draft.payload
+
+
+def _is_new(known: dict[str, Row], ids: Sequence[str], expected: Register) -> bool:
+    """Return whether an append wrote at least one of these entries after its writer's last answer."""
+    return any(known[entry].seq > expected.entries for entry in ids)
+
+
+def holder_text(packed_lease: str | None, since_ms: int) -> str:
+    """Return the holder of a session, for people."""
+    if packed_lease is None:
+        return "a process that has ended"
+    return str(msgspec.structs.replace(unpack(packed_lease), since_ms=since_ms))
+
+
+def _bindings(appends: Sequence[tuple[AppendTicket, AppendPlan]]) -> dict[str, list[Any]]:
+    now_ms = time.time_ns() // 1_000_000
+    before = [ticket.held.register for ticket, _ in appends]
+    after = [known.after(plan.end) for known, (_, plan) in zip(before, appends, strict=True)]
+    views = [ticket.snapshot if plan.keeps_snapshot else None for ticket, plan in appends]
+    rows = [(known.key, *row) for known, (_, plan) in zip(before, appends, strict=True) for row in plan.rows]
+    return {
+        "key": [known.key for known in before],
+        "epoch": [known.epoch for known in before],
+        "token": [known.token for known in before],
+        "before": [known.entries for known in before],
+        "known": [known.chain for known in before],
+        "entries": [known.entries for known in after],
+        "head": [known.head for known in after],
+        "chain": [known.chain for known in after],
+        "now": [now_ms for _ in after],
+        "seal": [known.seal() for known in after],
+        "view_seal": [
+            None if view is None else snapshot_seal(known.id, known.entries, known.chain, view)
+            for known, view in zip(after, views, strict=True)
+        ],
+        "view": [None if view is None else packed(view) for view in views],
+        "e_key": [key for key, _, _ in rows],
+        "e_seq": [row.seq for _, row, _ in rows],
+        "e_id": [row.id for _, row, _ in rows],
+        "e_parent": [row.parent for _, row, _ in rows],
+        "e_time": [row.time_ms for _, row, _ in rows],
+        "e_author": [row.author for _, row, _ in rows],
+        "e_hash": [hashed for _, _, hashed in rows],
+        "e_payload": [row.payload for _, row, _ in rows],
+    }

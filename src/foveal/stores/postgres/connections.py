@@ -1,0 +1,225 @@
+"""Connections to PostgreSQL: a few that are kept, questions that go in one round trip, and errors in Foveal's own words."""
+
+import random
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, LiteralString, TypeAlias, TypeVar, cast
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import msgspec
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
+
+from foveal.values.errors import BadInput, StoreError, StoreFull, StoreUnavailable
+
+T = TypeVar("T")
+Bindings: TypeAlias = Sequence[object] | Mapping[str, object]
+
+IDLE_CONNECTIONS = 8
+"""Connections that are kept open between uses."""
+
+KEEPALIVE = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+    "connect_timeout": 10,
+}
+"""A server that vanished without a word is noticed within 25 seconds, less than a lease."""
+
+LOST = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction)
+"""Errors after which another try, perhaps at another server, may succeed. A server that reads only waits to be promoted."""
+
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_HOPELESS = re.compile(r"authentication failed|does not exist|no password supplied|no pg_hba.conf entry")
+
+
+class Address(msgspec.Struct, frozen=True):
+    """The place of a store in PostgreSQL, as it is written in one line."""
+
+    conninfo: str
+    place: str
+    """The place for people: without the password."""
+    options: dict[str, str]
+    """Options of Foveal's own, by their names without `foveal_`."""
+
+
+def parse_address(url: str) -> Address:
+    """Return the parts of a `postgresql://` address. Parameters that begin with `foveal_` are for Foveal."""
+    parts = urlsplit(url)
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    own = {key.removeprefix("foveal_"): value for key, value in query if key.startswith("foveal_")}
+    rest = urlencode([(key, value) for key, value in query if not key.startswith("foveal_")])
+    conninfo = urlunsplit((parts.scheme, parts.netloc, parts.path, rest, ""))
+    try:
+        known = conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as error:
+        raise BadInput(f"this is not an address of PostgreSQL: {str(error).strip()}") from None
+    user, host, port = (known.get(key) for key in ("user", "host", "port"))
+    where = f"{f'{user}@' if user else ''}{host or 'localhost'}{f':{port}' if port else ''}"
+    return Address(conninfo, f"postgresql://{where}/{known.get('dbname') or user or ''}", own)
+
+
+class Link:
+    """One connection. A statement names a table of the store as `@table`, and well-known columns as `$name`."""
+
+    def __init__(self, connection: psycopg.Connection[Any], owner: "Connections") -> None:
+        self._connection, self._owner = connection, owner
+
+    def name(self, table: str) -> str:
+        return self._owner.sql(table)
+
+    def ask(self, statement: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement: one round trip."""
+        self._owner.round_trips += 1
+        return _rows(self._execute(statement, bindings))
+
+    def ask_all(self, questions: Sequence[tuple[str, Bindings]]) -> list[list[tuple[Any, ...]]]:
+        """Return the rows of several statements that are sent together and kept or undone together: one round trip."""
+        self._owner.round_trips += 1
+        with self._connection.pipeline():
+            cursors = [self._execute(statement, bindings) for statement, bindings in questions]
+        return [_rows(cursor) for cursor in cursors]
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """Commit the statements within together, or undo them by an error."""
+        with self._connection.transaction():
+            yield
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the connection is open and in no transaction."""
+        return not self._connection.closed and not self._connection.info.transaction_status
+
+    def _execute(self, statement: str, bindings: Bindings) -> psycopg.Cursor[Any]:
+        query = cast("LiteralString", self._owner.sql(statement))
+        return self._connection.execute(query, bindings or None, binary=True)
+
+
+def _rows(cursor: psycopg.Cursor[Any]) -> list[tuple[Any, ...]]:
+    return cursor.fetchall() if cursor.description else []
+
+
+class Connections:
+    """The connections of one store handle. Any thread may use them."""
+
+    def __init__(self, address: Address, schema: str, patience_s: float, columns: Mapping[str, str]) -> None:
+        if not _SCHEMA.fullmatch(schema):
+            raise BadInput(f"foveal_schema is {schema!r:.80}; give a name of small letters, digits and _")
+        self.place = address.place
+        self.round_trips = 0
+        """Times that a caller has waited for the server, for benchmarks."""
+        self._conninfo, self._schema, self._patience_s = address.conninfo, schema, patience_s
+        self._columns = columns
+        self._idle: deque[Link] = deque()
+        self._statements: dict[str, str] = {}
+        self._is_closed = False
+
+    def sql(self, statement: str) -> str:
+        """Return a statement with the names of tables and columns in full."""
+        known = self._statements.get(statement)
+        if known is None:
+            named = re.sub(r"\$(\w+)", lambda match: self._columns[match[1]], statement)
+            known = re.sub(r"@(\w*)", lambda match: f"{self._schema}.{match[1]}".removesuffix("."), named)
+            self._statements[statement] = known
+        return known
+
+    def run(self, job: Callable[[Link], T]) -> T:
+        """Return the result of a job that may be done twice: it is tried again while the server cannot be reached."""
+        patience = Patience(self._patience_s)
+        while True:
+            try:
+                with self.link() as link:
+                    return job(link)
+            except LOST as error:
+                if is_hopeless(error) or not patience.wait():
+                    raise self.unavailable(error) from error
+
+    @contextmanager
+    def link(self) -> Generator[Link]:
+        """Yield a connection. One that broke is thrown away, and with it all idle ones, which are as old."""
+        try:
+            link = self._idle.pop()
+        except IndexError:
+            link = self._connect()
+        try:
+            yield link
+        except BaseException as error:
+            if isinstance(error, LOST):
+                self._drop_idle()
+            if isinstance(error, (errors.DiskFull, errors.OutOfMemory)):
+                raise StoreFull(
+                    f"{self.place}: the database has no space ({error}); nothing was written, and nothing that was acknowledged "
+                    "is lost. Free space and try again."
+                ) from error
+            raise
+        finally:
+            if link.is_usable and not self._is_closed and len(self._idle) < IDLE_CONNECTIONS:
+                self._idle.append(link)
+            else:
+                link.close()
+
+    def unavailable(self, error: BaseException, *, wrote: bool = False) -> StoreError:
+        """Return the error for a server that cannot be reached. `wrote` says that an append may have got through."""
+        what = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if is_hopeless(error):
+            return StoreError(f"{self.place} cannot be opened: {what}. Check the address, the role and its rights.")
+        outcome = (
+            "whether the last append was kept is unknown: append the same entries again, under the same ids"
+            if wrote
+            else "nothing was changed by this call; try again"
+        )
+        return StoreUnavailable(f"{self.place} could not be reached for {self._patience_s:.0f} s ({what}); {outcome}.")
+
+    def patience(self) -> "Patience":
+        return Patience(self._patience_s)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        with suppress(IndexError):  # several threads may do so
+            while True:
+                self._idle.pop().close()
+
+    def _connect(self) -> Link:
+        given = conninfo_to_dict(self._conninfo)
+        settings: dict[str, Any] = {key: value for key, value in KEEPALIVE.items() if key not in given}
+        connection = psycopg.connect(
+            self._conninfo, autocommit=True, application_name=given.get("application_name", "foveal"), **settings
+        )
+        # Numbers of one size: else each mixture of sizes is another statement to plan.
+        connection.adapters.register_dumper(int, Int8Dumper)
+        connection.adapters.register_dumper(int, Int8BinaryDumper)
+        return Link(connection, self)
+
+
+class Patience:
+    """The pauses between tries, until there were enough of them. They grow, and differ from those of other processes."""
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline, self._pause_s = time.monotonic() + seconds, 0.02
+
+    def wait(self) -> bool:
+        """Wait for the next try; return False if there is to be none."""
+        if time.monotonic() >= self._deadline:
+            return False
+        time.sleep(self._pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+        self._pause_s = min(1.0, self._pause_s * 2)
+        return True
+
+
+def is_hopeless(error: BaseException) -> bool:
+    """Return whether another try would fail in the same way: a wrong password, no such database."""
+    return bool(_HOPELESS.search(str(error))) and getattr(error, "sqlstate", None) != "57P03"

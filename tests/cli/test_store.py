@@ -1,0 +1,54 @@
+"""`foveal store`: migrate, backup, doctor, stats and vacuum, for files."""
+
+import pytest
+
+from foveal.session.session import Session
+from foveal.stores import open_store
+from foveal.values.entry import user
+
+
+@pytest.fixture
+def kept(tmp_path):
+    with open_store(tmp_path / "agent.db") as store, Session(store, "alpha", model="gpt-5") as session:
+        session.append(user("hello"))
+    return tmp_path / "agent.db"
+
+
+def test_a_store_is_moved_and_examined(run, kept, tmp_path):
+    """All sessions are in the new store; a second run copies nothing; an address of SQLite is a file."""
+    target = f"sqlite:///{tmp_path}/new.db"
+    assert run("store", "migrate", kept, target, "--json").json["copied"] == 1
+    assert run("store", "migrate", kept, target, "--json").json["copied"] == 0
+    assert "1 sessions are whole" in run("store", "migrate", kept, target).out
+    assert (run("store", "doctor", target).code, run("store", "stats", target, "--json").json["sessions"]) == (0, 1)
+
+
+def test_a_session_in_use_is_left(run, kept, tmp_path):
+    """The command says which, and that it must be run again."""
+    with open_store(kept) as store, Session(store, "alpha", model="gpt-5"):
+        done = run("store", "migrate", kept, tmp_path / "new.db")
+    assert (done.code, "alpha" in done.out, "Run it again" in done.out) == (1, True, True)
+
+
+def test_a_store_is_copied_measured_and_vacuumed(run, kept, tmp_path):
+    """Each verb prints one result; the copy is refused where a file is."""
+    assert "no damage" in run("store", "backup", kept, tmp_path / "copy.db").out
+    assert run("store", "backup", kept, tmp_path / "copy.db").code == 2
+    assert "1 sessions (0 held), 1 entries" in run("store", "stats", kept).out
+    assert run("store", "vacuum", kept, "--json").json["after"] > 0
+    assert "bytes before" in run("store", "vacuum", kept).out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("migrate", "agent.db"), "needs the store and the place"),
+        (("stats", "agent.db", "other.db"), "one too many"),
+        (("stats", "nowhere.db"), "no store"),
+        (("stats", "mysql://somewhere"), "mysql"),
+    ],
+)
+def test_a_mistake_is_explained(run, words, said):
+    """Too few places, too many, one that is not there, and an address that nobody knows."""
+    done = run("store", *words)
+    assert (done.code, said in done.err) == (2, True)

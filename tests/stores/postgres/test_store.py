@@ -1,0 +1,378 @@
+"""The store in PostgreSQL: what it promises beyond the contract."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import psycopg
+import pytest
+
+from foveal.cli import main
+from foveal.recall.search import search
+from foveal.session.session import Session
+from foveal.stores import open_store
+from foveal.stores.chain import link
+from foveal.stores.examination import examine_store
+from foveal.stores.format import POSTGRES_SCHEMA
+from foveal.stores.moving import copy_store, move_sessions
+from foveal.stores.place import DatabaseAddress
+from foveal.stores.port import Draft, KeptNote, Row
+from foveal.stores.postgres import schema as schemas
+from foveal.stores.postgres.connections import Link, parse_address
+from foveal.stores.postgres.durability import check_durability
+from foveal.stores.postgres.store import PostgresStore
+from foveal.stores.sqlite import SqliteStore
+from foveal.testing.postgres_server import PostgresServer
+from foveal.testing.store_contract import draft, drafts
+from foveal.values.codec import encode
+from foveal.values.entry import assistant, user
+from foveal.values.errors import (
+    BadInput,
+    LeaseLost,
+    SchemaTooNew,
+    SessionHeld,
+    StoreCorrupt,
+    StoreError,
+    StoreUnavailable,
+    TailLost,
+)
+
+Opened = Callable[..., PostgresStore]
+
+
+def statement(store: PostgresStore, sql: str, *bindings: object) -> list[tuple[Any, ...]]:
+    return store._run(lambda link: link.ask(sql, bindings))
+
+
+def test_an_address_opens_the_store(server: PostgresServer, schema: str, tmp_path: Path) -> None:
+    """`open_store` takes one line, with options of Foveal's own in it."""
+    place = f"{server.url}&foveal_schema={schema}&foveal_lease_s=7&foveal_cache={tmp_path}"
+    with open_store(place) as store:
+        assert isinstance(store, PostgresStore)
+        store.acquire("s").append(drafts(2))
+        assert store._lease._lease_s == 7
+    with psycopg.connect(server.url) as connection:
+        query = f"SELECT count(*) FROM {schema}.entries"  # noqa: S608 - our own name
+        assert connection.execute(query.encode()).fetchone() == (2,)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("foveal_lease=7", "foveal_lease is no option"),
+        ("foveal_lease_s=soon", "not understood"),
+        ("foveal_schema=A-b", "A-b"),
+    ],
+)
+def test_an_option_that_is_not_understood_is_refused(server: PostgresServer, option: str, said: str) -> None:
+    """A mistyped option is an error that names those that there are."""
+    with pytest.raises(BadInput, match=said):
+        open_store(f"{server.url}&{option}")
+
+
+def test_errors_have_no_password_in_them(tmp_path: Path) -> None:
+    """A server that cannot be reached is named without it, and the error says what to do."""
+    with pytest.raises(StoreUnavailable, match="nothing was changed") as caught:
+        PostgresStore(f"postgresql://me:s3cret@/d?host={tmp_path}", patience_s=0.1)
+    assert "s3cret" not in str(caught.value)
+    assert "s3cret" not in parse_address("postgresql://me:s3cret@h/d").place
+
+
+def test_a_database_that_is_not_there_is_told_at_once(server: PostgresServer) -> None:
+    """Another try would fail in the same way, so there is none."""
+    with pytest.raises(StoreError, match="does not exist"):
+        PostgresStore(server.url.replace("/postgres?", "/nowhere?"), patience_s=3600)
+
+
+def test_processes_that_open_a_new_store_together_make_it_once(opened: Opened) -> None:
+    """Migrations are made under a lock; each handle finds the same store."""
+    with ThreadPoolExecutor(6) as pool:
+        stores = list(pool.map(lambda _: opened(), range(6)))
+    assert len({store._indexes.folder for store in stores}) == 1
+    assert statement(stores[0], "SELECT version FROM @versions") == [(POSTGRES_SCHEMA,)]
+
+
+def test_a_store_of_a_newer_foveal_is_refused(opened: Opened) -> None:
+    """It is never guessed at."""
+    statement(opened(), "INSERT INTO @versions VALUES (99, 0)")
+    with pytest.raises(SchemaTooNew, match="99"):
+        opened()
+
+
+def test_entries_lie_in_partitions_that_go_with_their_sessions(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range of sessions has a partition; one without sessions is dropped by `vacuum`, and the newest stays."""
+    monkeypatch.setattr(schemas, "PARTITION_SESSIONS", 3)
+    store = opened()
+    for number in range(8):
+        writer = store.acquire(f"s{number}")
+        writer.append(drafts(2))
+        writer.release()
+    count = "SELECT count(*)::bigint FROM pg_inherits WHERE inhparent = %s::regclass"
+    parent = store._connections.sql("@entries")
+    assert statement(store, count, parent) == [(3,)]
+    store.delete([f"s{number}" for number in range(4)])
+    store.vacuum()
+    assert statement(store, count, parent) == [(2,)]
+    assert [len(list(store.rows(f"s{number}"))) for number in (4, 5, 6, 7)] == [2, 2, 2, 2]
+
+
+def test_a_partition_that_is_missing_is_made_by_the_append(opened: Opened) -> None:
+    """An append never fails for the want of one."""
+    store = opened()
+    writer = store.acquire("s")
+    statement(store, "DROP TABLE @entries_0")
+    assert writer.append(drafts(2)) == [1, 2]
+
+
+def test_opening_takes_one_round_trip_and_a_session_two(opened: Opened) -> None:
+    """The record, the snapshot and the rows after it come together; then the entries that the snapshot names."""
+    store = opened()
+    with Session(store, "s", model="gpt-5") as session:
+        session.append(user("Build it."))
+        for number in range(350):
+            session.extend([assistant(f"step {number}"), user(f"go on {number}")])
+            if number % 60 == 0:
+                session.prompt()
+    before = store.round_trips
+    store.acquire("s").release()
+    assert store.round_trips - before == 2  # to open, and to release
+    before = store.round_trips
+    session = Session(store, "s", model="gpt-5")
+    assert store.round_trips - before <= 2
+    assert session.view.facts.seq > 700
+
+
+def test_snapshots_are_kept_small(opened: Opened) -> None:
+    """They are deflated, and come back unchanged."""
+    store = opened()
+    view = b"".join(b"atom %d of the view; " % number for number in range(5_000))
+    store.acquire("s").append(drafts(1), snapshot=view)
+    found = store.snapshot("s")
+    assert found is not None
+    assert found.payload == view
+    assert statement(store, "SELECT octet_length(payload)::bigint FROM @snapshots")[0][0] < len(view) * 0.4
+
+
+def test_appends_that_wait_share_a_statement(opened: Opened) -> None:
+    """Many sessions that append at the same moment are committed together."""
+    store = opened(committers=1)
+    writers = [store.acquire(f"s{number}") for number in range(16)]
+
+    def work(writer: Any) -> None:
+        for item in drafts(10):
+            writer.append([item])
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(work, writers))
+    assert store._commits.statements < 100
+    assert all(len(list(store.rows(f"s{number}"))) == 10 for number in range(16))
+
+
+def test_the_holder_of_a_dead_process_is_succeeded_at_once(opened: Opened, server: PostgresServer, schema: str) -> None:
+    """A process that can be seen to be dead need not be waited for, although its lease lasts."""
+    code = (
+        "import sys, time; from foveal.stores.postgres.store import PostgresStore\n"
+        f"store = PostgresStore({server.url!r}, schema={schema!r}); store.acquire('s'); print('held', flush=True); time.sleep(99)"
+    )
+    store = opened()
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(SessionHeld):
+            store.acquire("s")
+        process.kill()
+        process.wait()
+        assert store.acquire("s").append(drafts(1)) == [1]
+
+
+def test_an_append_that_was_kept_before_a_takeover_is_acknowledged(opened: Opened) -> None:
+    """The answer of a commit was lost, and then the session: the entry is in the log, and so its writer is told. The next one is
+    refused."""
+    store, other = opened(), opened()
+    writer = store.acquire("s")
+    writer.append([draft("a")])
+    known = writer.held.register
+    writer.append([draft("b")])
+    writer.held.register = known  # as if the answer to the last append had been lost
+    other.acquire("s", takeover=True).append([draft("c")])
+    assert writer.append([draft("b")]) == [2]
+    for attempt in ([draft("a")], [draft("d")]):
+        with pytest.raises(LeaseLost, match="Nothing of this append was written"):
+            writer.append(attempt)
+
+
+@pytest.mark.parametrize("harm", ["DELETE FROM @sessions", "UPDATE @sessions SET epoch = epoch - 1, token = NULL"])
+def test_a_session_that_a_failover_forgot_is_told(opened: Opened, harm: str) -> None:
+    """The record itself is gone without a proof of deletion, or is of a time before this writer: entries were lost, and no other
+    writer has the session."""
+    store = opened()
+    writer = store.acquire("s")
+    writer.append(drafts(2))
+    statement(store, harm)
+    with pytest.raises(TailLost, match="2 were acknowledged"):
+        writer.append([draft("next")])
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        ("UPDATE @entries SET author = 'forger' WHERE seq = 2", "entry 2"),
+        ("UPDATE @entries SET payload = 'x' WHERE seq = 3", "entry 3"),
+        ("DELETE FROM @entries WHERE seq = 2", "entry 2: it is missing"),
+        ("DELETE FROM @entries WHERE seq = 4", "entry 4: it is missing"),
+        ("UPDATE @sessions SET head = 'other'", "does not match its seal"),
+        ("UPDATE @notes SET text = 'red'", "does not match its seal"),
+    ],
+)
+def test_changed_rows_are_found(opened: Opened, harm: str, said: str) -> None:
+    """Reading raises, and the examination names the place."""
+    store = opened()
+    writer = store.acquire("s", scope="x")
+    writer.append([Draft(f"e{i}", None, 1, "me", encode(user(f"text {i}"))) for i in range(4)])
+    store.scope("x").keep(KeptNote("k", "blue", "s", "host", 1))
+    statement(store, harm)
+    with pytest.raises(StoreCorrupt, match=said):
+        store.scope("x").notes() if "notes" in harm else list(store.rows("s"))
+    if "sessions" not in harm:
+        assert any(said.partition(":")[0] in str(damage) for damage in examine_store(store, "here").damage)
+
+
+def test_a_log_that_is_longer_than_its_record_is_refused(opened: Opened) -> None:
+    """A row beyond the end would be taken for the next one, even if it continues the chain."""
+    store = opened()
+    writer = store.acquire("s")
+    writer.append(drafts(3))
+    beyond = link(writer.held.register.chain, Row(4, "x", None, 1, "me", b"y"))
+    statement(
+        store, "INSERT INTO @entries VALUES (%s, 4, 'x', NULL, 1, 'me', %s, 'y')", writer.held.register.key, beyond
+    )
+    with pytest.raises(StoreCorrupt, match="ends at entry 4, its record says 3"):
+        store.acquire("s", takeover=True)
+
+
+class _Answers:
+    def __init__(self, *settings: object) -> None:
+        self._settings = settings
+
+    def ask(self, _sql: str) -> list[tuple[object, ...]]:
+        return [self._settings]
+
+
+@pytest.mark.parametrize(
+    ("settings", "mode", "said"),
+    [
+        (("on", "on", "", 2), "warn", "2 replicas follow asynchronously"),
+        (("off", "on", "", 0), "warn", "fsync is off"),
+        (("on", "off", "", 0), "warn", "synchronous_commit is off"),
+        (("on", "on", "", 0), "require", "no synchronous replica"),
+        (("on", "local", "a", 1), "require", "synchronous_commit is local"),
+    ],
+)
+def test_a_server_that_can_lose_what_it_acknowledged_is_told(settings: tuple[Any, ...], mode: Any, said: str) -> None:
+    """A warning by default, a refusal where the address asks for it, and silence where it asks for that."""
+    link = cast("Link", _Answers(*settings))
+    expected = pytest.raises(StoreError, match=said) if mode == "require" else pytest.warns(UserWarning, match=said)
+    with expected:
+        check_durability(link, "here", mode)
+    check_durability(link, "here", "ignore")
+
+
+def test_a_safe_server_is_opened_in_silence() -> None:
+    """A server that stands alone and syncs, and one with a synchronous replica that is required."""
+    check_durability(cast("Link", _Answers("on", "on", "", 0)), "here", "warn")
+    check_durability(cast("Link", _Answers("on", "on", "a", 1)), "here", "require")
+    with pytest.raises(BadInput, match="maybe"):
+        check_durability(cast("Link", _Answers()), "here", cast("Any", "maybe"))
+
+
+def test_an_index_of_a_session_that_was_deleted_elsewhere_is_removed(opened: Opened, tmp_path: Path) -> None:
+    """Another machine keeps no words of it, and a session of the same name does not find them."""
+    here, there = opened(), opened(cache=tmp_path / "elsewhere")
+    here.acquire("s").release()
+    with here.index("s").opened() as db:
+        db.execute("CREATE TABLE words (word)")
+    there.delete(["s"])
+    there.acquire("s").release()
+    with here.index("s").opened() as db:
+        assert db.execute("SELECT count(*) FROM sqlite_schema").fetchall() == [(0,)]
+    opened().index("s")
+    assert len(list(here._indexes.folder.glob("*.db"))) == 1
+
+
+def test_search_works_over_a_store_in_postgresql(opened: Opened) -> None:
+    """Words that were said are found again by the session's own index, which lies in the cache folder."""
+    store = opened()
+    with Session(store, "s", model="gpt-5") as session:
+        session.append(user("The database is called heliotrope."))
+        session.append(user("Something else."))
+        assert [hit.seq for hit in search(store, "s", "heliotrope")] == [1]
+    assert list(store._indexes.folder.glob("*.db"))
+
+
+def test_a_store_is_moved_to_postgresql_and_back(opened: Opened, filled: Path, tmp_path: Path) -> None:
+    """Every row, artifact, snapshot and time is the same after both moves, and nothing is damaged."""
+    with SqliteStore(filled) as source, SqliteStore(tmp_path / "back.db") as back:
+        store = opened()
+        assert move_sessions(source, store).copied == 90
+        assert move_sessions(source, store).copied == 0
+        assert move_sessions(store, back).sessions == 3
+        assert back.cards() == source.cards()
+        for card in source.cards():
+            assert list(back.rows(card.id)) == list(store.rows(card.id)) == list(source.rows(card.id))
+            assert back.snapshot(card.id) == source.snapshot(card.id)
+        assert examine_store(store, "here").damage == ()
+        assert examine_store(store, "here").artifacts == 9
+
+
+def test_a_store_in_use_is_copied_to_a_file(
+    opened: Opened, server: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    """The copy does not wait for writers and has everything that was acknowledged."""
+    writer = opened().acquire("s")
+    writer.append([Draft("e0", None, 1, "me", encode(user("hello")))])
+    place = DatabaseAddress(f"{server.url}&foveal_schema={schema}")
+    report = copy_store(place, str(tmp_path / "copy.db"))
+    assert (report.sessions, report.entries, report.damage) == (1, 1, ())
+    with pytest.raises(BadInput, match="exists already"):
+        copy_store(place, str(tmp_path / "copy.db"))
+
+
+def test_the_command_takes_an_address(
+    server: PostgresServer, schema: str, filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command that reads a store, and every verb of `foveal store`, works with the address of a database."""
+    place = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path}"
+    for words in (
+        ["store", "migrate", str(filled), place],
+        ["store", "doctor", place],
+        ["store", "stats", place],
+        ["store", "vacuum", place],
+        ["store", "backup", place, str(tmp_path / "copy.db")],
+        ["sessions", "--store", place],
+        ["delete", "s0", "--yes", "--store", place],
+    ):
+        assert main(words) == 0, capsys.readouterr().err
+    said = capsys.readouterr().out
+    assert "3 sessions are whole" in said
+    assert "no damage" in said
+    assert main(["doctor", place]) == 2
+    assert "foveal store doctor" in capsys.readouterr().err
+
+
+def test_a_large_artifact_is_read_in_pieces(opened: Opened) -> None:
+    """Pieces are of equal size however they came, a damaged one is found, and those of a dead upload are swept."""
+    store = opened()
+    data = bytes(range(256)) * 4_000
+    card = store.artifacts.put(data[i : i + 999] for i in range(0, len(data), 999))
+    assert b"".join(store.artifacts.read(card.sha256)) == data
+    assert store.artifacts.span(card.sha256, 300_000, 400_000) == data[300_000:700_000]
+    statement(store, "INSERT INTO @chunks VALUES (99, 0, 5, 'stray')")
+    store.artifacts.put([data])
+    store.vacuum()
+    assert statement(store, "SELECT count(DISTINCT body)::bigint FROM @chunks") == [(1,)]
+    statement(store, "UPDATE @chunks SET data = 'x' WHERE number = 2")
+    with pytest.raises(StoreCorrupt):
+        list(store.artifacts.read(card.sha256))
