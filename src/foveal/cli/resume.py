@@ -1,4 +1,7 @@
-"""Go on with a run that rests, has failed, or was left behind by a process that died; with the answer that it waits for."""
+"""Go on with a run that rests, has failed, or was left behind by a process that died.
+
+The answer that it waits for comes with it.
+"""
 
 import asyncio
 from argparse import ArgumentParser, Namespace

@@ -1,7 +1,7 @@
-"""Run an agent on a task: it works until it has an answer. Everything is kept, and a run that was stopped goes on with
-`foveal resume`.
+"""Run an agent on a task: it works until it has an answer.
 
-Without --agent, it is one that can read, search and change the files of this folder, and asks before it runs a command.
+Everything is kept, and a run that was stopped goes on with `foveal resume`. Without --agent, it is one that can read, search and
+change the files of this folder, and asks before it runs a command.
 """
 
 import asyncio
