@@ -157,6 +157,28 @@ class FollowedSessions:
             raise
         return CallTurn(self, kept, model)
 
+    def free_turn(self, name: str, model: Model) -> CallTurn | None:
+        """Take the turn of a session; None, with a warning, if its call goes on without: there is no limit, or another call."""
+        try:
+            return self.turn(name, model) if self._has_limit(model) else None
+        except TimeoutError as error:
+            return tell(f"passed on as it came: {error}")
+
+    async def free_turn_async(self, name: str, model: Model) -> CallTurn | None:
+        """Take the turn of a session as `free_turn` does, without blocking the event loop."""
+        try:
+            return await self.turn_async(name, model) if self._has_limit(model) else None
+        except TimeoutError as error:
+            return tell(f"passed on as it came: {error}")
+
+    def _has_limit(self, model: Model) -> bool:
+        is_known = has_known_limit(self.policy, model.id)
+        if not is_known:
+            tell(
+                f"passed on as it came: the window of {model.id} is not known; give a budget, or name it in the policy"
+            )
+        return is_known
+
     def lane(self, name: str, listed: Sequence[ListedMessage], model: Model) -> str:
         """Return the session of a conversation that goes on under a name which others use as well.
 

@@ -1,14 +1,15 @@
 """HTTP transports for the client of an SDK: they do the I/O that managed calls ask for, synchronous and asynchronous."""
 
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import anyio.to_thread
 import httpx2
 
 from foveal.integrations.client_request import ClientRequest
-from foveal.integrations.exchange import Exchange
-from foveal.integrations.followed_sessions import CallTurn, FollowedSessions, has_known_limit, tell
+from foveal.integrations.exchange import begun
+from foveal.integrations.followed_sessions import CallTurn, FollowedSessions, tell
 from foveal.integrations.routes import find_route, kept_elsewhere
 from foveal.integrations.wire_call import (
     Begin,
@@ -23,7 +24,6 @@ from foveal.integrations.wire_call import (
     Work,
     managed_call,
 )
-from foveal.session.client_session import ClientSession
 from foveal.session.options import Model
 from foveal.values.errors import FovealError
 
@@ -53,12 +53,10 @@ class WireCalls(NamedTuple):
         route = find_route(request.url.path) if request.method == "POST" else None
         if route is None:
             return None
-        path, policy = request.url.raw_path.decode("ascii"), self.sessions.policy
+        path = request.url.raw_path.decode("ascii")
         try:
             asked = ClientRequest.read(route.dialect, request.content, route.model)
             because = kept_elsewhere(asked.body, path, route.dialect)
-            if not because and not has_known_limit(policy, asked.model):
-                because = f"the window of {asked.model} is not known; give a budget, or name it in the policy"
             if because:
                 tell(f"passed on as it came: {because}")
                 return None
@@ -71,13 +69,8 @@ class WireCalls(NamedTuple):
 
     def steps(self, turn: CallTurn, managed: ManagedRequest) -> WireSteps | None:
         """Return the steps of a call; None if its session cannot prepare it: then it goes on as it is."""
-
-        def prepare(session: ClientSession) -> tuple[Exchange, bytes]:
-            exchange = Exchange(session, managed.request)
-            return exchange, exchange.body()
-
         try:
-            return managed_call(turn, *turn.begin(prepare))
+            return managed_call(turn, *turn.begin(partial(begun, managed.request)))
         except Exception as error:  # of any kind: the client's work goes on
             turn.end()
             tell(f"{managed.name} was passed on as it came: {type(error).__name__}: {error}")
@@ -93,12 +86,8 @@ class FittingTransport(httpx2.BaseTransport):
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         request.read()
         managed = self._calls.read(request)
-        steps = None
-        if managed is not None:
-            try:
-                steps = self._calls.steps(self._calls.sessions.turn(managed.name, managed.model), managed)
-            except TimeoutError as error:
-                tell(f"passed on as it came: {error}")
+        turn = self._calls.sessions.free_turn(managed.name, managed.model) if managed else None
+        steps = self._calls.steps(turn, managed) if turn and managed else None
         if steps is None:
             return self._inner.send(_as_it_is(request), stream=True)
         call = _Call(steps, request, self._inner)
@@ -187,13 +176,8 @@ class AsyncFittingTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         await request.aread()
         managed = await anyio.to_thread.run_sync(self._calls.read, request)
-        steps = None
-        if managed is not None:
-            try:
-                turn = await self._calls.sessions.turn_async(managed.name, managed.model)
-                steps = await anyio.to_thread.run_sync(self._calls.steps, turn, managed)
-            except TimeoutError as error:
-                tell(f"passed on as it came: {error}")
+        turn = await self._calls.sessions.free_turn_async(managed.name, managed.model) if managed else None
+        steps = await anyio.to_thread.run_sync(self._calls.steps, turn, managed) if turn and managed else None
         if steps is None:
             return await self._inner.send(_as_it_is(request), stream=True)
         call = _AsyncCall(steps, request, self._inner)

@@ -6,12 +6,12 @@
     ReadAll()       read the whole body of the reply            → bytes
     ReadPiece()     read the next piece of a streamed reply     → bytes, or None at its end
     Work(act)       call this, away from an event loop          → the value that it returns
-    WireAnswer(body)    a reply for the client; the end
+    WireAnswer(body)  a reply for the client; the end
     Begin()         the client's stream begins
     Show(piece)     the next piece of it
 
-So synchronous and asynchronous clients share all of it. A generator that ends without an `WireAnswer` or a `Begin` leaves the last
-reply of the provider to the client as it came.
+So synchronous and asynchronous clients share all of it. A generator that ends without a `WireAnswer` or a `Begin` leaves the
+last reply of the provider to the client as it came.
 """
 
 from collections.abc import Callable, Generator, Iterable
