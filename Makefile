@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test check fix bench clients crash clean
+.PHONY: demo test check fix bench clients dropins crash clean
 
 demo: .venv/.cli
 	@$(BIN)/foveal demo
@@ -37,6 +37,10 @@ bench: .venv/.cli
 clients: .venv/.dev
 	$(BIN)/python benchmarks/clients.py; code=$$?; \
 	$(BIN)/python scripts/check_results.py --mark clients.md >/dev/null; exit $$code
+
+# Real frameworks, each in an environment of its own, against a scripted provider: needs their packages, and no key.
+dropins: .venv/.dev
+	$(BIN)/python benchmarks/dropins.py && $(BIN)/python scripts/check_results.py --mark dropins.md >/dev/null
 
 crash: .venv/.dev
 	$(BIN)/python scripts/crash_test.py --kills 2000

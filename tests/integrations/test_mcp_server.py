@@ -39,7 +39,7 @@ def ask(place, *calls, sessions=("one", "two")):
     async def talk():
         async with Client(stdio_client(command)) as client:
             answers = [await client.call_tool(name, arguments) for name, arguments in calls]
-            return ["\n".join(block.text for block in one.content) for one in answers]
+            return ["\n".join(getattr(block, "text", "") for block in one.content) for one in answers]
 
     return asyncio.run(talk())
 
