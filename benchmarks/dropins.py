@@ -31,13 +31,14 @@ class DropIn(NamedTuple):
     own: tuple[str, ...] = ()
 
 
+SUMMARIES = ("SummarizationMiddleware", "SummarizationMiddleware, default")
 DROPINS = {
     "openai_sdk": DropIn("wrap.py", ("openai",)),
     "anthropic_sdk": DropIn("wrap.py", ("anthropic",)),
     "langchain": DropIn(
         "langchain.py",
         ("langchain", "langchain-openai"),
-        ("SummarizationMiddleware", "SummarizationMiddleware, default", "ContextEditingMiddleware"),
+        (*SUMMARIES, "ContextEditingMiddleware"),
     ),
     "pydantic_ai": DropIn("pydantic_ai.py", ("pydantic-ai-slim[openai]",)),
     "openai_agents": DropIn("openai_agents.py", ("openai-agents",)),
@@ -111,16 +112,17 @@ Written by `make dropins`, {where}. An agent of each
 framework reads {steps} files of some 900 tokens, one after the other, against the scripted provider. With Foveal the budget is
 {budget:,} tokens, and the model also recalls one file and searches once.
 
-- **tokens**, **bill**: of all input, summary requests included, by the scripted provider's count (o200k) and cache (a cached token
-  for a tenth, nothing expires), and against the plain run. Output is not billed.
+- **tokens**, **bill**: of all input, summary requests included, by the scripted provider's count (o200k) and cache (a cached
+  token for a tenth, nothing expires), and against the plain run. Output is not billed.
 - **asides**: requests that offer no tools, which are those for summaries. **above**: requests above {budget:,} tokens.
 - **lines**: of the adapter's file; the code that all of them share is not counted.
 
-LangChain's own middleware has one setting each, which was not tuned: it acts above {trigger:,} tokens by its own approximate count, and
-keeps 8 messages, or 3 results. The provider answers requests for summaries with a few words, where a real summary has hundreds of
-tokens, so that its rows are cheaper here than in use. With its default (`trim_tokens_to_summarize=4000`), SummarizationMiddleware
-finds nothing to summarise in a run with one request of the user, and asks no model: the history is then dropped and not summarised. **This
-is a table of prices. It says nothing about what the model can still know**; for Foveal, that is in [bench](bench.md).
+LangChain's own middleware has one setting each, which was not tuned: it acts above {trigger:,} tokens by its own approximate
+count, and keeps 8 messages, or 3 results. The provider answers requests for summaries with a few words, where a real summary
+has hundreds of tokens, so that its rows are cheaper here than in use. With its default (`trim_tokens_to_summarize=4000`),
+SummarizationMiddleware finds nothing to summarise in a run with one request of the user, and asks no model: the history is then
+dropped and not summarised. **This is a table of prices. It says nothing about what the model can still know**; for Foveal, that
+is in [bench](bench.md).
 
 | framework | way | calls | asides | tokens | against plain | bill | against plain | largest | above | invalid | lines |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""

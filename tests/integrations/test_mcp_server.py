@@ -88,6 +88,8 @@ def test_references_into_the_scope_are_out_of_reach():
     answer = asyncio.run(server.call_tool("recall", {"ref": ref}))
     assert "kumquat" not in str(answer)
     assert "not served here" in str(answer)
+    named = asyncio.run(server.call_tool("search", {"query": "kumquat", "session": "other"}))
+    assert "there is no session 'other' here" in str(named)
 
 
 def test_a_session_that_is_not_there_is_an_error():

@@ -96,14 +96,7 @@ class FittingTransport(httpx2.BaseTransport):
         except BaseException:
             steps.close()
             raise
-        match step:
-            case WireAnswer(body):
-                steps.close()
-                return call.answer(body)
-            case Begin():
-                return httpx2.Response(200, headers=_shown_headers(call.reply), stream=call)
-            case _:
-                return call.as_came()
+        return _response(step, steps, call)
 
     def close(self) -> None:
         self._calls.sessions.close()
@@ -150,14 +143,6 @@ class _Call(httpx2.SyncByteStream):
             case WireAnswer() | Begin() | Show():
                 return None
 
-    def answer(self, body: bytes) -> httpx2.Response:
-        """Return the client's reply with this body."""
-        return httpx2.Response(200, headers=_shown_headers(self.reply), content=body)
-
-    def as_came(self) -> httpx2.Response:
-        """Return the provider's last reply as it came."""
-        return _as_came(self.reply)
-
     def __iter__(self) -> Iterator[bytes]:
         while isinstance(step := self.advance(), Show):
             yield step.piece
@@ -186,14 +171,7 @@ class AsyncFittingTransport(httpx2.AsyncBaseTransport):
         except BaseException:
             steps.close()
             raise
-        match step:
-            case WireAnswer(body):
-                steps.close()
-                return call.answer(body)
-            case Begin():
-                return httpx2.Response(200, headers=_shown_headers(call.reply), stream=call)
-            case _:
-                return call.as_came()
+        return _response(step, steps, call)
 
     async def aclose(self) -> None:
         await anyio.to_thread.run_sync(self._calls.sessions.close)
@@ -241,14 +219,6 @@ class _AsyncCall(httpx2.AsyncByteStream):
             case WireAnswer() | Begin() | Show():
                 return None
 
-    def answer(self, body: bytes) -> httpx2.Response:
-        """Return the client's reply with this body."""
-        return httpx2.Response(200, headers=_shown_headers(self.reply), content=body)
-
-    def as_came(self) -> httpx2.Response:
-        """Return the provider's last reply as it came."""
-        return _as_came(self.reply)
-
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while isinstance(step := await self.advance(), Show):
             yield step.piece
@@ -281,7 +251,16 @@ def _shown_headers(reply: httpx2.Response) -> list[tuple[str, str]]:
     return [(name, value) for name, value in reply.headers.multi_items() if name.lower() not in _NOT_SHOWN]
 
 
-def _as_came(reply: httpx2.Response) -> httpx2.Response:
-    if not reply.is_stream_consumed:
-        return reply
-    return httpx2.Response(reply.status_code, headers=_shown_headers(reply), content=reply.content)
+def _response(step: WireStep | None, steps: WireSteps, call: "_Call | _AsyncCall") -> httpx2.Response:
+    """Return the client's reply: one with this answer, one that is streamed by the call, or the provider's last as it came."""
+    headers, reply = _shown_headers(call.reply), call.reply
+    match step:
+        case WireAnswer(body):
+            steps.close()
+            return httpx2.Response(200, headers=headers, content=body)
+        case Begin():
+            return httpx2.Response(200, headers=headers, stream=call)
+        case _ if reply.is_stream_consumed:
+            return httpx2.Response(reply.status_code, headers=headers, content=reply.content)
+        case _:
+            return reply
