@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test check fix bench clients crash scorecard clean
+.PHONY: demo test check fix bench clients dropins crash scorecard clean
 
 demo: .venv/.cli
 	@$(BIN)/foveal demo
@@ -41,6 +41,10 @@ clients: .venv/.dev
 # What was tried, how often, and the bugs that each figure catches. The published sizes take hours: --whole --write.
 scorecard: .venv/.dev
 	$(BIN)/python scripts/scorecard.py $(SCORECARD)
+
+# Real frameworks, each in an environment of its own, against a scripted provider: needs their packages, and no key.
+dropins: .venv/.dev
+	$(BIN)/python benchmarks/dropins.py && $(BIN)/python scripts/check_results.py --mark dropins.md >/dev/null
 
 crash: .venv/.dev
 	$(BIN)/python scripts/crash_test.py --kills 2000

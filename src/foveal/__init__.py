@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from foveal.context.injection import NextCall
     from foveal.context.tool_retention import retain, rules_of
     from foveal.fit import stages
-    from foveal.fit.stages.compact import Compact
+    from foveal.integrations.wrap import wrap
     from foveal.session.async_session import AsyncSession
     from foveal.session.options import Host, Model
     from foveal.session.policy import BudgetTable, Policy
@@ -63,7 +63,6 @@ _later = later(
         "AsyncSession": "session.async_session",
         "BadInput": "values.errors",
         "BudgetTable": "session.policy",
-        "Compact": "fit.stages.compact",
         "ContextOverflow": "values.errors",
         "Entry": "values.entry",
         "Environment": "context.environment",
@@ -102,6 +101,7 @@ _later = later(
         "rules_of": "context.tool_retention",
         "system": "values.entry",
         "user": "values.entry",
+        "wrap": "integrations.wrap",
     },
 )
 
@@ -120,7 +120,6 @@ __all__ = [
     "AsyncSession",
     "BadInput",
     "BudgetTable",
-    "Compact",
     "ContextOverflow",
     "Entry",
     "Environment",
@@ -162,4 +161,5 @@ __all__ = [
     "stages",
     "system",
     "user",
+    "wrap",
 ]

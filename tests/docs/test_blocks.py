@@ -18,12 +18,13 @@ COMMAND = re.compile(r"^(?:\$ |    )(?:[^#\n]*\| )?(foveal [^\n]*)$", re.MULTILI
 LINK = re.compile(r"\]\(([^)#]+)\)")
 
 READS = Turn("", (Call("call_1", "read_file", {"path": "login.py"}),))
+SAYS = Turn("It does nothing yet.")
 
 
 @pytest.fixture
 def provider(monkeypatch):
-    """The environment of a reader who has a key; the model reads a file, whatever it is asked."""
-    with ScriptedProvider(improvise=lambda request: READS) as running:
+    """The environment of a reader who has a key; the model reads a file, whatever it is asked, and then says something."""
+    with ScriptedProvider(improvise=lambda request: SAYS if b"call_1" in request.raw else READS) as running:
         for name, value in running.environment.items():
             monkeypatch.setenv(name, value)
         yield running

@@ -12,8 +12,8 @@ import pytest
 from foveal import Policy
 from foveal.gateway.conversations import ClientConversations
 from foveal.gateway.relay import ClientCall, Relay
-from foveal.gateway.routes import Route
 from foveal.gateway.upstream import Upstream
+from foveal.integrations.routes import Route
 from foveal.session.client_session import ClientSession
 from foveal.session.session import Session
 from foveal.stores import Store

@@ -24,7 +24,6 @@ PUBLIC_NAMES = [
     "AsyncSession",
     "BadInput",
     "BudgetTable",
-    "Compact",
     "ContextOverflow",
     "Entry",
     "Environment",
@@ -66,6 +65,7 @@ PUBLIC_NAMES = [
     "stages",
     "system",
     "user",
+    "wrap",
 ]
 
 

@@ -103,6 +103,10 @@ COMMANDS: dict[str, CommandHelp] = {
             "foveal search fix-login --like 'why was it slow' --store agent.db",
         ),
     ),
+    "mcp": CommandHelp(
+        "Serve search and recall over some sessions to an MCP client, over standard input and output.",
+        ("foveal mcp --session fix-login --store agent.db",),
+    ),
     "memory": CommandHelp(
         "List the notes and the sessions of a scope, or forget a note.",
         ("foveal memory project-x --store agent.db", "foveal memory project-x --forget deadline --store agent.db"),

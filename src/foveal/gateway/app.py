@@ -24,10 +24,11 @@ from foveal.gateway.gateway_figures import GatewayFigures, gateway_figures
 from foveal.gateway.operations import is_own
 from foveal.gateway.page import HEADERS, page
 from foveal.gateway.relay import ClientCall, Relay, RelayedReply, ReplyCut
-from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_count, find_route, is_knock
+from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_count, is_knock
 from foveal.gateway.token_counts import TokenCounts
 from foveal.gateway.upstream import Upstream
 from foveal.integrations.prometheus import CONTENT_TYPE, counters_text
+from foveal.integrations.routes import find_route
 from foveal.session.policy import Policy
 from foveal.stores.port import Store
 

@@ -13,7 +13,7 @@ import msgspec
 from foveal.gateway.adoption import adopt, continued_in
 from foveal.gateway.input_cost import InputBills, InputCost
 from foveal.integrations.client_request import ClientRequest
-from foveal.models import catalogue
+from foveal.integrations.followed_sessions import client_policy
 from foveal.record.client_list import is_reply
 from foveal.session.client_session import ClientSession
 from foveal.session.options import Host, Model
@@ -114,20 +114,12 @@ def _spelled(model: Model) -> str:
     return f"{model.dialect} {model.id}"
 
 
-def has_known_limit(policy: Policy, model: str) -> bool:
-    """Return whether the window of a model is known, or the policy tells a limit: else nothing may be folded."""
-    has_limit = policy.max_context_tokens is not None or policy.budget.limit is not None
-    return has_limit or catalogue.find(model, policy.models).known
-
-
 class ClientConversations:
     """All conversations of a gateway, by their names."""
 
     def __init__(self, store: Store, policy: Policy, *, most_open: int = MOST_OPEN) -> None:
-        # The tags of a client are its own business, as they are without a gateway; ours are guarded in any case. And a request
-        # holds the client's words alone: nothing stands beside them, and nothing that another client has said.
         self.store = store
-        self.policy = msgspec.structs.replace(policy, guard=False, foresight=0.0, memory=None)
+        self.policy = client_policy(policy)
         self.figures = CallFigures()
         self.passed_because = ""
         """Why a request was passed on as it came, the last time."""

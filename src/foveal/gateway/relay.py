@@ -18,11 +18,13 @@ from foveal.dialects.port import Wire
 from foveal.dialects.reply_filter import ReplyRound
 from foveal.dialects.sse import SseDecoder, SseEvent
 from foveal.dialects.stream_start import is_beginning, stream_error
-from foveal.gateway.conversations import ClientConversation, ClientConversations, has_known_limit
-from foveal.gateway.routes import Route, conversation_name, has_key, kept_elsewhere, provider_of
+from foveal.gateway.conversations import ClientConversation, ClientConversations
+from foveal.gateway.routes import conversation_name, has_key, provider_of
 from foveal.gateway.upstream import Upstream, reply_headers
 from foveal.integrations.client_request import ClientRequest
 from foveal.integrations.exchange import MOST_ROUNDS, Exchange
+from foveal.integrations.followed_sessions import has_known_limit
+from foveal.integrations.routes import Route, kept_elsewhere
 from foveal.record.overflow import refusal_in
 from foveal.values.errors import FovealError, LeaseLost, OverBudget
 

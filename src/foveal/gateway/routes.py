@@ -1,16 +1,17 @@
-"""Routes of requests: the format that one is in, the provider that it goes to, and the conversation that it is a part of."""
+"""The provider that a request goes to, and the conversation that it is a part of."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import dropwhile, takewhile
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 import msgspec
 
 from foveal.dialects.json_values import JsonObject, elements, fields, string
+from foveal.integrations.routes import Route, is_of_threads
 from foveal.record.client_list import LISTS, is_reply
 
 UPSTREAMS = {
@@ -20,12 +21,6 @@ UPSTREAMS = {
 }
 """The providers, by the names that `--upstream` takes."""
 
-_PATHS: dict[str, str] = {
-    "/messages": "anthropic",
-    "/chat/completions": "openai_chat",
-    "/responses": "openai_responses",
-}
-_GEMINI = re.compile(r"/models/([^/:]+):(?:stream)?[gG]enerateContent\Z")
 _COUNTS = {"/messages/count_tokens": "anthropic", "/responses/input_tokens": "openai_responses"}
 _GEMINI_COUNT = re.compile(r"/models/([^/:]+):countTokens\Z")
 KEY_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
@@ -49,22 +44,6 @@ _WITH_LANES = "session"
 """Names under which a client may have several conversations: title generators and sub-agents begin with other words."""
 
 
-class Route(NamedTuple):
-    """The format of a request, and the model, where the address names it."""
-
-    dialect: str
-    model: str = ""
-
-
-def find_route(path: str) -> Route | None:
-    """Return the route of a path with a conversation; None for all others, which are passed through."""
-    found = next((name for end, name in _PATHS.items() if path.endswith(end)), None)
-    if found and not _is_of_threads(path):
-        return Route(found)
-    gemini = _GEMINI.search(path)
-    return Route("gemini", gemini[1]) if gemini else None
-
-
 def find_count(path: str) -> Route | None:
     """Return the route of a path that counts the tokens of a request; None for all others."""
     found = next((name for end, name in _COUNTS.items() if path.endswith(end)), None)
@@ -76,8 +55,8 @@ def provider_of(path: str, headers: Mapping[str, str]) -> str:
     """Return the name of the provider that a request goes to."""
     if "/v1beta" in path or "x-goog-api-key" in headers:
         return "gemini"
-    is_anthropic = "/messages" in path and not _is_of_threads(path)
-    is_openai = path.partition("?")[0].endswith(("/chat/completions", "/responses")) or _is_of_threads(path)
+    is_anthropic = "/messages" in path and not is_of_threads(path)
+    is_openai = path.partition("?")[0].endswith(("/chat/completions", "/responses")) or is_of_threads(path)
     is_named = "anthropic-version" in headers or ("x-api-key" in headers and not is_openai)
     return "anthropic" if is_anthropic or is_named else "openai"
 
@@ -85,21 +64,6 @@ def provider_of(path: str, headers: Mapping[str, str]) -> str:
 def is_knock(method: str, path: str, headers: Mapping[str, str]) -> bool:
     """Return whether a request only asks if somebody is there: it names no provider, and none needs to hear of it."""
     return method == "HEAD" and path == "/" and not any(name in headers for name in (*KEY_HEADERS, "anthropic-version"))
-
-
-def _is_of_threads(path: str) -> bool:
-    """Return whether a path belongs to OpenAI's threads, which have messages too."""
-    return "/threads/" in path
-
-
-def kept_elsewhere(body: Mapping[str, Any], path: str, dialect: str) -> str:
-    """Return why a request cannot be managed although it is well-formed: the provider holds a part of it. Empty if it can."""
-    for field in ("previous_response_id", "conversation", "background", "cachedContent", "cached_content"):
-        if body.get(field):
-            return f"{field} is set: the provider holds a part of the conversation"
-    if dialect == "gemini" and ":stream" in path and "alt=sse" not in path:
-        return "a stream as a JSON array; ask with alt=sse to have it managed"
-    return ""
 
 
 def key_hash(headers: Mapping[str, str], query: str = "") -> str:

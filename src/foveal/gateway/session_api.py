@@ -51,9 +51,10 @@ from foveal.gateway.api_types import (
     WhyReply,
     WhyRequest,
 )
-from foveal.gateway.conversations import CallFigures, ClientConversation, ClientConversations, has_known_limit
+from foveal.gateway.conversations import CallFigures, ClientConversation, ClientConversations
 from foveal.gateway.session_names import ApiCaller, ends_in_hash
 from foveal.gateway.strict_values import read_value
+from foveal.integrations.followed_sessions import has_known_limit
 from foveal.models import catalogue
 from foveal.recall.search import search
 from foveal.session import own_tools

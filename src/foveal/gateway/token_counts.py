@@ -16,10 +16,11 @@ import msgspec
 
 from foveal.gateway.conversations import ClientConversation
 from foveal.gateway.relay import ClientCall, Relay, RelayedReply, as_came, reply_of
-from foveal.gateway.routes import Route, key_hash
+from foveal.gateway.routes import key_hash
 from foveal.gateway.upstream import reply_headers
 from foveal.integrations.client_request import ClientRequest
 from foveal.integrations.next_request import next_request
+from foveal.integrations.routes import Route
 from foveal.models import counters
 from foveal.session.follow import Followed, told_list
 from foveal.values.errors import FovealError

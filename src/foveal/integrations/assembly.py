@@ -58,7 +58,7 @@ class ClientWords:
         self, made: list[Wire], atom: Atom, places: Mapping[str, int], whole: frozenset[int], sent: set[int]
     ) -> None:
         """Add the messages of one atom to those before it."""
-        for items, messages, after in _pieces(atom):
+        for items, messages, after in pieces_of(atom):
             numbers = [n for item in items if item.id in places for n in range(*self._spans[places[item.id]])]
             is_native = bool(items) and all(item.id in places for item in items) and whole.issuperset(numbers)
             if not is_native:
@@ -89,7 +89,7 @@ class ClientWords:
         is_after_own_round = False
         for atom in atoms:
             told = [item for item in atom.items if item.id in self._told]
-            if atom.kind != "system" and _has_own_ids(atom):
+            if atom.kind != "system" and has_own_ids(atom):
                 # Of a reply after a round of own calls, the client tells both rounds as one.
                 known = [item for item in told if not (is_after_own_round and item.role == "assistant")]
                 places |= {item.id: self._told[item.id] for item in known if self._is_told(item)}
@@ -98,8 +98,8 @@ class ClientWords:
 
     def _is_told(self, item: Item) -> bool:
         """Return whether an item is shown whole and is all that the client tells: of some replies it was told another form."""
-        if not _is_whole(item) or item.role != "assistant":
-            return _is_whole(item)
+        if not is_whole(item) or item.role != "assistant":
+            return is_whole(item)
         said = Message(item.role, tuple(one.part for one in item.shown if one.part is not None))
         return fingerprint(said, has_ids=has_call_ids(self._dialect.name)) == self._marks[self._told[item.id]]
 
@@ -109,7 +109,7 @@ class ClientWords:
         return frozenset(range(len(self._wires))) - broken
 
 
-class _Piece(NamedTuple):
+class AtomPiece(NamedTuple):
     """Items of an atom, and the messages that show them; the messages of `after` are before them, and are shown apart."""
 
     items: list[Item]
@@ -117,32 +117,32 @@ class _Piece(NamedTuple):
     after: tuple[Message, ...] = ()
 
 
-def _pieces(atom: Atom) -> Iterator[_Piece]:
+def pieces_of(atom: Atom) -> Iterator[AtomPiece]:
     """Yield a reply, and its results one by one, if each came in a message of its own; or all that there is."""
     messages = settle(atom)
     if atom.kind != "tools":
-        yield _Piece(list(atom.items[:1]), messages)
+        yield AtomPiece(list(atom.items[:1]), messages)
         return
     reply, results = messages
-    yield _Piece([item for item in atom.items if item.role == "assistant"], (reply,))
+    yield AtomPiece([item for item in atom.items if item.role == "assistant"], (reply,))
     answered = [atom.items[answer.item] if answer else None for answer in atom.answers]
     items = [item for item in answered if item is not None]
     if len(items) < len(answered) or len({item.id for item in items}) < len(items):
         told = [item for item in atom.items if item.role == "tool"] if len(items) == len(answered) else []
-        yield _Piece(told, (results,), (reply,))
+        yield AtomPiece(told, (results,), (reply,))
         return
     for item, part in zip(items, results.parts, strict=True):
-        yield _Piece([item], (Message("tool", (part,)),), (reply,))
+        yield AtomPiece([item], (Message("tool", (part,)),), (reply,))
 
 
-def _is_whole(item: Item) -> bool:
+def is_whole(item: Item) -> bool:
     """Return whether nothing of an item was made smaller or safe. Parts that only the client's words have room for are whole."""
     return not item.repair and all(
         one.part is None or (one.level == "full" and one.policy != "frame") for one in item.shown
     )
 
 
-def _has_own_ids(atom: Atom) -> bool:
+def has_own_ids(atom: Atom) -> bool:
     """Return whether the calls of an atom are sent under the ids that they came with."""
     parts = (one.part for item in atom.items if item.role == "assistant" for one in item.shown)
     ids = [part.id for part in parts if isinstance(part, ToolCall)]

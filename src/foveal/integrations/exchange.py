@@ -109,3 +109,9 @@ class Exchange:
             elif (tool.get("function") or tool).get("name") in names:
                 found.append({key: value for key, value in tool.items() if key != "cache_control"})
         return found
+
+
+def begun(request: ClientRequest, session: ClientSession) -> tuple[Exchange, bytes]:
+    """Return the exchange for a request, and the body to send first."""
+    exchange = Exchange(session, request)
+    return exchange, exchange.body()

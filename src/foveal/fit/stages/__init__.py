@@ -6,6 +6,7 @@
 from typing import TYPE_CHECKING
 
 from foveal.fit.stages.clear import Clear
+from foveal.fit.stages.compact import Compact
 from foveal.fit.stages.expired import Expired
 from foveal.fit.stages.history import History
 from foveal.fit.stages.images import Images
@@ -23,6 +24,7 @@ __getattr__ = later(__name__, {"fold_into_summary": "summary_folds", "shown_besi
 
 __all__ = [
     "Clear",
+    "Compact",
     "Expired",
     "History",
     "Images",

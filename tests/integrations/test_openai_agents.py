@@ -1,0 +1,98 @@
+"""The OpenAI Agents SDK: runs whose models are fitted."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent, ModelSettings, OpenAIProvider, RunConfig, Runner, function_tool, set_tracing_disabled
+from agents.memory import SQLiteSession
+from openai import AsyncOpenAI
+
+from foveal.integrations.openai_agents import FovealProvider
+from foveal.testing.adapter_contract import DONE, AdapterContract, ChildContract, ContractAgent
+from foveal.testing.provider import Read, Step
+
+set_tracing_disabled(disabled=True)
+
+
+@asynccontextmanager
+async def fitted(agent: ContractAgent, *, use_responses: bool = True):
+    """Yield the options of a run against the agent's provider."""
+    async with AsyncOpenAI(base_url=f"{agent.url}/v1", api_key="any") as client:
+        inner = OpenAIProvider(openai_client=client, use_responses=use_responses)
+        provider = FovealProvider(agent.thread, agent.store, agent.policy, inner)
+        yield {"run_config": RunConfig(model_provider=provider), "max_turns": 1_000}
+
+
+class _AgentsContract(AdapterContract):
+    modes = ("async", "async_stream")
+    use_responses = True
+
+    def made(self, agent: ContractAgent, *tools: Any) -> Any:
+        settings = ModelSettings(include_usage=True)
+        read_file = function_tool(agent.read_file)
+        return Agent(
+            name="a", instructions="You are careful.", model="gpt-5", tools=[read_file, *tools], model_settings=settings
+        )
+
+    def run(self, agent: ContractAgent, said: str, mode: str) -> str:
+        session = SQLiteSession(agent.thread, agent.folder / "runs.db")
+
+        async def run() -> str:
+            async with fitted(agent, use_responses=self.use_responses) as options:
+                if mode == "async":
+                    return (await Runner.run(self.made(agent), said, session=session, **options)).final_output
+                streamed = Runner.run_streamed(self.made(agent), said, session=session, **options)
+                assert [event async for event in streamed.stream_events()]
+                return str(streamed.final_output)
+
+        try:
+            return asyncio.run(run())
+        finally:
+            session.close()
+
+
+class TestAgentsResponses(_AgentsContract, ChildContract):
+    """The contract, for OpenAI Responses."""
+
+    def run_with_child(self, agent: ContractAgent, said: str) -> str:
+        async def run() -> str:
+            async with fitted(agent) as options:
+
+                @function_tool
+                async def delegate(task: str) -> str:
+                    """Give a task to another agent."""
+                    return (await Runner.run(self.made(agent), task, **options)).final_output
+
+                return (await Runner.run(self.made(agent, delegate), said, **options)).final_output
+
+        return asyncio.run(run())
+
+
+class TestAgentsChat(_AgentsContract):
+    """The contract, for OpenAI Chat."""
+
+    use_responses = False
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Any:
+    steps = [Step(f"Step {number}.", do=(Read(f"f{number}.py"),)) for number in range(3)]
+    made = TestAgentsResponses().agent(tmp_path, *steps, Step(DONE))
+    yield made
+    made.close()
+
+
+def test_a_conversation_at_the_provider_is_passed_on(agent):
+    """Where the provider holds the history, calls go on as they are, with a warning that names the reason."""
+    agent.provider.is_strict = False
+
+    async def run():
+        async with fitted(agent) as options:
+            await Runner.run(TestAgentsResponses().made(agent), "Go.", previous_response_id="resp_1", **options)
+
+    with pytest.warns(UserWarning, match="previous_response_id is set"):
+        asyncio.run(run())
+    assert agent.sessions() == []
