@@ -10,7 +10,7 @@ from foveal.analysis.inspect.history import CallHistory, HistoryBook
 from foveal.analysis.inspect.part_texts import part_texts
 from foveal.analysis.inspect.stored_session import branch_of, known_session, tool_name
 from foveal.analysis.recordings.recording import RecordedStep, Recording
-from foveal.analysis.replay.bills import RecordedBill
+from foveal.analysis.replay.bills import RecordedBill, equal_length
 from foveal.analysis.replay.replay import replay
 from foveal.dialects.renderer import placed_blocks
 from foveal.models.counters import ModelCounter
@@ -234,42 +234,50 @@ class _RunLines:
         self.lines: list[PageLine] = []
         self._log = log
         self._numbers: dict[PageLine, int] = {}
-        self._atoms: list[tuple[Atom, list[int]]] = []
-        """The atoms of the newest prompt with the numbers of their lines."""
-        self._before: list[int] = []
+        self._atoms: tuple[Atom, ...] = ()
+        """The atoms of the newest prompt."""
+        self._shown: list[int] = []
+        """The numbers of their lines."""
+        self._starts = [0]
+        """Where the lines of each atom begin, and where those of the last one end."""
+        self._before: tuple[int, ...] = ()
 
     def advance(self, call: StoredCall) -> tuple[int, tuple[int, ...]]:
         """Take the next call; return how many leading lines stay the same, and the numbers of the lines after those."""
-        self._atoms = [
-            known
-            if place < len(self._atoms) and (known := self._atoms[place])[0] is atom
-            else (atom, [self._number(line) for line in self._of_atom(atom)])
-            for place, atom in enumerate(call.prompt.atoms)
-        ]
-        now = list(self._in_order(call.view))
-        same = next(
-            (i for i, (old, new) in enumerate(zip(self._before, now, strict=False)) if old != new),
-            min(len(self._before), len(now)),
-        )
+        atoms = call.prompt.atoms
+        same = equal_length(self._atoms, atoms)
+        del self._shown[self._starts[same] :], self._starts[same + 1 :]
+        for atom in atoms[same:]:
+            self._shown += [self._number(line) for line in self._of_atom(atom)]
+            self._starts.append(len(self._shown))
+        self._atoms = atoms
+        now = tuple(self._with_blocks(call.view))
+        kept = equal_length(self._before, now)
         self._before = now
-        return same, tuple(now[same:])
+        return kept, now[kept:]
 
-    def _in_order(self, view: View) -> Iterator[int]:
-        """Yield the numbers of all lines in the order in which they are sent."""
+    def _with_blocks(self, view: View) -> list[int]:
+        """Return the numbers of all lines in the order in which they are sent, blocks beside the conversation among them."""
         blocks = view.facts.context.blocks if view.facts.context else ()
+        if not blocks:
+            return self._shown
         placed = placed_blocks(view, blocks)
-        is_lead = True
-        for atom, numbers in self._atoms:
-            if is_lead and atom.kind != "system":
-                is_lead = False
-                yield from self._of_blocks(block for block in blocks if block.placement == "after_system")
-            before, after = placed.get(atom.first, ((), ()))
-            yield from self._of_blocks(before)
-            yield from numbers
-            yield from self._of_blocks(after)
-        if is_lead:
-            yield from self._of_blocks(block for block in blocks if block.placement == "after_system")
-        yield from self._of_blocks(block for block in blocks if block.placement == "tail")
+        at = {place: self._starts[place] for place, atom in enumerate(self._atoms) if atom.first in placed}
+        lead = next((place for place, atom in enumerate(self._atoms) if atom.kind != "system"), len(self._atoms))
+        found, done = list[int](), 0
+        for place in sorted({lead, *at}):
+            found += self._shown[done : self._starts[place]]
+            done = self._starts[place]
+            if place == lead:
+                found += self._of_blocks(block for block in blocks if block.placement == "after_system")
+            if place in at:
+                before, after = placed[self._atoms[place].first]
+                found += self._of_blocks(before)
+                found += self._shown[done : self._starts[place + 1]]
+                found += self._of_blocks(after)
+                done = self._starts[place + 1]
+        found += self._shown[done:]
+        return [*found, *self._of_blocks(block for block in blocks if block.placement == "tail")]
 
     def _number(self, line: PageLine) -> int:
         number = self._numbers.setdefault(line, len(self.lines))

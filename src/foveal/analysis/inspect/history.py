@@ -12,7 +12,7 @@ from foveal.analysis.inspect.cost import CallCost, CostBook, CostTotals, FoldCos
 from foveal.analysis.inspect.next_fold import NextFold, next_fold_of
 from foveal.analysis.inspect.prefix_moves import PrefixMoves, priced
 from foveal.analysis.inspect.stored_session import known_session
-from foveal.analysis.replay.bills import equal_atoms
+from foveal.analysis.replay.bills import equal_length
 from foveal.session.rebuild import setup_at
 from foveal.stores.port import Store
 from foveal.values.entry import Fold
@@ -153,7 +153,7 @@ class _Lines:
 
     def advance(self, atoms: tuple[Atom, ...]) -> tuple[int, list[TraceLine]]:
         """Take the atoms of the next prompt; return how many lines stay the same, and the lines after those."""
-        same = equal_atoms(self._atoms, atoms)
+        same = equal_length(self._atoms, atoms)
         del self._sums[same + 1 :]
         new = list[TraceLine]()
         for atom in atoms[same:]:

@@ -6,15 +6,19 @@ provider caches nothing below its minimum and in whole blocks. The shared part i
 as it was recorded, whichever prompt it answered.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 
 from foveal.models.catalogue import ModelFacts, cache_rules, cost_usd
 from foveal.values.entry import Usage
 from foveal.values.prompt import Prompt
-from foveal.values.shown import Atom, Item
+from foveal.values.shown import Item
 from foveal.values.trace import PROMPT_TOKENS
+
+_TOKENS = attrgetter("size.tokens")
 
 
 class Bill(msgspec.Struct, frozen=True):
@@ -57,16 +61,23 @@ def shared_tokens(before: Prompt | None, now: Prompt) -> int:
     """Return how many leading tokens two prompts have in common, atom by atom."""
     if before is None or before.setup.tools != now.setup.tools or before.setup.model != now.setup.model:
         return 0
-    same = now.atoms[: equal_atoms(before.atoms, now.atoms)]
-    return now.setup.tools_tokens + sum(atom.size.tokens for atom in same)
+    same = now.atoms[: equal_length(before.atoms, now.atoms)]
+    return now.setup.tools_tokens + sum(map(_TOKENS, same))
 
 
-def equal_atoms(old: Sequence[Atom], new: Sequence[Atom]) -> int:
-    """Return how many leading atoms are equal."""
-    for place, (one, other) in enumerate(zip(old, new, strict=False)):
-        if one is not other and one != other:
-            return place
-    return min(len(old), len(new))
+def equal_length(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
+    """Return how many leading members are equal. Slices are compared whole: two prompts share most atoms, as the same objects."""
+    most = min(len(old), len(new))
+    if old[:most] == new[:most]:
+        return most
+    low, high = 0, most - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[low:middle] == new[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def new_items(prompt: Prompt, known: Container[str]) -> Iterator[Item]:
