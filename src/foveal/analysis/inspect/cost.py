@@ -12,7 +12,7 @@ import msgspec
 
 from foveal.analysis.inspect.calls import StoredCall, stored_calls
 from foveal.analysis.inspect.next_fold import NextFold, next_fold_of
-from foveal.analysis.replay.bills import Bill, bill
+from foveal.analysis.replay.bills import Bill, bill, bill_costs
 from foveal.models.catalogue import ModelFacts, cost_usd
 from foveal.stores.port import Store
 from foveal.values.entry import Fold
@@ -164,7 +164,7 @@ class _Account:
 
     def __init__(self, call: StoredCall, fold: Fold, anew: int) -> None:
         self.call, self.fold, self.stake = call.prompt.call, fold, fold.stake or FoldEconomics("hand")
-        self.anew, self.since = anew, 0
+        self.anew, self.since, self.saved = anew, 0, fold.saved
         self.cost: float | None = None
         self.gained: float | None = 0.0
         self.last: float | None = None
@@ -228,6 +228,12 @@ class CostBook:
         self._accounts: list[_Account] = []
         self._others: list[float | None] = []
 
+    def __copy__(self) -> "CostBook":
+        """Return a book for a call that may yet change: one without a reply changes no account."""
+        other = CostBook()
+        other.calls, other._accounts, other._others = self.calls[:], self._accounts[:], self._others[:]
+        return other
+
     def enter(self, call: StoredCall) -> None:
         self.calls.append(_call_cost(call))
         if not call.sent:
@@ -240,7 +246,7 @@ class CostBook:
         ]
         self._accounts = [*older, *reversed(made)]
         if is_answered:
-            costs = [*(one.cost_usd for one in own), *_costs_without(call, older)]
+            costs = [*(one.cost_usd for one in own), *bill_costs(call.model_setup.facts, _sizes_without(call, older))]
             for account, made, without in zip(reversed(self._accounts), costs, costs[1:], strict=False):
                 account.enter(call.prompt.call, made, without)
             self._others.append(_less(call.raw.cost_usd, costs[-1]))
@@ -278,14 +284,15 @@ def _own_ladder(call: StoredCall, sent: Bill) -> list[Bill]:
     return [sent, *(bill(call.model_setup.facts, one.tokens, one.shared) for one in call.unfolded)]
 
 
-def _costs_without(call: StoredCall, older: Sequence[_Account]) -> Iterator[float | None]:
-    """Yield the cost of a call without its own folds and the newest older one, then without the next, until no fold is left."""
-    facts, last = call.model_setup.facts, call.unfolded[-1] if call.unfolded else None
+def _sizes_without(call: StoredCall, older: Sequence[_Account]) -> Iterator[tuple[int, int]]:
+    """Yield the tokens and shared tokens of a call without its own folds and the newest older one, then without the next, until
+    no fold is left."""
+    last = call.unfolded[-1] if call.unfolded else None
     tokens, shared = (last.tokens, last.shared) if last else (call.prompt.tokens, call.shared)
     for account in reversed(older):
-        tokens += account.fold.saved
-        shared += account.fold.saved if shared else 0  # a cold cache is cold with and without the fold
-        yield bill(facts, tokens, shared).cost_usd
+        tokens += account.saved
+        shared += account.saved if shared else 0  # a cold cache is cold with and without the fold
+        yield tokens, shared
 
 
 def _anew(made: Bill, without: Bill) -> int:

@@ -5,6 +5,8 @@ and how many lines the two share; `SessionHistory.trace` puts the lines of a cal
 with its log, and not with the sum of all its prompts.
 """
 
+from copy import copy
+
 import msgspec
 
 from foveal.analysis.inspect.calls import StoredCall, stored_calls
@@ -88,6 +90,12 @@ class HistoryBook:
         self._calls = list[CallHistory]()
         self._near: NextFold | None = None
 
+    def __copy__(self) -> "HistoryBook":
+        """Return a book for a call that may yet change."""
+        other = HistoryBook(self._store, self._session)
+        other._cost, other._lines, other._calls = copy(self._cost), copy(self._lines), self._calls[:]
+        return other
+
     def enter(self, call: StoredCall) -> CallHistory:
         self._cost.enter(call)
         entered = _call(call, self._cost.calls[-1], self._lines)
@@ -146,6 +154,11 @@ class _Lines:
         self._atoms: tuple[Atom, ...] = ()
         self._sums: list[tuple[int, int]] = [(0, 0)]
         """Lines and tokens of all atoms before each place."""
+
+    def __copy__(self) -> "_Lines":
+        other = _Lines()
+        other._atoms, other._sums = self._atoms, self._sums[:]
+        return other
 
     @property
     def tokens(self) -> int:

@@ -6,7 +6,7 @@ provider caches nothing below its minimum and in whole blocks. The shared part i
 as it was recorded, whichever prompt it answered.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
@@ -57,6 +57,20 @@ def bill(facts: ModelFacts, tokens: int, shared: int) -> Bill:
     return Bill(tokens, cached, cost_usd(facts, cached, tokens - cached, 0))
 
 
+def bill_costs(facts: ModelFacts, sizes: Iterable[tuple[int, int]]) -> Iterator[float | None]:
+    """Yield the cost of the bill for each pair of tokens and shared tokens. The rules of the model are looked up once."""
+    read, write = facts.price_cache_read, facts.price_cache_write
+    if read is None or write is None or facts.long_prices is not None:
+        yield from (bill(facts, tokens, shared).cost_usd for tokens, shared in sizes)
+        return
+    rules = cache_rules(facts.provider, facts.id)
+    block, least = rules.block_tokens, max(facts.cache_minimum, rules.minimum_tokens)
+    for tokens, shared in sizes:
+        usable = shared - shared % block
+        cached = usable if usable >= least else 0
+        yield cached * read / 1e6 + (tokens - cached) * write / 1e6
+
+
 def shared_tokens(before: Prompt | None, now: Prompt) -> int:
     """Return how many leading tokens two prompts have in common, atom by atom."""
     if before is None or before.setup.tools != now.setup.tools or before.setup.model != now.setup.model:
@@ -96,6 +110,11 @@ class WholeHistory:
         self._before = self._unsendable = self._framing = self._tools_tokens = 0
         self._known: set[str] = set()
         self._has_folded = False
+
+    def __copy__(self) -> "WholeHistory":
+        other = object.__new__(WholeHistory)
+        other.__dict__ = {**self.__dict__, "_known": set(self._known)}
+        return other
 
     def bill(
         self,
