@@ -7,13 +7,15 @@ from foveal.analysis import cost, history
 from foveal.analysis.inspect.stored_session import stored_messages
 from foveal.analysis.replay.replay import replay
 from foveal.context.fences import PLACEMENTS, FenceKind
+from foveal.models.counters import counter_for
 from foveal.session.options import Model
 from foveal.session.policy import BudgetTable, Policy
 from foveal.session.session import Session
 from foveal.stores import MemoryStore
 from foveal.values.entry import ToolCall, assistant, result, system, user
-from foveal.viewer.builder import MOST_PARTS, recorded_page, stored_page
+from foveal.viewer.builder import recorded_page, stored_page
 from foveal.viewer.document import encoded, overview_row, shown_text
+from foveal.viewer.session_log import MOST_PARTS
 
 from .conftest import attacking, looking, recording, run_options
 
@@ -128,6 +130,14 @@ def test_a_recall_of_nothing_is_no_recall(arguments):
         [run_options(8_000)],
     )
     assert page.recalls == ()
+
+
+def test_a_budget_in_another_models_tokens_refuses_nothing():
+    """A replay that counts by another model's vocabulary was sent as the replay says, and so says its page."""
+    made = msgspec.structs.replace(recording(*looking()), model="claude-opus-4-5")
+    options = msgspec.structs.replace(run_options(4_000), counter=counter_for("gpt-5"))
+    total = recorded_page(made, [options]).runs[0].total
+    assert (total.calls, total.refused) == (25, 0)
 
 
 def test_long_texts_are_cut_with_a_note():
