@@ -24,6 +24,7 @@ from foveal.analysis.measurement.case import Case
 from foveal.analysis.measurement.outcome import Job, PolicyOutcome
 from foveal.analysis.measurement.suite import Loaded, Pick, Source, load_all, run, sources_of
 from foveal.cli.progress import bar
+from foveal.viewer.page import report_page
 from foveal_bench import compression
 from foveal_bench.ablations import PARTS
 from foveal_bench.baselines import BASELINES
@@ -84,7 +85,8 @@ def head(about: str, which: str) -> str:
     return (
         "# What is kept, and at what price\n\n"
         f"Made by `benchmarks/run.py`{about}. Recorded coding sessions of at least {LEAST_TOKENS:,} tokens, {which}"
-        " More on how to read it: [README](../README.md).\n\n![cost against grounding](bench.svg)\n"
+        " More on how to read it: [README](../README.md).\n\n"
+        "[Charts of cost against grounding](bench.html), to be opened in a browser.\n"
     )
 
 
@@ -164,11 +166,11 @@ def own_page(files: Sequence[Path], given: argparse.Namespace) -> None:
 
 
 def write(folder: Path, text: str, rows: Sequence[Row], figures: dict[str, Any]) -> None:
-    """Write the page, all figures, and the picture."""
+    """Write the page, all figures, and the charts."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "bench.md").write_text(text, encoding="utf-8")
     (folder / "bench.json").write_text(json.dumps(figures, separators=(",", ":")) + "\n", encoding="utf-8")
-    (folder / "bench.svg").write_text(frontier(rows, ALL), encoding="utf-8")
+    (folder / "bench.html").write_bytes(report_page(frontier(rows, ALL)))
 
 
 def main() -> None:

@@ -1,48 +1,47 @@
-"""Cost against far grounding as a picture. Up and to the left is better.
+"""Cost against far grounding as charts. Up and to the left is better.
 
-The first panel follows each policy from the smallest budget to the largest; then comes one panel a budget. Policies lie close
-together, so that they are numbered, the same in all panels, and named below.
+The first chart follows each policy from the smallest budget to the largest; then comes one chart a budget. Policies lie close
+together, so that they are numbered, the same in all charts, and named in a table.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
 
-from foveal.analysis.chart import Axis, Mark, document, scatter
+from foveal.analysis.chart import Mark, ScatterChart
+from foveal.viewer.document import PageReport, PageTable
 from foveal_bench.pooling import MAIN_PRICES, Row
 from foveal_bench.tables import ALL
 
-_WIDTH, _HEIGHT = 430, 300
-_LEFT, _TOP, _RIGHT, _BOTTOM = 44, 34, 24, 44
 _OWN, _LIMIT = "foveal", "oracle"
 _LEAST_CURVE = 3
 """Budgets that make a curve."""
 
 _MOST_COST = 1.2
 """Dearer policies are drawn at the edge."""
-_COLUMNS = 2
-_KEY_COLUMNS, _KEY_LINE = 3, 17
-_CAPTION = f"across: cost, whole history = 1 ({MAIN_PRICES}); up: far grounding"
+_ACROSS, _UP = f"cost, whole history = 1 ({MAIN_PRICES})", "far grounding; hollow: went over the budget"
+_HEADS = ("policy", "in the charts", "tokens a call", "cost", "far grounding", "calls over budget")
 
 
-def frontier(rows: Sequence[Row], group: str = ALL) -> str:
-    """Return the picture as an SVG document. Policies that went over the budget are drawn hollow."""
+def frontier(rows: Sequence[Row], group: str = ALL) -> PageReport:
+    """Return the charts, and a table with the figures of all their points."""
     shown = [row for row in rows if row.group == group and row.policy != "full history"]
     budgets = sorted({row.budget for row in shown})
     names = _names(shown)
-    panels = [_budget_panel([row for row in shown if row.budget == budget], budget, names) for budget in budgets]
+    charts = [_budget_chart([row for row in shown if row.budget == budget], budget, names) for budget in budgets]
     if len(budgets) >= _LEAST_CURVE:
-        panels.insert(0, _curves_panel(shown, budgets, names))
-    columns = min(_COLUMNS, len(panels))
-    wide, high = _LEFT + _WIDTH + _RIGHT, _TOP + _HEIGHT + _BOTTOM
-    floor = high * -(-len(panels) // _COLUMNS)
-    placed = (_group(place % _COLUMNS * wide, place // _COLUMNS * high, panel) for place, panel in enumerate(panels))
-    size = wide * columns, floor + _KEY_LINE * (-(-len(names) // _KEY_COLUMNS) + 1)
-    key = _group(0, floor, _key(names, wide * columns))
-    return document(size, f"Cost against far grounding, {group}", (*placed, key))
-
-
-def _group(x: int, y: int, lines: Iterable[str]) -> str:
-    return "\n".join((f'<g transform="translate({x},{y})">', *lines, "</g>"))
+        charts.insert(0, _curves_chart(shown, budgets, names))
+    cells = tuple(
+        (
+            row.policy,
+            names[row.policy],
+            f"{row.budget:,}",
+            f"{row.cost[MAIN_PRICES]:.3f}",
+            f"{row.grounding:.3f}",
+            f"{row.figures.over:,}",
+        )
+        for row in shown
+    )
+    table = PageTable("Every policy at every budget", _HEADS, cells)
+    return PageReport(f"Cost against far grounding, {group}", charts=tuple(charts), tables=(table,))
 
 
 def _names(rows: Sequence[Row]) -> dict[str, str]:
@@ -55,42 +54,27 @@ def _names(rows: Sequence[Row]) -> dict[str, str]:
     }
 
 
-def _key(names: Mapping[str, str], wide: int) -> Iterator[str]:
-    """Yield the numbers with their policies, column by column."""
-    deep = -(-len(names) // _KEY_COLUMNS)
-    for place, (policy, name) in enumerate(names.items()):
-        x = _LEFT + place // deep * (wide - _LEFT) // _KEY_COLUMNS
-        y = _KEY_LINE * (place % deep + 1)
-        text = policy if name == policy else f"{name}  {policy}"
-        yield f'<circle class="{_kind(policy)}" cx="{x}" cy="{y - 4}" r="4"/>'
-        yield f'<text x="{x + 10}" y="{y}">{escape(text)}</text>'
-
-
-def _axes(rows: Sequence[Row]) -> tuple[Axis, Axis]:
-    dearest = min(_MOST_COST, max((1.0, *(row.cost[MAIN_PRICES] for row in rows))))
-    least = min((0.9, *(row.grounding for row in rows)))
-    return Axis.over(0.0, dearest, _LEFT, _LEFT + _WIDTH), Axis.over(least, 1.0, _TOP + _HEIGHT, _TOP)
-
-
-def _budget_panel(rows: Sequence[Row], budget: int, names: Mapping[str, str]) -> Iterator[str]:
-    axes = _axes(rows)
+def _budget_chart(rows: Sequence[Row], budget: int, names: Mapping[str, str]) -> ScatterChart:
     ordered = sorted(rows, key=lambda row: (row.policy != _OWN, -row.grounding))
-    marks = [_mark(row, _label(row, names, axes[0].high)) for row in ordered]
-    return scatter(marks, axes, title=f"{budget:,} tokens a call", caption=_CAPTION)
+    marks = tuple(_mark(row, _label(row, names)) for row in ordered)
+    return ScatterChart(f"{budget:,} tokens a call", _ACROSS, _UP, marks, most_x=_MOST_COST)
 
 
-def _curves_panel(rows: Sequence[Row], budgets: Sequence[int], names: Mapping[str, str]) -> Iterator[str]:
+def _curves_chart(rows: Sequence[Row], budgets: Sequence[int], names: Mapping[str, str]) -> ScatterChart:
     curves = [sorted((row for row in rows if row.policy == policy), key=lambda row: row.budget) for policy in names]
     curves = [curve for curve in curves if len(curve) >= _LEAST_CURVE]
     curves.sort(key=lambda curve: curve[0].policy in (_OWN, _LIMIT))
-    lines = [[_mark(row, names[row.policy] if row is curve[0] else "") for row in curve] for curve in curves]
+    marks, lines = list[Mark](), list[tuple[int, ...]]()
+    for curve in curves:
+        lines.append(tuple(range(len(marks), len(marks) + len(curve))))
+        marks += [_mark(row, names[row.policy] if row is curve[0] else "") for row in curve]
     title = f"from {budgets[0]:,} to {budgets[-1]:,} tokens a call"
-    return scatter([mark for line in lines for mark in line], _axes(rows), title=title, caption=_CAPTION, lines=lines)
+    return ScatterChart(title, _ACROSS, _UP, tuple(marks), tuple(lines), most_x=_MOST_COST)
 
 
-def _label(row: Row, names: Mapping[str, str], dearest: float) -> str:
+def _label(row: Row, names: Mapping[str, str]) -> str:
     cost, name = row.cost[MAIN_PRICES], names[row.policy]
-    return name if cost <= dearest else f"{name} ({cost:.1f}) →"
+    return name if cost <= _MOST_COST else f"{name} ({cost:.1f}) →"
 
 
 def _mark(row: Row, label: str) -> Mark:
@@ -99,8 +83,6 @@ def _mark(row: Row, label: str) -> Mark:
         row.cost[MAIN_PRICES],
         row.grounding,
         _kind(row.policy),
-        f"{row.policy}, {row.budget:,}: cost {row.cost[MAIN_PRICES]:.3f}, far grounding {row.grounding:.3f}, "
-        f"{row.figures.over:,} calls over budget",
         label,
         is_hollow=row.figures.over > 0,
         y_whisker=(interval.low, interval.high) if row.policy == _OWN else None,

@@ -1,7 +1,6 @@
 """Tables, the document and the picture."""
 
 import json
-from xml.etree import ElementTree
 
 import pytest
 
@@ -52,16 +51,17 @@ def test_the_document_is_json_with_every_session(outcomes):
     assert {one[found["session_columns"].index("session")] for one in found["sessions"]} == {"a", "b<&>"}
 
 
-def test_the_picture_is_an_svg_with_a_curve_and_a_panel_a_budget(outcomes):
-    """It parses, and every budget has its panel besides the curves."""
-    root = ElementTree.fromstring(frontier(rows_of(outcomes)))  # noqa: S314 - our own
-    titles = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text") if text.get("class") == "title"]
-    assert titles == ["from 2,000 to 4,000 tokens a call", *(f"{budget:,} tokens a call" for budget in BUDGETS)]
+def test_there_is_a_chart_of_curves_and_one_a_budget(outcomes):
+    """Every budget has its chart besides the curves, and every point of it a row in the table."""
+    report, rows = frontier(rows_of(outcomes)), [row for row in rows_of(outcomes) if row.policy != "full history"]
+    titles = ["from 2,000 to 4,000 tokens a call", *(f"{budget:,} tokens a call" for budget in BUDGETS)]
+    assert [chart.title for chart in report.charts] == titles
+    assert len(report.tables[0].rows) == len([row for row in rows if row.group == ALL])
 
 
-def test_the_picture_names_every_policy_once_and_numbers_it_in_its_panels(outcomes):
-    """The two that others are compared with go by name, the others by number; the key says which is which."""
-    root = ElementTree.fromstring(frontier(rows_of(outcomes)))  # noqa: S314 - our own
-    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert texts.count("1  window, batched to 0.5") == 1
-    assert texts.count("1") == len(BUDGETS) + 1
+def test_a_policy_has_one_number_in_all_charts(outcomes):
+    """The two that others are compared with go by name, the others by number; the table says which is which."""
+    report = frontier(rows_of(outcomes))
+    numbers = {row[0]: row[1] for row in report.tables[0].rows}
+    assert numbers["window, batched to 0.5"] == "1"
+    assert [sum(mark.label == "1" for mark in chart.marks) for chart in report.charts] == [1] * (len(BUDGETS) + 1)

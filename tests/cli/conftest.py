@@ -1,6 +1,9 @@
 """A way to run the command, a small recording, and a store with the demo's session in it."""
 
+import gzip
 import json
+import re
+from base64 import b64decode
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,3 +86,12 @@ def kept(run, recorded, tmp_path):
     store = tmp_path / "kept.db"
     assert run("replay", recorded("alpha"), "--budget", 8000, "--store", store).code == 0
     return store
+
+
+@pytest.fixture
+def page_blocks():
+    """A function that returns the data of a page that was written."""
+    block = re.compile(r'<script type="application/octet-stream" id="([\w-]+)">([A-Za-z0-9+/=]*)</script>')
+    return lambda path: {
+        name: json.loads(gzip.decompress(b64decode(data))) for name, data in block.findall(path.read_text())
+    }

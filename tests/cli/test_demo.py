@@ -18,7 +18,7 @@ def test_it_tells_cost_cache_picture_and_savings(demo):
     """Everything that a newcomer wants to see is on one screen or two, within 80 columns."""
     done = demo()
     assert (done.code, done.err) == (0, "")
-    assert all(len(line) <= 80 for line in done.out.splitlines())
+    assert all(len(line) <= 80 for line in done.out.splitlines()[:-1])  # the last is an address
     for words in (
         "252 messages",
         "86 model calls",
@@ -50,11 +50,21 @@ def test_the_commands_it_names_work(demo, run):
     demo()
     done = demo()
     next_steps = [line.split()[1:] for line in done.out.splitlines() if line.startswith("  foveal ")]
-    assert [words[0] for words in next_steps] == ["view", "why", "why", "show", "recall", "replay"]
-    for words in next_steps[:-1]:
+    assert [words[0] for words in next_steps] == ["why", "why", "show", "recall", "replay", "view"]
+    for words in next_steps[:-2]:
         ran = run(*words)
         assert (ran.code, ran.err) == (0, "")
         assert ran.out
+
+
+def test_it_ends_with_the_page_of_the_session(demo, tmp_path):
+    """The last line is the address of a page that holds every call, for the browser."""
+    address = demo().out.splitlines()[-1]
+    path = tmp_path / ".foveal" / "demo.html"
+    assert address == path.as_uri()
+    text = path.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert "session-0" in text
 
 
 def test_budget_and_model_can_be_changed(demo):

@@ -115,13 +115,3 @@ def test_the_command_names_itself_by_a_word_that_works(monkeypatch, tmp_path):
 def test_all_commands_have_a_parser():
     """The table names every command that there is."""
     assert make_parser(()).format_help()
-
-
-def test_the_report_can_be_read_on_a_phone(run, recorded, tmp_path):
-    """The page is as wide as its screen; on a narrow one each figure has its name beside it and nothing is cut."""
-    page = tmp_path / "report.html"
-    assert run("replay", recorded("alpha"), "--budget", 8000, "--html", page).code == 0
-    html = page.read_text()
-    assert '<meta name="viewport" content="width=device-width' in html
-    assert "@media(max-width:640px)" in html
-    assert '<td data-name="tokens sent">' in html

@@ -250,7 +250,7 @@ def test_usage_of_some_calls_says_of_which(run, tmp_path):
     assert any("usage is recorded for 3 of 4 calls" in note for note in done["sessions"][0]["notes"])
 
 
-def test_a_raw_prompt_that_nobody_could_send_is_not_billed(run, tmp_path):
+def test_a_raw_prompt_that_nobody_could_send_is_not_billed(run, page_blocks, tmp_path):
     """Above the window of the model the whole history has no price; how many calls that is about is said."""
     path, policy = claude_session(tmp_path / "s.jsonl", counted=()), tmp_path / "policy.toml"
     policy.write_text('[models."claude-sonnet-4-5"]\nwindow = 9000\nmax_input = 5000\n')
@@ -265,7 +265,30 @@ def test_a_raw_prompt_that_nobody_could_send_is_not_billed(run, tmp_path):
     assert session["raw_usd"] < all_of_it["raw_usd"]
     page = tmp_path / "page.html"
     run("replay", path, *options, "--html", page)
-    assert "raw without the 1 calls whose whole history the model would not take" in page.read_text()
+    (row,) = page_blocks(page)["overview-data"]["sessions"]
+    assert (row["calls"], row["too_large"]) == (4, 1)
+
+
+def test_a_session_without_a_prompt_is_a_row_of_the_page(run, recorded, page_blocks, tmp_path):
+    """Where the budget is too small for anything, or no model was asked, the list has the session all the same."""
+    page = tmp_path / "page.html"
+    assert run("replay", recorded("alpha"), "--budget", 20, "--html", page).code == 0
+    found = page_blocks(page)
+    assert [(row["name"], row["calls"]) for row in found["overview-data"]["sessions"]] == [("alpha", 7)]
+
+
+def test_a_page_opens_the_largest_sessions_and_lists_all(run, recorded, page_blocks, tmp_path, monkeypatch):
+    """Of many sessions the largest are in the page, first in the list; a file that cannot be read is a row that says why."""
+    monkeypatch.setattr("foveal.cli.replay.MOST_PAGES", 2)
+    small, large = recorded("alpha", "beta", steps=2), recorded("gamma", file="large.jsonl", steps=9)
+    page, absent = tmp_path / "page.html", tmp_path / "absent.jsonl"
+    assert run("replay", small, large, absent, "--budget", 8000, "--html", page).code == 2
+    found = page_blocks(page)
+    rows = found.pop("overview-data")["sessions"]
+    assert [row["name"] for row in rows[:3]] == ["alpha", "gamma", "beta"]
+    assert "no such file" in rows[3]["error"]
+    assert [found[f"session-{place}"]["name"] for place in range(2)] == ["alpha", "gamma"]
+    assert found["session-1"]["runs"][0]["name"] == "8,000 tokens"
 
 
 def test_the_newest_sessions_of_the_agents_are_found(run, tmp_path, monkeypatch):

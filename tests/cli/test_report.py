@@ -1,4 +1,4 @@
-"""The page, and the savings that are named in it."""
+"""The savings that are named after a replay, and its notes."""
 
 import re
 
@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from foveal.analysis.recordings.recording import RecordedStep, Recording
-from foveal.analysis.replay.page import page
 from foveal.analysis.replay.replay import replay
 from foveal.analysis.replay.report import note_lines, others, totals
 from foveal.session.policy import BudgetTable, Policy
@@ -71,49 +70,9 @@ def test_a_repeated_call_gives_way_to_the_newer_one():
     assert any("the same call made again" in saving.why for saving in done.savings)
 
 
-def test_a_page_needs_nothing_else_and_escapes_everything():
-    """No scripts, no addresses, no foreign markup; the policy in its head forbids them as well."""
-    bad = "<script>alert(1)</script>\u202e"
-    text = "\n".join(f"line {i}" for i in range(900))
-    done = under(2_500, user("Go."), *looked("a", bad, text), *looked("b", "g", text), assistant("x"), name=bad)
-    html = page([done], [f"{bad}.jsonl:3: {bad}"])
-    assert "default-src 'none'; style-src 'unsafe-inline'" in html
-    assert "<script" not in html
-    assert "\u202e" not in html
-    assert not re.search(r"https?:|url\(|@import|src=", html)
-    assert "&lt;script&gt;" in html
-    assert html.count("<svg") == 1
-    assert 'class="fold"' in html
-    assert "Not replayed: " in html
-
-
-def test_a_page_says_what_it_leaves_out(folded, monkeypatch):
-    monkeypatch.setattr("foveal.analysis.replay.page.MOST_CHARTS", 1)
-    html = page([folded, folded])
-    assert html.count("<svg") == 1
-    assert "the other 1 are" in html
-    assert "a replay cannot tell" in html
-
-
-def test_a_page_shows_refusals_and_unknown_prices():
-    policy = Policy(budget=BudgetTable(limit=40, reserve=0))
-    done = replay(recording(user("Go. " * 100), assistant("x")), model="nobody-knows-it", policy=policy)
-    html = page([done])
-    assert "a price is not known" in html
-    assert 'class="refused"' in html
-    assert "Call 1 was refused. OverBudget" in html
-    assert "without the 1 refused calls" in html
-    assert "% less" not in html
-
-
 def test_notes_that_differ_in_a_number_are_one():
     """A hundred sessions do not take a hundred lines to say one thing."""
     made = under(1_000, user("Go."))
     replays = [msgspec.structs.replace(made, notes=(f"{n:,} parts of gpt-5.1 left out", "same")) for n in (7, 1_234)]
     assert note_lines(replays) == ["2 sessions: … parts of gpt-5.1 left out", "2 sessions: same"]
     assert note_lines(replays[:1]) == ["7 parts of gpt-5.1 left out", "same"]
-
-
-def test_a_page_of_nothing_is_a_page():
-    assert "0 sessions" in page([])
-    assert "No model calls." in page([under(1_000, user("Go."))])

@@ -2,7 +2,6 @@
 
 import json
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -47,14 +46,15 @@ def test_the_table_and_the_advice_are_printed(run, traffic):
     assert "--out policy.toml writes" in said
 
 
-def test_the_files_are_written(run, traffic, tmp_path):
+def test_the_files_are_written(run, traffic, page_blocks, tmp_path):
     """A policy that is read back, a picture, and a document with what was said."""
-    out, svg, document = tmp_path / "policy.toml", tmp_path / "curve.svg", tmp_path / "tune.json"
-    words = ("--policies", "small", "--prices", "claude-sonnet-4-5", "--out", out, "--svg", svg, "--json", document)
+    out, page, document = tmp_path / "policy.toml", tmp_path / "tune.html", tmp_path / "tune.json"
+    words = ("--policies", "small", "--prices", "claude-sonnet-4-5", "--out", out, "--html", page, "--json", document)
     done = run("tune", traffic, "--budget", 4000, *words)
     assert done.code == 0, done.err
     assert read_policy(out).budget_for(1_000_000).sendable == 4000
-    ElementTree.fromstring(svg.read_bytes())  # noqa: S314 - our own
+    report = page_blocks(page)["overview-data"]["report"]
+    assert [len(report["charts"][0]["marks"]), len(report["tables"][0]["rows"])] == [8, 8]
     assert " ".join(json.loads(document.read_text())["advice"][-1].split()[:3]) in done.out
     assert json.loads(document.read_text())["prices"] == "claude-sonnet-4-5"
     replayed = run("replay", traffic, "--policy", out, "--json").json

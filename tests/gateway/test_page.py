@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64encode
+from collections import Counter
 from hashlib import sha256
 from html.parser import HTMLParser
 
@@ -33,7 +34,7 @@ class Document(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.words: list[str] = []
         self.links: list[str] = []
-        self.elements: set[str] = set()
+        self.elements: Counter[str] = Counter()
         self.attributes: set[str] = set()
         self.open: list[str] = []
         self.feed(text)
@@ -45,7 +46,7 @@ class Document(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.add(tag)
+        self.elements[tag] += 1
         self.attributes.update(name for name, _ in attrs)
         self.links += [value or "" for name, value in attrs if name in ("href", "src")]
         if tag not in self.VOID:
@@ -55,7 +56,7 @@ class Document(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
+        if "style" not in self.open and "script" not in self.open:
             self.words.append(data)
 
 
@@ -89,7 +90,7 @@ def test_an_agent_is_seen_on_the_page(start: Gateways, provider: ScriptedProvide
         "Anthropic/Python",
     ):
         assert word in shown.text, word
-    assert f"foveal view {name} --store '/data/own sessions.db'" in shown.text
+    assert f"foveal view --live {name} --store '/data/own sessions.db'" in shown.text
     assert f"{PREFIX}/sessions/{name}" in shown.links
     assert money["reported_calls"] == money["priced_calls"] == total["calls"]
     assert money["asked_usd"] > money["sent_usd"] > 0
@@ -176,7 +177,7 @@ def test_words_of_strangers_are_shown_as_words(start: Gateways, provider: Script
         api.ask("prompt", f"x{EVIL}")
     post(gateway, said("Go."), user_agent=EVIL, x_session_id=EVIL)
     shown = looked_at(gateway)
-    assert not {"script", "img"} & shown.elements
+    assert (shown.elements["script"], shown.elements["img"]) == (1, 0)  # the page has one script of its own
     assert shown.attributes <= {"lang", "charset", "http-equiv", "content", "name", "class", "href"}
     assert f"x{EVIL}" in shown.text
     assert "A secret." not in shown.text
@@ -199,16 +200,30 @@ def test_a_bill_that_became_larger_is_said() -> None:
 
 
 def test_nothing_is_loaded_and_nobody_frames_the_page(start: Gateways) -> None:
-    """The page allows its one style and nothing else: no script, no frame, no form, no cache, no referrer."""
+    """The page allows its style, its one script and the stream of its own server: no frame, no form, no cache, no referrer."""
     reply = httpx2.get(start().url, headers=BROWSER)
     policy = reply.headers["content-security-policy"]
     style = reply.text.partition("<style>")[2].partition("</style>")[0]
-    digest = b64encode(sha256(style.encode()).digest()).decode()
-    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}';")
+    script = reply.text.partition("<script>")[2].partition("</script>")[0]
+    style, script = (b64encode(sha256(text.encode()).digest()).decode() for text in (style, script))
+    allowed = f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; connect-src 'self'; "
+    assert policy.startswith(allowed)
     assert "frame-ancestors 'none'" in policy
     assert reply.headers["cache-control"] == "no-store"
     assert reply.headers["referrer-policy"] == "no-referrer"
     assert 'http-equiv="refresh"' in reply.text
+
+
+def test_the_page_follows_its_figures(start: Gateways, provider: ScriptedProvider) -> None:
+    """A stream at the page's own address is silent while nothing happens, and tells the next call."""
+    provider.improvise = lambda request: Turn("Well.")
+    gateway = start()
+    with httpx2.stream("GET", gateway.url, headers={"accept": "text/event-stream"}, timeout=30) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        lines = stream.iter_lines()
+        assert next(lines) == ": still here"
+        post(gateway, said("Go."))
+        assert next(line for line in lines if line.startswith("data")) == "data: changed"
 
 
 def _basic(password: str, name: str = "me") -> dict[str, str]:

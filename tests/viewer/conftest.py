@@ -2,10 +2,12 @@
 
 import pytest
 
+from foveal.analysis.chart import Mark, ScatterChart
 from foveal.analysis.recordings.recording import RecordedStep, Recording
 from foveal.session.policy import BudgetTable, Policy
 from foveal.values.entry import Message, Text, ToolCall, assistant, result, system, user
 from foveal.viewer.builder import RunOptions, recorded_page
+from foveal.viewer.document import PageReport, PageTable, overview_row
 from foveal.viewer.page import page
 
 from .chromium import chromium, find_chromium
@@ -36,6 +38,33 @@ def looking(calls=24, size=120):
         yield assistant("", ToolCall(f"c{i}", "read_file", f'{{"path": "file_{i}.py"}}'))
         yield result(f"c{i}", "\n".join(f"line {n} of file {i}" for n in range(size)))
     yield assistant("That was all.")
+
+
+class MadeSource:
+    """A source whose page is made by a function, or replayed with the options from messages; its row is that of the page."""
+
+    def __init__(self, make, messages=None):
+        self._make, self._messages = make, messages
+
+    def page(self, options=None):
+        if self._messages is None:
+            return self._make()
+        return recorded_page(recording(*self._messages()), [options or run_options(60_000)])
+
+    def row(self, options=None):
+        return overview_row(self.page(options))
+
+
+def measured():
+    """The results of a measurement: two policies on a chart, and their figures."""
+    marks = (
+        Mark(0.4, 0.9, "own", "foveal", is_ringed=True, y_whisker=(0.85, 0.95)),
+        Mark(0.6, 0.7, "other", HOSTILE),
+        Mark(1.9, 0.8, "best", "far", is_hollow=True),
+    )
+    chart = ScatterChart("at 8,000 tokens", "cost", "grounding", marks, ((0, 1),), most_x=1.2)
+    table = PageTable("All of them", ("policy", "cost"), (("foveal", "0.4"), (HOSTILE, "0.6"), ("far", "1.9")))
+    return PageReport("Measured", ("Keep the default.",), (chart,), (table,))
 
 
 HOSTILE = '<img src=x onerror="window.hurt=1"></script><script>window.hurt=2</script>{{data}}\u202egnp.exe'

@@ -1,17 +1,19 @@
 """The page in a real browser: it opens, answers clicks and keys, asks for nothing, and shows hostile text as text."""
 
 import re
-import threading
 
+import msgspec
 import pytest
 
+from foveal.analysis.replay.bills import RecordedBill
 from foveal.viewer.builder import recorded_page
 from foveal.viewer.choices import SessionChoice
-from foveal.viewer.document import OverviewRow
-from foveal.viewer.page import page
-from foveal.viewer.server import SessionPages, opened_server
+from foveal.viewer.document import OverviewRow, PageChild, PageOverview
+from foveal.viewer.page import page, report_page
+from foveal.viewer.server import opened_server
+from foveal.viewer.session_pages import SessionPages
 
-from .conftest import HOSTILE, attacking, recording, run_options
+from .conftest import HOSTILE, MadeSource, attacking, looking, measured, recording, run_options
 
 SHIFT = 8
 
@@ -271,9 +273,8 @@ def test_several_sessions_open_from_a_list(browser, folded, tmp_path):
 def test_a_served_list_leads_to_a_session_and_back(browser, folded):
     """Pages from the server ask for nothing but themselves; Escape leads back to the list."""
     browser.complaints.clear()
-    choices = [SessionChoice(OverviewRow(name), lambda: folded) for name in ("one", "two")]
+    choices = [SessionChoice(OverviewRow(name), MadeSource(lambda: folded)) for name in ("one", "two")]
     pages = SessionPages(choices, title="made")
-    pages.build_all(threading.Event())
     with opened_server(pages) as server:
         browser.open(server.address)
         assert browser.text("#overview h2") == "2 sessions"
@@ -283,6 +284,147 @@ def test_a_served_list_leads_to_a_session_and_back(browser, folded):
         browser.press("Escape")
         browser.wait("document.body?.dataset.ready === '1' && location.pathname.endsWith('/')")
         assert browser.text("#name") == "made"
-        assert {url.removeprefix(server.address).partition("#")[0] for url in browser.requests} == {"", "1"}
+        assert {url.removeprefix(server.address).partition("#")[0] for url in browser.requests} == {
+            "",
+            "1",
+            "events?budget=0",
+        }
         browser.run("location.href = 'about:blank'")
     assert browser.complaints == []
+
+
+def rows_of(*names):
+    """Rows of a list, each with its own figures."""
+    return [
+        OverviewRow(
+            name,
+            project=f"~/work/{name[:1]}",
+            calls=place + 1,
+            messages=9,
+            sent_tokens=100,
+            sent_usd=0.5 / (place + 1),
+            recorded_usd=1.0 * (place + 1),
+            whole_usd=2.0,
+        )
+        for place, name in enumerate(names)
+    ]
+
+
+def names_of(tab):
+    return tab.run("[...document.querySelectorAll('#overview tbody tr td:first-child')].map((one) => one.textContent)")
+
+
+def test_a_list_is_sorted_and_filtered(browser, tmp_path):
+    """By any column, both ways, with the state in the address; sums are those of the sessions for which both bills are known."""
+    browser.complaints.clear()
+    path = tmp_path / "list.html"
+    path.write_bytes(page((), PageOverview("made", tuple(rows_of("beta", "alpha", "gamma", "alpha/helper")))))
+    browser.open(path.as_uri())
+    assert names_of(browser) == ["beta", "alpha", "gamma", "↳ alpha/helper"]
+    assert browser.text("#sums").startswith("$10.00recorded")
+    browser.click_on("[data-key='sort name']")
+    assert names_of(browser) == ["alpha", "↳ alpha/helper", "beta", "gamma"]
+    browser.click_on("[data-key='sort sent']")
+    assert names_of(browser)[0] == "beta"
+    assert browser.run("document.querySelector('[aria-sort]').textContent").startswith("sent")
+    browser.press("/")
+    browser.command("Input.insertText", text="alph")
+    browser.wait("document.querySelectorAll('#overview tbody tr').length === 2")
+    where = browser.run("location.hash")
+    browser.open(path.as_uri() + where)
+    assert names_of(browser) == ["alpha", "↳ alpha/helper"]
+    assert browser.complaints == []
+
+
+def test_thousands_of_sessions_are_listed(browser, tmp_path):
+    """The first rows are there at once, and all of them on demand."""
+    path = tmp_path / "many.html"
+    path.write_bytes(page((), PageOverview("made", tuple(rows_of(*(f"session {i}" for i in range(3_000)))))))
+    browser.open(path.as_uri())
+    browser.wait("document.querySelectorAll('#overview tbody tr').length === 400")
+    assert browser.text("#overview h2") == "3,000 sessions"
+    browser.click_on("[data-key='all']")
+    browser.wait("document.querySelectorAll('#overview tbody tr').length === 3000")
+
+
+def test_the_budget_of_a_list_can_be_slid(browser, tmp_path):
+    """Another budget has its own bills, which come while one looks; a session opens with the budget of its list."""
+    made = [SessionChoice(OverviewRow(name, calls=25), MadeSource(None, looking)) for name in ("one", "two")]
+    browser.complaints.clear()
+    with opened_server(SessionPages(made, title="made", sent_as="60,000 tokens", at_budget=run_options)) as server:
+        browser.open(server.address)
+        browser.wait("!document.getElementById('waiting')")
+        before = browser.text("#overview tbody tr")
+        browser.run(
+            "const slid = document.getElementById('budget'); slid.value = 1; slid.dispatchEvent(new Event('input'))"
+        )
+        browser.wait(
+            "document.querySelector('output').textContent === ' 8,000 tokens' && !document.getElementById('waiting')"
+        )
+        assert "with 8,000 tokens" in browser.text("#overview thead")
+        assert browser.text("#overview tbody tr") != before
+        browser.click_on("#overview tbody tr button")
+        browser.wait("document.body?.dataset.ready === '1' && location.search === '?budget=8000'")
+        assert "of 8,000 tokens" in browser.text("#panel h2")
+        browser.press("Escape")
+        browser.wait("document.body?.dataset.ready === '1' && location.pathname.endsWith('/')")
+        assert browser.text("output").strip() == "8,000 tokens"
+        browser.run("location.href = 'about:blank'")
+    assert browser.complaints == []
+
+
+def test_compactions_sub_agents_and_the_hidden_part_are_shown(browser, folded, tmp_path):
+    """The client's own compaction is named at its call, the part that nobody sees is counted, a sub-agent is a link."""
+    browser.complaints.clear()
+    run = folded.runs[0]
+    calls = [
+        msgspec.structs.replace(call, recorded=RecordedBill(5_000 + call.whole.tokens, 0, 0, 9, 0.01))
+        for call in run.calls
+    ]
+    calls[9] = msgspec.structs.replace(calls[9], is_compacted=True)
+    child = PageChild("made/helper", 4, 6, href="#session=1")
+    shown = msgspec.structs.replace(
+        folded, hidden=5_000, children=(child,), runs=(msgspec.structs.replace(run, calls=tuple(calls)),)
+    )
+    helper = msgspec.structs.replace(folded, name="made/helper")
+    path = tmp_path / "parts.html"
+    path.write_bytes(page([shown, helper]))
+    browser.open(f"{path.as_uri()}#session=0&call=10")
+    assert "The client compacted here" in notes_of(browser)
+    assert "5.0knot visible here" in browser.text("#figures")
+    assert "not visible here5,000" in browser.text("#panel")
+    assert "As it was recorded" in browser.text("#panel")
+    assert "orange line" in browser.text("#chart-note")
+    assert browser.text(".lane a") == "helper"
+    browser.click_on(".lane a")
+    browser.wait("document.getElementById('name').textContent === 'made/helper'")
+    assert browser.complaints == []
+
+
+def test_a_report_draws_its_charts(browser, tmp_path):
+    """Points, whiskers and lines are drawn, hostile names are letters, and the figures are a table."""
+    browser.complaints.clear()
+    path = tmp_path / "report.html"
+    path.write_bytes(report_page(measured()))
+    browser.open(path.as_uri())
+    browser.wait("document.querySelector('.scatter canvas').height > 100")
+    drawn = "document.querySelector('.scatter canvas')"
+    ink = browser.run(
+        f"{drawn}.getContext('2d').getImageData(0, 0, {drawn}.width, {drawn}.height).data.some((value) => value > 0)"
+    )
+    assert ink
+    assert browser.run("typeof window.hurt") == "undefined"
+    assert browser.run("document.querySelectorAll('#overview tbody tr').length") == 3
+    assert browser.complaints == []
+
+
+def test_the_page_can_be_printed(opened):
+    """Paper is white, everything that scrolled is laid out, and what is for clicking is left out."""
+    opened.command("Emulation.setEmulatedMedia", media="print")
+    assert opened.run("getComputedStyle(document.getElementById('tabs')).display") == "none"
+    assert opened.run("getComputedStyle(document.getElementById('panel')).overflow") == "visible"
+    opened.run("dispatchEvent(new Event('beforeprint'))")
+    assert opened.run("document.documentElement.dataset.theme") == "light"
+    pdf = opened.command("Page.printToPDF", printBackground=True)["data"]
+    assert len(pdf) > 10_000
+    opened.command("Emulation.setEmulatedMedia", media="")

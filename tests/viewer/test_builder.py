@@ -4,13 +4,18 @@ import msgspec
 import pytest
 
 from foveal.analysis import cost, history
+from foveal.analysis.inspect.stored_session import stored_messages
 from foveal.analysis.replay.replay import replay
+from foveal.context.fences import PLACEMENTS, FenceKind
+from foveal.models.counters import counter_for
+from foveal.session.options import Model
 from foveal.session.policy import BudgetTable, Policy
 from foveal.session.session import Session
 from foveal.stores import MemoryStore
-from foveal.values.entry import ToolCall, assistant, result, user
-from foveal.viewer.builder import MOST_PARTS, recorded_page, stored_page
+from foveal.values.entry import ToolCall, assistant, result, system, user
+from foveal.viewer.builder import recorded_page, stored_page
 from foveal.viewer.document import encoded, overview_row, shown_text
+from foveal.viewer.session_log import MOST_PARTS
 
 from .conftest import attacking, looking, recording, run_options
 
@@ -127,6 +132,14 @@ def test_a_recall_of_nothing_is_no_recall(arguments):
     assert page.recalls == ()
 
 
+def test_a_budget_in_another_models_tokens_refuses_nothing():
+    """A replay that counts by another model's vocabulary was sent as the replay says, and so says its page."""
+    made = msgspec.structs.replace(recording(*looking()), model="claude-opus-4-5")
+    options = msgspec.structs.replace(run_options(4_000), counter=counter_for("gpt-5"))
+    total = recorded_page(made, [options]).runs[0].total
+    assert (total.calls, total.refused) == (25, 0)
+
+
 def test_long_texts_are_cut_with_a_note():
     """The note says how much is missing, and nothing else is lost."""
     text = "a" * 700 + "b" * 300
@@ -170,3 +183,38 @@ def test_a_stored_session_can_be_compared_with_another_policy(kept):
     first, other = page.runs
     assert other.total.calls == first.total.calls
     assert other.total.sent_tokens > first.total.sent_tokens
+
+
+def test_texts_beside_the_conversation_are_where_they_were_sent():
+    """Fences of every placement stand in the page's prompt between the same messages as in the request."""
+    kinds = tuple(
+        FenceKind(
+            place.replace("_", "-"),
+            placement=place,
+            lifetime="session",
+            role="system" if place == "after_system" else "user",
+        )
+        for place in PLACEMENTS
+    )
+    store, policy = MemoryStore(), Policy(budget=BudgetTable(limit=3_000, reserve=0), fences=kinds)
+    with Session(store, "made", model=Model("gpt-5", "openai_chat"), policy=policy) as session:
+        session.extend([system("Be brief."), user("Look.")])
+        for i in range(8):
+            if i == 2:
+                for kind in kinds:
+                    session.context.inject(kind.name, f"fence at {kind.placement}")
+            if i == 5:
+                session.append(user("Look again."))
+            session.prompt()
+            session.extend(
+                [assistant("", ToolCall(f"c{i}", "read", f'{{"path": "{i}"}}')), result(f"c{i}", f"row {i}\n" * 300)]
+            )
+        session.prompt()
+    page = stored_page(store, "made")
+    run = page.runs[0]
+    for at, call in enumerate(run.calls):
+        _, sent = stored_messages(store, "made", call.call if call.is_answered else None)
+        shown = [run.lines[number] for number in lines_of(run, at)]
+        told = [message.block.text if message.block else "message" for message in sent]
+        assert [page.texts[line.parts[0].text] if line.first < 0 else "message" for line in shown] == told
+        assert len(told) - told.count("message") == (len(PLACEMENTS) if call.call > 2 else 0)

@@ -10,11 +10,10 @@ from random import Random
 import msgspec
 import pytest
 
-from foveal.values.entry import ToolCall, assistant, result, user
 from foveal.viewer.builder import recorded_page
 from foveal.viewer.page import MOST_BYTES, page
 
-from .conftest import attacking, recording, run_options
+from .conftest import attacking, looking, recording, run_options
 
 BLOCK = re.compile(r'<script type="application/octet-stream" id="([\w-]+)">([A-Za-z0-9+/=]*)</script>')
 
@@ -69,11 +68,9 @@ def test_several_sessions_are_one_file_with_a_list(folded):
 def test_a_page_of_many_calls_stays_below_five_megabytes():
     """Texts that cannot be compressed are cut until the page of 500 calls is small enough; the notes say by how much."""
     random = Random(7)
-    messages = [user("Go.")]
-    for i in range(500):
-        text = b64encode(random.randbytes(15_000)).decode()
-        messages += [assistant("", ToolCall(f"c{i}", "read", f'{{"n": {i}}}')), result(f"c{i}", text)]
-    made = recorded_page(recording(*messages), [run_options(60_000)])
+    made = recorded_page(recording(*looking(calls=499, size=3)), [run_options(60_000)])
+    texts = tuple(b64encode(random.randbytes(15_000)).decode() for _ in made.texts)
+    made = msgspec.structs.replace(made, texts=texts)
     html = page([made])
     assert len(made.runs[0].calls) == 500
     assert sum(map(len, made.texts)) > MOST_BYTES

@@ -1,7 +1,9 @@
 """Pages that are served on this machine: who is answered, with what, and what a list holds."""
 
 import http.client
+import json
 import threading
+from typing import Any
 
 import pytest
 
@@ -11,11 +13,12 @@ from foveal.session.session import Session
 from foveal.stores import open_store
 from foveal.values.entry import user
 from foveal.values.errors import NotFound
-from foveal.viewer.choices import SessionChoice, local_choices, recorded_choices, stored_choices
+from foveal.viewer.choices import SessionChoice, StoredSessions, local_choices, recorded_choices
 from foveal.viewer.document import OverviewRow
-from foveal.viewer.server import SessionPages, opened_server
+from foveal.viewer.server import opened_server
+from foveal.viewer.session_pages import SessionPages
 
-from .conftest import looking, recording, run_options
+from .conftest import MadeSource, looking, recording, run_options
 from .test_page import blocks
 
 CHAT = '{"id": "NAME", "source": "made", "license": "MIT", "model": null, "tools": [], "meta": {}, "messages": [' + (
@@ -36,7 +39,10 @@ def store_path(tmp_path):
 
 @pytest.fixture
 def served(store_path):
-    with opened_server(SessionPages(stored_choices(store_path), title="agent.db")) as server:
+    with (
+        open_store(store_path) as store,
+        opened_server(SessionPages(StoredSessions(store, str(store_path)).choices(), title="agent.db")) as server,
+    ):
         yield server
 
 
@@ -64,8 +70,9 @@ def test_the_list_leads_to_every_session(served):
 
 def test_the_only_session_is_the_first_page(store_path):
     """Nobody has to choose from a list of one."""
-    pages = SessionPages(stored_choices(store_path, "second"), title="second")
-    assert blocks(pages.first().decode())["session-0"]["name"] == "second"
+    with open_store(store_path) as store:
+        pages = SessionPages(StoredSessions(store, str(store_path), "second").choices(), title="second")
+        assert blocks(pages.first().decode())["session-0"]["name"] == "second"
 
 
 @pytest.mark.parametrize("path", ["/", "/0", "/wrong/", "/wrong/0", "/%2e%2e/", "//"])
@@ -76,7 +83,9 @@ def test_without_the_secret_there_is_nothing(served, path):
     assert "first" not in body
 
 
-@pytest.mark.parametrize("name", ["9", "99999999999999999999", "..", "0/1", "-1", "x"])
+@pytest.mark.parametrize(
+    "name", ["9", "99999999999999999999", "..", "0/1", "-1", "x", "0events", "events/0", "0/events/"]
+)
 def test_an_unknown_page_is_not_there(served, name):
     """Numbers of no session, and paths that are no numbers, are refused."""
     assert asked(served, f"/{served.token}/{name}")[0].status == 404
@@ -106,25 +115,65 @@ def test_nothing_can_be_written(served):
 
 def test_a_session_that_goes_on_is_read_anew(store_path):
     """Reloading shows what has come since."""
-    pages = SessionPages(stored_choices(store_path, "second"), title="second")
-    before = blocks(pages.first().decode())["session-0"]["entries"]
-    with open_store(store_path) as store, Session(store, "second", model="gpt-5") as session:
-        session.append(user("And now?"))
-    after = blocks(pages.first().decode())["session-0"]["entries"]
+    with open_store(store_path) as reading:
+        pages = SessionPages(StoredSessions(reading, str(store_path), "second").choices(), title="second")
+        before = blocks(pages.first().decode())["session-0"]["entries"]
+        with open_store(store_path) as store, Session(store, "second", model="gpt-5") as session:
+            session.append(user("And now?"))
+        after = blocks(pages.first().decode())["session-0"]["entries"]
     assert len(after) == len(before) + 1
+
+
+def neutral_line(name):
+    """A recording of a long session, as one line of a file."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Look at everything."}]
+    for i in range(30):
+        call = {"id": f"c{i}", "type": "function", "function": {"name": "read", "arguments": f'{{"n": {i}}}'}}
+        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{i}", "content": f"line of {i}\n" * 200})
+    record = {"id": name, "source": "made", "license": "MIT", "model": None, "tools": [], "meta": {}}
+    return json.dumps({**record, "messages": messages}) + "\n"
+
+
+def told(pages, budget=0):
+    """All rows that a list is told until every bill is known, and the number of rows that came before that."""
+    stop, rows = threading.Event(), {}
+    worker = threading.Thread(target=pages.work, args=(stop,), daemon=True)
+    worker.start()
+    for event in pages.list_events(budget, stop):
+        if event:
+            rows[event.number] = event.row
+        if rows and all(row.error or row.sent_tokens for row in rows.values()) and len(rows) == pages.count:
+            stop.set()
+    worker.join(30)
+    return [rows[number] for number in sorted(rows)]
 
 
 def test_a_list_learns_the_bills(tmp_path):
     """Rows of recordings have calls at once, and bills as soon as they were replayed."""
     file = tmp_path / "chats.jsonl"
-    file.write_text(CHAT.replace("NAME", "one") + CHAT.replace("NAME", "two"))
+    file.write_text("".join(CHAT.replace("NAME", name) for name in ("one", "two", "three")))
     pages = SessionPages(recorded_choices([file], [run_options(8_000)]), title="chats", sent_as="8,000 tokens")
     before = blocks(pages.first().decode())["overview-data"]
-    assert (before["waiting"], [row["calls"] for row in before["sessions"]]) == (2, [1, 1])
-    pages.build_all(threading.Event())
-    after = blocks(pages.first().decode())["overview-data"]
-    assert after["waiting"] == 0
-    assert all(row["sent_usd"] > 0 and row["sent_tokens"] > 0 for row in after["sessions"])
+    assert [(row["calls"], row["messages"], row["sent_usd"]) for row in before["sessions"]] == [(1, 2, None)] * 2
+    rows = told(pages)
+    assert [row.name for row in rows] == ["one", "two", "three"]
+    assert all(row.sent_usd > 0 for row in rows)
+    assert blocks(pages.first().decode())["overview-data"]["sessions"][2]["sent_usd"] == rows[2].sent_usd
+
+
+def test_the_bills_of_a_list_are_asked_for_at_a_budget(tmp_path):
+    """A smaller budget has a bill of its own, and the page of a session opens with the budget of its list."""
+    file = tmp_path / "long.jsonl"
+    file.write_text(neutral_line("long") + neutral_line("other"))
+    pages = SessionPages(recorded_choices([file], [run_options(60_000)]), title="x", at_budget=run_options)
+    first, second = (told(pages, budget)[0] for budget in (0, 8_000))
+    assert first.folds == 0 < second.folds
+    assert second.sent_tokens < first.sent_tokens
+    shown = blocks(pages.session(0, 8_000).decode())
+    assert shown["session-0"]["runs"][0]["name"] == "8,000 tokens"
+    assert shown["overview-data"]["home"] == "./?budget=8000"
+    assert shown["session-0"]["runs"][0]["total"]["sent_tokens"] == second.sent_tokens
 
 
 def test_a_session_that_cannot_be_built_says_why():
@@ -133,12 +182,8 @@ def test_a_session_that_cannot_be_built_says_why():
     def fail():
         raise NotFound("it has no prompt yet")
 
-    pages = SessionPages(
-        [SessionChoice(OverviewRow("bad"), fail), SessionChoice(OverviewRow("worse"), fail)], title="x"
-    )
-    pages.build_all(threading.Event())
-    rows = blocks(pages.first().decode())["overview-data"]["sessions"]
-    assert [row["error"] for row in rows] == ["it has no prompt yet"] * 2
+    pages = SessionPages([SessionChoice(OverviewRow(name), MadeSource(fail)) for name in ("bad", "worse")], title="x")
+    assert [row.error for row in told(pages)] == ["it has no prompt yet"] * 2
     with opened_server(pages) as server:
         answer, body = asked(server, f"/{server.token}/0")
     assert (answer.status, body) == (500, "it has no prompt yet\n")
@@ -157,9 +202,42 @@ def test_sessions_of_agents_are_found_and_left_alone(tmp_path):
     )
     bad.write_text("{nothing\n")
     stamps = [path.stat().st_mtime_ns for path in (good, bad)]
-    found = local_choices([run_options(8_000)], 5, home=home, environment={})
+    found = list(local_choices([run_options(8_000)], 5, home=home, environment={}))
     assert [bool(choice.row.error) for choice in found] == [choice.row.name == "bad.jsonl" for choice in found]
     assert sorted(choice.row.calls for choice in found) == [0, 1]
     assert [path.stat().st_mtime_ns for path in (good, bad)] == stamps
-    page = next(choice.build() for choice in found if not choice.row.error)
+    (good_one,) = [choice for choice in found if not choice.row.error]
+    assert (good_one.row.project, good_one.row.messages) == ("/work", 2)
+    page = good_one.source.page()
     assert page.runs[0].total.calls == 1
+
+
+def counted_line(*, compacted, extra=20_000):
+    """A recording with the provider's counts: ours and a fixed part that the file does not hold."""
+    record = json.loads(neutral_line("counted"))
+    record["model"] = "gpt-5"
+    tokens, usage = 0, []
+    for index, message in enumerate(record["messages"]):
+        if message["role"] == "assistant":
+            cached = usage[-1][1] if usage else 0
+            usage.append([index, tokens + extra, 20, cached])
+        tokens += len(str(message["content"])) // 2
+    record["meta"] = {"usage": usage, "compactions": [{"index": 31}] * compacted}
+    return json.dumps(record) + "\n"
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_bill_that_is_compared_with_the_recorded_one_is_in_its_counts(tmp_path, compacted):
+    """Without a fold nothing was saved, although the file lacks the fixed part that the provider counted with each call."""
+    file = tmp_path / "counted.jsonl"
+    file.write_text(counted_line(compacted=compacted))
+    (choice,) = recorded_choices([file], [run_options(60_000)])
+    row = choice.source.row()
+    assert row.folds == 0
+    assert row.sent_usd == row.whole_usd
+    assert row.sent_usd == pytest.approx(row.recorded_usd, rel=0.25 if compacted else 1e-9)
+    folded = choice.source.row(run_options(8_000))
+    assert folded.folds > 0
+    page = choice.source.page()
+    assert 15_000 < page.hidden < 25_000
+    assert [call.call for call in page.runs[0].calls if call.is_compacted] == [16] * compacted

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
@@ -24,14 +24,13 @@ from foveal.analysis.replay.replay import Replay, replay
 from foveal.models.counters import counter_for
 from foveal.session.policy import Policy
 from foveal.stores import MemoryStore, open_store
-from foveal.values.errors import BadPolicy, BadRecording, FovealError
+from foveal.values.errors import BadPolicy, BadRecording, FovealError, NotFound
 from foveal.values.prompt import Prompt
+from foveal.viewer.builder import OTHERWISE, replayed_page
+from foveal.viewer.document import PageSession
 
 _AHEAD = 2
 """Recordings waiting for each process: enough to keep it busy, few enough to hold in memory."""
-
-_OTHERWISE = "openai_chat"
-"""The dialect of recordings whose format does not tell."""
 
 _CONVERSATION = ("system", "system_instruction", "instructions", "messages", "input", "contents")
 
@@ -46,6 +45,8 @@ class Order(msgspec.Struct, frozen=True):
     count_as: str | None = None
     """Count as for this model, whichever the replay is for."""
     store: str | None = None
+    page_name: str = ""
+    """The name of the replay on a page; empty if no page is wanted."""
 
 
 class BatchOutcome(msgspec.Struct, frozen=True):
@@ -53,6 +54,7 @@ class BatchOutcome(msgspec.Struct, frozen=True):
 
     replay: Replay | None
     error: str = ""
+    page: PageSession | None = None
 
 
 def replay_files(
@@ -84,7 +86,7 @@ def replay_one(
             recording,
             model=order.model,
             policy=order.policy,
-            dialect=order.dialect or recording.dialect or _OTHERWISE,
+            dialect=order.dialect or recording.dialect or OTHERWISE,
             counter=counter,
             store=memory,
             on_prompt=write,
@@ -99,7 +101,11 @@ def replay_one(
             prompts.seek(start)
             prompts.truncate()
         return BatchOutcome(None, f"{recording.source}: {error}")
-    return BatchOutcome(done)
+    page = None
+    if order.page_name:
+        with suppress(NotFound):  # no prompt was made, so there is nothing to show but the row
+            page = replayed_page(recording, order.page_name, done, memory)
+    return BatchOutcome(done, page=page)
 
 
 def prompt_line(session: str, number: int, prompt: Prompt | None, refused: str) -> bytes:

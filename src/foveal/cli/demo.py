@@ -12,13 +12,17 @@ from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay, replay
 from foveal.analysis.replay.report import document, totals
 from foveal.analysis.replay.series import series_of
 from foveal.cli.arguments import add_json, command_line, positive
+from foveal.cli.files import whole_file
 from foveal.cli.output import Output
 from foveal.cli.terminal_chart import chart
 from foveal.session.policy import BudgetTable, Policy
 from foveal.stores import MemoryStore, open_store
 from foveal.stores.artifacts import artifacts_folder
+from foveal.viewer.builder import stored_page
+from foveal.viewer.page import page
 
 STORE = Path(".foveal") / "demo.db"
+PAGE = STORE.with_suffix(".html")
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -38,6 +42,8 @@ def run(args: Namespace, out: Output) -> None:
     else:
         _print(recording, done, out)
     _keep(memory, recording.id)
+    with whole_file(PAGE, is_private=True) as stream:
+        stream.write(page([stored_page(memory, recording.id, source=str(STORE))]))
     if not out.is_json:
         _print_next(done, out)
 
@@ -79,10 +85,13 @@ def _print_next(done: Replay, out: Output) -> None:
     out.line()
     out.line(f"Nothing is lost: all of it is in {STORE}. Try next", "strong")
     command = command_line()
-    out.line(f"  {command} view {done.session} --store {STORE} --html {STORE.with_suffix('.html')}")
     out.line(f"  {command} why {done.session} --call {last} --store {STORE}")
     out.line(f"  {command} why {done.session} --cost --store {STORE}")
     out.line(f"  {command} show {done.session} --call {last} --store {STORE}")
     if refs:
         out.line(f"  {command} recall {done.session} {refs[0]} --store {STORE}")
     out.line(f"  {command} replay YOUR.jsonl --budget 32000")
+    out.line(f"  {command} view")
+    out.line()
+    out.line("Every prompt, every message and every bill of it, for your browser:", "strong")
+    out.line(PAGE.resolve().as_uri())

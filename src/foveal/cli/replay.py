@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from foveal.analysis.recordings.places import newest_sessions
-from foveal.analysis.replay.page import page
 from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay
 from foveal.analysis.replay.report import HEAD, cells, document, note_lines, totals
 from foveal.cli.arguments import add_json, positive
@@ -25,8 +24,13 @@ from foveal.session.policy import Policy
 from foveal.session.policy_file import read_policy
 from foveal.stores import open_store
 from foveal.stores.place import find_place
+from foveal.text.display import visible
 from foveal.values.errors import BadInput, BadPolicy
+from foveal.viewer.document import OverviewRow, PageOverview, PageSession, overview_row
+from foveal.viewer.page import page
 
+MOST_PAGES = 40
+"""Sessions whose prompts are in a page: with more, their texts would have to be cut too short."""
 _LEAST_NAME = 14  # characters of a session's name, however narrow the terminal
 
 
@@ -43,7 +47,9 @@ def configure(parser: ArgumentParser) -> None:
         "--policy", metavar="FILE", type=Path, help="a policy in TOML or YAML; --budget overrides its budget"
     )
     parser.add_argument("--dialect", metavar="D", help="wire format (default: the recorded one, else openai_chat)")
-    parser.add_argument("--html", metavar="REPORT", type=Path, help="write a report with a chart for each session")
+    parser.add_argument(
+        "--html", metavar="REPORT", type=Path, help="write a page that shows every prompt of the sessions"
+    )
     parser.add_argument("--prompts", metavar="OUT", type=Path, help="write every prompt, one line of JSON a call")
     parser.add_argument("--jobs", metavar="N", type=positive, default=1, help="processes to use (default: 1)")
     parser.add_argument("--store", metavar="OUT", help="keep the replayed sessions in this store, for `foveal why`")
@@ -56,15 +62,17 @@ def run(args: Namespace, out: Output) -> int:
     _check_outputs(args, recordings)
     replays: list[Replay] = []
     errors: list[str] = []
+    pages = _ReplayPages()
     with input_files(recordings) as files, optional_file(args.html) as html, optional_file(args.prompts) as prompts:
         with progress(() if out.is_json else files) as tick:
             for outcome in replay_files(files, order, jobs=args.jobs, prompts=prompts, tick=tick):
                 if outcome.replay:
                     replays.append(outcome.replay)
+                    pages.take(outcome.replay, outcome.page)
                 else:
                     errors.append(outcome.error)
         if html:
-            html.write(page(replays, errors).encode("utf-8", "replace"))
+            html.write(pages.page(order.page_name, errors))
         for stream in (html, prompts):
             if stream and not replays:
                 stream.close()
@@ -75,6 +83,38 @@ def run(args: Namespace, out: Output) -> int:
     elif replays:
         _print(replays, out)
     return 2 if errors else 0
+
+
+class _ReplayPages:
+    """The rows of all replayed sessions, and the data of the largest ones."""
+
+    def __init__(self) -> None:
+        self._rows: list[OverviewRow] = []
+        self._kept: list[tuple[int, int, PageSession]] = []
+        """Size, number and data of the sessions whose calls are in the page."""
+
+    def take(self, done: Replay, page: PageSession | None) -> None:
+        if page is None:
+            self._rows.append(OverviewRow(visible(done.session), visible(done.source), calls=len(done.calls)))
+            return
+        self._kept.append((page.runs[0].total.everything_tokens, len(self._rows), page))
+        self._rows.append(overview_row(page))
+        if len(self._kept) > MOST_PAGES:
+            self._kept.remove(min(self._kept, key=lambda one: (one[0], -one[1])))
+
+    def page(self, name: str, errors: Sequence[str]) -> bytes:
+        """Return the page: a list of all sessions, those that open first."""
+        opened = sorted(number for _, number, _ in self._kept)
+        others = [row for number, row in enumerate(self._rows) if number not in set(opened)]
+        failed = [OverviewRow(visible(error.partition(": ")[0]), error=visible(error)) for error in errors]
+        note = f"The {len(opened)} largest sessions open; of the others, the figures are listed." if others else ""
+        overview = PageOverview(
+            title="Foveal replay",
+            sessions=(*(self._rows[number] for number in opened), *others, *failed),
+            sent_as=name,
+            note=note,
+        )
+        return page([one for _, _, one in sorted(self._kept, key=lambda one: one[1])], overview)
 
 
 def _recordings(args: Namespace) -> list[Path]:
@@ -109,7 +149,8 @@ def _order(args: Namespace) -> Order:
     if args.budget:
         policy = with_budget(policy, args.budget)
     count_as = DEFAULT_MODEL if args.budget and not args.model else None
-    return Order(policy, dialect, args.model, count_as, args.store)
+    name = f"{args.budget:,} tokens" if args.budget else args.policy.name if args.policy else "the built-in policy"
+    return Order(policy, dialect, args.model, count_as, args.store, name if args.html else "")
 
 
 def _print(replays: Sequence[Replay], out: Output) -> None:

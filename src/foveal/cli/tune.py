@@ -20,7 +20,10 @@ from foveal.cli.files import optional_file
 from foveal.cli.output import Output
 from foveal.cli.progress import bar
 from foveal.models.catalogue import ModelFacts, find
+from foveal.text.display import visible
 from foveal.values.errors import BadInput
+from foveal.viewer.document import PageReport, PageTable
+from foveal.viewer.page import report_page
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -40,7 +43,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--folds", metavar="N", type=positive, default=3, help="of sessions held out (default: 3)")
     parser.add_argument("--jobs", metavar="N", type=positive, default=1, help="processes to use (default: 1)")
     parser.add_argument("--out", metavar="OUT", type=Path, help="write the recommended policy, as TOML")
-    parser.add_argument("--svg", metavar="OUT", type=Path, help="draw cost against grounding")
+    parser.add_argument("--html", metavar="OUT", type=Path, help="write a page with cost against grounding")
     parser.add_argument(
         "--json", metavar="OUT", type=Path, dest="json_file", help="write every figure of every session"
     )
@@ -57,7 +60,7 @@ def run(args: Namespace, out: Output) -> None:
     prices = given or _recorded_prices(cases)
     with (
         optional_file(args.out) as toml,
-        optional_file(args.svg) as svg,
+        optional_file(args.html) as html,
         optional_file(args.json_file) as document_file,
     ):
         with bar(sum(len(case.calls) for case in cases) * len(variants)) as tick:
@@ -73,13 +76,25 @@ def run(args: Namespace, out: Output) -> None:
             )
         if toml:
             toml.write(policy_file(tuning).encode())
-        if svg:
-            svg.write(curve(tuning).encode())
+        if html:
+            html.write(report_page(tuning_report(tuning)))
         if document_file:
             document_file.write(json.dumps(document(tuning), indent=1).encode())
     _print(tuning, args.out, out)
     for note in loaded.notes:
         out.wrapped(note)
+
+
+def tuning_report(tuning: Tuning) -> PageReport:
+    """Return the results of tuning for a page."""
+    by_cost = sorted(tuning.tried, key=lambda tried: tried.point.cost)
+    rows = tuple(tuple(map(visible, cells(tuning, tried))) for tried in by_cost)
+    return PageReport(
+        title="Foveal tune",
+        paragraphs=tuple(map(visible, advice(tuning))),
+        charts=(curve(tuning),),
+        tables=(PageTable("All policies, the cheapest first", HEAD, rows),),
+    )
 
 
 def _print(tuning: Tuning, file: Path | None, out: Output) -> None:

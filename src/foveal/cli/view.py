@@ -1,15 +1,17 @@
 """Show sessions in the browser: every prompt, call by call, and how sharply each message was shown in it.
 
 Names a session of a store, or a recording that is replayed with --budget or --policy. With neither it lists the newest sessions
-that agents have written on this machine; nothing of them is copied or sent. The page asks for nothing from elsewhere; with --html
-it is one file, for a colleague.
+that agents have written on this machine; nothing of them is copied or sent. With --live the page follows sessions that another
+process writes. It asks for nothing from elsewhere; with --html it is one file, for a colleague.
 """
 
 import os
 import threading
 import webbrowser
 from argparse import ArgumentParser, Namespace
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 from foveal.analysis.inspect.stored_session import AbsentRendererWarning
@@ -23,14 +25,16 @@ from foveal.dialects import find_dialect
 from foveal.models.counters import counter_for
 from foveal.session.policy import Policy
 from foveal.session.policy_file import read_policy
+from foveal.stores import open_store
 from foveal.values.errors import BadInput, FovealError, NotFound
-from foveal.viewer.builder import RunOptions
-from foveal.viewer.choices import SessionChoice, local_choices, recorded_choices, stored_choices
+from foveal.viewer.builder import AS_SENT, RunOptions
+from foveal.viewer.choices import SessionChoice, StoredSessions, local_choices, recorded_choices
 from foveal.viewer.document import PageSession
 from foveal.viewer.page import page
-from foveal.viewer.server import SessionPages, opened_server
+from foveal.viewer.server import opened_server
+from foveal.viewer.session_pages import SessionPages
 
-_RECENT = 10
+_RECENT = 50
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -41,6 +45,7 @@ def configure(parser: ArgumentParser) -> None:
         help="a session of the store, or a file of recordings (default: all sessions of --store, else those of your agents)",
     )
     parser.add_argument("--html", metavar="OUT", type=Path, help="write the page to this file, and serve nothing")
+    parser.add_argument("--live", action="store_true", help="follow the sessions of the store as they grow")
     parser.add_argument("--no-open", action="store_true", help="print the address, and open no browser")
     parser.add_argument("--budget", metavar="N", type=positive, help="replay recordings with at most N tokens a call")
     parser.add_argument("--policy", metavar="FILE", type=Path, help="replay recordings under this policy")
@@ -58,11 +63,67 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> None:
-    choices = _choices(args)
-    if args.html:
-        _write(args.html, choices, out)
-    else:
-        _serve(args, choices, out)
+    _check_live(args)
+    with _opened_store(args) as stored:
+        if args.html:
+            found = stored.choices() if stored else list(_recorded(args))
+            _write(args.html, found[:1] if stored and args.target else found, out)
+        else:
+            _serve(args, _pages(args, stored), out)
+
+
+def _check_live(args: Namespace) -> None:
+    if not args.live:
+        return
+    for name in ("html", "compare"):
+        if getattr(args, name):
+            raise BadInput(
+                f"--live follows a session as it grows, and --{name} shows it as it is; leave one of them out"
+            )
+    if args.store is None and _is_replayed(args):
+        raise BadInput("--live follows the sessions of a store: name it with --store FILE")
+
+
+@contextmanager
+def _opened_store(args: Namespace) -> Generator[StoredSessions | None]:
+    """Open the store that is named, for reading; None if recordings are meant."""
+    if args.store is None and _is_replayed(args):
+        yield None
+        return
+    place = store_place(args.store)
+    if args.store is None and isinstance(place, Path) and not place.exists():
+        raise NotFound(
+            f"{args.target} is neither a file here nor a session of a store; name a recording, or the store: --store FILE"
+        )
+    for name in ("budget", "policy", "model", "dialect"):
+        if getattr(args, name):
+            raise BadInput(
+                f"--{name} is for recordings; stored prompts have been sent already (--compare shows another)"
+            )
+    place = existing_place(args.store)
+    with open_store(place) as store:
+        stored = StoredSessions(store, str(place), args.target, [_compared(args)] if args.compare else [])
+        if not args.live and not store.cards():
+            raise NotFound(f"there is no session in {place} yet")
+        yield stored
+
+
+def _pages(args: Namespace, stored: StoredSessions | None) -> SessionPages:
+    """Return the pages to serve; raise an error with the names that can be given if there is nothing to show."""
+    title = args.target or args.store or "Sessions of the agents on this machine"
+    if stored and args.live:
+        return SessionPages(title=title, sent_as=AS_SENT, store=stored, is_one=args.target is not None)
+    if stored:
+        return SessionPages(stored.choices(), title=title, sent_as=AS_SENT, is_one=args.target is not None)
+    is_local = args.target is None
+    note = "Read from the folders of the agents; nothing is copied, changed or sent." if is_local else ""
+    return SessionPages(
+        _recorded(args),
+        title=title,
+        sent_as=_options(args).name,
+        note=note,
+        at_budget=lambda budget: _options(Namespace(**{**vars(args), "budget": budget})),
+    )
 
 
 def _write(path: Path, choices: list[SessionChoice], out: Output) -> None:
@@ -70,7 +131,7 @@ def _write(path: Path, choices: list[SessionChoice], out: Output) -> None:
     with complaints(AbsentRendererWarning):
         for choice in choices:
             try:
-                sessions.append(choice.build())
+                sessions.append(choice.source.page())
             except FovealError as error:
                 if len(choices) == 1:
                     raise
@@ -86,19 +147,13 @@ def _write(path: Path, choices: list[SessionChoice], out: Output) -> None:
         out.line(f"{path}: {counted(len(sessions), 'session')}, {counted(calls, 'call')}, {size / 1e6:.1f} MB")
 
 
-def _serve(args: Namespace, choices: list[SessionChoice], out: Output) -> None:
+def _serve(args: Namespace, pages: SessionPages, out: Output) -> None:
     """Serve the pages until the user ends it."""
-    title = args.target or args.store or "Sessions of the agents on this machine"
-    sent_as = "as it was sent" if args.store or not _is_replayed(args) else f"with {_options(args).name}"
-    note = (
-        "" if args.target or args.store else "Read from the folders of the agents; nothing is copied, changed or sent."
-    )
-    pages = SessionPages(choices, title=title, sent_as=sent_as, note=note)
     with complaints(AbsentRendererWarning), suppress(KeyboardInterrupt), opened_server(pages) as server:
         if out.is_json:
-            out.document({"url": server.address, "sessions": len(choices)})
+            out.document({"url": server.address})
         else:
-            out.line(f"{counted(len(choices), 'session')} at {server.address}", "strong")
+            out.line(server.address, "strong")
             out.line("Only this machine can open it. Ctrl-C ends it.")
         out.stream.flush()
         if not args.no_open:
@@ -110,37 +165,23 @@ def _is_replayed(args: Namespace) -> bool:
     return args.target is None or Path(args.target).is_file()
 
 
-def _choices(args: Namespace) -> list[SessionChoice]:
-    """Return the sessions to show; raise an error with the names that can be given if there are none."""
+def _recorded(args: Namespace) -> Iterator[SessionChoice]:
+    """Return the recordings to show; raise an error with the names that can be given if there are none."""
     compare = [_compared(args)] if args.compare else []
-    if args.store is None and args.target is None:
+    if args.target is None:
         found = local_choices([_options(args), *compare], args.recent, home=Path.home(), environment=os.environ)
-        if not found:
+        first = next(found, None)
+        if first is None:
             raise NotFound(
                 "no agent that we know has kept a session here; name a recording, or a session and --store FILE"
             )
-        return found
-    if args.store is None and Path(args.target).is_file():
-        found = recorded_choices([Path(args.target)], [_options(args), *compare])
-        if errors := [choice.row.error for choice in found if choice.row.error]:
-            raise BadInput(errors[0])
-        if not found:
-            raise BadInput(f"{args.target} holds no session")
-        return found
-    place = store_place(args.store)
-    if args.store is None and isinstance(place, Path) and not place.exists():
-        raise NotFound(
-            f"{args.target} is neither a file here nor a session of a store; name a recording, or the store: --store FILE"
-        )
-    for name in ("budget", "policy", "model", "dialect"):
-        if getattr(args, name):
-            raise BadInput(
-                f"--{name} is for recordings; stored prompts have been sent already (--compare shows another)"
-            )
-    found = stored_choices(existing_place(args.store), args.target, compare)
-    if not found:
-        raise NotFound(f"there is no session in {args.store} yet")
-    return found
+        return chain([first], found)
+    listed = list(recorded_choices([Path(args.target)], [_options(args), *compare]))
+    if errors := [choice.row.error for choice in listed if choice.row.error]:
+        raise BadInput(errors[0])
+    if not listed:
+        raise BadInput(f"{args.target} holds no session")
+    return iter(listed)
 
 
 def _options(args: Namespace) -> RunOptions:

@@ -35,6 +35,9 @@ from foveal.stores.port import Store
 PING_S = 10.0
 """Seconds of silence after which a client that waits for a stream gets a sign of life."""
 
+LOOK_S = 1.0
+"""Seconds between two looks at the figures for a page that follows them."""
+
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _PORT = re.compile(r":\d*\Z")
@@ -88,6 +91,10 @@ class Gateway:
         if is_for_people(request.method, path, request.headers):
             shown = page(self.figures, now_ms=time.time_ns() // 1_000_000, store=self._place)
             return HTMLResponse(shown, headers=HEADERS)
+        if is_follower(request.method, path, request.headers):
+            return StreamingResponse(
+                self._changes(), media_type="text/event-stream", headers={"cache-control": "no-store"}
+            )
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
         call = ClientCall(request.method, path + query, headers)
         if is_knock(call.method, call.path, call.named):
@@ -125,6 +132,15 @@ class Gateway:
     def figures(self) -> GatewayFigures:
         """The figures of all conversations since the gateway was started."""
         return gateway_figures(self.conversations, is_watching=self._is_watching)
+
+    async def _changes(self) -> AsyncGenerator[bytes]:
+        """Yield an event when the figures have changed, and signs of life until then."""
+        before, waited_s = self.figures, 0.0
+        while self.figures == before:
+            yield b": still here\n\n" if waited_s % PING_S == 0 else b""
+            await asyncio.sleep(LOOK_S)
+            waited_s += LOOK_S
+        yield b"data: changed\n\n"
 
     async def _metrics(self, _request: Request) -> Response:
         return PlainTextResponse(counters_text(_figures(self.conversations)), media_type=CONTENT_TYPE)
@@ -224,8 +240,17 @@ class Doorkeeper:
 
 def is_for_people(method: str, path: str, headers: Mapping[str, str]) -> bool:
     """Return whether a browser asks for the page. A client that asks its provider's root names a key, or wants no HTML."""
+    return _is_browser(method, path, headers) and "text/html" in headers.get("accept", "")
+
+
+def is_follower(method: str, path: str, headers: Mapping[str, str]) -> bool:
+    """Return whether the page asks for changes of its figures."""
+    return _is_browser(method, path, headers) and headers.get("accept", "") == "text/event-stream"
+
+
+def _is_browser(method: str, path: str, headers: Mapping[str, str]) -> bool:
     has_key = any(headers.get(name) and not headers[name].lower().startswith("basic ") for name in KEY_HEADERS)
-    return method == "GET" and path == "/" and "text/html" in headers.get("accept", "") and not has_key
+    return method == "GET" and path == "/" and not has_key
 
 
 def _is_read_by_browsers(scope: Scope) -> bool:

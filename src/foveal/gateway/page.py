@@ -1,4 +1,4 @@
-"""The page of a gateway for people: one HTML text of figures, without scripts, without anything from elsewhere.
+"""The page of a gateway for people: one HTML text of figures, without anything from elsewhere. It follows them as they change.
 
 Nothing of a conversation's text is on it. Names and programs are words of strangers: each of them is escaped.
 """
@@ -30,8 +30,16 @@ code { font-size: 13px }
 }
 """
 
+_SCRIPT = 'new EventSource("/").onmessage = () => location.reload();'
+"""A stream at the page's own address tells when its figures have changed."""
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
 _POLICY = (
-    f"default-src 'none'; style-src 'sha256-{b64encode(sha256(_STYLE.encode()).digest()).decode()}'; base-uri 'none'; "
+    f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
 )
 
@@ -55,13 +63,14 @@ def page(figures: GatewayFigures, *, now_ms: int, store: str = "") -> str:
     sums = _table(("", "all calls"), list(_sums(total, figures.money)))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="refresh" content="{REFRESH_S}"><meta name="viewport" content="width=device-width">'
+        f'<noscript><meta http-equiv="refresh" content="{REFRESH_S}"></noscript>'
+        '<meta name="viewport" content="width=device-width">'
         f"<title>Foveal gateway</title><style>{_STYLE}</style></head><body><h1>Foveal gateway</h1>"
         f'<p class="state">{escape(_state(figures))}</p>{sums}{known}'
         f"<p>{escape(_notes(figures))}</p>"
         f'<p><a href="{PREFIX}/figures">These figures as JSON</a> · <a href="/metrics">for Prometheus</a> · '
         f'<a href="{PREFIX}/openapi.json">the HTTP API</a>. A session is read with the key that it was made with.</p>'
-        "</body></html>\n"
+        f"<script>{_SCRIPT}</script></body></html>\n"
     )
 
 
@@ -128,7 +137,8 @@ def _cells(one: ConversationFigures, now_ms: int, store: str) -> list[str]:
 
 def _session(name: str, store: str) -> str:
     address = f"{PREFIX}/sessions/{quote(name, safe='')}"
-    commands = [shlex.join(["foveal", verb, name, "--store", store or "FILE"]) for verb in ("view", "why")]
+    places = [name, "--store", store or "FILE"]
+    commands = [shlex.join(["foveal", *words, *places]) for words in (("view", "--live"), ("why",))]
     shown = "<br>".join(f"<code>{_shown(command)}</code>" for command in commands)
     return f'<a href="{escape(address)}">{_shown(name)}</a><br>{shown}'
 

@@ -1,98 +1,266 @@
 """Sessions that a viewer can open: those of a store, those of files, those that agents have left on this machine.
 
-A choice is cheap: its page is built when somebody opens it.
+A choice is cheap: its figures are counted and its page is built when somebody asks for them.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
+from foveal.analysis.inspect.calls import stored_calls
+from foveal.analysis.inspect.cost import CostBook
 from foveal.analysis.inspect.stored_session import known_session
 from foveal.analysis.recordings import Recording, read
 from foveal.analysis.recordings.places import newest_sessions
 from foveal.analysis.replay.bills import recorded_bill
+from foveal.analysis.replay.provider_counts import provider_counts
+from foveal.analysis.replay.replay import Replay, replay
+from foveal.analysis.replay.report import totals
 from foveal.models.catalogue import find
-from foveal.stores import open_store
-from foveal.stores.place import DatabaseAddress
+from foveal.stores.port import SessionCard, Store
 from foveal.text.display import visible
+from foveal.values.entry import ToolCall
 from foveal.values.errors import BadRecording, FovealError
-from foveal.viewer.builder import RunOptions, recorded_page, stored_page
-from foveal.viewer.document import OverviewRow, PageSession, overview_row
+from foveal.viewer.builder import OTHERWISE, RunOptions, compacted_calls, recorded_page, stored_page
+from foveal.viewer.document import OverviewRow, PageChild, PageSession, with_replies
+from foveal.viewer.live import LiveSession, stored_children
+
+
+class SessionSource(Protocol):
+    """The place that a session is read from. `options` are another way to replay it; None for the way that was asked for."""
+
+    def page(self, options: RunOptions | None = None) -> PageSession:
+        """Return the data of its page."""
+        ...
+
+    def row(self, options: RunOptions | None = None) -> OverviewRow:
+        """Return its row in a list, with its bill."""
+        ...
 
 
 class SessionChoice(msgspec.Struct, frozen=True):
-    """A session that can be opened: its row in the list, and the function that builds its data."""
+    """A session that can be opened: the first form of its row, and its source."""
 
     row: OverviewRow
-    build: Callable[[], PageSession]
+    source: SessionSource
     is_fixed: bool = True
     """Whether its data stays the same; a session of a store may go on."""
 
-    def built_row(self, session: PageSession) -> OverviewRow:
-        """Return the row with the figures of the built session."""
-        full, row = overview_row(session), self.row
-        recorded = row.recorded_usd if full.recorded_usd is None else full.recorded_usd
-        return msgspec.structs.replace(
-            full, source=row.source, updated=row.updated, href=row.href, recorded_usd=recorded
+
+class StoredSessions:
+    """The sessions of a store that is open for reading, the newest first."""
+
+    def __init__(
+        self, store: Store, place: str, session: str | None = None, compare: Sequence[RunOptions] = ()
+    ) -> None:
+        self._store, self._place, self._session, self._compare = store, place, session, tuple(compare)
+        self.names: list[str] = []
+        """The names of the sessions, in the order in which they were told."""
+        self._cards: dict[str, tuple[int, SessionCard]] = {}
+        if session:
+            known_session(store, session)
+
+    def choices(self) -> list[SessionChoice]:
+        """Return the sessions as they are now; the named one and then its children, if one is named."""
+        return [choice for _, choice in self.changes()]
+
+    def changes(self) -> list[tuple[int, SessionChoice]]:
+        """Return the sessions that are new or have changed since the last question, each with its number."""
+        found = list[tuple[int, SessionChoice]]()
+        own = f"{self._session}/"
+        cards = [card for card in self._store.cards() if self._session in (None, card.id) or card.id.startswith(own)]
+        for card in sorted(cards, key=lambda card: (card.id != self._session, -card.updated_ms, card.id)):
+            number, known = self._cards.get(card.id, (len(self.names), None))
+            if known == card:
+                continue
+            if known is None:
+                self.names.append(card.id)
+            self._cards[card.id] = number, card
+            found.append((number, SessionChoice(self._row(card), self._source(card.id), is_fixed=False)))
+        return found
+
+    def live(self, session: str) -> LiveSession:
+        """Return a session to be followed."""
+        return LiveSession(self._store, session, self._place)
+
+    def _source(self, session: str) -> "_StoredSource":
+        return _StoredSource(self._store, session, self._place, self._compare)
+
+    def _row(self, card: SessionCard) -> OverviewRow:
+        return OverviewRow(
+            name=visible(card.id),
+            source=visible(self._place),
+            updated=_time(card.updated_ms / 1000),
+            project=visible(card.scope or ""),
+            messages=card.entries,
+            is_running=card.holder is not None,
         )
 
 
-def stored_choices(
-    path: Path | DatabaseAddress, session: str | None = None, compare: Sequence[RunOptions] = ()
-) -> list[SessionChoice]:
-    """Return the sessions of a store, the newest first; the named one alone, if one is named."""
-    with open_store(path) as store:
-        cards = store.cards(known_session(store, session)) if session else store.cards()
-    newest = sorted((card for card in cards if session in (None, card.id)), key=lambda card: -card.updated_ms)
-    return [
-        SessionChoice(
-            _card_row(path, card.id, card.updated_ms), _StoredBuild(path, card.id, tuple(compare)), is_fixed=False
-        )
-        for card in newest
-    ]
-
-
-def recorded_choices(files: Sequence[Path], options: Sequence[RunOptions]) -> list[SessionChoice]:
-    """Return the sessions of recordings in their order. A file that cannot be read is a row that says why."""
-    found = list[SessionChoice]()
+def recorded_choices(files: Sequence[Path], options: Sequence[RunOptions]) -> Iterator[SessionChoice]:
+    """Yield the sessions of recordings in their order. A file that cannot be read is a row that says why."""
     for file in files:
         try:
-            found += [_recorded_choice(file, recording, options) for recording in read(file)]
+            found = list(read(file))
         except BadRecording as error:
-            found.append(SessionChoice(_row(file, file.name, error=visible(str(error))), _Failing(error)))
-    return found
+            yield SessionChoice(_row(file, file.name, error=visible(str(error))), _Failing(error))
+            continue
+        for recording in found:
+            own = f"{recording.id}/"
+            children = tuple(one.id for one in found if one.id.startswith(own))
+            source = _RecordedSource(file, recording, tuple(options), children)
+            yield SessionChoice(source.first_row(), source)
 
 
 def local_choices(
     options: Sequence[RunOptions], most: int, *, home: Path, environment: Mapping[str, str]
-) -> list[SessionChoice]:
-    """Return the newest sessions that agents have written on this machine. Their files are read and never changed."""
+) -> Iterator[SessionChoice]:
+    """Yield the newest sessions that agents have written on this machine. Their files are read and never changed."""
     return recorded_choices(newest_sessions(home, environment, most), options)
 
 
-class _StoredBuild(msgspec.Struct, frozen=True):
-    """Builds the page of a stored session, as the store holds it by then."""
+class _StoredSource(msgspec.Struct, frozen=True):
+    """Reads a session as its store holds it by then."""
 
-    path: Path | DatabaseAddress
+    store: Store
     session: str
+    place: str
     compare: tuple[RunOptions, ...]
 
-    def __call__(self) -> PageSession:
-        with open_store(self.path) as store:
-            return stored_page(store, self.session, source=str(self.path), compare=self.compare)
+    def page(self, options: RunOptions | None = None) -> PageSession:
+        compare = (options,) if options else self.compare
+        page = stored_page(self.store, self.session, source=self.place, compare=compare)
+        times = [call.time_ms for call in page.runs[0].calls if call.is_answered]
+        return msgspec.structs.replace(page, children=stored_children(self.store, self.session, times))
+
+    def row(self, options: RunOptions | None = None) -> OverviewRow:
+        card = self.store.cards(self.session)[0]
+        book, pressure = CostBook(), 0.0
+        for call in stored_calls(self.store, self.session):
+            book.enter(call)
+            pressure = call.prompt.tokens / max(1, call.prompt.setup.limit)
+        total = book.totals()
+        return OverviewRow(
+            name=visible(self.session),
+            source=visible(self.place),
+            model=visible(book.calls[-1].model),
+            updated=_time(card.updated_ms / 1000),
+            project=visible(card.scope or ""),
+            messages=card.entries,
+            is_running=card.holder is not None,
+            calls=total.calls,
+            sent_tokens=total.sent_tokens,
+            cached_tokens=total.cached_tokens,
+            sent_usd=with_replies(total, total.sent_usd),
+            whole_usd=with_replies(total, total.everything_usd),
+            too_large=total.too_large,
+            recorded_usd=total.reported_usd if total.reported_calls else None,
+            folds=len(book.folds()),
+            pressure=pressure,
+        )
 
 
-class _RecordedBuild(msgspec.Struct, frozen=True):
-    """Builds the page of a recording by replaying it."""
+class _RecordedSource(msgspec.Struct, frozen=True):
+    """Replays a recording."""
 
+    file: Path
     recording: Recording
-    options: Sequence[RunOptions]
+    options: tuple[RunOptions, ...]
+    children: tuple[str, ...] = ()
 
-    def __call__(self) -> PageSession:
-        return recorded_page(self.recording, self.options)
+    def page(self, options: RunOptions | None = None) -> PageSession:
+        ways = (options, *self.options[1:]) if options else self.options
+        page = recorded_page(self.recording, ways)
+        return msgspec.structs.replace(page, children=tuple(map(self._child, self.children)))
+
+    def first_row(self) -> OverviewRow:
+        """Return the row without a replay: length and recorded bill."""
+        recording, roles = self.recording, [step.message.role for step in self.recording.steps]
+        bills = [
+            usd
+            for step in recording.steps
+            if step.usage and (usd := recorded_bill(step.usage, find(step.usage.model)).cost_usd) is not None
+        ]
+        return _row(
+            self.file,
+            recording.id,
+            model=visible(recording.model or ""),
+            project=visible(_from_home(recording.project)),
+            calls=roles.count("assistant"),
+            messages=len(roles),
+            recorded_usd=sum(bills) if bills else None,
+        )
+
+    def row(self, options: RunOptions | None = None) -> OverviewRow:
+        way, first = options or self.options[0], self.first_row()
+        done = replay(
+            self.recording,
+            model=way.model,
+            policy=way.policy,
+            dialect=way.dialect or self.recording.dialect or OTHERWISE,
+            counter=way.counter,
+        )
+        sums, bills = totals([done]), self._provider_bills(done)
+        return msgspec.structs.replace(
+            first,
+            model=first.model or visible(done.model),
+            sent_tokens=sums.sent_tokens,
+            cached_tokens=sum(call.sent.cached for call in done.calls if call.sent),
+            sent_usd=bills[0] if bills else sums.sent_usd,
+            whole_usd=bills[1] if bills else sums.raw_usd,
+            too_large=sums.unsendable,
+            folds=sum(call.fold is not None for call in done.calls),
+        )
+
+    def _provider_bills(self, done: Replay) -> tuple[float | None, float | None] | None:
+        """Return the bills of the replay and of the whole history in the provider's counts, of the calls that it counted; None if
+        it counted none. Only so can they be compared with the recorded bill."""
+        known = [call for call in done.calls if call.recorded]
+        if not known:
+            return None
+        first = min(compacted_calls(self.recording), default=len(done.calls) + 1)
+        counts = provider_counts(
+            [(call.raw.tokens, call.recorded.tokens) for call in known if call.recorded and call.number < first]
+        )
+        facts = find(done.model)
+        sums = list[float | None]()
+        for bills in ([call.sent for call in known], [call.raw if call.is_sendable_whole else None for call in known]):
+            told = [
+                counts.usd(
+                    bill,
+                    call.recorded.output_tokens,
+                    facts,
+                    fixed_cached=call.recorded.cached if call is known[0] else counts.fixed,
+                )
+                for call, bill in zip(known, bills, strict=True)
+                if bill and call.recorded
+            ]
+            sums.append(None if None in told else sum(usd for usd in told if usd is not None))
+        sent, whole = sums
+        real = self.first_row().recorded_usd
+        if (
+            sent is None
+            or not whole
+            or not real
+            or self.recording.compactions
+            or any(not one.is_sendable_whole for one in known)
+        ):
+            return sent, whole
+        # The client sent its whole history, so its price is known; pauses and other errors of ours fall out of the ratio.
+        return real * sent / whole, real
+
+    def _child(self, name: str) -> PageChild:
+        """Return a sub-agent; older versions of Claude Code name it by the tool call that it answers."""
+        call, agent = 0, name.rpartition("/")[2]
+        for step in self.recording.steps:
+            call += step.message.role == "assistant"
+            if any(isinstance(part, ToolCall) and part.id == agent for part in step.message.parts):
+                return PageChild(visible(name), call, call + 1)
+        return PageChild(visible(name), 0, 0)
 
 
 class _Failing(msgspec.Struct, frozen=True):
@@ -100,45 +268,22 @@ class _Failing(msgspec.Struct, frozen=True):
 
     error: FovealError
 
-    def __call__(self) -> PageSession:
+    def page(self, options: RunOptions | None = None) -> PageSession:
+        raise self.error
+
+    def row(self, options: RunOptions | None = None) -> OverviewRow:
         raise self.error
 
 
-def _card_row(path: Path | DatabaseAddress, name: str, updated_ms: int) -> OverviewRow:
-    return OverviewRow(name=visible(name), source=visible(str(path)), updated=_time(updated_ms / 1000))
+def _row(file: Path, name: str, **figures: object) -> OverviewRow:
+    updated = _time(file.stat().st_mtime) if file.exists() else ""
+    known = {"name": visible(name), "source": visible(_from_home(str(file))), "updated": updated}
+    return msgspec.convert({**known, **figures}, OverviewRow)
 
 
-def _recorded_choice(file: Path, recording: Recording, options: Sequence[RunOptions]) -> SessionChoice:
-    calls = sum(step.message.role == "assistant" for step in recording.steps)
-    bills = list(_recorded_usd(recording))
-    row = _row(file, recording.id, calls=calls, model=recording.model or "", usd=sum(bills) if bills else None)
-    return SessionChoice(row, _RecordedBuild(recording, options))
-
-
-def _recorded_usd(recording: Recording) -> Iterator[float]:
-    for step in recording.steps:
-        if step.usage and (usd := recorded_bill(step.usage, find(step.usage.model)).cost_usd) is not None:
-            yield usd
-
-
-def _row(
-    file: Path, name: str, *, calls: int = 0, model: str = "", usd: float | None = None, error: str = ""
-) -> OverviewRow:
-    return OverviewRow(
-        name=visible(name),
-        source=visible(_from_home(file)),
-        model=visible(model),
-        updated=_time(file.stat().st_mtime) if file.exists() else "",
-        error=error,
-        calls=calls,
-        recorded_usd=usd,
-    )
-
-
-def _from_home(file: Path) -> str:
+def _from_home(text: str) -> str:
     """Return a path as its user would write it."""
     home = os.path.expanduser("~")  # noqa: PTH111 - `Path.home` raises where there is none
-    text = str(file)
     return f"~{text[len(home) :]}" if len(home) > 1 and text.startswith(home) else text
 
 

@@ -4,8 +4,11 @@ Words and texts are kept once and named by number. A message is named by its pla
 same under every policy: folds take places and ids in a log too, and differ.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
+from foveal.analysis.chart import ScatterChart
 from foveal.analysis.inspect.cost import CostTotals, FoldCost, ReportedUsage
 from foveal.analysis.inspect.next_fold import NextFold
 from foveal.analysis.inspect.prefix_moves import PrefixMove
@@ -102,6 +105,9 @@ class PageCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tokens behind the first change to the prefix, which are billed anew for it."""
     reported: ReportedUsage | None = None
     recorded: RecordedBill | None = None
+    is_compacted: bool = False
+    """Whether the recording agent had compacted its own context before this call."""
+    time_ms: int = 0
 
 
 class PageRun(msgspec.Struct, frozen=True):
@@ -126,16 +132,34 @@ class PageRecall(msgspec.Struct, frozen=True, array_like=True):
     last: int
 
 
+class PageChild(msgspec.Struct, frozen=True):
+    """A session that this one opened: a sub-agent, and the calls of this session between which it worked."""
+
+    name: str
+    first: int
+    """0 where it is not known, as for `last`."""
+    last: int
+    href: str = ""
+    """The address of its page; empty if there is none."""
+
+
 class PageSession(msgspec.Struct, frozen=True):
     """One session: its messages, and its calls under one or two policies."""
 
     name: str
     source: str
+    project: str
+    """The folder that it worked in; empty where it is not known."""
+    hidden: int
+    """Tokens of a fixed part that is in every prompt and not in the log, by the provider's count."""
+    ratio: float
+    """The provider's count of the rest, divided by ours."""
     entries: tuple[PageEntry, ...]
     recalls: tuple[PageRecall, ...]
     runs: tuple[PageRun, ...]
     words: tuple[str, ...]
     texts: tuple[str, ...]
+    children: tuple[PageChild, ...] = ()
 
 
 class OverviewRow(msgspec.Struct, frozen=True):
@@ -143,14 +167,19 @@ class OverviewRow(msgspec.Struct, frozen=True):
 
     name: str
     source: str = ""
+    project: str = ""
+    """The folder that it worked in, or the scope of a stored session; empty where neither is known."""
     model: str = ""
     updated: str = ""
     """When it was last used; empty where that is not known."""
     href: str = ""
     """The address of its page; empty if it is in the same file."""
+    parent: str = ""
+    """The address of the session that opened it; empty if there is none."""
     error: str = ""
     """Why there is no page of it."""
     calls: int = 0
+    messages: int = 0
     sent_tokens: int = 0
     cached_tokens: int = 0
     sent_usd: float | None = None
@@ -162,6 +191,27 @@ class OverviewRow(msgspec.Struct, frozen=True):
     recorded_usd: float | None = None
     """The bill by the provider's counts; None where they are not recorded."""
     folds: int = 0
+    is_running: bool = False
+    """Whether a process may append to it now."""
+    pressure: float | None = None
+    """The share of the limit that its newest prompt takes; None where no prompt is due."""
+
+
+class PageTable(msgspec.Struct, frozen=True):
+    """A table of texts."""
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class PageReport(msgspec.Struct, frozen=True):
+    """The results of a measurement: words, charts, and tables that hold the same figures."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    charts: tuple[ScatterChart, ...] = ()
+    tables: tuple[PageTable, ...] = ()
 
 
 class PageOverview(msgspec.Struct, frozen=True):
@@ -172,10 +222,18 @@ class PageOverview(msgspec.Struct, frozen=True):
     sent_as: str = "sent"
     """The name of the policy that the bills are of."""
     note: str = ""
-    waiting: int = 0
-    """Sessions whose bills are not known yet: the page asks again."""
     home: str = ""
     """The address of the list that a page of one session was opened from."""
+    events: str = ""
+    """The address of the stream of changes; empty for a page that stays as it is."""
+    budgets: tuple[int, ...] = ()
+    """Budgets that the bills can be asked for; empty if they are of prompts that were sent."""
+    budget: int = 0
+    """The budget of the bills in the list; 0 for the policy that was asked for."""
+    report: PageReport | None = None
+    """The results of a measurement, shown above the list."""
+    reading: int = 0
+    """The reading of the log that a page of a growing session is of."""
 
 
 def overview_row(session: PageSession) -> OverviewRow:
@@ -186,20 +244,29 @@ def overview_row(session: PageSession) -> OverviewRow:
     return OverviewRow(
         name=session.name,
         source=session.source,
+        project=session.project,
+        messages=len(session.entries),
         model=run.calls[-1].model if run.calls else "",
         calls=run.total.calls,
         sent_tokens=run.total.sent_tokens,
         cached_tokens=run.total.cached_tokens,
-        sent_usd=_with_replies(run.total, run.total.sent_usd),
-        whole_usd=_with_replies(run.total, run.total.everything_usd),
+        sent_usd=with_replies(run.total, run.total.sent_usd),
+        whole_usd=with_replies(run.total, run.total.everything_usd),
         too_large=run.total.too_large,
         recorded_usd=sum(known) if known else None,
         folds=len(run.folds),
     )
 
 
-def _with_replies(total: CostTotals, usd: float | None) -> float | None:
+def with_replies(total: CostTotals, usd: float | None) -> float | None:
+    """Return a bill of input together with that of the replies; None where a price is not known."""
     return None if usd is None or total.output_usd is None else usd + total.output_usd
+
+
+def with_links(session: PageSession, places: Mapping[str, str]) -> PageSession:
+    """Return a session whose children have the addresses of their pages, by their names."""
+    children = tuple(msgspec.structs.replace(one, href=places.get(one.name, "")) for one in session.children)
+    return msgspec.structs.replace(session, children=children)
 
 
 class WordPool:

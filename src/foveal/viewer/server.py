@@ -2,76 +2,45 @@
 
 Other programs of this machine do not know the secret, and pages from elsewhere cannot reach the server under another name:
 requests for any other host are refused. Nothing can be changed through it.
+
+    /SECRET/[?budget=N]           the list, or the only session
+    /SECRET/events?budget=N       its rows, as they become known (server-sent events)
+    /SECRET/3[?budget=N]          a session
+    /SECRET/3/events?have=…       its growth, while another process writes it
 """
 
+import re
 import secrets
 import threading
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 
 from foveal.text.display import visible
 from foveal.values.errors import FovealError
-from foveal.viewer.choices import SessionChoice
-from foveal.viewer.document import OverviewRow, PageOverview
-from foveal.viewer.page import content_policy, page
+from foveal.viewer.live import PageGrowth, Possession
+from foveal.viewer.page import content_policy
+from foveal.viewer.session_pages import BUDGETS, RowEvent, SessionPages
 
 HOST = "127.0.0.1"
 _TOKEN_BYTES = 18
 """Random bytes of the secret: as long as those of a session cookie."""
+_PAGE = re.compile(r"(?P<list>events)?|(?P<number>[0-9]{1,9})(?P<events>/events)?")
+_EVENTS = "text/event-stream"
 
 
-class SessionPages:
-    """The list of the choices and the page of each, built when it is asked for. May be used by many threads."""
+class PageAnswer(msgspec.Struct, frozen=True):
+    """The answer to a request: a body, or a stream of events."""
 
-    def __init__(self, choices: Sequence[SessionChoice], *, title: str, sent_as: str = "sent", note: str = "") -> None:
-        self._choices, self._overview = choices, PageOverview(title, (), sent_as=sent_as, note=note)
-        self._rows = [msgspec.structs.replace(choice.row, href=str(i)) for i, choice in enumerate(choices)]
-        self._waiting = {i for i, choice in enumerate(choices) if choice.is_fixed and not choice.row.error}
-        self._pages: dict[int, bytes] = {}
-        self._lock = threading.Lock()
-
-    def first(self) -> bytes:
-        """Return the page that opens first: the list, or the only session."""
-        if len(self._choices) == 1:
-            return self.session(0)
-        rows, waiting = tuple(self._rows), len(self._waiting)
-        return page((), msgspec.structs.replace(self._overview, sessions=rows, waiting=waiting))
-
-    def session(self, number: int) -> bytes:
-        """Return the page of a session; raise its error if it cannot be built, `IndexError` if there is none."""
-        choice = self._choices[number]
-        with self._lock:
-            if number in self._pages:
-                return self._pages[number]
-            try:
-                built = choice.build()
-            except FovealError as error:
-                self._rows[number] = msgspec.structs.replace(self._rows[number], error=visible(str(error)))
-                raise
-            finally:
-                self._waiting.discard(number)
-            self._rows[number] = msgspec.structs.replace(choice.built_row(built), href=str(number))
-            row: OverviewRow = msgspec.structs.replace(self._rows[number], href="")
-            home = "./" if len(self._choices) > 1 else ""
-            made = page([built], msgspec.structs.replace(self._overview, sessions=(row,), home=home))
-            if choice.is_fixed:
-                self._pages[number] = made
-            return made
-
-    def build_all(self, stop: threading.Event) -> None:
-        """Build the pages that never change one after the other, so that the list has their bills; end early if told to."""
-        for number in sorted(self._waiting):
-            if stop.is_set():
-                return
-            try:
-                self.session(number)
-            except FovealError:
-                continue  # its row says why
+    status: HTTPStatus
+    kind: str
+    body: bytes = b""
+    events: Iterator[bytes] | None = None
 
 
 class PageServer(ThreadingHTTPServer):
@@ -82,45 +51,77 @@ class PageServer(ThreadingHTTPServer):
     def __init__(self, pages: SessionPages) -> None:
         super().__init__((HOST, 0), _PageRequest)
         self.pages, self.token = pages, secrets.token_urlsafe(_TOKEN_BYTES)
+        self.stop = threading.Event()
 
     @property
     def address(self) -> str:
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
-    def answer(self, host: str, path: str) -> tuple[HTTPStatus, str, bytes]:
-        """Return the answer to a request: its status, its media type and its body."""
+    def answer(self, host: str, target: str) -> PageAnswer:
+        """Return the answer to a request."""
         if host not in (f"{HOST}:{self.server_port}", f"localhost:{self.server_port}"):
-            return HTTPStatus.FORBIDDEN, "text/plain", b"this server answers for its own address only\n"
-        token, _, name = path.partition("?")[0].removeprefix("/").partition("/")
-        if not secrets.compare_digest(token.encode(), self.token.encode()) or (name and not name.isdecimal()):
-            return (
-                HTTPStatus.NOT_FOUND,
-                "text/plain",
-                b"there is no page here; open the address that `foveal view` printed\n",
-            )
+            return _plain(HTTPStatus.FORBIDDEN, "this server answers for its own address only")
+        path, _, query = target.partition("?")
+        token, _, name = path.removeprefix("/").partition("/")
+        asked = _PAGE.fullmatch(name)
+        if not secrets.compare_digest(token.encode(), self.token.encode()) or asked is None:
+            return _plain(HTTPStatus.NOT_FOUND, "there is no page here; open the address that `foveal view` printed")
+        fields = dict(parse_qsl(query))
         try:
-            return HTTPStatus.OK, "text/html", self.pages.session(int(name[:9])) if name else self.pages.first()
+            return self._found(asked["number"], bool(asked["list"] or asked["events"]), fields)
         except IndexError:
-            return HTTPStatus.NOT_FOUND, "text/plain", b"there is no such session\n"
+            return _plain(HTTPStatus.NOT_FOUND, "there is no such session")
         except FovealError as error:
-            return HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", f"{visible(str(error))}\n".encode()
+            return _plain(HTTPStatus.INTERNAL_SERVER_ERROR, visible(str(error)))
+
+    def _found(self, number: str | None, has_events: bool, fields: Mapping[str, str]) -> PageAnswer:
+        budget = _budget(fields.get("budget", ""))
+        if has_events and number is None:
+            return PageAnswer(HTTPStatus.OK, _EVENTS, events=map(_event, self.pages.list_events(budget, self.stop)))
+        if has_events:
+            had = Possession.read(fields.get("have", ""))
+            if had is None:
+                return _plain(HTTPStatus.BAD_REQUEST, "have= names the parts of the session that the page has")
+            growth = self.pages.session_events(int(number or 0), had, self.stop)
+            return PageAnswer(HTTPStatus.OK, _EVENTS, events=map(_event, growth))
+        body = self.pages.first(budget) if number is None else self.pages.session(int(number), budget)
+        return PageAnswer(HTTPStatus.OK, "text/html", body)
+
+
+def _plain(status: HTTPStatus, text: str) -> PageAnswer:
+    return PageAnswer(status, "text/plain", f"{text}\n".encode())
+
+
+def _budget(text: str) -> int:
+    """Return the budget that a request names, if lists can be asked for it; 0 otherwise."""
+    return int(text) if text.isdecimal() and len(text) < 10 and int(text) in BUDGETS else 0
+
+
+def _event(value: RowEvent | PageGrowth | str | None) -> bytes:
+    """Return a server-sent event; a comment as a sign of life."""
+    match value:
+        case None:
+            return b": still here\n\n"
+        case str():
+            return f"event: {value}\ndata: {{}}\n\n".encode()
+        case _:
+            return b"data: " + msgspec.json.encode(value) + b"\n\n"
 
 
 @contextmanager
 def opened_server(pages: SessionPages) -> Generator[PageServer]:
     """Yield a server that answers in the background until the block ends."""
-    stop = threading.Event()
     with PageServer(pages) as server:
         threads = [
             threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True),
-            threading.Thread(target=pages.build_all, args=(stop,), daemon=True),
+            threading.Thread(target=pages.work, args=(server.stop,), daemon=True),
         ]
         for thread in threads:
             thread.start()
         try:
             yield server
         finally:
-            stop.set()
+            server.stop.set()
             server.shutdown()
 
 
@@ -141,19 +142,25 @@ class _PageRequest(BaseHTTPRequestHandler):
         """Write nothing: the address holds the secret."""
 
     def _send(self, *, has_body: bool) -> None:
-        status, kind, body = self.server.answer(self.headers.get("host", ""), self.path)
-        self.send_response(status)
+        answer = self.server.answer(self.headers.get("host", ""), self.path)
+        self.send_response(answer.status)
         headers = {
-            "content-type": f"{kind}; charset=utf-8",
-            "content-length": str(len(body)),
-            "content-security-policy": f"{content_policy()}; frame-ancestors 'none'",
+            "content-type": f"{answer.kind}; charset=utf-8",
+            "content-security-policy": f"{content_policy(is_served=True)}; frame-ancestors 'none'",
             "cache-control": "no-store",
             "referrer-policy": "no-referrer",
             "x-content-type-options": "nosniff",
             "cross-origin-resource-policy": "same-origin",
         }
+        if answer.events is None:
+            headers["content-length"] = str(len(answer.body))
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        if has_body:
-            self.wfile.write(body)
+        if not has_body:
+            return
+        with suppress(ConnectionError):  # the reader has gone
+            self.wfile.write(answer.body)
+            for event in answer.events or ():
+                self.wfile.write(event)
+                self.wfile.flush()

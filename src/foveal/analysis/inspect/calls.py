@@ -5,7 +5,10 @@ count and no price depends on the rendered bytes.
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from copy import copy
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -59,6 +62,8 @@ class StoredCall(msgspec.Struct, frozen=True):
     """Changes to the prefix since the call before, without prices."""
     reply_tokens: int | None
     """None if the call has no reply yet."""
+    time_ms: int
+    """When its newest entry was recorded."""
     usage: Usage | None = None
 
     @property
@@ -69,28 +74,98 @@ class StoredCall(msgspec.Struct, frozen=True):
 
 def stored_calls(store: Store, session: str) -> Iterator[StoredCall]:
     """Yield every call of the branch since the first prompt, and at the end the call that has no reply yet."""
-    rows = log.branch(store.rows(known_session(store, session)))
-    entries = [log.to_entry(row, session) for row in rows]
-    first = next((one.body for one in entries if isinstance(one.body, Setup)), None)
-    if first is None:
-        raise NotFound(f"session {session!r} has no prompt yet: nothing was sent")
-    walk, usages = _Walk(session, rows, first, store.artifacts), _usages(entries)
-    for place, entry in enumerate(entries):
-        if isinstance(entry.body, Message) and entry.body.role == "assistant":
-            if walk.view.facts.setup:
-                yield walk.call(walk.view.projection.measure.message(entry.body), usages.get(walk.view.facts.calls + 1))
-            walk.folds, walk.marks = [], []
-        walk.feed(place, entry)
-    yield walk.call(None, None)
-    if walk.model_setup.renderers:
+    reader = CallReader(store, known_session(store, session))
+    reader.take()
+    yield from reader.calls()
+    yield reader.next_call()
+    if reader.has_unknown_renderers:
         text = "the host shows some results by renderers that are not known here; they are counted and billed whole"
         warnings.warn(AbsentRendererWarning(text), stacklevel=3)
+
+
+class CallReader:
+    """Reads the calls of a stored session in their order, and reads on where it was when the log has grown."""
+
+    def __init__(self, store: Store, session: str, refused: Collection[int] | None = None) -> None:
+        """Make a reader. `refused` are the calls for which there was no prompt, if that is known; else it is reckoned."""
+        self.session, self._store, self._refused = session, store, refused
+        self._rows: list[Row] = []
+        self._new: deque[Entry] = deque()
+        """Entries that were taken and not yet walked."""
+        self._walk: _Walk | None = None
+        self._usages: dict[int, Usage] = {}
+        self._replies = 0
+
+    @property
+    def has_unknown_renderers(self) -> bool:
+        return self._walk is not None and bool(self._walk.model_setup.renderers)
+
+    def take(self) -> list[Entry] | None:
+        """Take the entries that were recorded since, and return them; None if they change what was read: begin anew then."""
+        if not self._rows:
+            rows = log.branch(self._store.rows(self.session))
+        else:
+            rows = list(self._store.rows(self.session, after=self._rows[-1].seq))
+            ids = (self._rows[-1].id, *(row.id for row in rows))
+            if any(row.parent != before for before, row in zip(ids, rows, strict=False)):
+                return None
+        entries = [log.to_entry(row, self.session) for row in rows]
+        if self._is_late(entries):
+            return None
+        self._count(entries)
+        self._rows += rows
+        self._new += entries
+        return entries
+
+    def calls(self) -> Iterator[StoredCall]:
+        """Yield the calls whose replies are among the entries that were taken; `NotFound` if there was no prompt yet."""
+        walk = self._begun()
+        place = len(self._rows) - len(self._new)
+        while self._new:
+            entry = self._new.popleft()
+            if isinstance(entry.body, Message) and entry.body.role == "assistant":
+                if walk.view.facts.setup:
+                    usage = self._usages.get(walk.view.facts.calls + 1)
+                    yield walk.call(walk.view.projection.measure.message(entry.body), usage)
+                walk.folds, walk.marks = [], []
+            walk.feed(place, entry)
+            place += 1
+
+    def next_call(self) -> StoredCall:
+        """Return the call that has no reply yet. The reader stays as it is."""
+        return copy(self._begun()).call(None, None)
+
+    def _begun(self) -> "_Walk":
+        if self._walk is None:
+            first = next((one.body for one in self._new if isinstance(one.body, Setup)), None)
+            if first is None:
+                raise NotFound(f"session {self.session!r} has no prompt yet: nothing was sent")
+            self._walk = _Walk(self.session, self._rows, first, self._store.artifacts)
+            self._walk.refused = self._refused
+        return self._walk
+
+    def _is_late(self, entries: Sequence[Entry]) -> bool:
+        """Return whether a provider's report among the entries is of a call that was read without one."""
+        bodies = (entry.body for entry in entries)
+        before = takewhile(lambda body: not (isinstance(body, Message) and body.role == "assistant"), bodies)
+        return 0 < self._replies not in self._usages and any(isinstance(body, Usage) for body in before)
+
+    def _count(self, entries: Sequence[Entry]) -> None:
+        """Note the provider's report of each call: the first one after the call's reply."""
+        for entry in entries:
+            match entry.body:
+                case Message("assistant"):
+                    self._replies += 1
+                case Usage() as usage if self._replies:
+                    self._usages.setdefault(self._replies, usage)
+                case _:
+                    pass
 
 
 class _Walk:
     """The state of one pass."""
 
-    def __init__(self, session: str, rows: Sequence[Row], setup: Setup, artifacts: Artifacts) -> None:
+    def __init__(self, session: str, rows: list[Row], setup: Setup, artifacts: Artifacts) -> None:
         self.session, self.rows, self.model_setup = session, rows, recorded_setup(setup)
         self._artifacts = artifacts
         self.view = view_of((), session, self.model_setup, artifacts)
@@ -98,11 +173,18 @@ class _Walk:
         """The folds of the next call, each with the prompt as it was before the fold."""
         self.marks: list[Body] = []
         """All bodies since the last reply."""
+        self.refused: Collection[int] | None = None
         self._attached: set[str] = set()
         self._whole = WholeHistory()
         self._now_ms = 0
         self._last_sent: Prompt | None = None
         self._last_state: PromptState | None = None
+
+    def __copy__(self) -> "_Walk":
+        """Return a walk for a call that may yet change. Views are shared: asking for a call does not change them."""
+        other = object.__new__(_Walk)
+        other.__dict__ = {**self.__dict__, "_whole": copy(self._whole)}
+        return other
 
     def feed(self, place: int, entry: Entry) -> None:
         match entry.body:
@@ -125,7 +207,7 @@ class _Walk:
         prompt, last = self._prompt(), self._last_sent
         is_cold = self.model_setup.is_cold(self.view, self._now_ms) or any(_is_cold(fold) for fold, _ in self.folds)
         cached = None if is_cold else last
-        is_sent = usage is not None or self._fits()
+        is_sent = usage is not None or (self._fits() if self.refused is None else prompt.call not in self.refused)
         shared = shared_tokens(cached, prompt)
         facts = self.model_setup.facts
         raw = self._whole.bill(
@@ -149,6 +231,7 @@ class _Walk:
             unfolded=tuple(_unfolded(cached, prompt, self.folds)) if is_sent else (),
             moves=self._moves(prompt),
             reply_tokens=reply_tokens,
+            time_ms=self._now_ms,
             usage=usage,
         )
 
@@ -206,18 +289,3 @@ def _is_cold(fold: Fold) -> bool:
 
 def _context_tokens(view: View) -> int:
     return sum(block.tokens for block in view.facts.context.blocks) if view.facts.context else 0
-
-
-def _usages(entries: Sequence[Entry]) -> dict[int, Usage]:
-    """Return the provider's usage report of each call: the first report after the call's reply."""
-    found: dict[int, Usage] = {}
-    call = 0
-    for entry in entries:
-        match entry.body:
-            case Message("assistant"):
-                call += 1
-            case Usage() as usage if call:
-                found.setdefault(call, usage)
-            case _:
-                pass
-    return found

@@ -6,13 +6,13 @@ that all of them add up to the way from the bill without folds to the bill as it
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from foveal.analysis.inspect.calls import StoredCall, stored_calls
 from foveal.analysis.inspect.next_fold import NextFold, next_fold_of
-from foveal.analysis.replay.bills import Bill, bill
+from foveal.analysis.replay.bills import Bill, bill, bill_costs
 from foveal.models.catalogue import ModelFacts, cost_usd
 from foveal.stores.port import Store
 from foveal.values.entry import Fold
@@ -162,23 +162,23 @@ def call_cost(store: Store, session: str, call: int) -> CallCostDetail:
 class _Account:
     """The cost and gain of one fold so far."""
 
-    def __init__(self, call: StoredCall, fold: Fold) -> None:
+    def __init__(self, call: StoredCall, fold: Fold, anew: int) -> None:
         self.call, self.fold, self.stake = call.prompt.call, fold, fold.stake or FoldEconomics("hand")
-        self.anew = self.since = 0
+        self.anew, self.since, self.saved = anew, 0, fold.saved
         self.cost: float | None = None
         self.gained: float | None = 0.0
         self.last: float | None = None
         self.break_even: int | None = None
 
-    def enter(self, call: int, made: Bill, without: Bill) -> None:
-        """Add an answered call: its bill as it is, and its bill without the fold."""
+    def enter(self, call: int, made: float | None, without: float | None) -> None:
+        """Add an answered call: its cost as it is, and its cost without the fold."""
         self.since += 1
-        gain = _less(without.cost_usd, made.cost_usd)
+        gain = _less(without, made)
         if call == self.call:
-            self.anew = max(0, made.tokens - made.cached - without.tokens + without.cached)
             self.cost = None if gain is None else -gain
         else:
-            self.gained, self.last = _sum((self.gained, gain)), gain
+            self.gained = None if self.gained is None or gain is None else self.gained + gain
+            self.last = gain
         if self.break_even is None and (net := self.net) is not None and net >= 0:
             self.break_even = call
 
@@ -228,15 +228,28 @@ class CostBook:
         self._accounts: list[_Account] = []
         self._others: list[float | None] = []
 
+    def __copy__(self) -> "CostBook":
+        """Return a book for a call that may yet change: one without a reply changes no account."""
+        other = CostBook()
+        other.calls, other._accounts, other._others = self.calls[:], self._accounts[:], self._others[:]
+        return other
+
     def enter(self, call: StoredCall) -> None:
         self.calls.append(_call_cost(call))
-        accounts = [*self._accounts, *(_Account(call, one.fold) for one in reversed(call.unfolded))]
-        if call.sent and call.reply_tokens is not None:
-            ladder = _ladder(call, call.sent, self._accounts)
-            for account, made, without in zip(reversed(accounts), ladder, ladder[1:], strict=False):
+        if not call.sent:
+            return
+        own = _own_ladder(call, call.sent)
+        older, is_answered = self._accounts, call.reply_tokens is not None
+        made = [
+            _Account(call, one.fold, _anew(*bills) if is_answered else 0)
+            for one, *bills in zip(call.unfolded, own, own[1:], strict=False)
+        ]
+        self._accounts = [*older, *reversed(made)]
+        if is_answered:
+            costs = [*(one.cost_usd for one in own), *bill_costs(call.model_setup.facts, _sizes_without(call, older))]
+            for account, made, without in zip(reversed(self._accounts), costs, costs[1:], strict=False):
                 account.enter(call.prompt.call, made, without)
-            self._others.append(_less(call.raw.cost_usd, ladder[-1].cost_usd))
-        self._accounts = accounts
+            self._others.append(_less(call.raw.cost_usd, costs[-1]))
 
     def folds(self) -> tuple[FoldCost, ...]:
         return tuple(account.figures() for account in self._accounts)
@@ -266,18 +279,25 @@ class CostBook:
         )
 
 
-def _ladder(call: StoredCall, sent: Bill, older: Sequence[_Account]) -> list[Bill]:
-    """Return the bill of a call as it is, then without its newest fold, and so on until no fold is left."""
-    bills, facts = [sent], call.model_setup.facts
-    tokens, shared = sent.tokens, call.shared
-    for one in call.unfolded:
-        tokens, shared = one.tokens, one.shared
-        bills.append(bill(facts, tokens, shared))
+def _own_ladder(call: StoredCall, sent: Bill) -> list[Bill]:
+    """Return the bill of a call as it is, then without its newest fold, and so on until none that was made for it is left."""
+    return [sent, *(bill(call.model_setup.facts, one.tokens, one.shared) for one in call.unfolded)]
+
+
+def _sizes_without(call: StoredCall, older: Sequence[_Account]) -> Iterator[tuple[int, int]]:
+    """Yield the tokens and shared tokens of a call without its own folds and the newest older one, then without the next, until
+    no fold is left."""
+    last = call.unfolded[-1] if call.unfolded else None
+    tokens, shared = (last.tokens, last.shared) if last else (call.prompt.tokens, call.shared)
     for account in reversed(older):
-        tokens += account.fold.saved
-        shared += account.fold.saved if shared else 0  # a cold cache is cold with and without the fold
-        bills.append(bill(facts, tokens, shared))
-    return bills
+        tokens += account.saved
+        shared += account.saved if shared else 0  # a cold cache is cold with and without the fold
+        yield tokens, shared
+
+
+def _anew(made: Bill, without: Bill) -> int:
+    """Return the tokens that a call paid in full beyond those without the fold."""
+    return max(0, made.tokens - made.cached - without.tokens + without.cached)
 
 
 def _call_cost(call: StoredCall) -> CallCost:

@@ -5,6 +5,8 @@ and how many lines the two share; `SessionHistory.trace` puts the lines of a cal
 with its log, and not with the sum of all its prompts.
 """
 
+from copy import copy
+
 import msgspec
 
 from foveal.analysis.inspect.calls import StoredCall, stored_calls
@@ -12,7 +14,7 @@ from foveal.analysis.inspect.cost import CallCost, CostBook, CostTotals, FoldCos
 from foveal.analysis.inspect.next_fold import NextFold, next_fold_of
 from foveal.analysis.inspect.prefix_moves import PrefixMoves, priced
 from foveal.analysis.inspect.stored_session import known_session
-from foveal.analysis.replay.bills import equal_atoms
+from foveal.analysis.replay.bills import equal_length
 from foveal.session.rebuild import setup_at
 from foveal.stores.port import Store
 from foveal.values.entry import Fold
@@ -88,6 +90,12 @@ class HistoryBook:
         self._calls = list[CallHistory]()
         self._near: NextFold | None = None
 
+    def __copy__(self) -> "HistoryBook":
+        """Return a book for a call that may yet change."""
+        other = HistoryBook(self._store, self._session)
+        other._cost, other._lines, other._calls = copy(self._cost), copy(self._lines), self._calls[:]
+        return other
+
     def enter(self, call: StoredCall) -> CallHistory:
         self._cost.enter(call)
         entered = _call(call, self._cost.calls[-1], self._lines)
@@ -147,13 +155,18 @@ class _Lines:
         self._sums: list[tuple[int, int]] = [(0, 0)]
         """Lines and tokens of all atoms before each place."""
 
+    def __copy__(self) -> "_Lines":
+        other = _Lines()
+        other._atoms, other._sums = self._atoms, self._sums[:]
+        return other
+
     @property
     def tokens(self) -> int:
         return self._sums[-1][1]
 
     def advance(self, atoms: tuple[Atom, ...]) -> tuple[int, list[TraceLine]]:
         """Take the atoms of the next prompt; return how many lines stay the same, and the lines after those."""
-        same = equal_atoms(self._atoms, atoms)
+        same = equal_length(self._atoms, atoms)
         del self._sums[same + 1 :]
         new = list[TraceLine]()
         for atom in atoms[same:]:

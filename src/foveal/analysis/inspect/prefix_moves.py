@@ -11,6 +11,7 @@ from functools import cache
 import msgspec
 
 from foveal.analysis.inspect.stored_session import tool_name
+from foveal.analysis.replay.bills import equal_length
 from foveal.models.catalogue import ModelFacts, cost_usd
 from foveal.values.entry import Block, Body, Fold, Pin, Rewind, Setup, Unpin
 from foveal.values.prompt import Prompt
@@ -169,10 +170,10 @@ def _homes(state: PromptState) -> dict[tuple[str, int], tuple[str, Block]]:
     return found
 
 
-def _first_change(before: Sequence[Atom], now: Sequence[Atom]) -> int | None:
+def _first_change(before: tuple[Atom, ...], now: tuple[Atom, ...]) -> int | None:
     """Return the position of the first atom that differs; None if `now` only has more atoms."""
-    for place, (old, new) in enumerate(zip(before, now, strict=False)):
-        if old is not new and _sent(old) != _sent(new):
+    for place in range(equal_length(before, now), min(len(before), len(now))):
+        if before[place] is not now[place] and _sent(before[place]) != _sent(now[place]):
             return place
     return None
 

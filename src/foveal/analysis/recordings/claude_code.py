@@ -62,7 +62,16 @@ def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
         notes += tally(bookkeeping + conversation.skipped, "lines carry no message and were left out")
         notes += [*conversation.notes(), *setup.notes]
         own = f"{name}/{agent}" if agent else name
-        yield one_session(own, file, conversation.steps, notes, dialect="anthropic", tools=setup.tools)
+        yield one_session(
+            own,
+            file,
+            conversation.steps,
+            notes,
+            dialect="anthropic",
+            tools=setup.tools,
+            project=next(filter(None, (string(entry.record.get("cwd")) for entry in entries)), ""),
+            compactions=conversation.compactions,
+        )
         notes, bookkeeping = [], Counter()
 
 
@@ -87,7 +96,8 @@ class _Conversation:
         """Place of the user's words, while nothing but attachments follows them."""
         self._before = 0
         """Number of parts that attachments have put before these words."""
-        self._synthetic = self._compactions = 0
+        self._synthetic = 0
+        self.compactions: list[int] = []
         self._agents: set[str] = set()
 
     def add(self, entry: ClaudeLine, run: int | None) -> None:
@@ -108,8 +118,8 @@ class _Conversation:
         notes: list[str] = []
         if self._synthetic:
             notes.append(f"{self._synthetic} replies were written by Claude Code itself (API errors and the like)")
-        if self._compactions:
-            notes.append(f"{self._compactions} compactions of the recording agent are in it")
+        if self.compactions:
+            notes.append(f"{len(self.compactions)} compactions of the recording agent are in it")
         if self._agents:
             notes.append(
                 f"{len(self._agents)} sub-agents ran; newer versions keep each in a file of its own, in `subagents/`"
@@ -185,7 +195,8 @@ class _Conversation:
         """Add the output of a command that the user ran; count any other system line, which the model does not see."""
         subtype = string(record.get("subtype")) or "of no subtype"
         content = record.get("content")
-        self._compactions += subtype == "compact_boundary"
+        if subtype == "compact_boundary":
+            self.compactions.append(len(self.steps))
         if subtype == "local_command" and isinstance(content, str) and content:
             self.steps.append(RecordedStep(Message("user", (Text(content),))))
         else:

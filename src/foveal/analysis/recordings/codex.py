@@ -54,6 +54,8 @@ def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
         [*notes, *rollout.notes()],
         dialect="openai_responses",
         tools=list(rollout.tools.values()),
+        project=rollout.project,
+        compactions=rollout.compactions,
     )
 
 
@@ -62,6 +64,8 @@ class _Rollout:
 
     def __init__(self) -> None:
         self.id: str | None = None
+        self.project = ""
+        self.compactions: list[int] = []
         self.tools: dict[str, JsonObject] = {}
         """Tool definitions by name, as far as the rollout holds them."""
         self._steps: list[RecordedStep] = []
@@ -124,6 +128,7 @@ class _Rollout:
         if self.id is not None:
             return
         self.id = string(payload.get("id"))
+        self.project = string(payload.get("cwd")) or ""
         self._offer(payload.get("dynamic_tools"))
         instructions = fields(payload.get("base_instructions"))
         text = text_part(instructions.get("text"))
@@ -208,6 +213,7 @@ class _Rollout:
         first = self._turns[-min(turns, len(self._turns))]
         self._odd["messages of turns that were rolled back were left out"] += len(self._steps) - first
         del self._steps[first:]
+        self.compactions = [place for place in self.compactions if place < first]
         del self._turns[-turns:]
 
     def _compacted(self, payload: JsonObject) -> None:
@@ -221,6 +227,7 @@ class _Rollout:
             else:
                 self._odd["items that a compaction repeats were left out"] += 1
         self._odd["compactions"] += 1
+        self.compactions.append(len(self._steps))
         if parts:
             self._steps.append(RecordedStep(Message("user", tuple(parts))))
 

@@ -56,6 +56,7 @@ def _recording(line: JsonLine, file: str) -> Recording:
         tools=tools_text(record),
         steps=tuple(RecordedStep(message, usage.get(index)) for index, message in enumerate(made.messages)),
         notes=(*made.notes(), *_notes(meta)),
+        compactions=tuple(count(fields(value).get("index")) for value in elements(meta.get("compactions"))),
     )
 
 

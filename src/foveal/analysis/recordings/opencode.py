@@ -81,7 +81,15 @@ def recording_of(stored: StoredSession, file: str, notes: Sequence[str] = ()) ->
     found = [*notes, *stored.notes, *session.notes()]
     found.append("opencode records neither the system prompt nor the tool definitions")
     dialect = _DIALECTS.get(session.provider, "openai_chat") if session.provider else None
-    return one_session(stored.id or stem(file), file, session.steps, found, dialect=dialect)
+    return one_session(
+        stored.id or stem(file),
+        file,
+        session.steps,
+        found,
+        dialect=dialect,
+        project=session.project,
+        compactions=session.compactions,
+    )
 
 
 def _exported(record: JsonObject) -> StoredSession:
@@ -104,7 +112,8 @@ class _Session:
         self.steps: list[RecordedStep] = []
         self.provider: str | None = None
         self._skipped: Counter[str] = Counter()
-        self._compactions = 0
+        self.project = ""
+        self.compactions: list[int] = []
 
     def add(self, info: JsonObject, parts: Sequence[JsonObject]) -> None:
         """Add the next message."""
@@ -119,13 +128,16 @@ class _Session:
     def notes(self) -> list[str]:
         """Return what was left out."""
         notes = tally(+self._skipped, "parts carry nothing for the model and were left out")
-        return notes + [f"{self._compactions} compactions of the recording agent are in it"] * bool(self._compactions)
+        return notes + [f"{len(self.compactions)} compactions of the recording agent are in it"] * bool(
+            self.compactions
+        )
 
     def _user(self, parts: Sequence[JsonObject]) -> None:
         said: list[Part] = []
         for part in parts:
             kind = string(part.get("type")) or "of no type"
-            self._compactions += kind == "compaction"
+            if kind == "compaction":
+                self.compactions.append(len(self.steps))
             if kind == "text" and part.get("ignored") is not True:
                 said += text_part(part.get("text"))
             elif kind == "file" and part.get("mime") not in _AS_TEXT:
@@ -137,6 +149,7 @@ class _Session:
 
     def _assistant(self, info: JsonObject, parts: Sequence[JsonObject]) -> None:
         self.provider = string(info.get("providerID")) or self.provider
+        self.project = self.project or string(fields(info.get("path")).get("cwd")) or ""
         step, ended = _Step(), 0
         for part in parts:
             match part.get("type"):

@@ -72,8 +72,11 @@ def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
         else:
             entries.append(_Entry(line.number, kind, record))
     steps: list[RecordedStep] = []
+    compactions: list[int] = []
     skipped: Counter[str] = Counter()
     for entry in _branch(entries, notes):
+        if entry.type == "compaction":
+            compactions.append(len(steps))
         with at(file, entry.number):
             step = _step(entry)
         if step is None:
@@ -82,7 +85,15 @@ def read(lines: Iterable[JsonLine], file: str) -> Iterator[Recording]:
             steps.append(step)
     notes += tally(skipped, "entries carry no message for the model and were left out")
     notes.append("pi records neither the system prompt nor the tool definitions")
-    yield one_session(string(header.get("id")) or stem(file), file, steps, notes, dialect=_dialect(entries))
+    yield one_session(
+        string(header.get("id")) or stem(file),
+        file,
+        steps,
+        notes,
+        dialect=_dialect(entries),
+        project=string(header.get("cwd")) or "",
+        compactions=compactions,
+    )
 
 
 def _dialect(entries: Sequence[_Entry]) -> str | None:

@@ -31,6 +31,10 @@ class Recording(msgspec.Struct, frozen=True):
     """Everything that the importer left out or had to guess, for the reader of a report."""
     dialect: str | None = None
     """The dialect that the recording agent spoke; None where the format does not tell."""
+    project: str = ""
+    """The folder that the agent worked in; empty where the format does not tell."""
+    compactions: tuple[int, ...] = ()
+    """Places among the steps at which the agent compacted its own context."""
 
 
 def one_session(
@@ -41,6 +45,8 @@ def one_session(
     *,
     dialect: str | None = None,
     tools: Sequence[object] = (),
+    project: str = "",
+    compactions: Sequence[int] = (),
 ) -> Recording:
     """Return the recording of one session. Its model is that of the last reply; `tools` are kept where they are objects."""
     models = Counter(step.message.model for step in steps if step.message.model)
@@ -51,7 +57,9 @@ def one_session(
     if not steps:
         all_notes.append("no message was recorded")
     offered = json_text([tool for tool in tools if mapping(tool) is not None])
-    return Recording(session_id, file, last, offered, tuple(steps), tuple(all_notes), dialect)
+    return Recording(
+        session_id, file, last, offered, tuple(steps), tuple(all_notes), dialect, project, tuple(compactions)
+    )
 
 
 def tally(counts: Counter[str], what: str) -> list[str]:

@@ -6,15 +6,19 @@ provider caches nothing below its minimum and in whole blocks. The shared part i
 as it was recorded, whichever prompt it answered.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 
 from foveal.models.catalogue import ModelFacts, cache_rules, cost_usd
 from foveal.values.entry import Usage
 from foveal.values.prompt import Prompt
-from foveal.values.shown import Atom, Item
+from foveal.values.shown import Item
 from foveal.values.trace import PROMPT_TOKENS
+
+_TOKENS = attrgetter("size.tokens")
 
 
 class Bill(msgspec.Struct, frozen=True):
@@ -53,20 +57,41 @@ def bill(facts: ModelFacts, tokens: int, shared: int) -> Bill:
     return Bill(tokens, cached, cost_usd(facts, cached, tokens - cached, 0))
 
 
+def bill_costs(facts: ModelFacts, sizes: Iterable[tuple[int, int]]) -> Iterator[float | None]:
+    """Yield the cost of the bill for each pair of tokens and shared tokens. The rules of the model are looked up once."""
+    read, write = facts.price_cache_read, facts.price_cache_write
+    if read is None or write is None or facts.long_prices is not None:
+        yield from (bill(facts, tokens, shared).cost_usd for tokens, shared in sizes)
+        return
+    rules = cache_rules(facts.provider, facts.id)
+    block, least = rules.block_tokens, max(facts.cache_minimum, rules.minimum_tokens)
+    for tokens, shared in sizes:
+        usable = shared - shared % block
+        cached = usable if usable >= least else 0
+        yield cached * read / 1e6 + (tokens - cached) * write / 1e6
+
+
 def shared_tokens(before: Prompt | None, now: Prompt) -> int:
     """Return how many leading tokens two prompts have in common, atom by atom."""
     if before is None or before.setup.tools != now.setup.tools or before.setup.model != now.setup.model:
         return 0
-    same = now.atoms[: equal_atoms(before.atoms, now.atoms)]
-    return now.setup.tools_tokens + sum(atom.size.tokens for atom in same)
+    same = now.atoms[: equal_length(before.atoms, now.atoms)]
+    return now.setup.tools_tokens + sum(map(_TOKENS, same))
 
 
-def equal_atoms(old: Sequence[Atom], new: Sequence[Atom]) -> int:
-    """Return how many leading atoms are equal."""
-    for place, (one, other) in enumerate(zip(old, new, strict=False)):
-        if one is not other and one != other:
-            return place
-    return min(len(old), len(new))
+def equal_length(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
+    """Return how many leading members are equal. Slices are compared whole: two prompts share most atoms, as the same objects."""
+    most = min(len(old), len(new))
+    if old[:most] == new[:most]:
+        return most
+    low, high = 0, most - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[low:middle] == new[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def new_items(prompt: Prompt, known: Container[str]) -> Iterator[Item]:
@@ -85,6 +110,11 @@ class WholeHistory:
         self._before = self._unsendable = self._framing = self._tools_tokens = 0
         self._known: set[str] = set()
         self._has_folded = False
+
+    def __copy__(self) -> "WholeHistory":
+        other = object.__new__(WholeHistory)
+        other.__dict__ = {**self.__dict__, "_known": set(self._known)}
+        return other
 
     def bill(
         self,

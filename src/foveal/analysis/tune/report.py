@@ -5,7 +5,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from foveal.analysis import chart
+from foveal.analysis.chart import Mark, ScatterChart
 from foveal.analysis.measurement.shares import Interval
 from foveal.analysis.replay.report import counted
 from foveal.analysis.tune.choice import LEAST_SESSIONS, WITHIN, HeldOut
@@ -213,42 +213,34 @@ def _lines(table: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} = {msgspec.json.encode(value).decode()}\n"
 
 
-_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 720, 420, 56, 40, 160, 48
 _NAME_CHARS = 60
 """The longest name of a price list in the heading."""
-_CAPTION = (
-    "right: cost, whole history = 1; up: far grounding; orange: the default; ringed: recommended; line: the frontier"
-)
 
 
-def curve(tuning: Tuning) -> str:
-    """Return cost against far grounding of all variants as an SVG document, with the frontier as a line."""
-    costs, groundings = ([getattr(one.point, name) for one in tuning.tried] for name in ("cost", "grounding"))
-    x = chart.Axis.over(min(costs), max(costs), _LEFT, _LEFT + _WIDTH)
-    y = chart.Axis.over(min(groundings), max(groundings), _TOP + _HEIGHT, _TOP)
+def curve(tuning: Tuning) -> ScatterChart:
+    """Return cost against far grounding of all variants as a chart, with the frontier as a line."""
     title = (
         f"{tuning.budget:,} tokens a call, {len(tuning.sessions):,} sessions, prices of {tuning.prices[:_NAME_CHARS]}"
     )
-    front = sorted((tried for tried in tuning.tried if tried.is_frontier), key=lambda tried: tried.point.cost)
-    parts = chart.scatter(
-        [_mark(tuning, tried) for tried in tuning.tried],
-        (x, y),
+    front = [place for place, tried in enumerate(tuning.tried) if tried.is_frontier]
+    front.sort(key=lambda place: tuning.tried[place].point.cost)
+    return ScatterChart(
         title=visible(title),
-        caption=_CAPTION,
-        lines=[[msgspec.structs.replace(_mark(tuning, tried), kind="own") for tried in front]] if front else (),
+        across="cost, whole history = 1",
+        up="far grounding; orange: the default; ringed: recommended; line: the frontier; hollow: hides what was just seen",
+        marks=tuple(_mark(tuning, tried) for tried in tuning.tried),
+        lines=(tuple(front),) if front else (),
     )
-    return chart.document((_LEFT + _WIDTH + _RIGHT, _TOP + _HEIGHT + _BOTTOM), "Cost against far grounding", parts)
 
 
-def _mark(tuning: Tuning, tried: Tried) -> chart.Mark:
+def _mark(tuning: Tuning, tried: Tried) -> Mark:
     point, cost, grounding = tried.point, tried.cost_interval, tried.grounding_interval
     is_named = tried in (tuning.default, tuning.recommended)
-    return chart.Mark(
+    return Mark(
         point.cost,
         point.grounding,
         "best" if tried == tuning.default else "own" if tried.is_frontier else "other",
-        f"{tried.variant.name}: cost {point.cost:.3f}, far grounding {point.grounding:.3f}",
-        tried.variant.name if is_named or tried.is_frontier else "",  # all names would lie on each other
+        visible(tried.variant.name) if is_named or tried.is_frontier else "",  # all names would lie on each other
         is_hollow=not tried.is_sound,
         is_ringed=tried == tuning.recommended,
         x_whisker=(cost.low, cost.high) if is_named else None,

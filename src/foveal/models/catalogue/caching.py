@@ -5,6 +5,7 @@ used where it has not. `cache_minimum` of a model in the price data wins over th
 """
 
 import re
+from functools import lru_cache
 
 import msgspec
 
@@ -42,6 +43,7 @@ _ANTHROPIC_MINIMUMS = (
 _GPT_VERSION = re.compile(r"gpt-(\d+)(?:[.-](\d)(?!\d))?")
 
 
+@lru_cache(maxsize=256)  # asked for with every bill, and a page holds the bills of thousands of calls
 def cache_rules(provider: str, model: str) -> CacheRules:
     """Return the rules for a model of a provider ("openai", "anthropic", "google", "deepseek"; anything else is unknown)."""
     name = model.lower()

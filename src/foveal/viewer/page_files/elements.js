@@ -32,7 +32,7 @@ function table(heads, rows, options = {}) {
   let done = 60;
   const more = () => { if (!body.isConnected) return; add(done, 250); done += 250; if (done < rows.length) setTimeout(more, 0); };
   if (rows.length > done) setTimeout(more, 0);
-  return h("table", { class: options.class }, options.caption && h("caption", {}, options.caption), h("thead", {}, h("tr", {}, heads.map(([title, kind]) => h("th", { class: kind || null, scope: "col" }, title)))), body);
+  return h("table", { class: options.class }, options.caption && h("caption", {}, options.caption), h("thead", {}, h("tr", {}, heads.map(([title, kind, more]) => title === "" ? h("td", {}) : h("th", { class: kind || null, scope: "col", ...more }, title)))), body);
 }
 
 // A row that leads somewhere by a click and, for keys, by the button in its first cell.

@@ -1,4 +1,3 @@
-"use strict";
 // The data of a page, made ready: the lines of each call, its bands, and the life of each message.
 
 const KINDS = ["tools", "system", "summary", "covered", "fence", "user", "assistant", "thinking", "tool call", "tool result", "reminder"];
@@ -7,14 +6,28 @@ const COVERED = -2, ABSENT = -1; // states of a message without a line of its ow
 
 async function decoded(id) {
   const packed = document.getElementById(id).textContent.trim();
-  const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
+  const letters = atob(packed), bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).json();
 }
 
 function prepared(doc) {
-  doc.runs.forEach((run, i) => { run.key = i; prepareRun(doc, run); });
+  doc.runs.forEach((run, i) => { run.key = `${i}`; prepareRun(doc, run); });
   return doc;
+}
+
+// What this page has of a growing session, as its server wants it named.
+const possession = (doc, reading) => [reading, doc.entries.length, doc.runs[0].calls.filter((call) => call.is_answered).length, doc.runs[0].lines.length, doc.words.length, doc.texts.length, doc.recalls.length].join(".");
+
+// Add the part that has come since. The call without a reply is told anew each time.
+function grow(doc, more) {
+  const run = doc.runs[0], answered = run.calls.filter((call) => call.is_answered).length;
+  for (const name of ["entries", "recalls", "words", "texts"]) doc[name].push(...more[name]);
+  run.calls.splice(answered, Infinity, ...more.calls);
+  run.lines.push(...more.lines);
+  Object.assign(run, { folds: more.run.folds, total: more.run.total, next_fold: more.run.next_fold, counted: more.run.counted });
+  doc.children = more.children;
 }
 
 function prepareRun(doc, run) {
@@ -25,20 +38,21 @@ function prepareRun(doc, run) {
   run.lives = Array.from({ length: count }, () => []);
   run.uses = new Int32Array(run.lines.length); // by how many calls each line was shown
   for (const line of run.lines) { line.kind ??= "entry"; line.entries ??= 1; }
+  const stamp = new Int32Array(count).fill(-1); // the call that a message was last touched by
   let current = [];
   run.calls.forEach((call, at) => {
-    const touched = new Set(), gone = current.slice(call.kept ?? 0), come = call.lines ?? [];
+    const touched = [], touch = (place) => { if (stamp[place] !== at) { stamp[place] = at; touched.push(place); } }, gone = current.slice(call.kept ?? 0), come = call.lines ?? [];
     for (const number of gone) {
       const line = run.lines[number];
       run.uses[number] += at - entered[number];
       addBands(doc, bands, line, -1);
-      each(line, (place) => { (line.kind === "range" ? cover : own)[place] = ABSENT; touched.add(place); });
+      put(line, line.kind === "range" ? cover : own, ABSENT, touch);
     }
     for (const number of come) {
       const line = run.lines[number];
       entered[number] = at;
       addBands(doc, bands, line, 1);
-      each(line, (place) => { (line.kind === "range" ? cover : own)[place] = number; touched.add(place); });
+      put(line, line.kind === "range" ? cover : own, number, touch);
     }
     for (const place of touched) {
       const now = own[place] >= 0 ? own[place] : cover[place] >= 0 ? COVERED : ABSENT;
@@ -55,12 +69,12 @@ function prepareRun(doc, run) {
   });
   current.forEach((number) => { run.uses[number] += run.calls.length - entered[number]; });
   state.forEach((now, place) => { if (now !== ABSENT) run.lives[place].push({ from: since[place], to: run.calls.length - 1, line: now }); });
-  run.limit = Math.max(1, ...run.calls.map((call) => call.limit));
+  run.limit = run.calls.reduce((most, call) => Math.max(most, call.limit), 1);
 }
 
-function each(line, act) {
+function put(line, places, value, touch) {
   if (line.first < 0) return;
-  for (let place = line.first; place <= line.last; place++) act(place);
+  for (let place = line.first; place <= line.last; place++) { places[place] = value; touch(place); }
 }
 
 function addBands(doc, bands, line, sign) {
