@@ -29,8 +29,11 @@ class DropIn(NamedTuple):
     file: str
     packages: tuple[str, ...]
     own: tuple[str, ...] = ()
+    tests: str = ""
+    """Tests that only this environment can run: the framework is too heavy for `dev`, and pins packages otherwise."""
 
 
+PYTEST = ("pytest", "pytest-timeout")
 SUMMARIES = ("SummarizationMiddleware", "SummarizationMiddleware, default")
 DROPINS = {
     "openai_sdk": DropIn("wrap.py", ("openai",)),
@@ -42,6 +45,7 @@ DROPINS = {
     ),
     "pydantic_ai": DropIn("pydantic_ai.py", ("pydantic-ai-slim[openai]",)),
     "openai_agents": DropIn("openai_agents.py", ("openai-agents",)),
+    "litellm": DropIn("litellm.py", ("litellm[proxy]>=1.106,<1.107", *PYTEST), tests="test_litellm.py"),
 }
 
 
@@ -64,10 +68,13 @@ def main(words: Sequence[str] | None = None) -> int:
     runs: list[DropInRun] = []
     with tempfile.TemporaryDirectory() as folder:
         for name in args.only:
-            python = sys.executable if args.here else _environment(Path(folder) / name, DROPINS[name].packages)
+            python = sys.executable if args.here else _environment(Path(folder) / name, DROPINS[name])
             for way in ("plain", "foveal", *DROPINS[name].own):
                 runs.append(_run(python, name, way))
                 print(runs[-1], flush=True)
+            if DROPINS[name].tests:
+                tests = str(ROOT / "tests" / "integrations" / DROPINS[name].tests)
+                subprocess.run([python, "-m", "pytest", "-q", tests], check=True, cwd=ROOT)
     args.out.write_text(_page(runs, is_apart=not args.here), encoding="utf-8")
     wrong = [run for run in runs if run.way == "foveal" and (run.invalid or run.largest > BUDGET)]
     for run in wrong:
@@ -83,11 +90,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _environment(folder: Path, packages: Sequence[str]) -> str:
-    """Make an environment with Foveal and these packages, and return its Python."""
+def _environment(folder: Path, made_for: DropIn) -> str:
+    """Make an environment with Foveal and the packages of a framework, and return its Python."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = str(folder / "bin" / "python")
-    asked = ["-c", str(ROOT / "constraints.txt"), "-e", str(ROOT), *packages]
+    pinned = [] if made_for.tests else ["-c", str(ROOT / "constraints.txt")]
+    asked = [*pinned, "-e", str(ROOT), *made_for.packages]
     subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *asked], check=True)
     return python
 

@@ -6,6 +6,7 @@ is installed in an environment of its own.
 
 import asyncio
 import json
+import os
 import sys
 from typing import Any
 
@@ -108,6 +109,30 @@ def openai_agents(way: str, url: str) -> None:
         provider = FovealProvider("s", policy=POLICY, inner=provider)
     agent = Agent(name="a", model="gpt-5", tools=[function_tool(read_file)])
     asyncio.run(Runner.run(agent, TASK, run_config=RunConfig(model_provider=provider), max_turns=1_000))
+
+
+def litellm(way: str, url: str) -> None:
+    """Run a loop over asynchronous completions."""
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # no network
+    import litellm as framework  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
+
+    if way == "foveal":
+        from foveal.integrations.litellm import FovealCallback  # noqa: PLC0415 - needs the framework
+
+        framework.callbacks = [FovealCallback(policy=POLICY)]
+    asked: dict[str, Any] = {"model": "openai/gpt-5", "api_base": f"{url}/v1", "api_key": "any", "num_retries": 2}
+    asked["tools"] = [{"type": "function", "function": {"name": "read_file", "parameters": SCHEMA}}]
+    messages: list[Any] = [{"role": "user", "content": TASK}]
+
+    async def run() -> None:
+        while messages[-1]["role"] != "assistant":
+            reply = await framework.acompletion(messages=messages, litellm_session_id="s", **asked)
+            messages.append(reply.choices[0].message.model_dump(exclude_none=True))
+            for call in messages[-1].get("tool_calls", ()):
+                text = read_file(**json.loads(call["function"]["arguments"]))
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
+
+    asyncio.run(run())
 
 
 if __name__ == "__main__":

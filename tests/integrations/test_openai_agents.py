@@ -11,7 +11,7 @@ from agents.memory import SQLiteSession
 from openai import AsyncOpenAI
 
 from foveal.integrations.openai_agents import FovealProvider
-from foveal.testing.adapter_contract import DONE, AdapterContract, ChildContract, ContractAgent
+from foveal.testing.adapter_contract import DONE, AdapterContract, ChildContract, ContractAgent, TimeTravelContract
 from foveal.testing.provider import Read, Step
 
 set_tracing_disabled(disabled=True)
@@ -54,7 +54,7 @@ class _AgentsContract(AdapterContract):
             session.close()
 
 
-class TestAgentsResponses(_AgentsContract, ChildContract):
+class TestAgentsResponses(_AgentsContract, ChildContract, TimeTravelContract):
     """The contract, for OpenAI Responses."""
 
     def run_with_child(self, agent: ContractAgent, said: str) -> str:
@@ -67,6 +67,15 @@ class TestAgentsResponses(_AgentsContract, ChildContract):
                     return (await Runner.run(self.made(agent), task, **options)).final_output
 
                 return (await Runner.run(self.made(agent, delegate), said, **options)).final_output
+
+        return asyncio.run(run())
+
+    def run_again_from_the_middle(self, agent: ContractAgent, said: str) -> str:
+        async def run() -> str:
+            async with fitted(agent) as options:
+                items = (await Runner.run(self.made(agent), said, **options)).to_input_list()
+                results = [n for n, one in enumerate(items) if one.get("type") == "function_call_output"]
+                return (await Runner.run(self.made(agent), items[: results[1] + 1], **options)).final_output
 
         return asyncio.run(run())
 
@@ -96,3 +105,22 @@ def test_a_conversation_at_the_provider_is_passed_on(agent):
     with pytest.warns(UserWarning, match="previous_response_id is set"):
         asyncio.run(run())
     assert agent.sessions() == []
+
+
+def test_a_filter_that_clears_results_is_told_of(agent):
+    """Whatever else edits the history works against Foveal: the warning says which session, and what to do."""
+
+    def clear(data):
+        outputs = [one for one in data.model_data.input if one.get("type") == "function_call_output"]
+        for one in outputs[:-1]:
+            one["output"] = "[cleared]"
+        return data.model_data
+
+    async def run():
+        async with fitted(agent) as options:
+            options["run_config"].call_model_input_filter = clear
+            await Runner.run(TestAgentsResponses().made(agent), "Go.", **options)
+
+    with pytest.warns(UserWarning, match="contract: something besides Foveal changed messages"):
+        asyncio.run(run())
+    assert agent.provider.refused == []

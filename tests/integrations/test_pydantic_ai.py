@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, BinaryContent, ModelRetry
+from pydantic_ai import (
+    Agent,
+    BinaryContent,
+    DeferredToolRequests,
+    DeferredToolResults,
+    ModelRetry,
+    Tool,
+    ToolApproved,
+    ToolDenied,
+)
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import ToolReturnPart
 from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
@@ -16,7 +25,15 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.usage import UsageLimits
 
 from foveal.integrations.pydantic_ai import Foveal
-from foveal.testing.adapter_contract import DONE, AdapterContract, ChildContract, ContractAgent, KillContract
+from foveal.testing.adapter_contract import (
+    DONE,
+    AdapterContract,
+    ChildContract,
+    ContractAgent,
+    InterruptContract,
+    KillContract,
+    TimeTravelContract,
+)
 from foveal.testing.provider import Read, Step
 from foveal.values.entry import Image, Message, Text, ToolResult
 
@@ -61,7 +78,7 @@ class _PydanticAIContract(AdapterContract):
         return ended.output
 
 
-class TestPydanticAIChat(_PydanticAIContract, ChildContract, KillContract):
+class TestPydanticAIChat(_PydanticAIContract, ChildContract, InterruptContract, TimeTravelContract, KillContract):
     """The contract, for OpenAI Chat."""
 
     program = Path(__file__).parent / "programs" / "pydantic_ai_thread.py"
@@ -73,6 +90,25 @@ class TestPydanticAIChat(_PydanticAIContract, ChildContract, KillContract):
                 return (await child.run(task)).output
 
         return run_agent(self.made(agent, delegate), said).output
+
+    def run_again_from_the_middle(self, agent: ContractAgent, said: str) -> str:
+        history = run_agent(self.made(agent), said, conversation_id=agent.thread).all_messages()
+        return run_agent(self.made(agent), None, message_history=history[:5], conversation_id=agent.thread).output
+
+    def run_with_approval(self, agent: ContractAgent, said: str) -> str:
+        made: Any = Agent(
+            self.chat_model(agent),
+            tools=[Tool(agent.read_file, requires_approval=True)],
+            output_type=[str, DeferredToolRequests],
+            capabilities=[Foveal(agent.store, agent.policy)],
+        )
+        decisions = iter((True, True, ToolApproved(override_args={"path": "edited.py"}), ToolDenied("Not this one.")))
+        ended = run_agent(made, said, conversation_id=agent.thread)
+        while isinstance(ended.output, DeferredToolRequests):
+            decided = {call.tool_call_id: next(decisions) for call in ended.output.approvals}
+            options = {"message_history": ended.all_messages(), "conversation_id": agent.thread}
+            ended = run_agent(made, None, deferred_tool_results=DeferredToolResults(approvals=decided), **options)
+        return ended.output
 
 
 class TestPydanticAIResponses(_PydanticAIContract):

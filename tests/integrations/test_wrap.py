@@ -50,16 +50,18 @@ class TestOpenAIChat(_SdkContract, KillContract):
     program = HERE / "programs" / "sdk_thread.py"
 
 
-class TestOpenAIResponses(_SdkContract):
+class TestOpenAIResponses(_SdkContract, KillContract):
     """The contract, for OpenAI Responses."""
 
+    program = HERE / "programs" / "responses_thread.py"
     loop = ResponsesLoop
     modes = ("plain", "stream", "async", "async_stream")
 
 
-class TestAnthropic(_SdkContract):
+class TestAnthropic(_SdkContract, KillContract):
     """The contract, for Anthropic Messages."""
 
+    program = HERE / "programs" / "anthropic_thread.py"
     loop = AnthropicLoop
     model = "claude-opus-4-8"
     modes = ("plain", "stream", "async", "async_stream")

@@ -25,6 +25,15 @@ def event_json(event: SseEvent) -> Wire | None:
     return cast("Wire", value) if isinstance(value, dict) else None
 
 
+def reply_json(raw: bytes) -> Wire | None:
+    """Return the JSON object of a whole reply; None for any other text, and for one that could not be written again."""
+    try:
+        value: object = _DECODE(raw)
+    except msgspec.MsgspecError:
+        return None
+    return cast("Wire", value) if isinstance(value, dict) else None
+
+
 def _odd_json(data: bytes) -> object:
     """Return JSON with values that only the standard library reads: half a surrogate pair, numbers out of range."""
     try:

@@ -8,16 +8,15 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, M
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import httpx2
 import msgspec
 
-from foveal.dialects.hiding import event_json
-from foveal.dialects.port import Wire
+from foveal.dialects.hiding import reply_json
 from foveal.dialects.reply_filter import ReplyRound
 from foveal.dialects.sse import SseDecoder, SseEvent
-from foveal.dialects.stream_start import is_beginning, stream_error
+from foveal.dialects.stream_start import first_told, stream_error
 from foveal.gateway.conversations import ClientConversation, ClientConversations
 from foveal.gateway.routes import conversation_name, has_key, provider_of
 from foveal.gateway.upstream import Upstream, reply_headers
@@ -244,7 +243,7 @@ class _Sending:
             async for events in came:
                 held += events
                 if not is_begun:
-                    data = _first_told(events)
+                    data = first_told(events)
                     if data is None:
                         continue
                     if (error := stream_error(data)) and (again := await self._restarted(error)):
@@ -305,7 +304,7 @@ class _Sending:
         replies = self._exchange.replies
         raw = await response.aread()
         while True:
-            body = _object(raw)
+            body = reply_json(raw)
             if body is None:
                 return msgspec.json.encode(replies.body) if replies.rounds else raw
             ended = replies.take(body)
@@ -401,12 +400,6 @@ async def _raw(response: httpx2.Response) -> AsyncGenerator[bytes]:
         raise ReplyCut from error
 
 
-def _first_told(events: Iterable[SseEvent]) -> Wire | None:
-    """Return the data of the first event that is more than the frame of a reply; None if there is none."""
-    told = (event_json(event) or {} for event in events)
-    return next((data for data in told if not is_beginning(data)), None)
-
-
 def _joined(events: Iterable[SseEvent]) -> bytes:
     return b"".join(event.raw for event in events)
 
@@ -433,13 +426,5 @@ def _spelled_failure(provider: str, message: str, status: int = _BAD_GATEWAY) ->
             return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def _object(raw: bytes) -> Wire | None:
-    try:
-        found = msgspec.json.decode(raw)
-    except msgspec.DecodeError:
-        return None
-    return cast("Wire", found) if isinstance(found, dict) else None
-
-
 def _error(raw: bytes) -> object:
-    return _object(raw) or raw.decode("utf-8", "replace")
+    return reply_json(raw) or raw.decode("utf-8", "replace")

@@ -18,7 +18,7 @@ import msgspec
 from foveal.context.injection import NextCall
 from foveal.dialects.port import WireReply
 from foveal.integrations.assembly import has_own_ids, is_whole, pieces_of, shows_less
-from foveal.integrations.followed_sessions import CallTurn, tell
+from foveal.integrations.followed_sessions import CallTurn, tell, tell_of_edits
 from foveal.recall import tools as recall_tools
 from foveal.session import own_tools
 from foveal.session.client_session import ClientSession
@@ -82,10 +82,7 @@ def fitted_call(
         is_begun = bool(session.view.facts.followed)
         followed = session.follow([message for message, _ in told], system=system)
         if followed.outcome == "edited" or (is_begun and followed.outcome == "branched" and not followed.known):
-            tell(
-                f"{turn.name}: something besides Foveal changed messages that were sent before ({followed.outcome}). Take other "
-                "middleware that shortens, clears or summarises the history out: Foveal does that, and keeps the originals"
-            )
+            tell_of_edits(turn.name, followed.outcome)
         natives = dict(zip(followed.entries, (native for _, native in told), strict=True))
         prompt = session.prompt(tools, next_call=NextCall(reply_tokens=reply_tokens))
         return FittedCall(turn, session, prompt, natives)

@@ -59,6 +59,14 @@ def tell(message: str) -> None:
     warnings.warn(f"foveal: {message}", UserWarning, stacklevel=2)
 
 
+def tell_of_edits(name: str, outcome: str) -> None:
+    """Warn that something besides Foveal edits the history of a session: that costs the provider's cache."""
+    tell(
+        f"{name}: something besides Foveal changed messages that were sent before ({outcome}). Take other "
+        "middleware that shortens, clears or summarises the history out: Foveal does that, and keeps the originals"
+    )
+
+
 class _KeptSession:
     """One session of a drop-in, and its turn."""
 

@@ -25,7 +25,7 @@ from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
 from foveal.dialects.sse import SseEvent, sse_event
 from foveal.integrations.client_request import ClientRequest
 from foveal.integrations.exchange import MOST_ROUNDS, Exchange, begun
-from foveal.integrations.followed_sessions import FollowedSessions, tell
+from foveal.integrations.followed_sessions import FollowedSessions, tell, tell_of_edits
 from foveal.session.options import Model
 from foveal.session.policy import Policy
 from foveal.stores.port import Store
@@ -104,13 +104,16 @@ class _FittedModel(AgentModel):
             tell(f"passed on as it came: {elsewhere} is set: the provider holds a part of the conversation")
         else:
             try:
-                body = {"model": self._name, "instructions": asked["system_instructions"], "tools": list(_specs(asked))}
-                request = ClientRequest.read(_DIALECT, msgspec.json.encode({**body, "input": items}))
+                asks = {"model": self._name, "instructions": asked["system_instructions"], "tools": list(_specs(asked))}
+                request = ClientRequest.read(_DIALECT, msgspec.json.encode({**asks, "input": items}))
                 model = Model(self._name, _DIALECT)
                 name = await _in_thread(provider.sessions.lane, provider.session, items, model)
                 turn = await provider.sessions.free_turn_async(name, model)
                 if turn:
-                    exchange = _ItemExchange(asked, *await _in_thread(turn.begin, partial(begun, request)))
+                    first, body = await _in_thread(turn.begin, partial(begun, request))
+                    if first.followed.outcome == "edited":
+                        tell_of_edits(name, "edited")
+                    exchange = _ItemExchange(asked, first, body)
             except Exception as error:  # of any kind: the run goes on
                 tell(f"{provider.session} was passed on as it came: {type(error).__name__}: {error}")
         try:

@@ -15,15 +15,14 @@ last reply of the provider to the client as it came.
 """
 
 from collections.abc import Callable, Generator, Iterable
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from foveal.dialects.hiding import event_json
-from foveal.dialects.port import Wire
+from foveal.dialects.hiding import reply_json
 from foveal.dialects.reply_filter import ReplyRound
 from foveal.dialects.sse import SseDecoder, SseEvent
-from foveal.dialects.stream_start import is_beginning, stream_error
+from foveal.dialects.stream_start import first_told, stream_error
 from foveal.integrations.exchange import MOST_ROUNDS, Exchange
 from foveal.integrations.followed_sessions import CallTurn, tell
 from foveal.record.overflow import refusal_in
@@ -102,7 +101,7 @@ class _WireCall:
             if reply.status not in _REFUSALS:
                 return reply
             raw: bytes = yield ReadAll()
-            smaller = yield from self._smaller(_object(raw) or raw.decode("utf-8", "replace"))
+            smaller = yield from self._smaller(reply_json(raw) or raw.decode("utf-8", "replace"))
             if smaller is None:
                 return reply
             body = smaller
@@ -122,7 +121,7 @@ class _WireCall:
         replies = self._exchange.replies
         raw: bytes = yield ReadAll()
         while True:
-            body = _object(raw)
+            body = reply_json(raw)
             if body is None:
                 return msgspec.json.encode(replies.body) if replies.rounds else raw
             ended = replies.take(body)
@@ -161,7 +160,7 @@ class _WireCall:
         while True:
             piece: bytes | None = yield ReadPiece()
             held += decoder.end() if piece is None else decoder.feed(piece)
-            if not is_begun and (told := _first_told(held)) is not None:
+            if not is_begun and (told := first_told(held)) is not None:
                 error = stream_error(told)
                 smaller = (yield from self._smaller(error)) if error else None
                 if smaller is not None and (yield from self._send(smaller)).status == _OK:
@@ -198,17 +197,3 @@ class _WireCall:
 def _shown(events: Iterable[SseEvent]) -> WireSteps:
     if piece := b"".join(event.raw for event in events):
         yield Show(piece)
-
-
-def _first_told(events: Iterable[SseEvent]) -> Wire | None:
-    """Return the data of the first event that is more than the frame of a reply; None if there is none."""
-    told = (event_json(event) or {} for event in events)
-    return next((data for data in told if not is_beginning(data)), None)
-
-
-def _object(raw: bytes) -> Wire | None:
-    try:
-        found = msgspec.json.decode(raw)
-    except msgspec.DecodeError:
-        return None
-    return cast("Wire", found) if isinstance(found, dict) else None
