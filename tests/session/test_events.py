@@ -100,7 +100,7 @@ def test_a_listener_and_a_reader_of_the_log_are_told_the_same() -> None:
         events.Rewound,
         events.LimitLearned,
         events.LimitLifted,
-        events.ModelSwitched,
+        events.ModelChanged,
     }
 
 

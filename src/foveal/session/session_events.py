@@ -33,7 +33,7 @@ from foveal.values.events import (
     LimitLearned,
     LimitLifted,
     Listener,
-    ModelSwitched,
+    ModelChanged,
     NoteRemembered,
     Pressure,
     PressureChanged,
@@ -84,7 +84,7 @@ class LogEvents:
             case Setup(model):
                 before, self._setup = self._setup, body
                 if before is not None and before.model != model:
-                    yield ModelSwitched(session, before.model, model, body.limit)
+                    yield ModelChanged(session, before.model, model, body.limit)
             case _:
                 yield from self._own_calls(body)
 

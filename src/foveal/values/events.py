@@ -179,7 +179,7 @@ class LimitLifted(_Told, frozen=True):
         return f"the learned limit of {self.model} no longer holds"
 
 
-class ModelSwitched(_Told, frozen=True):
+class ModelChanged(_Told, frozen=True):
     """The next prompts are for another model; its cache knows nothing of them."""
 
     before: str
@@ -258,7 +258,7 @@ Event: TypeAlias = (
     | SummaryRefused
     | LimitLearned
     | LimitLifted
-    | ModelSwitched
+    | ModelChanged
     | UsageReported
     | Recalled
     | Checkpointed
@@ -289,7 +289,7 @@ KINDS: Mapping[type[Event], EventKind] = MappingProxyType(
         SummaryRefused: EventKind(is_kept=False, log_level=_WARNING),
         LimitLearned: EventKind(is_kept=True, log_level=_WARNING),
         LimitLifted: EventKind(is_kept=True, log_level=_INFO),
-        ModelSwitched: EventKind(is_kept=True, log_level=_INFO),
+        ModelChanged: EventKind(is_kept=True, log_level=_INFO),
         UsageReported: EventKind(is_kept=True, log_level=_DEBUG),
         Recalled: EventKind(is_kept=True, log_level=_DEBUG),
         Checkpointed: EventKind(is_kept=True, log_level=_INFO),
