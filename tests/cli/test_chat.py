@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from importlib.util import find_spec
 
 import pytest
@@ -12,7 +13,7 @@ from foveal.cli.chat_blocks import MarkdownBlocks
 from foveal.testing.provider import Call, Refusal, ScriptedProvider, Turn
 from foveal.testing.run_checks import run_problems
 
-from .pseudo_terminal import END, ENTER, ESCAPE, INTERRUPT, TAB, PseudoTerminal
+from .pseudo_terminal import END, ENTER, ESCAPE, INTERRUPT, PATIENCE_S, TAB, PseudoTerminal
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY")
 
@@ -92,13 +93,28 @@ def test_an_interrupt_keeps_the_words(chat, provider):
     assert terminal.leave() == 0
 
 
+def gated(provider: ScriptedProvider, *turns: Turn) -> tuple[threading.Event, threading.Event]:
+    """Let the provider answer with these turns, the first one when the second event is set; the first tells that it is asked."""
+    asked, gate, left = threading.Event(), threading.Event(), iter(turns)
+
+    def answer(_request: object) -> Turn:
+        asked.set()
+        gate.wait(PATIENCE_S)
+        return next(left)
+
+    provider.improvise = answer
+    return asked, gate
+
+
 def test_messages_wait_for_the_answer(chat, provider):
     """A line that is typed while the agent works is heard after the answer, in the same run."""
-    provider.script(Turn("One of several things.", stall_after=4, stall_s=1.5), Turn("Two."))
+    asked, gate = gated(provider, Turn("One."), Turn("Two."))
     terminal = chat()
     terminal.say("First.")
-    terminal.see("One")
+    assert asked.wait(PATIENCE_S)
     terminal.say("Second.")
+    _queued(terminal)
+    gate.set()
     terminal.see("Two.")
     assert texts(provider) == ["First.", "Second."]
     assert read_run(foveal.open_store("agent.db"), "s").id == "s#1"
@@ -126,11 +142,13 @@ def _queued(terminal: PseudoTerminal) -> None:
 
 def test_steering_comes_before_the_next_step(chat, provider):
     """`/steer` is heard before the model is asked again, and not after its answer."""
-    provider.script(Turn("I look.", (Call("c1", "list_files", {}),), stall_after=2, stall_s=1.5), Turn("Changed."))
+    asked, gate = gated(provider, LOOK, Turn("Changed."))
     terminal = chat()
     terminal.say("First.")
-    terminal.see("I look")
+    assert asked.wait(PATIENCE_S)
     terminal.say("/steer Leave it.")
+    terminal.see("heard before the next step")
+    gate.set()
     terminal.see("Changed.")
     assert texts(provider)[-1] == "Leave it."
     assert len(provider.requests) == 2
