@@ -671,3 +671,24 @@ def test_another_process_steers_and_cancels_a_run(tmp_path):
     assert mine == theirs
     assert isinstance(seen[-1], RunEnded)
     assert run_problems(seen) == []
+
+
+def test_a_run_that_was_waited_for_makes_room_at_once(store):
+    """Whoever has seen the last event can go on in the same session without a pause: with an answer, or with a message."""
+    agent = agent_with(
+        FakeModel(calls("look", path="a"), says("One."), says("Two.")), look, approvals=[ApprovalRule("look")]
+    )
+
+    async def talk():
+        runs = Runs(store, [agent])
+        run_id = await runs.start(agent, "First.", session="s")
+        await collect(runs.observe(run_id))
+        assert (await runs.wait(run_id)).status == "awaiting_user"
+        await runs.approve(run_id)
+        await runs.resume(run_id)
+        await collect(runs.observe(run_id))
+        first = await runs.wait(run_id)
+        second = await runs.start(agent, "Second.", session="s")
+        return first, await runs.wait(second)
+
+    assert [one.text for one in asyncio.run(talk())] == ["One.", "Two."]

@@ -13,6 +13,8 @@
     tool = "shell"
     arguments = {command = "^(ls|cat|git (status|diff))"}
     verdict = "allow"
+    [mcp.servers.tracker]
+    command = "tracker-server"
 
 `extends` names a file whose keys hold where this one has none: tables are joined, everything else is replaced. An unknown
 key is an error that names the nearest known one. Paths are seen from the file that has them.
@@ -28,6 +30,7 @@ import msgspec
 from foveal.agent.agent import Agent
 from foveal.agent.approvals import ApprovalRule
 from foveal.agent.built_in_tools import built_in_tools
+from foveal.agent.mcp_tools import McpServer, lasting_tools
 from foveal.agent.model_port import ModelChoice, ModelPort
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.next_step import Limits
@@ -47,6 +50,12 @@ MOST_BYTES = 1 << 20
 _PATHS = ("agents", "policy", "skills", "workspace")
 
 
+class McpTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `mcp` of an agent file."""
+
+    servers: dict[str, McpServer] = {}
+
+
 class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The keys of an agent file."""
 
@@ -63,6 +72,7 @@ class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: str | dict[str, Any] | None = None
     limits: Limits = Limits()
     approvals: tuple[ApprovalRule, ...] = ()
+    mcp: McpTable = McpTable()
 
 
 def read_agent(
@@ -89,6 +99,9 @@ def _agent(
     built_in = _named(
         path, lambda: built_in_tools([name for name in table.tools if name not in own], folder / table.workspace)
     )
+    served = _named(
+        path, lambda: [one for name, server in table.mcp.servers.items() for one in lasting_tools(name, server)]
+    )
     skills = Skills.scan([folder / one for one in table.skills]) if table.skills else None
     return _named(
         path,
@@ -98,7 +111,7 @@ def _agent(
             name=table.name or path.stem,
             description=table.description,
             fallbacks=table.fallbacks,
-            tools=(*mine, *built_in),
+            tools=(*mine, *built_in, *served),
             agents=[_agent(folder / one, own, open_model, chain) for one in table.agents],
             policy=_policy(table.policy, path),
             limits=table.limits,
@@ -132,7 +145,11 @@ def _converted(table: Mapping[str, Any], path: Path) -> AgentTable:
         return msgspec.convert(table, AgentTable)
     except (msgspec.ValidationError, BadInput) as error:
         said = str(error)
-        known = {one for kind in (AgentTable, ModelChoice, Limits, ApprovalRule) for one in kind.__struct_fields__}
+        known = {
+            one
+            for kind in (AgentTable, ModelChoice, Limits, ApprovalRule, McpTable, McpServer)
+            for one in kind.__struct_fields__
+        }
         hint = f". {did_you_mean(said.split('`')[1], known)}" if "unknown field" in said else ""
         raise BadInput(f"{path}: {said}{hint}") from None
 

@@ -11,7 +11,7 @@ from foveal.agent.model_port import ModelPort
 from foveal.agent.next_step import Ask
 from foveal.agent.run_events import ModelRetried, RunScope, StepStarted, TextCame, ThinkingCame, scope_of
 from foveal.agent.run_journal import RunJournal
-from foveal.agent.run_marks import ModelChanged, ModelNudged, to_note
+from foveal.agent.run_marks import ModelNudged, ModelSwitched, to_note
 from foveal.agent.tools import Tool
 from foveal.context.injection import NextCall
 from foveal.dialects.deltas import without_calls
@@ -49,7 +49,7 @@ class ModelSteps:
             if place >= len(self._agent.models):
                 raise
             await self.use_model(place)
-            await journal.write(ModelChanged(place, self._agent.models[place].model, str(error)))
+            await journal.write(ModelSwitched(place, self._agent.models[place].model, str(error)))
 
     async def use_model(self, place: int) -> None:
         """Go on with the agent's model at this place."""

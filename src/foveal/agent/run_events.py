@@ -33,8 +33,8 @@ from foveal.agent.run_marks import (
     ENDED,
     CallStarted,
     ChildBegan,
-    ModelChanged,
     ModelNudged,
+    ModelSwitched,
     RunBegan,
     RunStatus,
     StatusSet,
@@ -317,7 +317,7 @@ def _of_mark(note: Note, scope: RunScope) -> Iterator[RunEvent]:
             yield QuestionAsked(scope=scope, question=question)
         case UserAnswered(question=named, answer=answer):
             yield AnswerGiven(scope=scope, question=named, answer=answer)
-        case ModelChanged(model=model, because=because):
+        case ModelSwitched(model=model, because=because):
             yield ModelFellBack(scope=scope, model=model, because=because)
         case ModelNudged(why=why):
             yield ModelReminded(scope=scope, why=why)

@@ -93,7 +93,7 @@ class QueueTaken(_Mark, frozen=True, tag="taken"):
     following: int = 0
 
 
-class ModelChanged(_Mark, frozen=True, tag="model"):
+class ModelSwitched(_Mark, frozen=True, tag="model"):
     """The run goes on with another model of the agent's chain."""
 
     place: int
@@ -124,7 +124,7 @@ RunMark: TypeAlias = (
     | InboxRead
     | MessageQueued
     | QueueTaken
-    | ModelChanged
+    | ModelSwitched
     | ModelNudged
     | ChildBegan
 )

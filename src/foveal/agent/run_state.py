@@ -14,8 +14,8 @@ from foveal.agent.run_marks import (
     ChildBegan,
     InboxRead,
     MessageQueued,
-    ModelChanged,
     ModelNudged,
+    ModelSwitched,
     QueueTaken,
     RunBegan,
     RunStatus,
@@ -229,7 +229,7 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             return {queue: (*getattr(state, queue), text)}
         case QueueTaken(steering=steering, following=following):
             return {"steering": state.steering[steering:], "following": state.following[following:]}
-        case ModelChanged(place=place):
+        case ModelSwitched(place=place):
             return {"model": place}
         case ModelNudged(why=why):
             return {"nudges": {**state.nudges, why: state.nudges.get(why, 0) + 1}}

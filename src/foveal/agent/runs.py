@@ -110,7 +110,7 @@ class Runs:
         elif state.asked and state.status == "awaiting_user" and not letters(self.store, state.session, state.inbox):
             asked = "; ".join(question.text for question in state.asked.values())
             raise BadInput(f"run {state.id} waits for an answer: {asked} Give one: resume(run, answer)")
-        if state.session in self._live:
+        if self._is_live(state.session):
             return state.id
         driver = self._driver(self._agent(state.agent), state.session)
         await driver.go_on(is_wished=True)
@@ -195,7 +195,7 @@ class Runs:
                     yield event
             return
         state = self.state(run)
-        if state.session in self._live:
+        if self._is_live(state.session):
             hub = self._live[state.session][0].journal.hub
             stream = hub.listen(lambda: read_events(self.store, state.session, run=state.id, since=since))
             async for event in stream:
@@ -240,7 +240,7 @@ class Runs:
     def cost(self, run: str) -> RunCost:
         """Return the model calls of a run and of its sub-agents, with their cost."""
         events = self._events(run)
-        prices = [_usd(event.usage) for event in events if isinstance(event, UsageCounted)]
+        prices = [usage_usd(event.usage) for event in events if isinstance(event, UsageCounted)]
         own_usd = None if None in prices else sum(price for price in prices if price is not None)
         children = tuple(self.cost(one.child) for one in events if isinstance(one, ChildStarted))
         return RunCost(events[0].scope.run, _usage_in(events), own_usd, children)
@@ -305,17 +305,26 @@ class Runs:
     def _driver(self, agent: AgentDefinition, session: str) -> RunDriver:
         if self._is_draining:
             raise BadInput("the program is ending; nothing more is started")
-        if session in self._live:
+        if self._is_live(session):
             raise BadInput(f"session {session!r} has a run under way; steer it, or wait for it")
         return RunDriver(agent, self.store, session, more_tools=delegate_tools)
 
     def _drive(self, driver: RunDriver) -> None:
         task = asyncio.create_task(driver.drive(), name=f"foveal run {driver.session}")
         self._live[driver.session] = driver, task
-        task.add_done_callback(lambda _: self._live.pop(driver.session, None))
+        task.add_done_callback(lambda _: self._forget(driver))
+
+    def _forget(self, driver: RunDriver) -> None:
+        """Forget a driver that has ended, unless another one drives its session by now."""
+        if self._live.get(driver.session, (None, None))[0] is driver:
+            del self._live[driver.session]
+
+    def _is_live(self, session: str) -> bool:
+        """Return whether a run of the session is driven here. A task that has ended counts no longer."""
+        return session in self._live and not self._live[session][1].done()
 
     def _is_driven(self, session: str) -> bool:
-        if session in self._live:
+        if self._is_live(session):
             return True
         card = next(iter(self.store.cards(session)), None)
         return card is not None and card.holder is not None
@@ -366,7 +375,7 @@ def _usage_in(events: Iterable[RunEvent]) -> dict[str, RunUsage]:
     return found
 
 
-def _usd(usage: Usage) -> float | None:
+def usage_usd(usage: Usage) -> float | None:
     """Return the cost of one call; None if its model has no known price."""
     facts = find(usage.model)
     if not facts.known:

@@ -14,6 +14,15 @@ COMMANDS: dict[str, CommandHelp] = {
     "demo": CommandHelp(
         "Replay the bundled session and show what Foveal makes of it.", ("foveal demo", "foveal demo --budget 32000")
     ),
+    "chat": CommandHelp(
+        "Talk to an agent: its words as they come, its calls and questions, and a line with tokens, pressure and cost.",
+        (
+            "foveal chat",
+            "foveal chat --agent mender.toml --session fix-login --store agent.db",
+            "foveal chat --model openai:llama@http://localhost:11434/v1",
+            "foveal chat --provider scripted",
+        ),
+    ),
     "run": CommandHelp(
         "Run an agent on a task: it works until it has an answer.",
         (

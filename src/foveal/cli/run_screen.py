@@ -4,6 +4,9 @@ import asyncio
 import sys
 from argparse import Namespace
 from contextlib import aclosing
+from itertools import count
+
+import msgspec
 
 from foveal.agent.driver import RunOutcome
 from foveal.agent.run_events import (
@@ -21,6 +24,7 @@ from foveal.agent.tools import UserAnswer, UserQuestion
 from foveal.cli.arguments import command_line
 from foveal.cli.output import Output, complain
 from foveal.text.display import visible
+from foveal.values.errors import BadInput
 
 _ARGUMENT_CHARS = 100
 _ENDED_WELL = ("completed", "awaiting_user", "paused")
@@ -28,10 +32,12 @@ _ENDED_WELL = ("completed", "awaiting_user", "paused")
 
 async def follow(runs: Runs, run: str, out: Output) -> RunOutcome:
     """Show a run until it ends or rests; on a terminal, ask the user for it and go on."""
+    seen = 0
     while True:
-        async with aclosing(runs.observe(run)) as events:
+        async with aclosing(runs.observe(run, since=seen)) as events:
             is_line_open = False
             async for event in events:
+                seen = event.id
                 if not out.is_json:
                     is_line_open = _show(event, out, is_line_open=is_line_open)
             if is_line_open:
@@ -56,7 +62,7 @@ def tell_end(outcome: RunOutcome, cost: RunCost, args: Namespace, out: Output) -
             pass
         case "awaiting_user":
             for question in outcome.questions:
-                complain(f"{outcome.run} waits: {_question(question)}")
+                complain(f"{outcome.run} waits: {question_line(question)}")
             complain(f"answer with: {resume} ANSWER, or {resume} --decision allow")
         case "paused" | "failed":
             complain(f"{outcome.run} {outcome.status}: {outcome.reason or 'no reason'} Go on with: {resume}")
@@ -73,7 +79,7 @@ def _show(event: RunEvent, out: Output, *, is_line_open: bool) -> bool:
         out.stream.write(visible(event.text))
         out.stream.flush()
         return not event.text.endswith("\n")
-    text, style = _line(event)
+    text, style = event_line(event)
     if text:
         if is_line_open:
             out.line()
@@ -82,7 +88,8 @@ def _show(event: RunEvent, out: Output, *, is_line_open: bool) -> bool:
     return is_line_open
 
 
-def _line(event: RunEvent) -> tuple[str, str]:
+def event_line(event: RunEvent) -> tuple[str, str]:
+    """Return the line that tells of an event, and its style; an empty one for events that need none."""
     match event:
         case ToolCalled(tool=tool, arguments=arguments):
             return f"→ {tool} {arguments[:_ARGUMENT_CHARS]}", "axis"
@@ -100,18 +107,41 @@ def _line(event: RunEvent) -> tuple[str, str]:
             return "", ""
 
 
-def _question(question: UserQuestion) -> str:
+def question_line(question: UserQuestion) -> str:
+    """Return a question on one line, with the call or the options that it is about."""
     call = f" ({question.tool} {question.arguments[:_ARGUMENT_CHARS]})" if question.kind == "approval" else ""
     options = f" [{'/'.join(question.options)}]" if question.options else ""
     return f"{question.text}{call}{options}"
 
 
 def _asked(question: UserQuestion, out: Output) -> UserAnswer:
-    """Ask on the terminal. For an approval, any word but allow and always is a denial with that reason."""
-    out.line(_question(question), "strong")
-    said = input("> ").strip()
+    """Ask on the terminal."""
+    out.line(question_line(question), "strong")
+    return answer_from(question, input("> "))
+
+
+def answer_from(question: UserQuestion, words: str) -> UserAnswer:
+    """Return the answer that somebody typed. For an approval, words that are no decision are a denial with that reason."""
+    said = words.strip()
     if question.kind == "question":
-        return UserAnswer(said, question=question.id)
-    if said in ("allow", "always", "y", "yes"):
-        return UserAnswer(decision="always" if said == "always" else "allow", question=question.id)
-    return UserAnswer(said.removeprefix("deny").strip(), "deny", question=question.id)
+        by_number = dict(zip(map(str, count(1)), question.options, strict=False))
+        return UserAnswer(by_number.get(said, said), question=question.id)
+    decision, _, rest = said.partition(" ")
+    match decision.lower():
+        case "allow" | "y" | "yes" if not rest:
+            return UserAnswer(decision="allow", question=question.id)
+        case "always" | "a" if not rest:
+            return UserAnswer(decision="always", question=question.id)
+        case "edit" | "e":
+            return UserAnswer(decision="edit", arguments=_arguments(rest), question=question.id)
+        case "deny" | "n" | "no":
+            return UserAnswer(rest.strip(), "deny", question=question.id)
+        case _:
+            return UserAnswer(said, "deny", question=question.id)
+
+
+def _arguments(text: str) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, object])
+    except msgspec.MsgspecError as error:
+        raise BadInput(f'`edit` takes the arguments as a JSON object, such as edit {{"path": "a"}}: {error}') from None

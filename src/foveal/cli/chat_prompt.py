@@ -1,0 +1,120 @@
+"""A chat on a terminal: an input line that stays while words come, Markdown, completion, and a line with tokens and cost.
+
+It needs the extra `chat`. A reply is shown word by word above the input line and, block by block, as Markdown.
+"""
+
+import sys
+from collections.abc import Iterable
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.patch_stdout import patch_stdout
+from rich.console import Console
+from rich.markdown import Markdown
+
+from foveal.cli.chat_blocks import MarkdownBlocks
+from foveal.cli.chat_commands import ChatCommands
+from foveal.cli.chat_names import completions, typed_name
+from foveal.cli.chat_session import ChatSession
+from foveal.cli.output import Output
+from foveal.text.display import visible
+
+_LIVE_ROWS = 8
+"""Lines of an unfinished block that are shown: the rest of the screen is for the conversation."""
+_KEY_PAUSE_S = 0.05
+"""Seconds after which Esc is a key of its own, and not the beginning of another one."""
+
+
+class NameCompleter(Completer):
+    """Completes commands, mentions and files."""
+
+    def __init__(self, chat: ChatSession, commands: ChatCommands) -> None:
+        self._chat, self._commands = chat, commands
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Yield the names that the one at the cursor can become."""
+        typed = typed_name(document.text_before_cursor)
+        if typed:
+            for name in completions(typed, self._chat.agent, self._chat.folder, self._commands.table):
+                yield Completion(name, start_position=-len(typed))
+
+
+class PromptTerminal:
+    """A terminal with an input line at its foot. Esc or Ctrl-C interrupts, Ctrl-D leaves."""
+
+    def __init__(self) -> None:
+        self.out = Output(sys.stdout)
+        self._blocks = MarkdownBlocks()
+        self._status = self._draft = ""
+        self._session: PromptSession[str] | None = None
+
+    def words(self, text: str) -> None:
+        """Show words of a reply; a block that is whole becomes Markdown."""
+        for block in self._blocks.feed(text):
+            self._print(block)
+        self._redraw()
+
+    def end_words(self, *, is_void: bool = False) -> None:
+        """Show the last block of a reply as Markdown; nothing of one that is asked for again."""
+        if (rest := self._blocks.rest()) and not is_void:
+            self._print(rest)
+        self._redraw()
+
+    def refresh(self, status: str, *, is_settled: bool) -> None:
+        """Show the line with tokens, pressure and cost."""
+        self._status = status
+        self._redraw()
+
+    def suggest(self, text: str) -> None:
+        """Put a text into the next input line."""
+        self._draft = text
+
+    async def talk(self, chat: ChatSession, commands: ChatCommands) -> None:
+        """Read lines until somebody leaves."""
+        self._session = PromptSession(
+            self._above_input,
+            completer=NameCompleter(chat, commands),
+            complete_while_typing=True,
+            complete_in_thread=True,
+            bottom_toolbar=lambda: self._status,
+            key_bindings=_keys(chat),
+            erase_when_done=False,
+        )
+        self._session.app.ttimeoutlen = _KEY_PAUSE_S
+        with patch_stdout(raw=True):
+            self.out = Output(sys.stdout)
+            chat.greet()
+            while not commands.is_over:
+                draft, self._draft = self._draft, ""
+                try:
+                    line = await self._session.prompt_async(default=draft)
+                except EOFError:
+                    return
+                await commands.hear(line)
+
+    def _above_input(self) -> FormattedText:
+        """Return the unfinished block of a reply, and the sign of the input line."""
+        lines = visible(self._blocks.unfinished).splitlines()[-_LIVE_ROWS:]
+        return FormattedText([("", "".join(f"{line}\n" for line in lines)), ("bold", "› ")])
+
+    def _print(self, block: str) -> None:
+        Console(file=sys.stdout, force_terminal=True, width=self.out.columns).print(Markdown(visible(block)), end="\n")
+
+    def _redraw(self) -> None:
+        if self._session is not None:
+            self._session.app.invalidate()
+
+
+def _keys(chat: ChatSession) -> KeyBindings:
+    keys = KeyBindings()
+
+    async def interrupt(event: KeyPressEvent) -> None:
+        if not await chat.interrupt():
+            event.current_buffer.reset()
+
+    keys.add("escape", eager=True)(interrupt)
+    keys.add("c-c", eager=True)(interrupt)
+    return keys

@@ -1,0 +1,93 @@
+"""Tools of MCP servers: a real server of the official SDK, in a process of its own, over its standard streams."""
+
+import sys
+
+import pytest
+
+import foveal
+from foveal.agent.agent_file import read_agent
+from foveal.agent.mcp_tools import mcp_tools
+from foveal.agent.run_events import ToolEnded
+from foveal.agent.run_log import read_events
+from foveal.values.errors import BadInput
+
+from .conftest import FakeModel, agent_with, calls, says
+
+SERVER = """
+import os
+from mcp.server import MCPServer
+
+server = MCPServer("tracker")
+
+@server.tool()
+def find(words: str) -> str:
+    '''Find issues.'''
+    return f"issue 7: {words} for {os.environ.get('WHO')}"
+
+@server.tool()
+def fail() -> str:
+    '''Fail.'''
+    raise ValueError("no such issue")
+
+server.run("stdio")
+"""
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    monkeypatch.setenv("USER_NAME", "Ada")
+    (tmp_path / "server.py").write_text(SERVER)
+    return {"command": sys.executable, "args": [str(tmp_path / "server.py")], "env": {"WHO": "$USER_NAME"}}
+
+
+def test_the_tools_of_a_server_are_called(command):
+    """Under the server's name, with its schema, the retention of the server and variables of ours; a failure is an error."""
+    store = foveal.open_store()
+    with mcp_tools("tracker", command, retain="summary") as tools:
+        found = {one.name: one for one in tools}
+        assert found["tracker_find"].parameters["required"] == ["words"]
+        assert found["tracker_find"].retain is not None
+        replies = (calls("tracker_find", words="cookie"), calls("tracker_find"), calls("tracker_fail"), says("Done."))
+        outcome = agent_with(FakeModel(*replies), *tools).run_sync("Look.", session="s", store=store)
+    assert outcome.text == "Done."
+    results = [(one.status, one.text) for one in read_events(store, "s") if isinstance(one, ToolEnded)]
+    assert results[0] == ("ok", "issue 7: cookie for Ada")
+    assert [status for status, _ in results[1:]] == ["error", "error"]
+    assert "fail" in results[2][1]  # the SDK keeps the words of an exception from clients
+
+
+def test_a_file_names_servers(command, tmp_path):
+    """With the tools to take; a call of a guarded server waits for a person."""
+    (tmp_path / "agent.toml").write_text(
+        f'model = "gpt-5"\n[mcp.servers.tracker]\ncommand = "{command["command"]}"\nargs = {command["args"]}\n'
+        'tools = ["find"]\nguarded = true\n'
+    )
+    model = FakeModel(calls("tracker_find", words="cookie"))
+    agent = read_agent(tmp_path / "agent.toml", open_model=lambda _: model)
+    assert list(agent.toolset) == ["tracker_find"]
+    assert agent.run_sync("Look.").status == "awaiting_user"
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ({"command": "no-such-program"}, "the MCP server 'tracker' cannot be used"),
+        ({}, "a command or a url"),
+        ({"command": "x", "url": "http://localhost"}, "one of the two"),
+        ({"comand": "x"}, "comand"),
+        ({"command": sys.executable, "args": ["-c", "pass"]}, "the MCP server 'tracker' cannot be used"),
+    ],
+)
+def test_servers_that_cannot_be_used(server, said):
+    """Are told in one line, with the name of the server."""
+    with pytest.raises(BadInput, match=said), mcp_tools("tracker", server):
+        pass
+
+
+def test_a_tool_that_a_server_does_not_have(command):
+    """Is named together with those that it has."""
+    with (
+        pytest.raises(BadInput, match=r"no tool 'lose'; it has \['fail', 'find'\]"),
+        mcp_tools("t", command, tools=["lose"]),
+    ):
+        pass

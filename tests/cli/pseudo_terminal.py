@@ -1,0 +1,90 @@
+"""A terminal of its own for a program under test: keys go in, and the screen is what a person would see."""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyte
+
+PATIENCE_S = 20.0
+ENTER, ESCAPE, TAB, INTERRUPT, END = "\r", "\x1b", "\t", "\x03", "\x04"
+
+
+class PseudoTerminal:
+    """Runs `foveal` with these words on a screen of 100 columns."""
+
+    def __init__(self, *words: str, cwd: Path, rows: int = 45, env: dict[str, str] | None = None) -> None:
+        self.screen = pyte.HistoryScreen(100, rows, history=2_000)
+        self._stream = pyte.ByteStream(self.screen)
+        self._fd, worker = pty.openpty()
+        self.screen.write_process_input = self.type  # where the cursor is, for a program that asks
+        fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
+        settings = {**os.environ, "TERM": "xterm-256color", "NO_PROXY": "127.0.0.1"}
+        self.program = subprocess.Popen(
+            [sys.executable, "-m", "foveal.cli", *words],
+            stdin=worker,
+            stdout=worker,
+            stderr=worker,
+            cwd=cwd,
+            env={**settings, **(env or {})},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - Ctrl-C is for it alone
+        )
+        os.close(worker)
+
+    def type(self, text: str) -> None:
+        os.write(self._fd, text.encode())
+
+    def say(self, line: str) -> None:
+        self.type(line + ENTER)
+
+    @property
+    def text(self) -> str:
+        """Everything that is on the screen or has left it at the top."""
+        past = ["".join(line[x].data for x in range(100)) for line in self.screen.history.top]
+        return "\n".join(line.rstrip() for line in (*past, *self.screen.display))
+
+    def see(self, *wanted: str) -> str:
+        """Read until the screen shows all of these texts, and return it."""
+        return self._until(lambda text: all(one in text for one in wanted), wanted)
+
+    def see_rest(self) -> str:
+        """Read until the agent has come to an end, and return the screen."""
+        return self._until(lambda text: "tokens (" in text and "working" not in text, "an end")
+
+    def _until(self, is_there: Callable[[str], bool], wanted: object) -> str:
+        end = time.monotonic() + PATIENCE_S
+        while not is_there(self.text):
+            if time.monotonic() > end or not self._read():
+                raise AssertionError(f"{wanted} did not come; the screen is:\n{self.text}")
+        return self.text
+
+    def leave(self) -> int:
+        """Read to the end of the program and return its exit code."""
+        while self._read():
+            pass
+        return self.program.wait(PATIENCE_S)
+
+    def _read(self) -> bool:
+        if not select.select([self._fd], [], [], PATIENCE_S)[0]:
+            return False
+        try:
+            data = os.read(self._fd, 1 << 16)
+        except OSError:  # Linux: the program has closed its side
+            return False
+        self._stream.feed(data)
+        return bool(data)
+
+    def close(self) -> None:
+        if self.program.poll() is None:
+            self.program.kill()
+            self.program.wait()
+        os.close(self._fd)

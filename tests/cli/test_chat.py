@@ -1,0 +1,328 @@
+"""`foveal chat` on a real pseudo-terminal, and through pipes, against a scripted provider."""
+
+import subprocess
+import sys
+import threading
+from importlib.util import find_spec
+
+import pytest
+
+import foveal
+from foveal.agent.run_log import read_events, read_run
+from foveal.cli.chat_blocks import MarkdownBlocks
+from foveal.testing.provider import Call, Refusal, ScriptedProvider, Turn
+from foveal.testing.run_checks import run_problems
+
+from .pseudo_terminal import END, ENTER, ESCAPE, INTERRUPT, PATIENCE_S, TAB, PseudoTerminal
+
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+GUARDED = """
+model = "openai:gpt-5@URL/v1"
+tools = ["list_files"]
+[[approvals]]
+tool = "list_files"
+"""
+DELEGATING = 'model = "openai:gpt-5@URL/v1"\nagents = ["reader.toml"]\n'
+LOOK = Turn("I look.", (Call("c1", "list_files", {}),))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "login.py").write_text("cookie = 1\n")
+    return tmp_path
+
+
+@pytest.fixture
+def provider():
+    with ScriptedProvider() as provider:
+        yield provider
+
+
+@pytest.fixture(params=["prompt", "plain"])
+def chat(request, folder, provider):
+    """Starts a chat on a terminal: with the input line, and in plain lines."""
+    opened: list[PseudoTerminal] = []
+
+    def start(*words: str, agent: str = "") -> PseudoTerminal:
+        if agent:
+            (folder / "agent.toml").write_text(agent.replace("URL", provider.url))
+        chosen = ("--agent", "agent.toml") if agent else ("--model", f"openai:gpt-5@{provider.url}/v1")
+        plain = ("--plain",) if request.param == "plain" else ()
+        options = (*chosen, "--session", "s", "--store", "agent.db", *plain, *words)
+        opened.append(PseudoTerminal("chat", *options, cwd=folder))
+        opened[-1].see("/help lists the commands")
+        return opened[-1]
+
+    start.interrupt = ESCAPE if request.param == "prompt" else INTERRUPT  # pyright: ignore
+    yield start
+    for one in opened:
+        one.close()
+
+
+def texts(provider: ScriptedProvider, role: str = "user") -> list[str]:
+    """Return the messages of one role in the newest request."""
+    return [one["content"] for one in provider.last.body["messages"] if one["role"] == role]
+
+
+def test_words_calls_and_costs_are_shown(chat, provider):
+    """A message is answered; its call is a line; the line at the foot has tokens and cost."""
+    provider.script(LOOK, Turn("There is **one** file."))
+    terminal = chat()
+    terminal.say("What is here?")
+    terminal.see("I look.", "→ list_files {}", "file.", "tokens (", "$0.00")
+    terminal.say("/quit")
+    assert terminal.leave() == 0
+
+
+def test_an_interrupt_keeps_the_words(chat, provider):
+    """The reply ends where it is, and the next request has the words that had come."""
+    provider.script(Turn("The first thing that I would like to say is long.", stall_after=8), Turn("Good."))
+    terminal = chat()
+    terminal.say("Tell me.")
+    terminal.see("The fi")
+    terminal.type(chat.interrupt)
+    terminal.see("interrupted; the words so far are kept")
+    terminal.say("Shorter.")
+    terminal.see("Good.")
+    assert any(text.startswith("The fi") for text in texts(provider, "assistant"))
+    terminal.say("/quit")
+    assert terminal.leave() == 0
+
+
+def gated(provider: ScriptedProvider, *turns: Turn) -> tuple[threading.Event, threading.Event]:
+    """Let the provider answer with these turns, the first one when the second event is set; the first tells that it is asked."""
+    asked, gate, left = threading.Event(), threading.Event(), iter(turns)
+
+    def answer(_request: object) -> Turn:
+        asked.set()
+        gate.wait(PATIENCE_S)
+        return next(left)
+
+    provider.improvise = answer
+    return asked, gate
+
+
+def test_messages_wait_for_the_answer(chat, provider):
+    """A line that is typed while the agent works is heard after the answer, in the same run."""
+    asked, gate = gated(provider, Turn("One."), Turn("Two."))
+    terminal = chat()
+    terminal.say("First.")
+    assert asked.wait(PATIENCE_S)
+    terminal.say("Second.")
+    _queued(terminal)
+    gate.set()
+    terminal.see("Two.")
+    assert texts(provider) == ["First.", "Second."]
+    assert read_run(foveal.open_store("agent.db"), "s").id == "s#1"
+
+
+def test_an_interrupt_hears_the_queue_at_once(chat, provider):
+    """Messages that waited are not lost with the run that they waited for."""
+    provider.script(Turn("One of several things.", stall_after=4), Turn("Two."))
+    terminal = chat()
+    terminal.say("First.")
+    terminal.see("One")
+    terminal.say("Second.")
+    terminal.see("1 queued") if chat.interrupt == ESCAPE else _queued(terminal)
+    terminal.type(chat.interrupt)
+    terminal.see("Two.")
+    assert texts(provider)[-1] == "Second."
+
+
+def _queued(terminal: PseudoTerminal) -> None:
+    """Wait until the message is in the inbox: plain lines do not show it."""
+    with foveal.open_store("agent.db") as store:
+        while not any(card.id == "s/.inbox" for card in store.cards()):
+            pass
+
+
+def test_steering_comes_before_the_next_step(chat, provider):
+    """`/steer` is heard before the model is asked again, and not after its answer."""
+    asked, gate = gated(provider, LOOK, Turn("Changed."))
+    terminal = chat()
+    terminal.say("First.")
+    assert asked.wait(PATIENCE_S)
+    terminal.say("/steer Leave it.")
+    terminal.see("heard before the next step")
+    gate.set()
+    terminal.see("Changed.")
+    assert texts(provider)[-1] == "Leave it."
+    assert len(provider.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("y", "login.py"),
+        ("always", "login.py"),
+        ('e {"folder": "."}', "changed by the user"),
+        ("not today", "not today"),
+    ],
+)
+def test_approvals_are_asked_in_line(chat, provider, typed, told):
+    """The next line decides: allow, always, other arguments, or a denial with a reason, which the model reads."""
+    provider.script(LOOK, Turn("Finished."))
+    terminal = chat(agent=GUARDED)
+    terminal.say("Look.")
+    terminal.see("May list_files be called?", "y: allow")
+    terminal.say(typed)
+    shown = terminal.see("Finished.")
+    assert told in str(provider.last.body["messages"]) or typed.startswith("e ")
+    assert shown.count("→ list_files") == 1
+
+
+def test_a_question_waits_for_another_chat(chat, provider):
+    """The terminal is closed at the question; the next chat asks it again, and goes on."""
+    provider.script(LOOK, Turn("Finished."))
+    terminal = chat(agent=GUARDED)
+    terminal.say("Look.")
+    terminal.see("May list_files be called?")
+    terminal.say("/quit")
+    assert terminal.leave() == 0
+    again = chat(agent=GUARDED)
+    again.see("May list_files be called?")
+    again.say("y")
+    again.see("Finished.")
+    assert run_problems(read_events(foveal.open_store("agent.db"), "s")) == []
+
+
+def test_sub_agents_are_shown_as_they_work(chat, folder, provider):
+    """Their beginning and their calls, under their names."""
+    (folder / "reader.toml").write_text(
+        f'model = "openai:gpt-5@{provider.url}/v1"\ndescription = "reads"\ntools = ["list_files"]\n'
+    )
+    found = "There is one file, and it sets a cookie to the number one. " * 5
+    delegate = Turn("", (Call("c1", "delegate", {"task": "Look."}),))
+    provider.script(delegate, Turn("", (Call("c2", "list_files", {}),)), Turn(found), Turn("All read."))
+    terminal = chat(agent=DELEGATING)
+    terminal.say("Read it all.")
+    shown = terminal.see("All read.")
+    assert "sub-agent s/reader-" in shown
+    assert any("reader-" in line and "→ list_files" in line for line in shown.splitlines())
+
+
+def test_what_is_said_can_be_taken_back(chat, provider):
+    """`/undo` goes back before the last message; the branch that was left is listed and can be gone back to."""
+    provider.script(Turn("One."), Turn("Two."), Turn("Three."))
+    terminal = chat()
+    terminal.say("First.")
+    terminal.see_rest()
+    terminal.say("/undo")
+    terminal.see("back before: First.")
+    terminal.type("\x15")  # the words are in the input line again
+    terminal.say("/branches")
+    terminal.see("/rewind ENTRY goes back to one")
+    terminal.say("Other.")
+    terminal.see("Two.")
+    assert texts(provider) == ["Other."]
+
+
+def test_the_session_is_kept_and_goes_on(chat, provider):
+    """Another chat with the same session has the conversation and its cost."""
+    provider.script(Turn("One."), Turn("Two."))
+    first = chat()
+    first.say("First.")
+    first.see_rest()
+    first.type(END)
+    assert first.leave() == 0
+    second = chat()
+    second.see("$0.00")
+    assert "$0.0000" not in second.text
+    second.say("Second.")
+    second.see("Two.")
+    assert texts(provider) == ["First.", "Second."]
+
+
+def test_a_failure_is_told_and_the_run_goes_on(chat, provider):
+    """A provider that refuses is a sentence; `/resume` asks it again."""
+    provider.script(Refusal(401, "wrong key"), Turn("Now."))
+    terminal = chat()
+    terminal.say("First.")
+    terminal.see("failed:", "/resume goes on with it")
+    terminal.say("/resume")
+    terminal.see("Now.")
+
+
+def test_a_file_is_sent_with_the_message(chat, provider):
+    """`#login.py` is its content, in a block of its own."""
+    provider.script(Turn("Read."))
+    terminal = chat()
+    terminal.say("Look at #login.py, please.")
+    terminal.see("with login.py", "Read.")
+    assert texts(provider) == ["Look at #login.py, please.\n\nlogin.py:\n```\ncookie = 1\n```"]
+
+
+@pytest.mark.skipif(not find_spec("prompt_toolkit"), reason="the extra chat is not installed")
+@pytest.mark.parametrize("chat", ["prompt"], indirect=True)
+@pytest.mark.parametrize(
+    ("typed", "become"), [("#logi", "#login.py"), ("@search", "@search_files"), ("/cur", "/current")]
+)
+def test_names_are_completed(chat, typed, become):
+    """Files after `#`, tools after `@`, commands after `/`."""
+    terminal = chat()
+    terminal.type(typed)
+    terminal.see(become)
+    terminal.type(TAB + ENTER)
+    terminal.see(f"› {become}")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("/help", "/rewind [N|ENTRY]"),
+        ("/cost", "s#1"),
+        ("/current", "session s, 3 messages"),
+        ("/why", "gpt-5 in the openai_chat dialect"),
+        ("/sessions", "completed"),
+        ("/tools", "asks first"),
+        ("/skills", "no skills"),
+        ("/branches", "no branch was left"),
+        ("/rewind", "First."),
+        ("/model", "gpt-5"),
+        ("/search First", "First."),
+        ("/export", "written to s.jsonl"),
+        ("/compact", "s"),
+        ("/clean", ""),
+        ("/new", "session default-"),
+        ("/load x", "there is no conversation 'x'"),
+        ("/queue often", "/queue is one, all, steer; it is one now"),
+        ("/pin", "name an entry or --tool"),
+        ("/crrent", "Did you mean current"),
+        ("/model anthropic:claude-sonnet-5", "Set ANTHROPIC_API_KEY"),
+        ("/why 'open", "No closing quotation"),
+    ],
+)
+def test_commands(folder, provider, command, said):
+    """Each command answers in words, and none of them ends the chat: what is said after it is heard."""
+    provider.script(Turn("One."), Turn("Two."))
+    options = ["--model", f"openai:gpt-5@{provider.url}/v1", "--session", "s", "--store", "agent.db"]
+    lines = f"First.\n{command}\nSecond.\n"
+    done = subprocess.run(
+        [sys.executable, "-m", "foveal.cli", "chat", *options], input=lines, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert said in done.stdout
+    assert done.stdout.index("One.") < done.stdout.index("Two.")
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_without_a_key_it_says_what_to_set(run, folder):
+    """Before anything is asked, for the default agent and for one of a file; and how to try it without."""
+    assert "set one of ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY" in run("chat").err
+    (folder / "agent.toml").write_text('model = "claude-sonnet-5"\n')
+    done = run("chat", "--agent", "agent.toml")
+    assert (done.code, "Set ANTHROPIC_API_KEY" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_blocks_of_markdown_are_whole(size):
+    """However the words come: a piece of code is one block, blank lines and all, and nothing is lost."""
+    text = "# Title\n\nSome words.\n\n```py\na = 1\n\nb = 2\n```\nMore.\n"
+    blocks = MarkdownBlocks()
+    found = [block for at in range(0, len(text), size) for block in blocks.feed(text[at : at + size])]
+    found.append(blocks.rest())
+    assert [one.strip() for one in found] == ["# Title", "Some words.", "```py\na = 1\n\nb = 2\n```", "More."]
