@@ -5,25 +5,28 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from foveal.stores import sqlite
+from foveal.stores.artifacts_place import open_artifacts
 from foveal.stores.memory import MemoryStore
 from foveal.stores.place import DatabaseAddress, find_place
 from foveal.stores.port import Store
-from foveal.values.errors import MissingExtra
+from foveal.values.errors import BadInput, MissingExtra
 
 __all__ = ["MemoryStore", "Store", "open_store"]
 
 
-def open_store(place: str | Path | DatabaseAddress = ":memory:") -> Store:
+def open_store(place: str | Path | DatabaseAddress = ":memory:", *, artifacts: str | Path | None = None) -> Store:
     """Open the store at a place, made if it is new.
 
     `agent.db` and `sqlite:///agent.db` are an SQLite file, `postgresql://…` is a database for many processes and machines, and
-    ":memory:" is a store that ends with the process.
+    ":memory:" is a store that ends with the process. The artifacts of a database may lie elsewhere: in a bucket
+    (`s3://BUCKET/PREFIX`, `gs://…`, `az://…`) or in a folder that all its machines share.
     """
-    if str(place) == ":memory:":
-        return MemoryStore()
     found = place if isinstance(place, DatabaseAddress) else find_place(place)
     if isinstance(found, Path):
-        return sqlite.SqliteStore(found)
+        if artifacts is not None:
+            raise BadInput(f"artifacts={str(artifacts)!r}: only a store in PostgreSQL keeps its artifacts elsewhere")
+        return MemoryStore() if str(found) == ":memory:" else sqlite.SqliteStore(found)
     if find_spec("psycopg") is None:
         raise MissingExtra("A store in PostgreSQL", "postgres")
-    return import_module("foveal.stores.postgres.store").PostgresStore(found.url)
+    kept = None if artifacts is None else open_artifacts(artifacts)
+    return import_module("foveal.stores.postgres.store").PostgresStore(found.url, artifacts=kept)

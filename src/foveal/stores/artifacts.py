@@ -10,7 +10,7 @@ A writer locks its temporary file while it lives, so that the leftovers of a dea
 import os
 import secrets
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from io import FileIO
@@ -42,7 +42,7 @@ class FileArtifacts:
         self._durable: set[Path] = set()
         """Folders whose own names this handle has synced."""
 
-    def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
+    def put(self, chunks: Iterable[bytes], *, name: Callable[[], str] | None = None) -> ArtifactCard:
         with self._plain_errors():
             self._make(self._folder)
             handle, temporary = self._new_temporary()
@@ -52,7 +52,7 @@ class FileArtifacts:
             finally:
                 os.close(handle)
             with self._plain_errors():
-                place = self._place(card.sha256)
+                place = self._place(card.sha256 if name is None else name())
                 self._make(place.parent)
                 temporary.replace(place)
                 sync_folder(place.parent)

@@ -3,7 +3,7 @@
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 
 from foveal.stores import sqlite
@@ -104,14 +104,16 @@ class MemoryArtifacts:
         self._sidecars: dict[str, bytes] = {}
         self._put_ms: dict[str, int] = {}
 
-    def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
+    def put(self, chunks: Iterable[bytes], *, name: Callable[[], str] | None = None) -> ArtifactCard:
         tally, parts = CardBuilder(), list[bytes]()
         for chunk in check_chunks(chunks):
             tally.add(chunk)
             parts.append(chunk)
         card = tally.card()
-        self._kept[card.sha256] = b"".join(parts)
-        self._put_ms[card.sha256] = _now_ms()
+        sha256 = card.sha256 if name is None else name()
+        check_artifact(sha256)
+        self._kept[sha256] = b"".join(parts)
+        self._put_ms[sha256] = _now_ms()
         return card
 
     def read(self, sha256: str) -> Iterator[bytes]:

@@ -28,7 +28,7 @@ them: it is given entries as bytes and returns them unchanged. The promises:
     sessions and notes alone.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Protocol
@@ -180,8 +180,9 @@ class StoreStats(msgspec.Struct, frozen=True):
 class Artifacts(Protocol):
     """Large contents, each under the SHA-256 of its bytes. A name that is no such hash is `BadInput` in every method."""
 
-    def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
-        """Keep the bytes under their hash, durably, holding only a chunk at a time in memory."""
+    def put(self, chunks: Iterable[bytes], *, name: Callable[[], str] | None = None) -> ArtifactCard:
+        """Keep the bytes under their hash, durably, holding only a chunk at a time in memory. With a `name`, which is asked for
+        after the last chunk, they are kept under that one: whoever does so reads them by `span` and proves them."""
         ...
 
     def read(self, sha256: str) -> Iterator[bytes]:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 import psycopg
 
+from foveal.stores.artifacts_place import open_artifacts
 from foveal.stores.chain import seal, seed
 from foveal.stores.checks import (
     SECRET_BYTES,
@@ -178,8 +179,10 @@ class PostgresStore:
     ) -> None:
         address = parse_address(url)
         options = _Options.read(
-            address.options, _Options(schema, lease_s, patience_s, replication, cache and str(cache))
+            address.options, _Options(schema, lease_s, patience_s, replication, cache and str(cache), None)
         )
+        if artifacts is None and options.artifacts is not None:
+            artifacts = open_artifacts(options.artifacts)
         self.place = address.place
         self._connections = Connections(address, options.schema, options.patience_s, COLUMNS)
         self._pid = os.getpid()
@@ -615,6 +618,7 @@ class _Options(msgspec.Struct, frozen=True):
     patience_s: float
     replication: Replication
     cache: str | None
+    artifacts: str | None
 
     @classmethod
     def read(cls, given: dict[str, str], defaults: "_Options") -> "_Options":
