@@ -3,6 +3,7 @@
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from foveal.stores import sqlite
 from foveal.stores.artifacts_place import open_artifacts
@@ -11,16 +12,43 @@ from foveal.stores.place import DatabaseAddress, find_place
 from foveal.stores.port import Store
 from foveal.values.errors import BadInput, MissingExtra
 
+if TYPE_CHECKING:
+    from foveal.stores.keys import Keys
+
 __all__ = ["MemoryStore", "Store", "open_store"]
 
 
-def open_store(place: str | Path | DatabaseAddress = ":memory:", *, artifacts: str | Path | None = None) -> Store:
+def open_store(
+    place: str | Path | DatabaseAddress = ":memory:",
+    *,
+    artifacts: str | Path | None = None,
+    tenant: str | None = None,
+    keys: "Keys | str | Path | None" = None,
+) -> Store:
     """Open the store at a place, made if it is new.
 
     `agent.db` and `sqlite:///agent.db` are an SQLite file, `postgresql://…` is a database for many processes and machines, and
     ":memory:" is a store that ends with the process. The artifacts of a database may lie elsewhere: in a bucket
     (`s3://BUCKET/PREFIX`, `gs://…`, `az://…`) or in a folder that all its machines share.
+
+    With a `tenant`, the sessions of that tenant are all that there is. With `keys` (a file, `env:NAME`, or an object that asks a
+    service for keys), each session that is made from now on is encrypted under a key of its own.
     """
+    if (tenant is not None or keys is not None) and find_spec("cryptography") is None:
+        raise MissingExtra("A store with tenants or keys", "keys")
+    if isinstance(keys, str | Path):
+        keys = import_module("foveal.stores.keys").read_keys(keys)
+    store = _open(place, artifacts)
+    if tenant is None and keys is None:
+        return store
+    try:
+        return import_module("foveal.stores.private").PrivateStore(store, tenant=tenant, keys=keys)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _open(place: str | Path | DatabaseAddress, artifacts: str | Path | None) -> Store:
     found = place if isinstance(place, DatabaseAddress) else find_place(place)
     if isinstance(found, Path):
         if artifacts is not None:

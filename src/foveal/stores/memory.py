@@ -23,6 +23,7 @@ from foveal.stores.checks import (
 from foveal.stores.lease import Lease, held_text, this_process
 from foveal.stores.opened import opened
 from foveal.stores.port import (
+    PAGE_CARDS,
     ArtifactCard,
     Draft,
     KeptNote,
@@ -224,6 +225,12 @@ class MemoryStore:
             self._check_usable()
             state = self._scopes.setdefault(name, _ScopeState())
         return MemoryScope(name, state, self._logs, self._lock)
+
+    def page(self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS) -> list[SessionCard]:
+        with self._lock:
+            self._check_usable()
+            names = sorted(name for name in self._logs if name > after and name.startswith(prefix))
+            return [self._logs[name].card() for name in names[: max(limit, 0)]]
 
     def index(self, session: str) -> SearchIndex:
         with self._lock:

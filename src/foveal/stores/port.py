@@ -125,6 +125,9 @@ OPENING_ROWS = 1_024
 BEFORE_SNAPSHOT = 16
 """Rows before the snapshot that `load` returns with those after it: a view is often older by the entries it was kept with."""
 
+PAGE_CARDS = 1_000
+"""Cards of a page, if no other number is asked for."""
+
 NEWEST_ROWS = 64
 """Rows that `load` returns of a log without a snapshot: as many as are read first when a branch is followed back."""
 
@@ -310,6 +313,11 @@ class Store(Protocol):
 
     def cards(self, session: str | None = None) -> list[SessionCard]:
         """Return the cards of all sessions, most recently used first; or of just this one, if it is there."""
+        ...
+
+    def page(self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS) -> list[SessionCard]:
+        """Return the cards of up to `limit` sessions whose names begin with `prefix` and come after `after`, in the order of
+        their names as UTF-8. The cost is that of the cards returned."""
         ...
 
     def index(self, session: str) -> SearchIndex:

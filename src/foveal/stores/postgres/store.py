@@ -34,6 +34,7 @@ from foveal.stores.port import (
     BEFORE_SNAPSHOT,
     NEWEST_ROWS,
     OPENING_ROWS,
+    PAGE_CARDS,
     Artifacts,
     Draft,
     KeptNote,
@@ -285,6 +286,12 @@ class PostgresStore:
         where, bindings = ("WHERE s.id = %s", (session,)) if session is not None else ("", ())
         return self._cards(where, bindings)
 
+    def page(self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS) -> list[SessionCard]:
+        if not _is_text(prefix) or not _is_text(after):
+            return []
+        query = f"{_CARDS} WHERE s.id > %s AND s.id >= %s AND starts_with(s.id, %s) ORDER BY s.id LIMIT %s"
+        return self._listed(query, (after, prefix, prefix, max(limit, 0)))
+
     def index(self, session: str) -> SearchIndex:
         self._check_usable()
         found = self._record(session)
@@ -485,7 +492,9 @@ class PostgresStore:
         return known
 
     def _cards(self, where: str, bindings: Bindings) -> list[SessionCard]:
-        query = f"{_CARDS} {where} ORDER BY s.updated_ms DESC, s.key DESC"
+        return self._listed(f"{_CARDS} {where} ORDER BY s.updated_ms DESC, s.key DESC", bindings)
+
+    def _listed(self, query: str, bindings: Bindings) -> list[SessionCard]:
         found = self._run(lambda link: link.ask(query, bindings))
         cards: list[SessionCard] = []
         for raw in found:
