@@ -187,6 +187,9 @@ def test_a_segment_that_is_changed_or_cut_off_is_found() -> None:
         below.artifacts._kept[kept] = damaged
         with pytest.raises(StoreCorrupt):
             list(store.artifacts.read(name))
+    below.artifacts._kept[kept] = whole[: header + 3 * stride]
+    with pytest.raises(StoreCorrupt, match="segment 3 was changed or cut off"):
+        store.artifacts.span(name, 3 * (1 << 16) - 6, 12)
     below.artifacts._kept[kept] = whole
     assert b"".join(store.artifacts.read(name)) == data
     assert store.artifacts.span(name, 65_530, 12) == data[65_530:65_542]

@@ -57,10 +57,13 @@ class EncryptedArtifacts:
         header = self._header(sha256)
         first, last = start // SEGMENT_BYTES, max(start + size - 1, start) // SEGMENT_BYTES
         stride = SEGMENT_BYTES + _TAG_BYTES
-        data = self._inner.span(sha256, header.size + first * stride, (last - first + 1) * stride)
+        wanted = last - first + 1
+        data = self._inner.span(sha256, header.size + first * stride, wanted * stride)
+        pieces = [data[at : at + stride] for at in range(0, len(data), stride)]
+        is_end = len(data) < wanted * stride  # then the last piece must say that it is the last
         plain = b"".join(
-            self._segment(header.cipher, first + at, data[at * stride : (at + 1) * stride], sha256)
-            for at in range(-(-len(data) // stride))
+            self._segment(header.cipher, first + at, piece, sha256, is_end=is_end and at == len(pieces) - 1)
+            for at, piece in enumerate(pieces)
         )
         skip = start - first * SEGMENT_BYTES
         return plain[skip : skip + max(size, 0)]
@@ -87,8 +90,8 @@ class EncryptedArtifacts:
         wrapped = self._inner.span(name, _LENGTH_BYTES, length)
         return _Header(AESGCM(self._keys.unwrap(wrapped, _CONTEXT)), _LENGTH_BYTES + length)
 
-    def _segment(self, cipher: AESGCM, number: int, data: bytes, sha256: str) -> bytes:
-        for is_last in (False, True) if len(data) == SEGMENT_BYTES + _TAG_BYTES else (True,):
+    def _segment(self, cipher: AESGCM, number: int, data: bytes, sha256: str, *, is_end: bool) -> bytes:
+        for is_last in (True,) if is_end else (False, True):
             with suppress(InvalidTag):
                 return cipher.decrypt(_nonce(number, is_last=is_last), data, None)
         raise StoreCorrupt(f"artifact {sha256}", f"its segment {number + 1} was changed or cut off")
