@@ -126,7 +126,8 @@ def report(few: dict[str, float], many: dict[str, float], args: argparse.Namespa
         "",
         *table(many, args.every_s),
         "",
-        "The sessions take turns in one thread, so that no two appends share a commit: the figures of the server are upper bounds. "
+        "The sessions take turns in one thread, so that no two appends share a commit: the figures of the server are upper "
+        "bounds. "
         "A stateless fleet also reads the snapshot and the newest rows for each call. Past some thousand connections a pooler "
         "stands before PostgreSQL; ten million sessions need several databases, by a hash of the session's name.",
     ]

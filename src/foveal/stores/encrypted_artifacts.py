@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from foveal.stores.artifact_card import CardBuilder, check_chunks
+from foveal.stores.artifact_card import CardBuilder, counted
 from foveal.stores.keys import KEY_BYTES, NONCE_BYTES, Keys
 from foveal.stores.port import ArtifactCard, Artifacts
 from foveal.stores.tenants import proven
@@ -39,14 +39,8 @@ class EncryptedArtifacts:
 
     def put(self, chunks: Iterable[bytes], *, name: Callable[[], str] | None = None) -> ArtifactCard:
         tally = CardBuilder()
-
-        def seen() -> Iterator[bytes]:
-            for chunk in check_chunks(chunks):
-                tally.add(chunk)
-                yield chunk
-
         named = name or (lambda: tally.card().sha256)
-        self._inner.put(_encrypted(seen(), self._keys), name=named)
+        self._inner.put(_encrypted(counted(chunks, tally), self._keys), name=named)
         return tally.card()
 
     def read(self, sha256: str) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256 as new_sha256
 
-from foveal.stores.artifact_card import CardBuilder, check_chunks
+from foveal.stores.artifact_card import CardBuilder, counted
 from foveal.stores.checks import check_artifact
 from foveal.stores.port import ArtifactCard, Artifacts
 from foveal.values.errors import BadInput, StoreCorrupt
@@ -48,13 +48,9 @@ class TenantArtifacts:
 
     def put(self, chunks: Iterable[bytes], *, name: Callable[[], str] | None = None) -> ArtifactCard:
         tally = CardBuilder()
-
-        def seen() -> Iterator[bytes]:
-            for chunk in check_chunks(chunks):
-                tally.add(chunk)
-                yield chunk
-
-        self._inner.put(seen(), name=lambda: self._name(tally.card().sha256 if name is None else name()))
+        self._inner.put(
+            counted(chunks, tally), name=lambda: self._name(tally.card().sha256 if name is None else name())
+        )
         return tally.card()
 
     def read(self, sha256: str) -> Iterator[bytes]:
