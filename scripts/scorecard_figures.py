@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import crash_test
 import damage_test
 import frame_attacks
+import kill_postgres
 import newest_test
 import power_cut
 
@@ -39,6 +40,7 @@ from foveal.stores.sqlite import SqliteStore, transactions
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, counted_ids
 from foveal.testing.list_clients import follow_client
+from foveal.testing.postgres_server import find_postgres
 from foveal.testing.random_sessions import play
 from foveal.text.guard import protection
 from foveal.values.codec import encode
@@ -99,6 +101,14 @@ def damage(cases: int, seed: int) -> Failures:
     """Damage files, and look for what is missed in silence."""
     with _folder() as folder:
         return damage_test.run(cases, seed, folder).silent
+
+
+def postgres_kills(cases: int, seed: int) -> Failures:
+    """Kill PostgreSQL and its clients under load."""
+    sabotage = "ack-first" if "early answer of PostgreSQL" in _planted else None
+    kinds = (*kill_postgres.SERVER_KILLS, *kill_postgres.WORKER_KILLS)
+    outcome = kill_postgres.run(cases, kinds=kinds, seed=seed, sabotage=sabotage)
+    return [] if outcome.is_clean() else outcome.problems or [outcome.line()]
 
 
 def races(cases: int, seed: int) -> Failures:
@@ -455,6 +465,15 @@ FIGURES = (
     ),
     Figure(
         "R5", "damaged files: nothing is missed in silence", damage, 150, 20_000, {"trusted WAL": damage_test.sabotage}
+    ),
+    Figure(
+        "R6",
+        "PostgreSQL and its clients killed under load",
+        postgres_kills,
+        8,
+        300,
+        {"early answer": _in_child("early answer of PostgreSQL")},
+        skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
     ),
     Figure("R7", "two writers fight for a session", races, 60, 10_000, {"no fence": _no_fence}),
     Figure("R8", "clocks that jump by a year", clocks, 30, 2_000, {"order by time": _rows_by_time}),

@@ -61,9 +61,14 @@ def existing_place(named: str | None) -> Path | DatabaseAddress:
     return place
 
 
+def open_place(place: Path | DatabaseAddress) -> Store:
+    """Open the store of a place, with the keys that $FOVEAL_KEYS names and for the tenant in $FOVEAL_TENANT."""
+    return open_store(place, keys=os.environ.get("FOVEAL_KEYS"), tenant=os.environ.get("FOVEAL_TENANT"))
+
+
 def existing_store(named: str | None) -> Store:
     """Return the store of this place, for a `with` block. Never creates a file."""
-    return open_store(existing_place(named))
+    return open_place(existing_place(named))
 
 
 def command_line() -> str:

@@ -9,13 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foveal.cli.arguments import positive
+from foveal.cli.arguments import open_place, positive
 from foveal.cli.budget import with_budget
 from foveal.cli.output import complaints
 from foveal.gateway.bodies import MOST_BODY_MB
 from foveal.session.policy import Policy
 from foveal.session.policy_file import read_policy
-from foveal.stores import open_store
 from foveal.stores.place import DatabaseAddress, find_place
 from foveal.values.errors import MissingExtra
 
@@ -66,7 +65,7 @@ def opened_gateway(
     kind: type[Gateway] = import_module("foveal.gateway.app").Gateway
     policy = _policy(args)
     file = store_file(args)
-    with open_store(file) as store:
+    with open_place(file) as store:
         yield kind(
             store,
             policy,

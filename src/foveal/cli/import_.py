@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from foveal.cli.arguments import add_store, store_place
+from foveal.cli.arguments import add_store, open_place, store_place
 from foveal.cli.output import Output
-from foveal.stores import open_store
 from foveal.stores.portable import import_session
 from foveal.values.errors import BadInput
 
@@ -23,7 +22,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> None:
-    with _opened(args.file) as stream, open_store(store_place(args.store)) as store:
+    with _opened(args.file) as stream, open_place(store_place(args.store)) as store:
         try:
             done = import_session(store, stream, name=args.name)
         except BadInput as error:

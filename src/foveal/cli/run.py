@@ -10,10 +10,9 @@ from argparse import ArgumentParser, Namespace
 from foveal.agent.agent import Agent
 from foveal.agent.runs import Runs
 from foveal.cli.agent_options import add_agent, opened_agent
-from foveal.cli.arguments import add_json, store_place
+from foveal.cli.arguments import add_json, open_place, store_place
 from foveal.cli.output import Output
 from foveal.cli.run_screen import follow, tell_end
-from foveal.stores import open_store
 from foveal.stores.port import Store
 
 
@@ -28,7 +27,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> int:
-    with opened_agent(args) as agent, open_store(store_place(args.store)) as store:
+    with opened_agent(args) as agent, open_place(store_place(args.store)) as store:
         return asyncio.run(_run(agent, store, args, out))
 
 

@@ -9,10 +9,9 @@ from argparse import ArgumentParser, Namespace
 
 import msgspec
 
-from foveal.cli.arguments import add_json, existing_place, store_place
+from foveal.cli.arguments import add_json, existing_place, open_place, store_place
 from foveal.cli.doctor import plain_report, print_report
 from foveal.cli.output import Output
-from foveal.stores import open_store
 from foveal.stores.examination import Report
 from foveal.stores.moving import copy_store, examine_place, move_sessions
 from foveal.values.errors import BadInput
@@ -47,7 +46,7 @@ def run(args: Namespace, out: Output) -> int:
 
 
 def _migrate(args: Namespace, out: Output) -> int:
-    with open_store(existing_place(args.place)) as source, open_store(store_place(args.target)) as target:
+    with open_place(existing_place(args.place)) as source, open_place(store_place(args.target)) as target:
         done = move_sessions(source, target)
     if out.is_json:
         out.document(msgspec.to_builtins(done))
@@ -83,7 +82,7 @@ def _report(found: Report, out: Output) -> int:
 
 def _stats(args: Namespace, out: Output) -> int:
     place = existing_place(args.place)
-    with open_store(place) as store:
+    with open_place(place) as store:
         found = store.stats()
     if out.is_json:
         out.document(msgspec.to_builtins(found))
@@ -98,7 +97,7 @@ def _stats(args: Namespace, out: Output) -> int:
 
 def _vacuum(args: Namespace, out: Output) -> int:
     place = existing_place(args.place)
-    with open_store(place) as store:
+    with open_place(place) as store:
         before = sum(store.stats().sizes.values())
         store.vacuum()
         after = sum(store.stats().sizes.values())

@@ -14,6 +14,7 @@ from foveal.record.overflow import silent_overflow
 from foveal.stores import rows as log
 from foveal.stores.large_results import offload
 from foveal.stores.port import Store
+from foveal.text.redaction import Redactor, redacted
 from foveal.values.entry import Body, Message, News, Opaque, Pin, PromptContext, Setup, ToolCall
 from foveal.values.errors import BadEntry, BadInput
 
@@ -42,11 +43,18 @@ _OWN_KEYS = {
 
 
 def bodies(
-    item: object, store: Store, session: str, asked: AskedModel, *, estimated: int | None
+    item: object,
+    store: Store,
+    session: str,
+    asked: AskedModel,
+    *,
+    estimated: int | None,
+    redact: Redactor | None = None,
 ) -> list[log.EncodedBody]:
     """Return the bodies of an item. `estimated` is our own count of the prompt that the item may be the reply to."""
     if isinstance(item, Message):
-        return [log.checked_message(_with_host_names(offload(store, item), asked.renamed))]
+        clean = _redacted(item, redact)
+        return [log.checked_message(_with_host_names(offload(store, clean), asked.renamed))]
     if isinstance(item, Setup | PromptContext | News):
         raise BadEntry(f"a {type(item).__name__} is recorded by the session itself, with the prompt that it describes")
     if isinstance(item, Pin):
@@ -57,9 +65,9 @@ def bodies(
     if plain is None:
         raise BadInput(f"a {type(item).__name__} is neither an entry nor a message or reply of a provider's SDK")
     if _is_wire_message(plain):
-        read = _read_message(plain, asked)
+        read = (_redacted(message, redact) for message in _read_message(plain, asked))
         return [log.checked_message(_with_host_names(offload(store, message), asked.renamed)) for message in read]
-    return _read_reply(plain, asked, estimated)
+    return _read_reply(plain, asked, estimated, redact)
 
 
 def _is_wire_message(plain: Mapping[str, Any]) -> bool:
@@ -97,20 +105,29 @@ def check_pin(pin: Pin, store: Store, session: str) -> None:
         raise BadEntry(f"the passage to pin, {pin.text[:40]!r}, does not stand in entry {pin.entry}")
 
 
-def _read_reply(plain: Mapping[str, Any], asked: AskedModel, estimated: int | None) -> list[log.EncodedBody]:
+def _redacted(message: Message, redact: Redactor | None) -> Message:
+    """Return the message without its secrets, if somebody looks for them."""
+    return message if redact is None else redacted(message, redact)
+
+
+def _read_reply(
+    plain: Mapping[str, Any], asked: AskedModel, estimated: int | None, redact: Redactor | None
+) -> list[log.EncodedBody]:
     """Return the bodies of a provider's reply: the message, its usage, and the overflow that the usage shows."""
     try:
         message, usage = asked.dialect.reader.reply(plain)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         what = f"this is not a reply of the {asked.dialect.name} dialect ({type(error).__name__}: {error})"
         raise BadInput(f"{what}; was it made with another model's SDK?") from error
-    return reply_bodies(WireReply(message, usage), asked, estimated=estimated)
+    return reply_bodies(WireReply(message, usage), asked, estimated=estimated, redact=redact)
 
 
-def reply_bodies(reply: WireReply, asked: AskedModel, *, estimated: int | None) -> list[log.EncodedBody]:
+def reply_bodies(
+    reply: WireReply, asked: AskedModel, *, estimated: int | None, redact: Redactor | None = None
+) -> list[log.EncodedBody]:
     """Return the bodies of a reply that was read. `estimated` is our own count of the prompt that it answers."""
     # Providers answer with a dated name; signatures are compared by the model that was asked.
-    message = msgspec.structs.replace(reply.message, model=asked.model)
+    message = msgspec.structs.replace(_redacted(reply.message, redact), model=asked.model)
     kept = log.checked_message(_with_host_names(message, asked.renamed))
     if reply.usage is None:
         return [kept]

@@ -101,6 +101,11 @@ class ClientFollower:
         keys: Sequence[object] | None = None,
     ) -> Followed:
         """Make the branch say this list. `keys` are equal for equal elements of two lists."""
+        if self._journal.redact is not None:
+            raise BadInput(
+                f"session {self._journal.name!r} redacts what it records, and so cannot compare it with a client's list; open it "
+                "without Host(redact=…), or redact the list before it is followed"
+            )
         try:
             return self._follow(given, system, keys)
         except BaseException:  # of a list that was read but not written, nothing is known

@@ -28,6 +28,7 @@ from foveal.stores import rows as log
 from foveal.stores.large_results import read_artifacts
 from foveal.stores.port import Draft, Row, Store
 from foveal.text.guard import nonce
+from foveal.text.redaction import Redactor
 from foveal.values.entry import Body, Entry, Fence, Fold, Message, Pin, Rewind, Unpin
 from foveal.values.errors import BadEntry, BadInput, NotFound, StoreError
 
@@ -50,9 +51,10 @@ class Journal:
         opened: OpenedLog,
         author: str,
         clock: Clock,
+        redact: Redactor | None = None,
     ) -> None:
         self.store, self.name, self.clock = store, name, clock
-        self._author = author
+        self._author, self.redact = author, redact
         self.estimated: int | None = None
         """Tokens that were counted for the newest prompt; the usage of the reply is compared with them."""
         self._writer = opened.writer
@@ -86,11 +88,11 @@ class Journal:
 
     def bodies_of(self, item: object) -> list[log.EncodedBody]:
         """Return the bodies that an item of the host's becomes in the log: itself, or a provider's reply read."""
-        return bodies(item, self.store, self.name, self._asked(), estimated=self.estimated)
+        return bodies(item, self.store, self.name, self._asked(), estimated=self.estimated, redact=self.redact)
 
     def bodies_of_reply(self, reply: WireReply) -> list[log.EncodedBody]:
         """Return the bodies of a provider's reply that was read already."""
-        return reply_bodies(reply, self._asked(), estimated=self.estimated)
+        return reply_bodies(reply, self._asked(), estimated=self.estimated, redact=self.redact)
 
     def _asked(self) -> AskedModel:
         setup, facts = self.setup, self._view.facts

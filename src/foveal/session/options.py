@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from foveal.project.arrival import NO_RENDERERS, Renderers
+from foveal.text.redaction import Redactor
 from foveal.values.events import Listener, ignore
 from foveal.values.retention import RetentionRule
 
@@ -46,6 +47,9 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the tools that may be offered; None allows all."""
     author: str = "agent"
     """Recorded as the author of the session's entries."""
+    redact: Redactor | None = None
+    """Takes the secrets out of each text that is appended, before it is recorded: `foveal.text.redaction.redact_secrets`, or a
+    function of the host's own."""
 
 
 def _now_ms() -> int:

@@ -69,7 +69,9 @@ class Session:
             # Retention that tools declared before the session was closed still holds.
             self._declared = dict(opened.declared_retention() if given is None else given)
             setup = with_retention(setup, self._declared)
-            self._journal = Journal(store, name, setup, opened=opened, author=host.author, clock=clock)
+            self._journal = Journal(
+                store, name, setup, opened=opened, author=host.author, clock=clock, redact=host.redact
+            )
             self._journal.on_entry = self._observe
             self._tools = ToolList(host.allowed_tools)
             self._events = SessionEvents(name, host.on_event, self._journal.view.facts.setup)

@@ -3,27 +3,58 @@
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from foveal.stores import sqlite
+from foveal.stores.artifacts_place import open_artifacts
 from foveal.stores.memory import MemoryStore
 from foveal.stores.place import DatabaseAddress, find_place
 from foveal.stores.port import Store
-from foveal.values.errors import MissingExtra
+from foveal.values.errors import BadInput, MissingExtra
+
+if TYPE_CHECKING:
+    from foveal.stores.keys import Keys
 
 __all__ = ["MemoryStore", "Store", "open_store"]
 
 
-def open_store(place: str | Path | DatabaseAddress = ":memory:") -> Store:
+def open_store(
+    place: str | Path | DatabaseAddress = ":memory:",
+    *,
+    artifacts: str | Path | None = None,
+    tenant: str | None = None,
+    keys: "Keys | str | Path | None" = None,
+) -> Store:
     """Open the store at a place, made if it is new.
 
     `agent.db` and `sqlite:///agent.db` are an SQLite file, `postgresql://…` is a database for many processes and machines, and
-    ":memory:" is a store that ends with the process.
+    ":memory:" is a store that ends with the process. The artifacts of a database may lie elsewhere: in a bucket
+    (`s3://BUCKET/PREFIX`, `gs://…`, `az://…`) or in a folder that all its machines share.
+
+    With a `tenant`, the sessions of that tenant are all that there is. With `keys` (a file, `env:NAME`, or an object that asks a
+    service for keys), each session that is made from now on is encrypted under a key of its own.
     """
-    if str(place) == ":memory:":
-        return MemoryStore()
+    if (tenant is not None or keys is not None) and find_spec("cryptography") is None:
+        raise MissingExtra("A store with tenants or keys", "keys")
+    if isinstance(keys, str | Path):
+        keys = import_module("foveal.stores.keys").read_keys(keys)
+    store = _open(place, artifacts)
+    if tenant is None and keys is None:
+        return store
+    try:
+        return import_module("foveal.stores.private").PrivateStore(store, tenant=tenant, keys=keys)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _open(place: str | Path | DatabaseAddress, artifacts: str | Path | None) -> Store:
     found = place if isinstance(place, DatabaseAddress) else find_place(place)
     if isinstance(found, Path):
-        return sqlite.SqliteStore(found)
+        if artifacts is not None:
+            raise BadInput(f"artifacts={str(artifacts)!r}: only a store in PostgreSQL keeps its artifacts elsewhere")
+        return MemoryStore() if str(found) == ":memory:" else sqlite.SqliteStore(found)
     if find_spec("psycopg") is None:
         raise MissingExtra("A store in PostgreSQL", "postgres")
-    return import_module("foveal.stores.postgres.store").PostgresStore(found.url)
+    kept = None if artifacts is None else open_artifacts(artifacts)
+    return import_module("foveal.stores.postgres.store").PostgresStore(found.url, artifacts=kept)

@@ -39,6 +39,13 @@ class CardBuilder:
         )
 
 
+def counted(chunks: Iterable[bytes], tally: CardBuilder) -> Iterator[bytes]:
+    """Yield the chunks, checked, each after it was added to the card."""
+    for chunk in check_chunks(chunks):
+        tally.add(chunk)
+        yield chunk
+
+
 def check_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the chunks; `BadInput` if one is not bytes: iterating over one bytes object would give numbers."""
     for chunk in chunks:

@@ -10,7 +10,7 @@ A writer locks its temporary file while it lives, so that the leftovers of a dea
 import os
 import secrets
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from io import FileIO
@@ -42,7 +42,7 @@ class FileArtifacts:
         self._durable: set[Path] = set()
         """Folders whose own names this handle has synced."""
 
-    def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
+    def put(self, chunks: Iterable[bytes], *, name: Callable[[], str] | None = None) -> ArtifactCard:
         with self._plain_errors():
             self._make(self._folder)
             handle, temporary = self._new_temporary()
@@ -52,7 +52,7 @@ class FileArtifacts:
             finally:
                 os.close(handle)
             with self._plain_errors():
-                place = self._place(card.sha256)
+                place = self._place(card.sha256 if name is None else name())
                 self._make(place.parent)
                 temporary.replace(place)
                 sync_folder(place.parent)
@@ -101,6 +101,10 @@ class FileArtifacts:
             self._sidecar(sha256).unlink(missing_ok=True)
             sync_folder(place.parent)
         return True
+
+    def names(self) -> list[str]:
+        """Return the names of all artifacts that are there."""
+        return sorted(path.name for path in self._folder.glob("??/*") if not path.suffix)
 
     def strays(self) -> list[Path]:
         """Return the temporary files that no living writer has locked."""
@@ -183,6 +187,21 @@ class FileArtifacts:
             yield
         except OSError as error:
             raise _translated(error, self._folder) from error
+
+
+def copy_unread(source: FileArtifacts, target: FileArtifacts) -> int:
+    """Copy all artifacts as they are, under their names, and return how many: for those that only their keys could read."""
+    names = source.names()
+    for name in names:
+        target.put(_spans(source, name), name=lambda name=name: name)
+    return len(names)
+
+
+def _spans(artifacts: FileArtifacts, name: str) -> Iterator[bytes]:
+    at = 0
+    while piece := artifacts.span(name, at, READ_BYTES):
+        yield piece
+        at += len(piece)
 
 
 if sys.platform == "win32":

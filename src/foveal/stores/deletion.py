@@ -11,6 +11,7 @@ import msgspec
 
 from foveal.stores.port import SessionCard, Store, Tombstone
 from foveal.stores.references import artifacts_named
+from foveal.stores.tenants import artifacts_of, tenant_of
 from foveal.values.errors import NotFound
 
 _CHILD = "/"
@@ -53,9 +54,12 @@ def delete_sessions(store: Store, names: Sequence[str], *, takeover: bool = Fals
     """Delete these sessions, their children, and the artifacts that no other session names. All of them or none."""
     began_ms = time.time_ns() // 1_000_000
     doomed = [card.id for card in with_children(store, names)]
-    artifacts = {sha256 for name in doomed for sha256 in artifacts_named(store.rows(name))}
+    artifacts = {(tenant_of(name), sha256) for name in doomed for sha256 in artifacts_named(store.rows(name))}
     tombstones = store.delete(doomed, takeover=takeover)
     for card in store.cards() if artifacts else ():
-        artifacts -= set(artifacts_named(store.rows(card.id)))
-    removed = sum(store.artifacts.delete(sha256, unless_put_after_ms=began_ms) for sha256 in sorted(artifacts))
+        artifacts -= {(tenant_of(card.id), sha256) for sha256 in artifacts_named(store.rows(card.id))}
+    removed = sum(
+        artifacts_of(store.artifacts, tenant).delete(sha256, unless_put_after_ms=began_ms)
+        for tenant, sha256 in artifacts
+    )
     return Deletion(tuple(doomed), tuple(tombstones), removed)

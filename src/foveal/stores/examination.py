@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from foveal.stores.format import ENCRYPTED
 from foveal.stores.port import Row, Store
 from foveal.stores.references import artifacts_named
+from foveal.stores.tenants import artifacts_of, tenant_of
 from foveal.values.codec import decode
 from foveal.values.errors import BadEntry, BadInput, StoreCorrupt, StoreError
 
@@ -36,16 +38,16 @@ class Report:
 def examine_store(store: Store, place: str) -> Report:
     """Read a store to its end, damaged rows passed over, and return the counts of whatever is whole. Nothing is changed."""
     cards = store.cards()
-    entries, damage, named = 0, list[Damage](), dict[str, str]()
+    entries, damage, named = 0, list[Damage](), dict[tuple[str | None, str], str]()
     for card in cards:
         for row in _whole_rows(store, card.id, card.entries, damage):
             entries += 1
             for sha256 in artifacts_named([row]):
-                named.setdefault(sha256, f"session {card.id}, entry {row.seq}")
+                named.setdefault((tenant_of(card.id), sha256), f"session {card.id}, entry {row.seq}")
     whole = 0
-    for sha256, where in named.items():
+    for (tenant, sha256), where in named.items():
         try:
-            for _ in store.artifacts.read(sha256):
+            for _ in artifacts_of(store.artifacts, tenant).read(sha256):
                 pass
             whole += 1
         except (BadInput, StoreError) as error:
@@ -69,7 +71,8 @@ def _whole_rows(store: Store, session: str, last: int, damage: list[Damage]) -> 
             for row in store.rows(session, after=after, upto=last):
                 after = row.seq
                 try:
-                    decode(row.payload)
+                    if not row.payload.startswith(ENCRYPTED):  # proven by its hash; only its keys could say more
+                        decode(row.payload)
                 except BadEntry as error:
                     lost[f"session {session}, entry {row.seq}"] = str(error)
                     continue

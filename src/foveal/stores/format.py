@@ -13,7 +13,7 @@ when it is opened, in one transaction (`stores.sqlite.version_1`, `stores.sqlite
 |------------------|---------|------------------------------------------|----------------------------------|
 | `SCHEMA_VERSION` | 3       | the store's file, `PRAGMA user_version`  | older: upgraded; newer: refused  |
 | `POSTGRES_SCHEMA` | 1      | the table `versions` of the schema       | older: upgraded; newer: refused  |
-| body codec       | `=` `~` | the first byte of each payload           | refused as damage                |
+| body codec       | `=` `~` | the first byte of each payload; `#` if it is encrypted | refused as damage  |
 | `PROJECTION`     | 8       | the key in each snapshot (`project.view`)| the snapshot is ignored          |
 | `FRAME`          | 2       | the same key (`session.model_setup`)     | the snapshot is ignored          |
 | `INDEX_VERSION`  | 1       | each index file, `PRAGMA user_version`   | the index is made anew           |
@@ -28,6 +28,9 @@ SCHEMA_VERSION = 3
 """The version of the tables of a store's file."""
 POSTGRES_SCHEMA = 1
 """The version of the tables of a store in PostgreSQL."""
+
+ENCRYPTED = b"#"
+"""The first byte of a payload that is under the data key of its session (`stores.data_key`)."""
 
 INDEX_APPLICATION_ID = 0x464F5658  # "FOVX"
 """The `PRAGMA application_id` of a search index."""

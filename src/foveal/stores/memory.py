@@ -3,7 +3,7 @@
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 
 from foveal.stores import sqlite
@@ -23,6 +23,7 @@ from foveal.stores.checks import (
 from foveal.stores.lease import Lease, held_text, this_process
 from foveal.stores.opened import opened
 from foveal.stores.port import (
+    PAGE_CARDS,
     ArtifactCard,
     Draft,
     KeptNote,
@@ -104,14 +105,16 @@ class MemoryArtifacts:
         self._sidecars: dict[str, bytes] = {}
         self._put_ms: dict[str, int] = {}
 
-    def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
+    def put(self, chunks: Iterable[bytes], *, name: Callable[[], str] | None = None) -> ArtifactCard:
         tally, parts = CardBuilder(), list[bytes]()
         for chunk in check_chunks(chunks):
             tally.add(chunk)
             parts.append(chunk)
         card = tally.card()
-        self._kept[card.sha256] = b"".join(parts)
-        self._put_ms[card.sha256] = _now_ms()
+        sha256 = card.sha256 if name is None else name()
+        check_artifact(sha256)
+        self._kept[sha256] = b"".join(parts)
+        self._put_ms[sha256] = _now_ms()
         return card
 
     def read(self, sha256: str) -> Iterator[bytes]:
@@ -222,6 +225,12 @@ class MemoryStore:
             self._check_usable()
             state = self._scopes.setdefault(name, _ScopeState())
         return MemoryScope(name, state, self._logs, self._lock)
+
+    def page(self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS) -> list[SessionCard]:
+        with self._lock:
+            self._check_usable()
+            names = sorted(name for name in self._logs if name > after and name.startswith(prefix))
+            return [self._logs[name].card() for name in names[: max(limit, 0)]]
 
     def index(self, session: str) -> SearchIndex:
         with self._lock:

@@ -20,6 +20,7 @@ from foveal.stores.port import Draft, Row, SessionCard, Store
 from foveal.stores.references import artifacts_named
 from foveal.stores.sqlite.backup import back_up
 from foveal.stores.sqlite.doctor import examine
+from foveal.stores.tenants import artifacts_of, tenant_of
 from foveal.values.errors import BadInput, NotFound, SessionHeld, StoreCorrupt
 
 BATCH_ROWS = 256
@@ -47,7 +48,7 @@ def move_sessions(source: Store, target: Store, *, holds: bool = True) -> StoreM
     """
     sessions = copied = 0
     in_use, damaged = list[str](), list[str]()
-    artifacts: set[str] = set()
+    artifacts: set[tuple[str | None, str]] = set()
     for card in sorted(source.cards(), key=lambda card: card.updated_ms):
         try:
             copied += (
@@ -89,7 +90,7 @@ def examine_place(place: Path | DatabaseAddress) -> Report:
         return examine_store(store, str(place))
 
 
-def _hold_and_copy(source: Store, target: Store, card: SessionCard, artifacts: set[str]) -> int:
+def _hold_and_copy(source: Store, target: Store, card: SessionCard, artifacts: set[tuple[str | None, str]]) -> int:
     holder = source.acquire(card.id)
     try:
         held = msgspec.structs.replace(source.cards(card.id)[0], updated_ms=card.updated_ms)
@@ -98,8 +99,9 @@ def _hold_and_copy(source: Store, target: Store, card: SessionCard, artifacts: s
         holder.release()
 
 
-def _copy(source: Store, target: Store, card: SessionCard, artifacts: set[str]) -> int:
+def _copy(source: Store, target: Store, card: SessionCard, artifacts: set[tuple[str | None, str]]) -> int:
     """Bring the copy of a session up to this card, and return how many entries were written."""
+    tenant = tenant_of(card.id)
     opened = target.load(card.id, secret=source.secret(card.id), scope=card.scope)
     try:
         if opened.entries > card.entries:
@@ -110,10 +112,11 @@ def _copy(source: Store, target: Store, card: SessionCard, artifacts: set[str]) 
         chain = _compared(source, target, card.id, opened.entries)
         snapshot = source.snapshot(card.id)
         for rows in _batches(source.rows(card.id, after=opened.entries, upto=card.entries), snapshot and snapshot.seq):
-            for sha256 in set(artifacts_named(rows)) - artifacts:
-                with suppress(NotFound):  # reported by the doctor of either store
-                    target.artifacts.put(source.artifacts.read(sha256))
-                    artifacts.add(sha256)
+            for sha256 in set(artifacts_named(rows)):
+                if (tenant, sha256) not in artifacts:
+                    with suppress(NotFound):  # reported by the doctor of either store
+                        artifacts_of(target.artifacts, tenant).put(artifacts_of(source.artifacts, tenant).read(sha256))
+                        artifacts.add((tenant, sha256))
             for row in rows:
                 chain = link(chain, row)
             view = snapshot.payload if snapshot and snapshot.seq == rows[-1].seq else None

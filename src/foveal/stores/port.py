@@ -28,7 +28,7 @@ them: it is given entries as bytes and returns them unchanged. The promises:
     sessions and notes alone.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Protocol
@@ -125,6 +125,9 @@ OPENING_ROWS = 1_024
 BEFORE_SNAPSHOT = 16
 """Rows before the snapshot that `load` returns with those after it: a view is often older by the entries it was kept with."""
 
+PAGE_CARDS = 1_000
+"""Cards of a page, if no other number is asked for."""
+
 NEWEST_ROWS = 64
 """Rows that `load` returns of a log without a snapshot: as many as are read first when a branch is followed back."""
 
@@ -180,8 +183,9 @@ class StoreStats(msgspec.Struct, frozen=True):
 class Artifacts(Protocol):
     """Large contents, each under the SHA-256 of its bytes. A name that is no such hash is `BadInput` in every method."""
 
-    def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
-        """Keep the bytes under their hash, durably, holding only a chunk at a time in memory."""
+    def put(self, chunks: Iterable[bytes], *, name: Callable[[], str] | None = None) -> ArtifactCard:
+        """Keep the bytes under their hash, durably, holding only a chunk at a time in memory. With a `name`, which is asked for
+        after the last chunk, they are kept under that one: whoever does so reads them by `span` and proves them."""
         ...
 
     def read(self, sha256: str) -> Iterator[bytes]:
@@ -309,6 +313,11 @@ class Store(Protocol):
 
     def cards(self, session: str | None = None) -> list[SessionCard]:
         """Return the cards of all sessions, most recently used first; or of just this one, if it is there."""
+        ...
+
+    def page(self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS) -> list[SessionCard]:
+        """Return the cards of up to `limit` sessions whose names begin with `prefix` and come after `after`, in the order of
+        their names as UTF-8. The cost is that of the cards returned."""
         ...
 
     def index(self, session: str) -> SearchIndex:

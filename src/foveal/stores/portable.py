@@ -21,6 +21,7 @@ from foveal.stores.chain import link, seed
 from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.port import Draft, Row, Store
 from foveal.stores.references import artifacts_named
+from foveal.stores.tenants import artifacts_of, tenant_of
 from foveal.values.errors import BadInput, NotFound
 
 FORMAT = 1
@@ -108,9 +109,10 @@ def import_session(store: Store, stream: BinaryIO, *, name: str | None = None) -
     portrait = verify_export(stream)
     stream.seek(start)
     drafts: list[Draft] = []
+    kept = artifacts_of(store.artifacts, tenant_of(name or portrait.session))
     for artifact, group in groupby(_read(stream)[1], key=lambda line: line.artifact):
         if artifact is not None:
-            store.artifacts.put(line.data or b"" for line in group)
+            kept.put(line.data or b"" for line in group)
         else:
             drafts.extend(map(_draft, group))
     add_session(store, name or portrait.session, drafts, secret=b64decode(portrait.secret))
@@ -132,7 +134,7 @@ def _lines(store: Store, portrait: Portrait, artifacts: Iterable[str]) -> Iterat
     yield _encode(portrait) + b"\n"
     for name in artifacts:
         is_empty = True
-        for chunk in store.artifacts.read(name):
+        for chunk in artifacts_of(store.artifacts, tenant_of(portrait.session)).read(name):
             is_empty = False
             yield _encode({"artifact": name, "data": chunk}) + b"\n"
         if is_empty:

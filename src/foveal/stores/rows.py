@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from foveal.stores.format import ENCRYPTED
 from foveal.stores.port import Draft, Row, Store
 from foveal.values import codec
 from foveal.values.entry import Body, Entry, File, Fold, Image, Message, RangeFold, Role, ToolResult
-from foveal.values.errors import BadEntry, NotFound, StoreCorrupt
+from foveal.values.errors import BadEntry, NotFound, StoreCorrupt, StoreError
 
 
 class EncodedBody(NamedTuple):
@@ -39,6 +40,8 @@ def _lean(body: Body) -> Body:
 
 def to_entry(row: Row, session: str) -> Entry:
     """Return the entry of a row; `StoreCorrupt` if its payload is not a body."""
+    if row.payload.startswith(ENCRYPTED):
+        raise StoreError(f"session {session!r} is encrypted; open the store with its keys (`keys`, or $FOVEAL_KEYS)")
     try:
         return Entry(row.id, row.parent, row.time_ms, row.author, codec.decode(row.payload))
     except BadEntry as error:

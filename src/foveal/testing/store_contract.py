@@ -607,7 +607,7 @@ class StoreContract:
             for scope, kept in ((None, None), ("x", "x"), (None, "x"), ("x", "x")):
                 store.acquire("s", scope=scope).release()
                 assert store.cards("s")[0].scope == kept
-            with refused(BadInput, "'x'", "'y'"):
+            with refused(BadInput, "x'", "y'"):
                 store.acquire("s", scope="y", takeover=True)
             assert store.scope("y").sessions() == []
             for bad in ("", "a\nb", "x" * 600):
@@ -629,7 +629,7 @@ class StoreContract:
             store.scope("x").keep(red)
             assert (store.scope("x").notes(), store.scope("y").notes()) == ([red, two], [other])
             for name in ("b", "c", "unknown"):
-                with refused(NotFound, repr(name)):
+                with refused(NotFound, f"{name}'"):
                     store.scope("x").keep(KeptNote("k", "forged", name, "host", 9))
             for key, text in (("", "text"), ("k", " "), ("k", "t" * 9_000), ("k\n", "text"), ("k", "\ud800")):
                 with refused(BadInput):
@@ -738,6 +738,25 @@ class StoreContract:
                 _wait_for_the_next_millisecond()
                 writers[name].append([draft("x")])
             assert [card.id for card in store.cards()] == ["b", "a", "c"]
+
+    def test_a_catalogue_is_read_in_pages(self) -> None:
+        """In the order of names, from after a name on, within a beginning; together the pages are all sessions, each once."""
+        names = ["a", "a/b", "aa", "b", "ba", "bé", "b😀", "c"]
+        with self._opened() as store:
+            for name in reversed(names):
+                store.acquire(name).append(drafts(2))
+            assert [card.id for card in store.page(limit=3)] == names[:3]
+            assert [card.id for card in store.page(after="aa", limit=3)] == names[3:6]
+            assert [card.id for card in store.page(prefix="b")] == ["b", "ba", "bé", "b😀"]
+            assert [card.id for card in store.page(prefix="b", after="ba", limit=1)] == ["bé"]
+            assert (
+                store.page(prefix="x")
+                == store.page(after="c")
+                == store.page(limit=0)
+                == store.page(prefix="\ud800")
+                == []
+            )
+            assert sorted(store.page(), key=lambda card: card.id) == sorted(store.cards(), key=lambda card: card.id)
 
     # Artifacts
 

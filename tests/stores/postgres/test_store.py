@@ -32,6 +32,7 @@ from foveal.values.entry import assistant, user
 from foveal.values.errors import (
     BadInput,
     LeaseLost,
+    NotFound,
     SchemaTooNew,
     SessionHeld,
     StoreCorrupt,
@@ -376,3 +377,19 @@ def test_a_large_artifact_is_read_in_pieces(opened: Opened) -> None:
     statement(store, "UPDATE @chunks SET data = 'x' WHERE number = 2")
     with pytest.raises(StoreCorrupt):
         list(store.artifacts.read(card.sha256))
+
+
+def test_artifacts_may_lie_outside_the_database(server: PostgresServer, schema: str, tmp_path: Path) -> None:
+    """Named in the address or by the caller, they are put there and not into the database; a file keeps them beside itself."""
+    place, folder = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path}", tmp_path / "artifacts"
+    with open_store(place) as inside:
+        name = inside.artifacts.put([b"inside"]).sha256
+    for outside in (open_store(place, artifacts=folder), open_store(f"{place}&foveal_artifacts={folder}")):
+        with outside:
+            kept = outside.artifacts.put([b"outside"]).sha256
+            assert (folder / kept[:2] / kept).read_bytes() == b"outside"
+            with pytest.raises(NotFound):
+                outside.artifacts.read(name)
+            outside.vacuum()
+    with pytest.raises(BadInput, match="only a store in PostgreSQL"):
+        open_store(tmp_path / "a.db", artifacts=folder)

@@ -5,7 +5,7 @@ that died, and `sweep` removes the latter. A piece is found by its place, so tha
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256 as new_sha256
 
@@ -44,15 +44,17 @@ class PostgresArtifacts:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def put(self, chunks: Iterable[bytes]) -> ArtifactCard:
+    def put(self, chunks: Iterable[bytes], *, name: Callable[[], str] | None = None) -> ArtifactCard:
         body = self._connections.run(lambda link: link.ask("SELECT nextval('@bodies')"))[0][0]
         tally, number = CardBuilder(), -1
         for number, piece in enumerate(_pieces(check_chunks(chunks), tally)):
-            row = (body, number, _now_ms(), piece)
-            self._connections.run(lambda link, row=row: link.ask(_ADD, row))
+            added = (body, number, _now_ms(), piece)
+            self._connections.run(lambda link, added=added: link.ask(_ADD, added))
         card = tally.card()
-        name = {"sha": bytes.fromhex(card.sha256), "body": body, "size": card.size_bytes, "now": _now_ms()}
-        self._connections.run(lambda link: link.ask(_NAME, name))
+        sha256 = card.sha256 if name is None else name()
+        check_artifact(sha256)
+        row = {"sha": bytes.fromhex(sha256), "body": body, "size": card.size_bytes, "now": _now_ms()}
+        self._connections.run(lambda link: link.ask(_NAME, row))
         return card
 
     def read(self, sha256: str) -> Iterator[bytes]:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 import psycopg
 
+from foveal.stores.artifacts_place import open_artifacts
 from foveal.stores.chain import seal, seed
 from foveal.stores.checks import (
     SECRET_BYTES,
@@ -33,6 +34,7 @@ from foveal.stores.port import (
     BEFORE_SNAPSHOT,
     NEWEST_ROWS,
     OPENING_ROWS,
+    PAGE_CARDS,
     Artifacts,
     Draft,
     KeptNote,
@@ -178,8 +180,10 @@ class PostgresStore:
     ) -> None:
         address = parse_address(url)
         options = _Options.read(
-            address.options, _Options(schema, lease_s, patience_s, replication, cache and str(cache))
+            address.options, _Options(schema, lease_s, patience_s, replication, cache and str(cache), None)
         )
+        if artifacts is None and options.artifacts is not None:
+            artifacts = open_artifacts(options.artifacts)
         self.place = address.place
         self._connections = Connections(address, options.schema, options.patience_s, COLUMNS)
         self._pid = os.getpid()
@@ -281,6 +285,12 @@ class PostgresStore:
             return []
         where, bindings = ("WHERE s.id = %s", (session,)) if session is not None else ("", ())
         return self._cards(where, bindings)
+
+    def page(self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS) -> list[SessionCard]:
+        if not _is_text(prefix) or not _is_text(after):
+            return []
+        query = f"{_CARDS} WHERE s.id > %s AND s.id >= %s AND starts_with(s.id, %s) ORDER BY s.id LIMIT %s"
+        return self._listed(query, (after, prefix, prefix, max(limit, 0)))
 
     def index(self, session: str) -> SearchIndex:
         self._check_usable()
@@ -482,7 +492,9 @@ class PostgresStore:
         return known
 
     def _cards(self, where: str, bindings: Bindings) -> list[SessionCard]:
-        query = f"{_CARDS} {where} ORDER BY s.updated_ms DESC, s.key DESC"
+        return self._listed(f"{_CARDS} {where} ORDER BY s.updated_ms DESC, s.key DESC", bindings)
+
+    def _listed(self, query: str, bindings: Bindings) -> list[SessionCard]:
         found = self._run(lambda link: link.ask(query, bindings))
         cards: list[SessionCard] = []
         for raw in found:
@@ -615,6 +627,7 @@ class _Options(msgspec.Struct, frozen=True):
     patience_s: float
     replication: Replication
     cache: str | None
+    artifacts: str | None
 
     @classmethod
     def read(cls, given: dict[str, str], defaults: "_Options") -> "_Options":

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.stores.artifacts import artifacts_folder
+from foveal.stores.artifacts import artifacts_folder, copy_unread
 from foveal.stores.database import Database
 from foveal.stores.examination import Report
+from foveal.stores.format import ENCRYPTED
 from foveal.stores.references import artifacts_named
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import resolved, transaction
@@ -16,6 +17,7 @@ from foveal.stores.sqlite.doctor import examine
 from foveal.stores.sqlite.opening import connect_new
 from foveal.stores.sqlite.records import update_record
 from foveal.stores.sqlite.tables import Tables
+from foveal.stores.tenants import artifacts_of, tenant_of
 from foveal.values.errors import BadInput, NotFound, StoreCorrupt
 
 
@@ -39,10 +41,14 @@ def back_up(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
 
 def _copy_artifacts(store: SqliteStore, place: Path) -> None:
     with SqliteStore(place) as copied:
-        named = {sha256 for card in copied.cards() for sha256 in artifacts_named(copied.rows(card.id))}
-        for sha256 in sorted(named):
-            with suppress(NotFound, StoreCorrupt):  # the examination reports it
-                copied.artifacts.put(store.artifacts.read(sha256))
+        for card in copied.cards():
+            rows, tenant = list(copied.rows(card.id)), tenant_of(card.id)
+            if any(row.payload.startswith(ENCRYPTED) for row in rows):
+                copy_unread(store.artifacts, copied.artifacts)  # only their keys could say which are named
+                return
+            for sha256 in sorted(set(artifacts_named(rows))):
+                with suppress(NotFound, StoreCorrupt):  # the examination reports it
+                    artifacts_of(copied.artifacts, tenant).put(artifacts_of(store.artifacts, tenant).read(sha256))
 
 
 def _set_free(db: Database, path: Path) -> None:

@@ -19,11 +19,11 @@ from tempfile import TemporaryDirectory
 
 import apsw
 
-from foveal.stores.artifacts import FileArtifacts, artifacts_folder
+from foveal.stores.artifacts import FileArtifacts, artifacts_folder, copy_unread
 from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.database import Database, Raw
 from foveal.stores.examination import Damage, Report
-from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
+from foveal.stores.format import APPLICATION_ID, ENCRYPTED, SCHEMA_VERSION
 from foveal.stores.port import Draft, KeptNote
 from foveal.stores.references import artifacts_in
 from foveal.stores.sqlite import SqliteStore
@@ -53,6 +53,7 @@ from foveal.stores.sqlite.tables import (
     tombstone,
 )
 from foveal.stores.sqlite.wal import RestState, newest_image, opening
+from foveal.stores.tenants import artifacts_of, tenant_of
 from foveal.values.codec import decode, encode
 from foveal.values.entry import Body, Note
 from foveal.values.errors import BadEntry, BadInput, NotFound, StoreCorrupt, StoreError
@@ -68,8 +69,10 @@ class _Findings:
     entries: int = 0
     artifacts: int = 0
     damage: list[Damage] = field(default_factory=list[Damage])
-    named: dict[str, str] = field(default_factory=dict[str, str])
-    """Each artifact that a row refers to, with the place of the first such row."""
+    named: dict[tuple[str | None, str], str] = field(default_factory=dict[tuple[str | None, str], str])
+    """Each artifact that a row refers to, by its tenant and name, with the place of the first such row."""
+    has_encrypted: bool = False
+    """Whether there are rows whose artifacts only their keys could name."""
     names: list[str] = field(default_factory=list[str])
     scopes: dict[str, None] = field(default_factory=dict[str, None])
 
@@ -77,8 +80,11 @@ class _Findings:
         self.damage.append(Damage(place, what))
 
     def note_artifacts(self, suspect: SessionCheck, verdict: RowCheck, body: Body | None) -> None:
+        self.has_encrypted |= body is None and verdict.row is not None
         for sha in () if body is None else artifacts_in(body):
-            self.named.setdefault(sha, f"session {suspect.record.id}, entry {verdict.seq}")
+            self.named.setdefault(
+                (tenant_of(suspect.record.id), sha), f"session {suspect.record.id}, entry {verdict.seq}"
+            )
 
     def report(self, path: Path) -> Report:
         counts = len(self.names), self.entries, self.artifacts
@@ -325,7 +331,7 @@ def _checked_rows(db: Database, suspect: SessionCheck, layout: Layout) -> Iterat
             check_drafts([Draft(row.id, row.parent, row.time_ms, row.author, row.payload)])
             if row.id in seen:
                 raise BadEntry("its id stands in the log already")
-            body = decode(row.payload)
+            body = None if row.payload.startswith(ENCRYPTED) else decode(row.payload)
         except BadEntry as error:
             yield RowCheck(verdict.seq, None, str(error), verdict.seq), None
             continue
@@ -346,9 +352,9 @@ def _examine_snapshot(db: Database, path: Path, suspect: SessionCheck, findings:
 
 
 def _examine_artifacts(artifacts: FileArtifacts, findings: _Findings) -> None:
-    for sha, place in findings.named.items():
+    for (tenant, sha), place in findings.named.items():
         try:
-            for _ in artifacts.read(sha):
+            for _ in artifacts_of(artifacts, tenant).read(sha):
                 pass
             findings.artifacts += 1
         except (BadInput, StoreError) as error:
@@ -436,9 +442,12 @@ class _Relinked:
 
 
 def _salvage_artifacts(source: FileArtifacts, store: SqliteStore, findings: _Findings) -> None:
-    for sha, place in findings.named.items():
+    if findings.has_encrypted:
+        findings.artifacts += copy_unread(source, store.artifacts)
+        return
+    for (tenant, sha), place in findings.named.items():
         try:
-            store.artifacts.put(source.read(sha))
+            artifacts_of(store.artifacts, tenant).put(artifacts_of(source, tenant).read(sha))
             findings.artifacts += 1
         except (NotFound, BadInput, StoreCorrupt) as error:
             findings.say(place, f"the artifact that it names could not be salvaged: {error}")

@@ -28,7 +28,7 @@ from foveal.stores.checks import check_drafts, check_note, check_scope, check_se
 from foveal.stores.database import Database
 from foveal.stores.lease import LEASE_MS, Lease, new_token, this_process
 from foveal.stores.opened import opened
-from foveal.stores.port import Draft, KeptNote, Opened, Row, SessionCard, Snapshot, StoreStats, Tombstone
+from foveal.stores.port import PAGE_CARDS, Draft, KeptNote, Opened, Row, SessionCard, Snapshot, StoreStats, Tombstone
 from foveal.stores.sqlite import transactions
 from foveal.stores.sqlite.connection import resolved
 from foveal.stores.sqlite.errors import BROKEN, translated
@@ -178,6 +178,10 @@ class SqliteStore:
                 return [card(record) for record in tables.records()]
             record = tables.record(session)
             return [] if record is None else [card(record)]
+
+    def page(self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS) -> list[SessionCard]:
+        with self._tables() as tables:
+            return [card(record) for record in tables.page(prefix, after, limit)]
 
     def index(self, session: str) -> FileIndex:
         self._check_usable()

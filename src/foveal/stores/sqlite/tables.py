@@ -5,7 +5,7 @@ hash has been compared.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import apsw
@@ -106,6 +106,16 @@ class Tables:
         for before, after in pairwise([*listed, None]):
             self._check_next(before, None if after is None else after.id)
         return sorted(records, key=lambda record: (-record.updated_ms, -record.key))
+
+    def page(self, prefix: str, after: str, limit: int) -> list[Record]:
+        """Return up to `limit` records of names with this beginning, after this name, in their order."""
+        try:
+            (after + prefix).encode()
+        except UnicodeEncodeError:
+            return []  # no session can have such a name
+        sql = f"{RECORD_COLUMNS} WHERE id > ? AND id >= ? AND key > 0 ORDER BY id LIMIT ?"
+        found = map(self._checked_record, self._db.execute(sql, (after, prefix, max(limit, 0))))
+        return list(takewhile(lambda record: record.id.startswith(prefix), found))
 
     def scoped_records(self, scope: str, since_ms: int | None) -> list[Record]:
         """Return the records of the sessions of a scope, most recently used first: of all, or of those used since."""

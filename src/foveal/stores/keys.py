@@ -1,0 +1,90 @@
+"""Keys that wrap the data keys of sessions and artifacts: from a file, from the environment, or from a service.
+
+Each session and each artifact is encrypted under a data key of its own, which is kept beside it, wrapped by one of these keys. A
+service for keys (KMS) is any object with `wrap` and `unwrap`; the key itself need never leave it.
+"""
+
+import binascii
+import os
+import secrets
+from base64 import b64decode
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from foveal.values.errors import BadInput, StoreError
+
+KEY_BYTES = 32
+"""Length of every key: AES-256."""
+NONCE_BYTES = 12
+_ID_BYTES = 8
+
+
+class Keys(Protocol):
+    """Wraps and unwraps data keys. The context is no secret; an unwrap with another one than the wrap's must fail."""
+
+    def wrap(self, data_key: bytes, context: bytes) -> bytes:
+        """Return up to 96 bytes of keys in a form that only `unwrap` can read, at most 450 bytes long."""
+        ...
+
+    def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
+        """Return the bytes that were wrapped; `StoreError` if the key is not there, was destroyed, or the context is another."""
+        ...
+
+
+class LocalKeys:
+    """Keys of this process: the last one wraps, all of them unwrap, so that an old one stays while sessions are under it."""
+
+    def __init__(self, text: str, origin: str) -> None:
+        """Read keys in base64, separated by white space. `origin` names their place in messages."""
+        self._origin = origin
+        self._keys: dict[bytes, AESGCM] = {}
+        self._newest = b""
+        for number, word in enumerate(text.split(), start=1):
+            try:
+                key = b64decode(word, validate=True)
+            except binascii.Error:
+                key = b""
+            if len(key) != KEY_BYTES:
+                raise BadInput(
+                    f"key {number} of {origin} is not {KEY_BYTES} bytes in base64; `openssl rand -base64 32` makes one"
+                )
+            self._newest = sha256(b"foveal key\0" + key).digest()[:_ID_BYTES]
+            self._keys[self._newest] = AESGCM(key)
+        if not self._keys:
+            raise BadInput(f"{origin} holds no key; `openssl rand -base64 32` makes one")
+
+    def wrap(self, data_key: bytes, context: bytes) -> bytes:
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return self._newest + nonce + self._keys[self._newest].encrypt(nonce, data_key, context)
+
+    def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
+        known = self._keys.get(wrapped[:_ID_BYTES])
+        if known is None:
+            raise StoreError(
+                f"this was encrypted under the key {wrapped[:_ID_BYTES].hex()}, which is not among the {len(self._keys)} of "
+                f"{self._origin}. Add that key; if it was destroyed, so is everything that was under it."
+            )
+        try:
+            return known.decrypt(wrapped[_ID_BYTES:][:NONCE_BYTES], wrapped[_ID_BYTES + NONCE_BYTES :], context)
+        except InvalidTag:
+            raise StoreError(
+                f"a data key under the key {wrapped[:_ID_BYTES].hex()} was changed, or belongs to another session or artifact"
+            ) from None
+
+
+def read_keys(place: str | Path) -> LocalKeys:
+    """Read the keys of a file, or of an environment variable that is named as `env:NAME`."""
+    text = str(place)
+    if isinstance(place, str) and text.startswith("env:"):
+        name = text.removeprefix("env:")
+        if name not in os.environ:
+            raise BadInput(f"the environment has no variable {name!r}, from which keys were to be read")
+        return LocalKeys(os.environ[name], text)
+    try:
+        return LocalKeys(Path(place).read_text("utf-8"), text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"keys cannot be read from {text}: {error}") from None

@@ -1,0 +1,337 @@
+"""The private face of a store: the sessions of one tenant, and everything in them under keys.
+
+Any store can be below it. A session of the tenant `acme` has the name `@acme:NAME` there, and so have scopes: a name that is
+asked for through this face always begins with the tenant's own, so that nothing of another tenant has a name here. With keys, a
+session keeps its data key, wrapped, in the place of its secret: deleting the session destroys it. The hash chain is of the
+encrypted bytes, and can be proven without a key.
+"""
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import TypeVar
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+
+from foveal.stores.checks import (
+    NOTE_BYTES,
+    SECRET_BYTES,
+    check_drafts,
+    check_note,
+    check_scope,
+    check_secret,
+    check_session,
+)
+from foveal.stores.data_key import DataKey, new_envelope, open_envelope
+from foveal.stores.encrypted_artifacts import EncryptedArtifacts
+from foveal.stores.keys import Keys
+from foveal.stores.port import (
+    PAGE_CARDS,
+    Artifacts,
+    Draft,
+    KeptNote,
+    Opened,
+    Row,
+    Scope,
+    SearchIndex,
+    SessionCard,
+    Snapshot,
+    Store,
+    StoreStats,
+    Tombstone,
+    Writer,
+)
+from foveal.stores.sqlite import MemoryIndex
+from foveal.stores.tenants import TenantArtifacts, tenant_prefix
+from foveal.values.errors import BadInput, NotFound, StoreCorrupt, StoreError
+
+T = TypeVar("T")
+
+KEPT_KEYS = 4_096
+"""Data keys that a handle remembers: a service for keys is not asked for each read."""
+KEPT_INDEXES = 64
+"""Search indexes that are held in memory: under keys, none is written to a disk."""
+
+
+class PrivateStore:
+    """One tenant's sessions of a store, or all of a store's, encrypted if there are keys."""
+
+    def __init__(self, inner: Store, *, tenant: str | None = None, keys: Keys | None = None) -> None:
+        self._inner, self._keys = inner, keys
+        self._tenant = tenant
+        self._prefix = tenant_prefix(tenant)
+        own = TenantArtifacts(inner.artifacts, tenant or "")
+        self.artifacts: Artifacts = own if keys is None else EncryptedArtifacts(own, keys)
+        self._data_keys: OrderedDict[str, DataKey | None] = OrderedDict()
+        self._indexes: OrderedDict[object, SearchIndex] = OrderedDict()
+        self._own_tombstones: list[Tombstone] = []
+
+    def acquire(
+        self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
+    ) -> Writer:
+        return self.load(session, takeover=takeover, secret=secret, scope=scope).writer
+
+    def load(
+        self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
+    ) -> Opened:
+        check_session(session)
+        check_secret(secret)
+        check_scope(scope)
+        name = self._prefix + session
+        given = secrets.token_bytes(SECRET_BYTES) if secret is None else secret
+        if self._keys is not None:
+            given = new_envelope(self._keys, name.encode(), given)
+        inner_scope = None if scope is None else self._prefix + scope
+        opened = self._inner.load(name, takeover=takeover, secret=given, scope=inner_scope)
+        try:
+            key = self._remember(name, opened.secret)
+            if key is None:
+                return opened
+            rows = tuple(self._unsealed(name, key, row) for row in opened.rows)
+            view = _view(key, opened.snapshot)
+        except BaseException:
+            opened.writer.release()
+            raise
+        return Opened(PrivateWriter(opened.writer, key), key.secret, opened.entries, view, rows)
+
+    def secret(self, session: str) -> bytes:
+        name = self._known(session)
+        kept = self._inner.secret(name)
+        key = self._remember(name, kept)
+        return kept if key is None else key.secret
+
+    def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
+        name = self._known(session)
+        return self._plain(name, self._inner.rows(name, after=after, upto=upto))
+
+    def rows_at(self, session: str, seqs: Iterable[int]) -> dict[int, Row]:
+        name = self._known(session)
+        found = self._inner.rows_at(name, seqs)
+        return dict(zip(found, self._plain(name, found.values()), strict=True))
+
+    def find(self, session: str, prefix: str) -> list[Row]:
+        name = self._known(session)
+        return list(self._plain(name, self._inner.find(name, prefix)))
+
+    def snapshot(self, session: str) -> Snapshot | None:
+        name = self._known(session)
+        found = self._inner.snapshot(name)
+        key = self._data_key(name)
+        return found if key is None else _view(key, found)
+
+    def cards(self, session: str | None = None) -> list[SessionCard]:
+        if session is not None:
+            return [self._card(card) for card in self._inner.cards(self._prefix + session)] if session else []
+        if not self._prefix:
+            return self._inner.cards()
+        found, after = list[SessionCard](), ""
+        while page := self.page(after=after, limit=PAGE_CARDS):
+            found += page
+            after = page[-1].id
+        return sorted(found, key=lambda card: -card.updated_ms)
+
+    def page(self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS) -> list[SessionCard]:
+        start = self._prefix + after if after else ""
+        found = self._inner.page(prefix=self._prefix + prefix, after=start, limit=limit)
+        return [self._card(card) for card in found]
+
+    def index(self, session: str) -> SearchIndex:
+        name = self._prefix + session
+        inner = self._inner.index(name)
+        if self._keys is None:
+            return inner
+        known = self._inner.cards(name) if session else []
+        return self._memory_index(name, self._inner.secret(name) if known else b"")
+
+    def scope(self, name: str) -> "PrivateScope":
+        check_scope(name)
+        inner = self._inner.scope(self._prefix + name)
+        has_keys = self._keys is not None
+        index = (lambda: self._memory_index(f"scope\0{name}", inner.changes())) if has_keys else inner.index
+        return PrivateScope(inner, card=self._card, name=self._known, data_key=self._data_key, index=index)
+
+    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+        names = [self._known(session) for session in sessions]
+        gone = self._inner.delete(names, takeover=takeover)
+        for name in names:
+            self._data_keys.pop(name, None)
+            self._indexes.pop(name, None)
+        self._own_tombstones += gone
+        return gone
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return the proofs of all deletions; of a tenant, those that were made through this handle: none of them has a name by
+        which it could be told whose it is."""
+        if self._tenant is None:
+            return self._inner.tombstones()
+        return sorted(self._own_tombstones, key=lambda one: one.deleted_ms)
+
+    def adopt(self, tombstones: Sequence[Tombstone]) -> None:
+        self._inner.adopt(tombstones)
+        self._own_tombstones += [one for one in tombstones if one not in self._own_tombstones]
+
+    def backdate(self, session: str, *, created_ms: int, updated_ms: int) -> None:
+        self._inner.backdate(self._known(session), created_ms=created_ms, updated_ms=updated_ms)
+
+    def stats(self) -> StoreStats:
+        """Return the size of the store; of a tenant, its sessions and the bytes of their logs, which are read for it."""
+        if self._tenant is None:
+            return self._inner.stats()
+        cards = self.cards()
+        size = sum(len(row.payload) for card in cards for row in self._inner.rows(self._prefix + card.id))
+        held = sum(card.holder is not None for card in cards)
+        entries = sum(card.entries for card in cards)
+        return StoreStats(len(cards), held, entries, len(self.tombstones()), {"log": size})
+
+    def vacuum(self) -> None:
+        self._inner.vacuum()
+
+    def close(self) -> None:
+        self._data_keys.clear()
+        self._indexes.clear()
+        self._inner.close()
+
+    def __enter__(self) -> "PrivateStore":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _known(self, session: str) -> str:
+        """Return the name that a session of this tenant has in the store; `NotFound` if none can have it."""
+        if not session:
+            raise NotFound("there is no session ''")
+        return self._prefix + session
+
+    def _card(self, card: SessionCard) -> SessionCard:
+        if not self._prefix:
+            return card
+        scope = card.scope and card.scope.removeprefix(self._prefix)
+        return msgspec.structs.replace(card, id=card.id.removeprefix(self._prefix), scope=scope)
+
+    def _remember(self, name: str, kept: bytes) -> DataKey | None:
+        """Return the data key in what the store keeps as a session's secret; None if the session is not encrypted."""
+        key = None if self._keys is None else open_envelope(self._keys, name.encode(), kept)
+        return _keep(self._data_keys, name, key, KEPT_KEYS)
+
+    def _data_key(self, name: str) -> DataKey | None:
+        if self._keys is None:
+            return None
+        if name in self._data_keys:
+            return self._data_keys[name]
+        return self._remember(name, self._inner.secret(name))
+
+    def _plain(self, name: str, rows: Iterable[Row]) -> Iterator[Row]:
+        key = self._data_key(name)
+        return iter(rows) if key is None else (self._unsealed(name, key, row) for row in rows)
+
+    def _unsealed(self, name: str, key: DataKey, row: Row) -> Row:
+        try:
+            payload = key.unseal(row.id, row.payload)
+        except InvalidTag:
+            # The session may have been deleted and made again since its key was read.
+            newer = self._remember(name, self._inner.secret(name))
+            try:
+                payload = row.payload if newer is None else newer.unseal(row.id, row.payload)
+            except InvalidTag:
+                raise StoreCorrupt(f"session {name}, entry {row.seq}", "it is not under the session's key") from None
+        return msgspec.structs.replace(row, payload=payload)
+
+    def _memory_index(self, name: str, version: object) -> SearchIndex:
+        """Return the index in memory of a name, a new one if it is of another version."""
+        kept = self._indexes.get((name, version))
+        return _keep(self._indexes, (name, version), kept or MemoryIndex(), KEPT_INDEXES)
+
+
+class PrivateWriter:
+    """The right to append to one encrypted session."""
+
+    def __init__(self, inner: Writer, key: DataKey) -> None:
+        self._inner, self._key = inner, key
+
+    @property
+    def epoch(self) -> int:
+        return self._inner.epoch
+
+    def append(self, drafts: Sequence[Draft], *, snapshot: bytes | None = None) -> list[int]:
+        """Write the drafts together, each payload encrypted; a retry gives the same bytes."""
+        check_drafts(drafts)
+        sealed = [msgspec.structs.replace(one, payload=self._key.seal(one.id, one.payload)) for one in drafts]
+        return self._inner.append(sealed, snapshot=None if snapshot is None else self._key.seal_view(snapshot))
+
+    def release(self) -> None:
+        self._inner.release()
+
+
+class PrivateScope:
+    """One scope of a tenant, or of a store that has keys."""
+
+    def __init__(
+        self,
+        inner: Scope,
+        *,
+        card: Callable[[SessionCard], SessionCard],
+        name: Callable[[str], str],
+        data_key: Callable[[str], DataKey | None],
+        index: Callable[[], SearchIndex],
+    ) -> None:
+        self._inner, self._card, self._name, self._data_key, self._index = inner, card, name, data_key, index
+
+    def sessions(self, *, since_ms: int | None = None) -> list[SessionCard]:
+        return [self._card(card) for card in self._inner.sessions(since_ms=since_ms)]
+
+    def index(self) -> SearchIndex:
+        return self._index()
+
+    def notes(self) -> list[KeptNote]:
+        return [self._unsealed(note) for note in self._inner.notes()]
+
+    def keep(self, note: KeptNote) -> None:
+        check_note(note)
+        session = self._name(note.session)
+        key = self._data_key(session)
+        text = note.text if key is None else key.seal_note(note.key, note.text)
+        if len(text.encode()) > NOTE_BYTES:
+            raise BadInput(
+                f"the text of the note {note.key!r:.80} is too long to be encrypted; give 6,000 bytes at most"
+            )
+        self._inner.keep(msgspec.structs.replace(note, session=session, text=text))
+
+    def forget(self, key: str) -> bool:
+        return self._inner.forget(key)
+
+    def changes(self) -> int:
+        return self._inner.changes()
+
+    def _unsealed(self, note: KeptNote) -> KeptNote:
+        session = note.session[len(self._name("x")) - 1 :]
+        key = self._data_key(note.session)
+        try:
+            text = note.text if key is None else key.unseal_note(note.key, note.text)
+        except (InvalidTag, ValueError) as error:
+            raise StoreError(f"the note {note.key!r:.80} is not under the key of its session") from error
+        return msgspec.structs.replace(note, session=session, text=text)
+
+
+def _view(key: DataKey, snapshot: Snapshot | None) -> Snapshot | None:
+    """Return the snapshot; None if it cannot be read: it is made again."""
+    try:
+        return snapshot and msgspec.structs.replace(snapshot, payload=key.unseal_view(snapshot.payload))
+    except InvalidTag:
+        return None
+
+
+def _keep(
+    kept: "OrderedDict[object, T] | OrderedDict[str, T]", name: str | tuple[str, object], value: T, most: int
+) -> T:
+    """Put a value at the newer end of a bounded memory, and return it."""
+    known: OrderedDict[object, T] = kept  # pyright: ignore[reportAssignmentType]
+    known[name] = value
+    known.move_to_end(name)
+    while len(known) > most:
+        known.popitem(last=False)
+    return value

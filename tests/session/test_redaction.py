@@ -1,0 +1,74 @@
+"""Secrets that are taken out on the way in."""
+
+from pathlib import Path
+
+import pytest
+
+import foveal
+from foveal.recall.search import search
+from foveal.text.redaction import redact_secrets
+
+TOKEN = "ghp_" + "a1B2" * 9
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc+/=\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"use {TOKEN} now", "use [redacted: GitHub token] now"),
+        (f"a {KEY} b", "a [redacted: private key] b"),
+        ("AKIAIOSFODNN7EXAMPLE", "[redacted: AWS key]"),
+        ("sk-proj-" + "x9" * 20, "[redacted: API key]"),
+        ("Authorization: Bearer abcdefghijklmnopqrstuvwxyz012345", "Authorization: Bearer [redacted: token]"),
+        ("postgresql://me:hunter22@db/x", "postgresql://me:[redacted: password]@db/x"),
+        ('{"password": "correct-horse"}', '{"password": "[redacted: secret]"}'),
+        ("API_KEY=abcdefgh12345678\nnext", "API_KEY=[redacted: secret]\nnext"),
+        ("The password is long. https://a.example/b?c=d sk-learn, key: value", None),
+        ("def secret(x): return password", None),
+    ],
+)
+def test_secrets_are_known_by_their_shape(text: str, shown: str | None) -> None:
+    """A secret is replaced by its kind, ordinary text is not touched, and doing it twice changes nothing."""
+    assert redact_secrets(text) == (text if shown is None else shown)
+    assert redact_secrets(redact_secrets(text)) == redact_secrets(text)
+
+
+def test_a_redacted_secret_is_nowhere(tmp_path: Path) -> None:
+    """Messages, results small and large, arguments of calls and replies of a provider: the token is in no file, prompt, trace or
+    index, and what stands in its place is found."""
+    host = foveal.Host(redact=redact_secrets)
+    with foveal.open_store(tmp_path / "a.db") as store:
+        with foveal.Session(store, "s", model="gpt-5", host=host) as session:
+            session.append(foveal.user(f"the token is {TOKEN}"))
+            session.append(foveal.assistant("", foveal.ToolCall("c1", "run", f'{{"token": "{TOKEN}"}}')))
+            session.append(foveal.result("c1", f"echo {TOKEN}"))
+            session.append({"role": "user", "content": f"again {TOKEN}"})
+            session.append(foveal.assistant("", foveal.ToolCall("c2", "run", "{}")))
+            session.append(foveal.result("c2", f"line {TOKEN}\n" * 9_000))
+            reply = {"role": "assistant", "content": f"I read {TOKEN}"}
+            session.append({"choices": [{"message": reply, "finish_reason": "stop"}], "usage": {"prompt_tokens": 9}})
+            session.append(foveal.user("and now?"))
+            shown = f"{session.prompt().request} {session.why()}"
+            assert "[redacted: GitHub token]" in shown
+            assert TOKEN not in shown
+        assert search(store, "s", "redacted GitHub token")
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and TOKEN.encode() in file.read_bytes()]
+
+
+def test_a_host_may_redact_in_its_own_way() -> None:
+    """Any function of a text will do; what was built anew from the log shows the same."""
+    store = foveal.open_store()
+    host = foveal.Host(redact=lambda text: redact_secrets(text).replace("Jane Roe", "[a person]"))
+    with foveal.Session(store, "s", model="gpt-5", host=host) as session:
+        session.append(foveal.user(f"Jane Roe has {TOKEN}"))
+        first = session.prompt().request
+    with foveal.Session(store, "s", model="gpt-5") as session:
+        assert session.prompt().request == first
+    assert "[a person] has [redacted: GitHub token]" in str(first)
+
+
+def test_a_session_that_redacts_follows_no_list() -> None:
+    """A client sends its secret again with each list, which would never be the one in the log."""
+    session = foveal.Session(foveal.open_store(), "s", model="gpt-5", host=foveal.Host(redact=redact_secrets))
+    with pytest.raises(foveal.errors.BadInput, match="redact the list before"):
+        session.follow([{"role": "user", "content": TOKEN}])

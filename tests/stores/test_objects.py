@@ -1,0 +1,169 @@
+"""Artifacts in object stores: in memory, and on a server that speaks S3."""
+
+import http.client
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+
+pytest.importorskip("obstore", reason="the extra `objects` is not installed")
+
+import obstore
+
+from foveal.stores.artifacts import FileArtifacts
+from foveal.stores.artifacts_place import open_artifacts
+from foveal.stores.memory import MemoryStore
+from foveal.stores.objects import SPOOL_BYTES, ObjectArtifacts
+from foveal.stores.port import Artifacts, Store
+from foveal.testing.store_contract import StoreContract
+from foveal.values.errors import BadInput, StoreCorrupt, StoreError, StoreUnavailable
+
+ROOT = Path(__file__).parents[2]
+
+
+class _WithArtifacts(MemoryStore):
+    def __init__(self, artifacts: Artifacts) -> None:
+        super().__init__()
+        self.artifacts = artifacts  # pyright: ignore[reportAttributeAccessIssue]
+
+    def stats(self):
+        self.artifacts, kept = MemoryStore().artifacts, self.artifacts  # its own count is of its own artifacts
+        try:
+            return super().stats()
+        finally:
+            self.artifacts = kept
+
+
+class TestObjectsInMemory(StoreContract):
+    def make_store(self) -> Store:
+        return _WithArtifacts(ObjectArtifacts("memory:///"))
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """The address of an S3 server of this worker's own."""
+    program = next(
+        (
+            found
+            for name in (os.environ.get("FOVEAL_MOTO", "moto_server"), str(ROOT / ".venv-moto/bin/moto_server"))
+            if (found := shutil.which(name))
+        ),
+        None,
+    )
+    if program is None:
+        pytest.skip("no S3 server: python -m venv .venv-moto && .venv-moto/bin/pip install 'moto[server,s3]'")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen([program, "-H", "127.0.0.1", "-p", str(port)], stdout=quiet, stderr=quiet)
+    try:
+        _wait_for(port, process)
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
+    for _ in range(600):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        assert process.poll() is None
+        time.sleep(0.1)
+    raise AssertionError("the S3 server did not start")
+
+
+@pytest.fixture
+def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new bucket, whose server and keys are told by the environment."""
+    name = f"test-{token_hex(6)}"
+    told = {"ENDPOINT_URL": s3, "ALLOW_HTTP": "true", "REGION": "us-east-1"}
+    told |= {"ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test"}
+    for key, value in told.items():
+        monkeypatch.setenv(f"AWS_{key}", value)
+    host = s3.removeprefix("http://")
+    connection = http.client.HTTPConnection(host)
+    connection.request("PUT", f"/{name}")
+    assert connection.getresponse().status == 200
+    connection.close()
+    return name
+
+
+class TestObjectsOnS3(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _place(self, bucket: str) -> None:
+        self.url = f"s3://{bucket}/some/prefix"
+
+    def make_store(self) -> Store:
+        return _WithArtifacts(open_artifacts(self.url))
+
+
+def test_a_large_artifact_goes_through_a_file_and_its_spans_alone_are_read(bucket: str) -> None:
+    """More than is held in memory, in several parts of an upload; it comes back whole, and a span is its own bytes."""
+    artifacts = open_artifacts(f"s3://{bucket}")
+    block = bytes(range(256)) * 4096
+    count = SPOOL_BYTES // len(block) + 5
+    card = artifacts.put(block for _ in range(count))
+    assert card.size_bytes == count * len(block)
+    assert sum(map(len, artifacts.read(card.sha256))) == card.size_bytes
+    assert artifacts.span(card.sha256, SPOOL_BYTES + 3, 5) == bytes(range(3, 8))
+
+
+def test_damage_in_a_bucket_is_found_and_healed_by_a_put() -> None:
+    """The last chunk of bytes that do not match their name is not given; the same bytes, put again, take their place."""
+    artifacts = ObjectArtifacts("memory:///")
+    name = artifacts.put([b"sound"]).sha256
+    obstore.put(artifacts._objects, f"{name[:2]}/{name}", b"rotten")
+    with pytest.raises(StoreCorrupt, match="do not match"):
+        list(artifacts.read(name))
+    artifacts.put([b"sound"])
+    assert b"".join(artifacts.read(name)) == b"sound"
+
+
+def test_a_put_of_the_same_bytes_is_safe_from_an_older_deletion() -> None:
+    """A deletion that began before the second put leaves the object: a new log is about to name it."""
+    artifacts = ObjectArtifacts("memory:///")
+    name = artifacts.put([b"shared"]).sha256
+    began_ms = time.time_ns() // 1_000_000
+    while time.time_ns() // 1_000_000 == began_ms:
+        pass
+    artifacts.put([b"shared"])
+    assert not artifacts.delete(name, unless_put_after_ms=began_ms)
+    assert b"".join(artifacts.read(name)) == b"shared"
+
+
+def test_a_server_that_is_away_and_a_bucket_that_is_not_there_say_so(bucket: str, s3: str) -> None:
+    """The errors name the place and no key; a missing bucket is no missing artifact."""
+    with pytest.raises(StoreError, match="s3://nobody-has-this"):
+        open_artifacts("s3://nobody-has-this").put([b"x"])
+    away = ObjectArtifacts(f"s3://{bucket}")
+    away._objects = obstore.store.S3Store(
+        bucket,
+        endpoint="http://127.0.0.1:9",
+        client_options={"allow_http": True},
+        retry_config={"max_retries": 0},
+        secret_access_key="s3cret-key",
+    )
+    with pytest.raises(StoreUnavailable, match="put it again") as refused:
+        away.put([b"x"])
+    assert "s3cret-key" not in str(refused.value)
+
+
+def test_a_place_of_artifacts_is_a_folder_or_a_bucket(tmp_path: Path) -> None:
+    """Folders are kept by files that are synced, and an unknown kind of place is refused."""
+    for place in (tmp_path / "a", str(tmp_path / "a"), f"file://{tmp_path}/a"):
+        artifacts = open_artifacts(place)
+        assert isinstance(artifacts, FileArtifacts)
+        assert b"".join(artifacts.read(artifacts.put([b"x"]).sha256)) == b"x"
+    assert (tmp_path / "a").is_dir()
+    with pytest.raises(BadInput, match="ftp:// is no place of artifacts"):
+        open_artifacts("ftp://h/x")

@@ -1,0 +1,321 @@
+"""Tenants and keys over any store: the promises of the port, and nothing of it for anybody else."""
+
+import io
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from secrets import token_bytes
+
+import pytest
+
+pytest.importorskip("cryptography", reason="the extra `keys` is not installed")
+
+import foveal
+from foveal.recall.search import search
+from foveal.stores.chain import link, seed
+from foveal.stores.deletion import delete_sessions
+from foveal.stores.keys import LocalKeys, read_keys
+from foveal.stores.memory import MemoryStore
+from foveal.stores.moving import move_sessions
+from foveal.stores.port import KeptNote, Store
+from foveal.stores.portable import export_session, import_session
+from foveal.stores.private import PrivateStore
+from foveal.stores.references import artifacts_named
+from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite.backup import back_up
+from foveal.stores.sqlite.doctor import examine
+from foveal.testing.store_contract import StoreContract, draft, drafts, refused
+from foveal.values.errors import BadInput, NotFound, StoreCorrupt, StoreError
+
+WORD = "CANARY"
+
+
+def some_keys(*, count: int = 1) -> LocalKeys:
+    return LocalKeys(" ".join(b64encode(token_bytes(32)).decode() for _ in range(count)), "the test")
+
+
+class _PrivateContract(StoreContract):
+    """The contract, but for the hashes in tombstones: they are of the names and bytes that the store below has."""
+
+    def test_a_deleted_session_is_gone_and_leaves_a_tombstone(self) -> None:
+        """The tombstone has the hash of the log as it was kept, which is proven without any key."""
+        with self._opened() as store:
+            assert isinstance(store, PrivateStore)
+            writer = store.acquire("b")
+            writer.append(drafts(3), snapshot=b"view")
+            writer.release()
+            name = store._prefix + "b"
+            chain = seed(name)
+            for row in store._inner.rows(name):
+                chain = link(chain, row)
+            (tombstone,) = store.delete(["b"])
+            assert store.tombstones() == [tombstone]
+            assert (tombstone.seed, tombstone.chain, tombstone.entries) == (seed(name).hex(), chain.hex(), 3)
+            with refused(NotFound):
+                store.rows("b")
+
+
+class TestTenant(_PrivateContract):
+    def make_store(self) -> Store:
+        return PrivateStore(MemoryStore(), tenant="acme")
+
+
+class TestKeys(_PrivateContract):
+    def make_store(self) -> Store:
+        return PrivateStore(MemoryStore(), keys=some_keys())
+
+
+class TestTenantWithKeysInAFile(_PrivateContract):
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path: Path) -> None:
+        self.path, self.keys = tmp_path / "store.db", some_keys()
+
+    def make_store(self) -> Store:
+        return PrivateStore(SqliteStore(self.path), tenant="acme", keys=self.keys)
+
+    def reopen(self, store: Store) -> Store:
+        store.close()
+        return self.make_store()
+
+    def second_handle(self, store: Store) -> Store:
+        return self.make_store()
+
+
+def speak(store: Store, name: str, word: str = WORD, *, scope: str | None = None) -> None:
+    """A session that says a word, in a message, a large result, a note and a snapshot."""
+    policy = foveal.Policy(memory=scope) if scope else None
+    with foveal.Session(store, name, model="gpt-5", policy=policy) as session:
+        session.append(foveal.user(f"{word} " * 50))
+        session.append(foveal.assistant("", foveal.ToolCall("call", "run", "{}")))
+        session.append(foveal.result("call", f"{word} result\n" * 30_000))
+        session.prompt()
+        session._journal.snapshot_soon()
+        session.append(foveal.assistant(word))
+        if scope:
+            store.scope(scope).keep(KeptNote("colour", word, name, "host", 5))
+
+
+def files_with(folder: Path, word: str) -> list[str]:
+    return [str(path) for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
+
+
+def test_nothing_is_readable_in_any_file(path: Path) -> None:
+    """Payloads, snapshots, artifacts, sidecars, notes and search indexes: the word is in no file, and is read with the keys."""
+    with PrivateStore(SqliteStore(path), keys=some_keys()) as store:
+        speak(store, "s", scope="people")
+        assert search(store, "s", WORD)
+        assert store.scope("people").notes()[0].text == WORD
+        assert store.snapshot("s")
+        assert files_with(path.parent, WORD) == []
+    assert files_with(path.parent, WORD) == []
+    assert examine(path).damage == ()  # proven without a key
+
+
+def test_a_prompt_is_the_same_with_keys_and_without(path: Path) -> None:
+    """Encryption is below everything that a prompt is made of; the session's own secret is inside the envelope."""
+    prompts = []
+    for store in (MemoryStore(), PrivateStore(SqliteStore(path), tenant="acme", keys=some_keys())):
+        store.acquire("s", secret=b"s" * 32).release()
+        with foveal.Session(store, "s", model="gpt-5") as session:
+            for number in range(3):
+                session.append(foveal.user(f"question {number}"), id=f"u{number}")
+                session.append(foveal.assistant(f"answer {number}"), id=f"a{number}")
+        with foveal.Session(store, "s", model="gpt-5") as session:
+            prompts.append(session.prompt().request)
+    assert prompts[0] == prompts[1]
+
+
+def test_whoever_has_no_key_or_another_one_is_told_so(path: Path) -> None:
+    """Without keys a session cannot be read; with others the error names the missing one; with more keys it can."""
+    old, new = (b64encode(token_bytes(32)).decode() for _ in range(2))
+    with PrivateStore(SqliteStore(path), keys=LocalKeys(old, "here")) as store:
+        speak(store, "s")
+    with SqliteStore(path) as store, pytest.raises(StoreError, match="is encrypted; open the store with its keys"):
+        foveal.Session(store, "s", model="gpt-5")
+    with PrivateStore(SqliteStore(path), keys=LocalKeys(new, "there")) as store:
+        with pytest.raises(StoreError, match="not among the 1 of there"):
+            store.acquire("s")
+        speak(store, "t")
+    with PrivateStore(SqliteStore(path), keys=LocalKeys(f"{old}\n{new}", "both")) as store:
+        assert [len(list(store.rows(name))) for name in "st"] == [5, 5]
+        assert b"".join(store.artifacts.read(next(_named(store, "s")))).startswith(WORD.encode())
+
+
+def _named(store: Store, session: str) -> Iterator[str]:
+    return artifacts_named(store.rows(session))
+
+
+def test_deleting_destroys_the_key(path: Path) -> None:
+    """A copy of every byte of the log, kept from before, cannot be read by anybody who has all that is left, keys included."""
+    keys = some_keys()
+    with PrivateStore(SqliteStore(path), keys=keys) as store:
+        speak(store, "s")
+        kept = list(store._inner.rows("s"))
+        envelope = store._inner.secret("s")
+        done = delete_sessions(store, ["s"])
+        assert (len(done.tombstones), done.artifacts) == (1, 1)
+        assert not store.artifacts._inner._inner.names()  # type: ignore[attr-defined]
+        writer = store._inner.acquire("s")  # somebody puts the copy back
+        writer.append([draft(row.id, row.payload) for row in kept])
+        with pytest.raises(StoreError):
+            [foveal.stores.rows.to_entry(row, "s") for row in store.rows("s")]
+    assert not [file for file in path.parent.rglob("*") if file.is_file() and envelope in file.read_bytes()]
+
+
+def test_an_envelope_of_another_session_does_not_open(path: Path) -> None:
+    """A data key belongs to the name of its session: put into another session's record, it is refused."""
+    keys = some_keys()
+    with PrivateStore(SqliteStore(path), keys=keys) as store:
+        speak(store, "s")
+        store._inner.acquire("thief", secret=store._inner.secret("s")).release()
+        with pytest.raises(StoreError, match="belongs to another session"):
+            store.rows("thief")
+
+
+def test_a_segment_that_is_changed_or_cut_off_is_found() -> None:
+    """Each bit of an artifact is proven; a cut between segments is found as well as one within."""
+    below = MemoryStore()
+    store = PrivateStore(below, keys=some_keys())
+    data = bytes(range(256)) * 1024
+    name = store.artifacts.put([data]).sha256
+    (kept,) = below.artifacts._kept
+    whole = below.artifacts._kept[kept]
+    stride = (1 << 16) + 16
+    header = len(whole) - 4 * stride
+    for damaged in (whole[:-1], whole[: header + 3 * stride], whole[:500] + b"\0" + whole[501:], whole[:header]):
+        below.artifacts._kept[kept] = damaged
+        with pytest.raises(StoreCorrupt):
+            list(store.artifacts.read(name))
+    below.artifacts._kept[kept] = whole[: header + 3 * stride]
+    with pytest.raises(StoreCorrupt, match="segment 3 was changed or cut off"):
+        store.artifacts.span(name, 3 * (1 << 16) - 6, 12)
+    below.artifacts._kept[kept] = whole
+    assert b"".join(store.artifacts.read(name)) == data
+    assert store.artifacts.span(name, 65_530, 12) == data[65_530:65_542]
+
+
+def test_a_backup_has_the_artifacts_of_encrypted_sessions_and_of_tenants(tmp_path: Path) -> None:
+    """Which artifacts are named is not known without keys, so all are copied; those of a tenant under its own names."""
+    for number, keys in enumerate((some_keys(), None)):
+        path, copy = tmp_path / f"{number}.db", tmp_path / f"{number}-copy.db"
+        with PrivateStore(SqliteStore(path), tenant="acme", keys=keys) as store:
+            speak(store, "s")
+        assert back_up(path, copy).damage == ()
+        with PrivateStore(SqliteStore(copy), tenant="acme", keys=keys) as store:
+            assert b"".join(store.artifacts.read(next(_named(store, "s")))).startswith(WORD.encode())
+
+
+def test_sessions_move_between_stores_with_keys_and_without(tmp_path: Path) -> None:
+    """Moving and exporting read with one set of keys and write with another: so a store is encrypted, or its key changed."""
+    plain = SqliteStore(tmp_path / "plain.db")
+    speak(plain, "s")
+    sealed = PrivateStore(SqliteStore(tmp_path / "sealed.db"), keys=some_keys())
+    assert move_sessions(plain, sealed).sessions == 1
+    assert files_with(tmp_path, WORD) != []
+    assert list(sealed.rows("s")) == list(plain.rows("s"))
+    file = io.BytesIO()
+    export_session(sealed, "s", file)
+    file.seek(0)
+    other = PrivateStore(MemoryStore(), tenant="acme", keys=some_keys())
+    import_session(other, file)
+    assert list(other.rows("s")) == list(plain.rows("s"))
+    assert b"".join(other.artifacts.read(next(_named(other, "s")))).startswith(WORD.encode())
+    for store in (plain, sealed, other):
+        store.close()
+
+
+def test_keys_come_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both hold keys in base64; whatever is no key is refused, and the error does not show it."""
+    key = b64encode(token_bytes(32)).decode()
+    (tmp_path / "keys").write_text(f"{key}\n")
+    monkeypatch.setenv("SOME_KEYS", key)
+    wrapped = read_keys(tmp_path / "keys").wrap(b"data", b"context")
+    assert read_keys("env:SOME_KEYS").unwrap(wrapped, b"context") == b"data"
+    monkeypatch.setenv("SOME_KEYS", "s3cret")
+    for place, words in (
+        ("env:NONE", "no variable"),
+        (tmp_path / "no", "cannot be read"),
+        ("env:SOME_KEYS", "32 bytes"),
+    ):
+        with pytest.raises(BadInput, match=words) as refusal:
+            read_keys(place)
+        assert "s3cret" not in str(refusal.value)
+    with foveal.open_store(tmp_path / "a.db", keys=tmp_path / "keys", tenant="acme") as store:
+        speak(store, "s")
+    assert files_with(tmp_path, WORD) == []
+
+
+READS: dict[str, Callable[[Store, str, str], object]] = {
+    "rows": lambda store, session, _: list(store.rows(session)),
+    "rows_at": lambda store, session, _: store.rows_at(session, [1]),
+    "find": lambda store, session, _: store.find(session, ""),
+    "snapshot": lambda store, session, _: store.snapshot(session),
+    "secret": lambda store, session, _: store.secret(session),
+    "delete": lambda store, session, _: store.delete([session], takeover=True),
+    "backdate": lambda store, session, _: store.backdate(session, created_ms=1, updated_ms=1),
+    "artifact": lambda store, _, sha256: list(store.artifacts.read(sha256)),
+    "span": lambda store, _, sha256: store.artifacts.span(sha256, 0, 1),
+    "export": lambda store, session, _: export_session(store, session, io.BytesIO()),
+    "keep a note": lambda store, session, _: store.scope("people").keep(KeptNote("k", "t", session, "host", 1)),
+}
+EMPTY: dict[str, Callable[[Store, str, str], object]] = {
+    "cards": lambda store, _, __: store.cards(),
+    "card": lambda store, session, _: store.cards(session),
+    "page": lambda store, _, __: store.page(),
+    "page by prefix": lambda store, session, _: store.page(prefix=session),
+    "scope": lambda store, _, __: store.scope("people").sessions(),
+    "notes": lambda store, _, __: store.scope("people").notes(),
+    "forget": lambda store, _, __: store.scope("people").forget("colour"),
+    "tombstones": lambda store, _, __: store.tombstones(),
+    "sidecar": lambda store, _, sha256: store.artifacts.sidecar(sha256),
+    "delete an artifact": lambda store, _, sha256: store.artifacts.delete(sha256, unless_put_after_ms=1 << 50),
+    "sessions in stats": lambda store, _, __: store.stats().sessions,
+}
+
+
+@pytest.mark.parametrize("has_keys", [False, True])
+@pytest.mark.parametrize("way", [*READS, *EMPTY])
+def test_nothing_of_another_tenant_can_be_reached(way: str, has_keys: bool) -> None:
+    """Every method, with the other's own names, the names that the store below has, and names that climb: nothing is found, and
+    all of the other's is as it was."""
+    below, keys = MemoryStore(), some_keys() if has_keys else None
+    acme, evil = (PrivateStore(below, tenant=name, keys=keys) for name in ("acme", "acm"))
+    speak(acme, "s", scope="people")
+    acme.acquire("gone").release()
+    acme.delete(["gone"])
+    sha256 = next(_named(acme, "s"))
+    acme.artifacts.write_sidecar(sha256, b"derived")
+    before = (acme.cards(), list(acme.rows("s")), acme.scope("people").notes(), acme.artifacts.sidecar(sha256))
+    for name in ("s", "@acme:s", ":s", "e:s", "../@acme:s", "", "@acm:s"):
+        if way in READS:
+            with pytest.raises((NotFound, BadInput)):
+                READS[way](evil, name, sha256)
+        else:
+            assert not EMPTY[way](evil, name, sha256)
+    after = (acme.cards(), list(acme.rows("s")), acme.scope("people").notes(), acme.artifacts.sidecar(sha256))
+    assert before == after
+    assert list(acme.artifacts.read(sha256))
+
+
+def test_tenants_with_the_same_names_and_bytes_have_each_their_own() -> None:
+    """Sessions of one name, artifacts of the same bytes: the deletion of one leaves the other."""
+    below = MemoryStore()
+    one, two = (PrivateStore(below, tenant=name) for name in ("one", "two"))
+    speak(one, "s")
+    speak(two, "s")
+    time.sleep(0.002)
+    assert delete_sessions(one, ["s"]).artifacts == 1
+    assert one.cards() == []
+    assert len(list(two.rows("s"))) == 5
+    assert list(two.artifacts.read(next(_named(two, "s"))))
+    assert [card.id for card in below.cards()] == ["@two:s"]
+    time.sleep(0.002)
+    assert delete_sessions(below, ["@two:s"]).artifacts == 1  # the operator's own handle
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a:b", "@a", "é", "x" * 65, "a\n"])
+def test_a_tenant_has_a_plain_name(name: str) -> None:
+    """Nothing that could be taken for the rest of a session's name."""
+    with pytest.raises(BadInput, match="cannot name a tenant"):
+        foveal.open_store(tenant=name)
