@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from foveal.dialects import find_dialect
-from foveal.gateway.routes import find_route
+from foveal.integrations.routes import find_route
 from foveal.models.counters import encoding
 from foveal.testing.provider.cache import prompt_blocks, text_tokens
 from foveal.values.entry import Message, Text, ToolResult

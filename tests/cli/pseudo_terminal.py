@@ -40,8 +40,8 @@ class PseudoTerminal:
         )
         os.close(worker)
 
-    def type(self, text: str) -> None:
-        os.write(self._fd, text.encode())
+    def type(self, data: str) -> None:
+        os.write(self._fd, data.encode())
 
     def say(self, line: str) -> None:
         self.type(line + ENTER)

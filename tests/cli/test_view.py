@@ -98,7 +98,13 @@ def test_without_a_name_and_without_agents_it_says_what_to_name(run, alone, monk
 def test_pages_are_served_until_the_user_ends_it(kept):
     """The address is printed and answers; Ctrl-C is a good end."""
     command = [sys.executable, "-m", "foveal.cli", "view", "--store", str(kept), "--no-open", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - ignored in a job of the background
+    ) as process:
         assert process.stdout
         told = json.loads(process.stdout.readline())
         with urllib.request.urlopen(told["url"], timeout=30) as answer:  # noqa: S310 - our own address
