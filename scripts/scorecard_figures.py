@@ -476,7 +476,7 @@ FIGURES = (
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
     ),
     Figure("R7", "two writers fight for a session", races, 60, 10_000, {"no fence": _no_fence}),
-    Figure("R8", "clocks that jump by a year", clocks, 30, 2_000, {"order by time": _rows_by_time}),
+    Figure("R8", "clocks that jump by a year", clocks, 12, 2_000, {"order by time": _rows_by_time}),
     Figure(
         "V1",
         "random histories in four dialects: valid, within the limit, or refused with a remedy that works",
@@ -489,9 +489,9 @@ FIGURES = (
             "never folds": _never_folds,
         },
     ),
-    Figure("V5", "pinned words to the byte after chained folds", pins, 12, 2_000, {"pins forgotten": _unpinned}),
+    Figure("V5", "pinned words to the byte after chained folds", pins, 6, 2_000, {"pins forgotten": _unpinned}),
     Figure("V6", "summarisers that lie, hang and fail", summarisers, 28, 7_000, {"credulous": _credulous}),
-    Figure("V7", "the same prompt in another process", rebuilds, 24, 4_000, {"set order": _hashed}),
+    Figure("V7", "the same prompt in another process", rebuilds, 12, 4_000, {"set order": _hashed}),
     Figure("F1", "clients that edit, branch and retry their lists", clients, 60, 4_000, {"careless": _careless_list}),
     Figure(
         "N1",
