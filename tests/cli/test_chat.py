@@ -200,8 +200,7 @@ def test_sub_agents_are_shown_as_they_work(chat, folder, provider):
     provider.script(delegate, Turn("", (Call("c2", "list_files", {}),)), Turn(found), Turn("All read."))
     terminal = chat(agent=DELEGATING)
     terminal.say("Read it all.")
-    shown = terminal.see("All read.")
-    assert "sub-agent s/reader-" in shown
+    shown = terminal.see("All read.", "sub-agent s/reader-", "→ list_files")
     assert any("reader-" in line and "→ list_files" in line for line in shown.splitlines())
 
 

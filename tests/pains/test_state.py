@@ -348,6 +348,8 @@ def test_pain_visibility() -> None:
     while session.view.facts.folds < 1:
         levels.append(session.compaction.pressure().level)
         works(session, 1, start=len(levels))
+    told = [len(heard.of(kind)) for kind in (CompactionStarted, CompactionEnded)]
+    assert told == [1, 1], "one that it began, one that it ended"
     assert levels[0] == "none"
     assert {"info", "warning"} & set(levels)
     (began,), (ended,) = heard.of(CompactionStarted), heard.of(CompactionEnded)
