@@ -373,7 +373,7 @@ class StoreContract:
     # Several handles
 
     def test_handles_that_acquire_at_the_same_moment_make_one_writer(self) -> None:
-        """Of all that want a new session, or one that was released, one gets it and the others are refused."""
+        """One of them gets a new session, or one that was released; all others are refused."""
         with self._opened() as store, _closed(self.second_handle(store), store) as other:
             for name in ("a", "b", "a", "c", "b", "a"):
                 got: list[Writer] = []
