@@ -31,7 +31,7 @@ fix: .venv/.dev
 bench: .venv/.cli
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/chats.py --budgets 16000 32000 64000 --write
-	$(BIN)/python scripts/check_results.py --mark bench.md bench.json bench.html chats.md
+	$(BIN)/python scripts/check_results.py --mark bench.md bench.json chats.md
 
 # Real clients from npm, against a scripted provider: needs node and npm, and no key.
 clients: .venv/.dev

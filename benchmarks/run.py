@@ -86,7 +86,7 @@ def head(about: str, which: str) -> str:
         "# What is kept, and at what price\n\n"
         f"Made by `benchmarks/run.py`{about}. Recorded coding sessions of at least {LEAST_TOKENS:,} tokens, {which}"
         " More on how to read it: [README](../README.md).\n\n"
-        "[Charts of cost against grounding](bench.html), to be opened in a browser.\n"
+        "Charts of cost against grounding: `bench.html`, which each run writes beside this page.\n"
     )
 
 
