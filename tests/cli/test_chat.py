@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 from importlib.util import find_spec
 
 import pytest
@@ -42,7 +43,7 @@ def provider():
         yield provider
 
 
-@pytest.fixture(params=["prompt", "plain"])
+@pytest.fixture(params=["prompt"])
 def chat(request, folder, provider):
     """Starts a chat on a terminal: with the input line, and in plain lines."""
     opened: list[PseudoTerminal] = []
@@ -63,11 +64,16 @@ def chat(request, folder, provider):
         one.close()
 
 
+IN_BOTH = pytest.mark.parametrize("chat", ["prompt", "plain"], indirect=True)
+"""With the line editor and without it: where keys and lines are read differently."""
+
+
 def texts(provider: ScriptedProvider, role: str = "user") -> list[str]:
     """Return the messages of one role in the newest request."""
     return [one["content"] for one in provider.last.body["messages"] if one["role"] == role]
 
 
+@IN_BOTH
 def test_words_calls_and_costs_are_shown(chat, provider):
     """A message is answered; its call is a line; the line at the foot has tokens and cost."""
     provider.script(LOOK, Turn("There is **one** file."))
@@ -78,6 +84,7 @@ def test_words_calls_and_costs_are_shown(chat, provider):
     assert terminal.leave() == 0
 
 
+@IN_BOTH
 def test_an_interrupt_keeps_the_words(chat, provider):
     """The reply ends where it is, and the next request has the words that had come."""
     provider.script(Turn("The first thing that I would like to say is long.", stall_after=8), Turn("Good."))
@@ -106,6 +113,7 @@ def gated(provider: ScriptedProvider, *turns: Turn) -> tuple[threading.Event, th
     return asked, gate
 
 
+@IN_BOTH
 def test_messages_wait_for_the_answer(chat, provider):
     """A line that is typed while the agent works is heard after the answer, in the same run."""
     asked, gate = gated(provider, Turn("One."), Turn("Two."))
@@ -120,6 +128,7 @@ def test_messages_wait_for_the_answer(chat, provider):
     assert read_run(foveal.open_store("agent.db"), "s").id == "s#1"
 
 
+@IN_BOTH
 def test_an_interrupt_hears_the_queue_at_once(chat, provider):
     """Messages that waited are not lost with the run that they waited for."""
     provider.script(Turn("One of several things.", stall_after=4), Turn("Two."))
@@ -137,7 +146,7 @@ def _queued(terminal: PseudoTerminal) -> None:
     """Wait until the message is in the inbox: plain lines do not show it."""
     with foveal.open_store("agent.db") as store:
         while not any(card.id == "s/.inbox" for card in store.cards()):
-            pass
+            time.sleep(0.02)
 
 
 def test_steering_comes_before_the_next_step(chat, provider):
@@ -154,6 +163,7 @@ def test_steering_comes_before_the_next_step(chat, provider):
     assert len(provider.requests) == 2
 
 
+@IN_BOTH
 @pytest.mark.parametrize(
     ("typed", "told"),
     [

@@ -25,7 +25,7 @@ SETS = sorted(path.name for path in DATA.glob("*.jsonl.gz")) if DATA.is_dir() el
 ALL = os.environ.get("FOVEAL_ALL") == "1"
 BUDGETS = (4_000, 16_000, 64_000, 200_000)
 DIALECTS = sorted(MODELS)
-SAMPLED = 120
+SAMPLED = 360
 """One session in so many, besides the largest of each set; which budgets and dialects they meet goes round."""
 CHECKED = 8
 

@@ -223,7 +223,8 @@ def test_a_conversation_that_somebody_waits_for_is_not_closed(store: Store) -> N
 
 def test_a_conversation_in_the_middle_of_a_stream_is_not_closed(start: Gateways, provider: ScriptedProvider) -> None:
     """Sessions are closed for others when they rest, not while a reply is on its way: it arrives whole, and is kept."""
-    provider.script(Turn("A long reply.", stall_after=3, stall_s=2.0), Turn("Beside."), Turn("Beside."))
+    goes_on = threading.Event()
+    provider.script(Turn("A long reply.", stall_after=3, stall_until=goes_on), Turn("Beside."), Turn("Beside."))
     gateway = start(8_000)
     gateway.gateway.conversations._most_open = 0
     body = said("Go.", stream=True)
@@ -235,6 +236,7 @@ def test_a_conversation_in_the_middle_of_a_stream_is_not_closed(start: Gateways,
         for key in ("k-1", "k-2"):
             assert "Beside." in post(gateway, said("Go."), x_api_key=key).text
             assert name in names(gateway)
+        goes_on.set()
         assert b"message_stop" in b"".join(pieces)
 
     assert gateway.lines == []  # the reply was kept

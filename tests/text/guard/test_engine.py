@@ -108,10 +108,11 @@ def filled(session: Session, sink: Sink, texts: Sequence[str]) -> list[str]:
 
 @pytest.mark.parametrize("sink", SINKS)
 def test_no_attack_is_live_in_a_prompt(sink: str) -> None:
-    """2 000 attacks in each sink, in every dialect: no string of the request speaks for the host."""
-    for dialect in DIALECTS:
+    """2 000 attacks in each sink, a quarter of them in each dialect (`FOVEAL_ALL=1`: all in each): no string of the request
+    speaks for the host."""
+    for i, dialect in enumerate(DIALECTS):
         session = opened(dialect)
-        entries = filled(session, SINKS[sink], ATTACKS)
+        entries = filled(session, SINKS[sink], ATTACKS if ALL else ATTACKS[i::4])
         assert live(session.prompt(), entries) == []
 
 

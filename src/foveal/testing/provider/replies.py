@@ -4,6 +4,7 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
 SEAL = b64encode(bytes(range(256))).decode("ascii")
@@ -46,6 +47,8 @@ class Turn:
     """Send nothing more after this many events of a stream, and keep the connection open."""
     stall_s: float | None = None
     """Seconds after which a stalled stream goes on; None for never."""
+    stall_until: Event | None = None
+    """Goes on with a stalled stream when it is set, however long that takes."""
     ping_s: float = 0.0
     """Seconds between the pings of a stalled stream; 0 for none."""
     fails: "Refusal | TooLong | None" = None
@@ -54,7 +57,7 @@ class Turn:
     @property
     def is_whole(self) -> bool:
         """Whether all of the reply is sent."""
-        is_stuck = self.stall_after is not None and self.stall_s is None
+        is_stuck = self.stall_after is not None and self.stall_s is None and self.stall_until is None
         return self.cut_after is None and self.fails is None and not is_stuck
 
 

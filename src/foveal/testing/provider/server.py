@@ -31,6 +31,9 @@ from foveal.values.errors import BadInput
 Scripted: TypeAlias = Turn | Refusal | TooLong | RawReply | Silence | Mapping[str, Any]
 """One answer of a script. A mapping is the body of a reply as it is."""
 
+_LOOK_S = 0.02
+"""Seconds between two looks at the event that a stalled stream waits for."""
+
 STATE_PATH = "/scripted"
 """Where a provider in another process tells its bill."""
 
@@ -354,6 +357,11 @@ def _event(name: str, data: Mapping[str, Any] | str) -> bytes:
 
 def _stall(connection: Connection, dialect: str, turn: Turn) -> bool:
     """Send nothing but pings for a while, and return whether the stream goes on."""
+    if turn.stall_until is not None:
+        while not turn.stall_until.is_set():
+            if not connection.wait(_LOOK_S):
+                return False
+        return True
     left = turn.stall_s if turn.stall_s is not None else float("inf")
     while left > 0:
         pause = min(left, turn.ping_s or left)
