@@ -23,7 +23,8 @@ them: it is given entries as bytes and returns them unchanged. The promises:
     scope's index is empty. A store of files keeps no byte of it. Its writer is refused from then on (`LeaseLost`), even if a
     session of the same name is made again.
  9. A writer whose log has fewer entries than were acknowledged to it (the database went on without its newest commits) is told
-    so by its next append (`TailLost`), which writes nothing and gives the session up.
+    so by its next append (`TailLost`), which writes nothing and gives the session up. A store with replicas tells it as well
+    to a writer that was succeeded since, and to one that releases the session.
 10. A session is in one scope or in none, and never in another one later. Whatever is asked of a scope is answered from its own
     sessions and notes alone.
 """

@@ -47,7 +47,7 @@ from foveal.stores.port import (
     Tombstone,
 )
 from foveal.stores.postgres.artifacts import PostgresArtifacts
-from foveal.stores.postgres.commits import RELEASE, HeldSession, PostgresCommits, holder_text
+from foveal.stores.postgres.commits import HeldSession, PostgresCommits, holder_text, release
 from foveal.stores.postgres.connections import Bindings, Connections, Link, parse_address
 from foveal.stores.postgres.durability import Replication, check_durability
 from foveal.stores.postgres.index_cache import IndexCache, default_cache
@@ -62,7 +62,7 @@ from foveal.stores.postgres.records import (
     verified_snapshot,
 )
 from foveal.stores.postgres.schema import drop_empty_partitions, make_partition, migrate, partition_of
-from foveal.values.errors import BadInput, LeaseLost, NotFound, SessionHeld, StoreCorrupt, StoreError
+from foveal.values.errors import BadInput, LeaseLost, NotFound, SessionHeld, StoreCorrupt, StoreError, TailLost
 
 T = TypeVar("T")
 
@@ -226,14 +226,15 @@ class PostgresStore:
         self._check_usable()
         now_ms = _now_ms()
         fresh = secrets.token_bytes(SECRET_BYTES) if secret is None else secret
-        new = Register(0, session, now_ms, now_ms, 0, None, seed(session), 1, None, now_ms, fresh, scope)
+        mark = secrets.randbits(62)
+        new = Register(0, session, now_ms, now_ms, 0, None, seed(session), 1, None, now_ms, fresh, scope, mark)
         wish: dict[str, object] = {
             "id": session,
             "now": now_ms,
             "seed": new.chain,
             "token": self._lease.token,
             "takeover": takeover,
-            "mark": secrets.randbits(62),
+            "mark": mark,
             "secret": fresh,
             "scope": scope,
             "seal": new.seal(),
@@ -448,8 +449,7 @@ class PostgresStore:
             return
         if held.last is not None:
             held.last.settle()
-        known = held.register
-        self._run(lambda link: link.ask(RELEASE, (known.key, known.epoch, self._lease.token)))
+        self._run(lambda link: release(link, held.register))
 
     def _walk(self, known: Register, raws: Sequence[Sequence[Any]], after: int, last: int) -> Iterator[Row]:
         """Yield the rows up to the last; `raws` are the first of them."""
@@ -555,9 +555,14 @@ class PostgresWriter:
         return self._append(self.held, drafts, snapshot)
 
     def release(self) -> None:
-        """Stop being the writer, so that another process need not wait for the lease."""
+        """Stop being the writer, so that another process need not wait for the lease. `TailLost` if acknowledged entries are
+        gone: nobody else could tell it."""
         if not self.held.is_released:
-            self._release(self.held)
+            try:
+                self._release(self.held)
+            except TailLost:
+                self.held.is_released = True
+                raise
             self.held.is_released = True
 
 
