@@ -56,6 +56,25 @@ class _PrivateContract(StoreContract):
                 store.rows("b")
 
 
+def test_a_title_is_encrypted_and_a_tag_is_not(tmp_path: Path) -> None:
+    """The store's file has the tag and no word of the title; another tenant lists neither."""
+    keys = some_keys()
+    inner = SqliteStore(tmp_path / "a.db")
+    store, other = (PrivateStore(inner, tenant=tenant, keys=keys) for tenant in ("acme", "globex"))
+    store.acquire("s").release()
+    store.entitle("s", f"About a {WORD}")
+    store.tag("s", add=["release"])
+    assert [(card.id, card.title, card.tags) for card in store.page(tag="release")] == [
+        ("s", f"About a {WORD}", ("release",))
+    ]
+    assert other.page(tag="release") == []
+    with refused(BadInput, "700 bytes"):
+        store.entitle("s", "x" * 1_000)
+    inner.close()
+    data = (tmp_path / "a.db").read_bytes()
+    assert (WORD.encode() in data, b"release" in data) == (False, True)
+
+
 class TestTenant(_PrivateContract):
     def make_store(self) -> Store:
         return PrivateStore(MemoryStore(), tenant="acme")

@@ -15,7 +15,7 @@ from foveal.cli.output import Output
 from foveal.stores.examination import Report
 from foveal.stores.place import find_place
 from foveal.stores.sqlite.doctor import examine, salvage, sweep
-from foveal.stores.sqlite.index import IndexFiles, index_files, scope_key
+from foveal.stores.sqlite.index import INDEX_OF_ALL, IndexFiles, index_files, scope_key
 from foveal.values.errors import BadInput
 
 
@@ -49,8 +49,8 @@ def run(args: Namespace, out: Output) -> int:
 
 
 def _shelf(found: Report) -> IndexFiles:
-    """Return the search indexes of a store, which are of its sessions and of its scopes."""
-    return index_files(Path(found.path), (*found.names, *map(scope_key, found.scopes)))
+    """Return the search indexes of a store, which are of its sessions, of its scopes and of all."""
+    return index_files(Path(found.path), (*found.names, *map(scope_key, found.scopes), INDEX_OF_ALL))
 
 
 def _remove(shelf: IndexFiles) -> int:

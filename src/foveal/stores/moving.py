@@ -125,6 +125,8 @@ def _copy(source: Store, target: Store, card: SessionCard, artifacts: set[tuple[
             raise StoreCorrupt(f"session {card.id}", "its copy does not end in the same hash", "FILE")
     finally:
         opened.writer.release()
+    target.entitle(card.id, card.title)
+    target.tag(card.id, add=card.tags, remove=[tag for tag in target.cards(card.id)[0].tags if tag not in card.tags])
     target.backdate(card.id, created_ms=card.created_ms, updated_ms=card.updated_ms)
     return card.entries - opened.entries
 

@@ -94,7 +94,8 @@ def test_processes_that_open_a_new_store_together_make_it_once(opened: Opened) -
     with ThreadPoolExecutor(6) as pool:
         stores = list(pool.map(lambda _: opened(), range(6)))
     assert len({store._indexes.folder for store in stores}) == 1
-    assert statement(stores[0], "SELECT version FROM @versions") == [(POSTGRES_SCHEMA,)]
+    versions = statement(stores[0], "SELECT version FROM @versions ORDER BY version")
+    assert versions == [(version,) for version in range(1, POSTGRES_SCHEMA + 1)]
 
 
 def test_a_store_of_a_newer_foveal_is_refused(opened: Opened) -> None:
@@ -102,6 +103,31 @@ def test_a_store_of_a_newer_foveal_is_refused(opened: Opened) -> None:
     statement(opened(), "INSERT INTO @versions VALUES (99, 0)")
     with pytest.raises(SchemaTooNew, match="99"):
         opened()
+
+
+def test_a_store_of_schema_1_is_upgraded(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that was made before there were labels gets a place for them, and Foveal of that time refuses it then."""
+    monkeypatch.setattr(schemas, "POSTGRES_SCHEMA", 1)
+    old = opened()
+    old.acquire("s").append(drafts(2))
+    old.close()
+    monkeypatch.undo()
+    store = opened()
+    assert store.tag("s", add=["x"]) == ("x",)
+    assert [row.id for row in store.rows("s")] == [one.id for one in drafts(2)]
+    monkeypatch.setattr(schemas, "POSTGRES_SCHEMA", 1)
+    with pytest.raises(SchemaTooNew, match="version 2"):
+        opened()
+
+
+def test_changed_labels_are_found(opened: Opened) -> None:
+    """A title that somebody changed in the table is told when the session is listed."""
+    store = opened()
+    store.acquire("s").release()
+    store.entitle("s", "mine")
+    statement(store, "UPDATE @labels SET title = 'theirs'")
+    with pytest.raises(StoreCorrupt, match="labels"):
+        store.cards("s")
 
 
 def test_entries_lie_in_partitions_that_go_with_their_sessions(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
