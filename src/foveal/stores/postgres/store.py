@@ -301,7 +301,7 @@ class PostgresStore:
     ) -> list[SessionCard]:
         if not all(map(_is_text, (prefix, after, tag or ""))):
             return []
-        tagged, tags = ("", ()) if tag is None else (" AND b.tags @> %s::text[]", ([tag],))
+        tagged, tags = ("", ()) if tag is None else (" AND b.tags && %s::text[]", ([tag],))
         query = f"{_CARDS} WHERE s.id > %s AND s.id >= %s AND starts_with(s.id, %s){tagged} ORDER BY s.id LIMIT %s"
         return self._listed(query, (after, prefix, prefix, *tags, max(limit, 0)))
 
