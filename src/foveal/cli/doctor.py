@@ -70,6 +70,11 @@ def print_report(found: Report, kept: Report | None, out: Output) -> None:
         out.line(str(damage), "bad")
     verdict = f"{len(found.damage):,} damaged" if found.damage else "no damage"
     out.line(f"{found.path}: {_sizes(found)}; {verdict}", "" if found.damage else "good")
+    if found.encrypted:
+        out.line(
+            f"{found.encrypted:,} sessions are encrypted: their chains are proven; with $FOVEAL_KEYS, `foveal store doctor` "
+            "reads their entries and artifacts, too"
+        )
     if kept:
         out.line(f"{kept.path}: salvaged {_sizes(kept)}")
     elif found.damage:

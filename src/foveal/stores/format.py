@@ -30,6 +30,9 @@ SCHEMA_VERSION = 4
 POSTGRES_SCHEMA = 2
 """The version of the tables of a store in PostgreSQL."""
 
+ENVELOPE = b"foveal-k"
+"""The beginning of a session's secret that holds its data key, wrapped: a random one of 32 bytes is shorter than any of them."""
+
 ENCRYPTED = b"#"
 """The first byte of a payload that is under the data key of its session (`stores.data_key`)."""
 

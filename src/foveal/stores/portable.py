@@ -21,6 +21,7 @@ from foveal.stores.chain import link, seed
 from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.port import Draft, Row, Store
 from foveal.stores.references import artifacts_named
+from foveal.stores.rows import check_readable
 from foveal.stores.tenants import artifacts_of, tenant_of
 from foveal.values.errors import BadInput, NotFound
 
@@ -66,6 +67,7 @@ def export_session(store: Store, session: str, stream: BinaryIO) -> Portrait:
     card = next(iter(store.cards(session)), None)
     if card is None:
         raise NotFound(f"there is no session {session!r}")
+    check_readable(store, session)
     chain, artifacts = seed(session), dict[str, None]()
     for row in store.rows(session, upto=card.entries):
         chain = link(chain, row)

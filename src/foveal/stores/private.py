@@ -7,6 +7,7 @@ encrypted bytes, and can be proven without a key.
 """
 
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
@@ -28,7 +29,7 @@ from foveal.stores.checks import (
 )
 from foveal.stores.data_key import DataKey, new_envelope, open_envelope
 from foveal.stores.encrypted_artifacts import EncryptedArtifacts
-from foveal.stores.keys import Keys
+from foveal.stores.keys import REMEMBERED_S, Keys, RememberedKeys
 from foveal.stores.port import (
     PAGE_CARDS,
     Artifacts,
@@ -63,12 +64,16 @@ class PrivateStore:
     """One tenant's sessions of a store, or all of a store's, encrypted if there are keys."""
 
     def __init__(self, inner: Store, *, tenant: str | None = None, keys: Keys | None = None) -> None:
-        self._inner, self._keys = inner, keys
+        self._inner = inner
+        self._keys = None if keys is None else RememberedKeys(keys)
         self._tenant = tenant
         self._prefix = tenant_prefix(tenant)
         own = TenantArtifacts(inner.artifacts, tenant or "")
-        self.artifacts: Artifacts = own if keys is None else EncryptedArtifacts(own, keys)
-        self._data_keys: OrderedDict[str, DataKey | None] = OrderedDict()
+        self.artifacts: Artifacts = own if self._keys is None else EncryptedArtifacts(own, self._keys)
+        self._data_keys: OrderedDict[str, tuple[float, DataKey | None]] = OrderedDict()
+        """The data key of each session, and when it was unwrapped."""
+        self._spare: OrderedDict[str, bytes] = OrderedDict()
+        """Envelopes that were made for sessions and not needed, because they were there: each is for its session alone."""
         self._indexes: OrderedDict[object, SearchIndex] = OrderedDict()
         self._own_tombstones: list[Tombstone] = []
 
@@ -86,9 +91,12 @@ class PrivateStore:
         name = self._prefix + session
         given = secrets.token_bytes(SECRET_BYTES) if secret is None else secret
         if self._keys is not None:
-            given = new_envelope(self._keys, name.encode(), given)
+            spare = self._spare.pop(name, None) if secret is None else None
+            given = spare or new_envelope(self._keys, name.encode(), given)
         inner_scope = None if scope is None else self._prefix + scope
         opened = self._inner.load(name, takeover=takeover, secret=given, scope=inner_scope)
+        if self._keys is not None and secret is None and opened.secret != given:
+            _keep(self._spare, name, given, KEPT_KEYS)
         try:
             key = self._remember(name, opened.secret)
             if key is None:
@@ -181,6 +189,8 @@ class PrivateStore:
         gone = self._inner.delete(names, takeover=takeover)
         for name in names:
             self._data_keys.pop(name, None)
+            if self._keys is not None:
+                self._keys.forget(name.encode())
             self._indexes.pop(name, None)
         self._own_tombstones += gone
         return gone
@@ -214,6 +224,9 @@ class PrivateStore:
 
     def close(self) -> None:
         self._data_keys.clear()
+        self._spare.clear()
+        if self._keys is not None:
+            self._keys.forget()
         self._indexes.clear()
         self._inner.close()
 
@@ -248,13 +261,14 @@ class PrivateStore:
     def _remember(self, name: str, kept: bytes) -> DataKey | None:
         """Return the data key in what the store keeps as a session's secret; None if the session is not encrypted."""
         key = None if self._keys is None else open_envelope(self._keys, name.encode(), kept)
-        return _keep(self._data_keys, name, key, KEPT_KEYS)
+        return _keep(self._data_keys, name, (time.monotonic(), key), KEPT_KEYS)[1]
 
     def _data_key(self, name: str) -> DataKey | None:
         if self._keys is None:
             return None
-        if name in self._data_keys:
-            return self._data_keys[name]
+        since_s, key = self._data_keys.get(name, (-REMEMBERED_S, None))
+        if time.monotonic() - since_s < REMEMBERED_S:
+            return key
         return self._remember(name, self._inner.secret(name))
 
     def _plain(self, name: str, rows: Iterable[Row]) -> Iterator[Row]:

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any, cast
 
 import msgspec
@@ -29,7 +31,7 @@ from foveal.stores.sqlite import SqliteStore
 from foveal.testing.postgres_server import PostgresServer
 from foveal.testing.store_contract import draft, drafts
 from foveal.values.codec import encode
-from foveal.values.entry import assistant, user
+from foveal.values.entry import ToolCall, assistant, result, user
 from foveal.values.errors import (
     BadInput,
     LeaseLost,
@@ -494,3 +496,28 @@ def test_artifacts_may_lie_outside_the_database(server: PostgresServer, schema: 
             outside.vacuum()
     with pytest.raises(BadInput, match="only a store in PostgreSQL"):
         open_store(tmp_path / "a.db", artifacts=folder)
+
+
+def test_an_encrypted_database_is_backed_up_with_its_keys(
+    server: PostgresServer,
+    schema: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without keys the backup is refused, since the artifacts could not be told; with them the copy has all, encrypted again."""
+    (tmp_path / "keys").write_text(b64encode(token_bytes(32)).decode())
+    place, copy = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path / 'cache'}", str(tmp_path / "copy.db")
+    store = open_store(place, keys=tmp_path / "keys")
+    with store, Session(store, "s", model="gpt-5") as session:
+        session.append(assistant("", ToolCall("c1", "make", "{}")))
+        session.append(result("c1", "a CANARY line\n" * 30_000))
+    assert main(["store", "doctor", place]) == 0
+    assert "1 sessions are encrypted" in capsys.readouterr().out
+    assert main(["store", "backup", place, copy]) == 2
+    assert "FOVEAL_KEYS" in capsys.readouterr().err
+    monkeypatch.setenv("FOVEAL_KEYS", str(tmp_path / "keys"))
+    for words in (("doctor", place), ("backup", place, copy), ("doctor", copy)):
+        assert main(["store", *words]) == 0
+        assert "1 sessions, 2 entries, 1 artifacts; no damage" in capsys.readouterr().out
+    assert b"CANARY" not in Path(copy).read_bytes()

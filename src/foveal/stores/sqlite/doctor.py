@@ -23,7 +23,7 @@ from foveal.stores.artifacts import FileArtifacts, artifacts_folder, copy_unread
 from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.database import Database, Raw
 from foveal.stores.examination import Damage, Report
-from foveal.stores.format import APPLICATION_ID, ENCRYPTED, SCHEMA_VERSION
+from foveal.stores.format import APPLICATION_ID, ENCRYPTED, ENVELOPE, SCHEMA_VERSION
 from foveal.stores.port import Draft, KeptNote
 from foveal.stores.references import artifacts_in
 from foveal.stores.sqlite import SqliteStore
@@ -74,6 +74,8 @@ class _Findings:
     """Each artifact that a row refers to, by its tenant and name, with the place of the first such row."""
     has_encrypted: bool = False
     """Whether there are rows whose artifacts only their keys could name."""
+    encrypted: int = 0
+    """Sessions that have a data key."""
     names: list[str] = field(default_factory=list[str])
     scopes: dict[str, None] = field(default_factory=dict[str, None])
 
@@ -89,7 +91,7 @@ class _Findings:
 
     def report(self, path: Path) -> Report:
         counts = len(self.names), self.entries, self.artifacts
-        return Report(str(path), *counts, tuple(self.damage), tuple(self.names), tuple(self.scopes))
+        return Report(str(path), *counts, tuple(self.damage), tuple(self.names), tuple(self.scopes), self.encrypted)
 
 
 def examine(path: str | PathLike[str]) -> Report:
@@ -102,6 +104,7 @@ def examine(path: str | PathLike[str]) -> Report:
         _examine_file(db, place, findings, layout)
         for suspect in check_sessions(db, layout):
             findings.names.append(suspect.record.id)
+            findings.encrypted += suspect.record.secret.startswith(ENVELOPE)
             if suspect.record.scope is not None:
                 findings.scopes[suspect.record.scope] = None
             already = len(findings.damage)
