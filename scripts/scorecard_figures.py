@@ -484,6 +484,8 @@ FIGURES = (
         {"early answer": _in_child("early answer of PostgreSQL")},
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
     ),
+    Figure("R7", "two writers fight for a session", races, 60, 10_000, {"no fence": _no_fence}),
+    Figure("R8", "clocks that jump by a year", clocks, 12, 2_000, {"order by time": _rows_by_time}),
     Figure(
         "R9",
         "PostgreSQL's machine lost under load: a synchronous replica loses nothing, and of another every writer is told",
@@ -493,8 +495,6 @@ FIGURES = (
         {"late replica": _in_child("late-replica"), "blind writer": _in_child("blind")},
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
     ),
-    Figure("R7", "two writers fight for a session", races, 60, 10_000, {"no fence": _no_fence}),
-    Figure("R8", "clocks that jump by a year", clocks, 12, 2_000, {"order by time": _rows_by_time}),
     Figure(
         "V1",
         "random histories in four dialects: valid, within the limit, or refused with a remedy that works",

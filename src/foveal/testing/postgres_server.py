@@ -141,7 +141,9 @@ class PostgresServer:
             self.process.send_signal(how)
             try:
                 self.process.wait(START_S)
-            except subprocess.TimeoutExpired:  # a busy machine, and clients that connect faster than they are turned away
+            except (
+                subprocess.TimeoutExpired
+            ):  # a busy machine, and clients that connect faster than they are turned away
                 self.process.send_signal(signal.SIGQUIT)
                 self.process.wait()
 

@@ -246,7 +246,9 @@ class PostgresCommits:
         *state, raws = link.ask_all([*_state(expected), (_KNOWN, (expected.key, ids))])
         now = _present(link, expected, state)
         if now is None:
-            raise LeaseLost(f"session {expected.id} was deleted. Nothing of this append was written.")
+            raise LeaseLost(
+                f"session {expected.id} was deleted, or a failover lost it. Nothing of this append was written."
+            )
         known = {row.id: row for row in (verified_row(raw, expected.id, place) for raw in raws)}
         if not now.is_held_as(expected):
             if ids and all(_is_kept(known, draft) for draft in ticket.drafts) and _is_new(known, ids, expected):
@@ -284,16 +286,14 @@ def _state(held: Register) -> list[tuple[str, Bindings]]:
 
 
 def _present(link: Link, held: Register, state: Sequence[list[tuple[Any, ...]]]) -> Register | None:
-    """Return the record of a session as it is now, from the answers to `_state`; None if it was deleted. `TailLost` if the
-    database went back to before the last entry that was acknowledged to its writer."""
+    """Return the record of a session as it is now, from the answers to `_state`; None if it was deleted, or lost before it had an
+    entry. `TailLost` if the database went back to before the last entry that was acknowledged to its writer."""
     records, hashes = state
-    if not records:
-        if link.ask("SELECT 1 FROM @tombstones WHERE seed = %s", (seed(held.id),)):
+    now = register(records[0], link.place) if records else None
+    if now is None or now.id != held.id:  # its key may be that of another session now
+        if not held.entries or link.ask("SELECT 1 FROM @tombstones WHERE seed = %s", (seed(held.id),)):
             return None
         raise TailLost(held.id, 0, held.entries)
-    now = register(records[0], link.place)
-    if now.id != held.id:
-        raise TailLost(held.id, 0, held.entries)  # even the session was lost, and its key is that of another one
     is_whole = not held.entries or hashes == [(held.chain,)]
     if now.since_ms <= held.since_ms and not (is_whole and now.is_held_as(held)):
         link.ask(_RELEASE, (now.key, now.epoch, held.token, now.mark))  # no later writer of this handle has it
