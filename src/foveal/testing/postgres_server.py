@@ -24,6 +24,7 @@ SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "64MB",
     "log_min_messages": "fatal",
+    "dynamic_shared_memory_type": "mmap",  # in the folder, so that a killed server leaves nothing elsewhere
 }
 
 
