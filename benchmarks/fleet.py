@@ -1,6 +1,6 @@
 """What do 1,000, 100,000 and 10,000,000 sessions need?
 
-    python benchmarks/fleet.py [--few 100] [--live 1000] [--every-s 15] [--write]
+    python benchmarks/fleet.py [--few 100] [--live 2000] [--every-s 15] [--write]
 
 Unit costs are measured with a few live sessions of a coding agent at 32k tokens, in one process, on PostgreSQL: CPU of a call
 (its appends and its prompt, folds included), memory of an open session, CPU of opening one, CPU of the server and bytes that it
@@ -13,6 +13,7 @@ Sticky: a session stays open in one process. Stateless: it is opened for each ca
 import argparse
 import gc
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -107,12 +108,13 @@ def table(costs: dict[str, float], every_s: float) -> list[str]:
     return lines
 
 
-def report(few: dict[str, float], many: dict[str, float], args: argparse.Namespace) -> str:
+def report(few: dict[str, float], many: dict[str, float], loads: tuple[float, float], args: argparse.Namespace) -> str:
     lines = [
         "# Fleets",
         "",
         f"`python benchmarks/fleet.py --few {args.few} --live {args.live}`: sessions of {BEFORE} messages at 32k tokens, "
-        f"{CALLS} calls each, two appends a call.",
+        f"{CALLS} calls each, two appends a call. Load of the machine before and after: "
+        f"{', '.join(f'{load:.1f}' for load in loads)} (costs are CPU time and counts, not wall time).",
         "",
         f"| | {args.few:,} live sessions | {args.live:,} live sessions | ratio |",
         "|---|---|---|---|",
@@ -142,7 +144,7 @@ def _rss_bytes() -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--few", type=int, default=100)
-    parser.add_argument("--live", type=int, default=1_000)
+    parser.add_argument("--live", type=int, default=2_000)
     parser.add_argument("--every-s", type=float, default=15.0)
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
     parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
@@ -158,13 +160,14 @@ def main() -> int:
         finally:
             server.remove()
         return 0
+    load = os.getloadavg()[0]
     found = [
         json.loads(
             subprocess.run([sys.executable, __file__, "--measure", str(n)], stdout=subprocess.PIPE, check=True).stdout
         )
         for n in (args.few, args.live)
     ]
-    text = report(found[0], found[1], args)
+    text = report(found[0], found[1], (load, os.getloadavg()[0]), args)
     print(text)
     if args.write:
         RESULTS.write_text(text)

@@ -111,6 +111,16 @@ def postgres_kills(cases: int, seed: int) -> Failures:
     return [] if outcome.is_clean() else outcome.problems or [outcome.line()]
 
 
+def failovers(cases: int, seed: int) -> Failures:
+    """Lose PostgreSQL's machine under load, in turn with a replica that is synchronous and with one that is not."""
+    failures = Failures()
+    for is_synchronous in (True, False):
+        sabotage = next((name for name in ("late-replica", "blind") if name in _planted), None)
+        outcome = kill_postgres.fail_over(cases // 2, is_synchronous=is_synchronous, seed=seed, sabotage=sabotage)
+        failures += [] if outcome.is_clean() else outcome.problems or [outcome.line()]
+    return failures
+
+
 def races(cases: int, seed: int) -> Failures:
     """Let two processes' handles fight for sessions: each append that returned is there once, in order, and no other."""
     failures, rng = Failures(), random.Random(seed)
@@ -476,6 +486,15 @@ FIGURES = (
     ),
     Figure("R7", "two writers fight for a session", races, 60, 10_000, {"no fence": _no_fence}),
     Figure("R8", "clocks that jump by a year", clocks, 12, 2_000, {"order by time": _rows_by_time}),
+    Figure(
+        "R9",
+        "PostgreSQL's machine lost under load: a synchronous replica loses nothing, and of another every writer is told",
+        failovers,
+        4,
+        50,
+        {"late replica": _in_child("late-replica"), "blind writer": _in_child("blind")},
+        skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
+    ),
     Figure(
         "V1",
         "random histories in four dialects: valid, within the limit, or refused with a remedy that works",

@@ -34,3 +34,66 @@ def test_commands_take_keys_and_tenant_from_the_environment(
     monkeypatch.setenv("FOVEAL_TENANT", "globex")
     assert main(["sessions", "--store", moved]) == 0
     assert "no sessions yet" in capsys.readouterr().out
+
+
+READING = (
+    ("show", "s"),
+    ("why", "s"),
+    ("view", "s", "--html", "out.html"),
+    ("search", "s", "CANARY"),
+    ("recall", "s", "e-1"),
+    ("events", "s"),
+    ("export", "s", "-o", "out.jsonl"),
+    ("label", "s", "--title", "A CANARY"),
+    ("sessions", "--search", "CANARY"),
+)
+
+
+@pytest.mark.parametrize("tenant", [None, "acme"])
+@pytest.mark.parametrize("words", READING, ids=lambda words: words[0])
+def test_each_command_reads_with_keys_and_says_so_without(
+    words: tuple[str, ...],
+    tenant: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without keys the sentence names the variable; with them the command does its work, also for a tenant."""
+    monkeypatch.chdir(tmp_path)
+    Path("keys").write_text(b64encode(token_bytes(32)).decode())
+    store = foveal.open_store("a.db", keys="keys", tenant=tenant)
+    with store, foveal.Session(store, "s", model="gpt-5") as session:
+        session.append(foveal.user("a CANARY"), id="e-1")
+        session.prompt()
+    if tenant:
+        monkeypatch.setenv("FOVEAL_TENANT", tenant)
+    assert main([*words, "--store", "a.db"]) == 2
+    assert "FOVEAL_KEYS" in capsys.readouterr().err
+    monkeypatch.setenv("FOVEAL_KEYS", "keys")
+    assert main([*words, "--store", "a.db"]) == 0
+
+
+@pytest.mark.parametrize("tenant", [None, "acme"])
+def test_backup_and_doctor_with_keys_and_tenant(
+    tenant: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The doctor proves chains without keys and says that they would tell more; a tenant's backup holds that tenant alone."""
+    monkeypatch.chdir(tmp_path)
+    Path("keys").write_text(b64encode(token_bytes(32)).decode())
+    for name in ("acme", "globex"):
+        store = foveal.open_store("a.db", keys="keys", tenant=name)
+        with store, foveal.Session(store, "s", model="gpt-5") as session:
+            session.append(foveal.assistant("", foveal.ToolCall("c1", "make", "{}")))
+            session.append(foveal.result("c1", f"{name} line\n" * 60_000))
+    assert main(["store", "doctor", "a.db"]) == 0
+    assert "2 sessions are encrypted: their chains are proven" in capsys.readouterr().out
+    monkeypatch.setenv("FOVEAL_KEYS", "keys")
+    if tenant:
+        monkeypatch.setenv("FOVEAL_TENANT", tenant)
+    count = 1 if tenant else 2
+    found = f"{count} sessions, {count * 2} entries, {count} artifacts; no damage"
+    for words in (("doctor", "a.db"), ("backup", "a.db", "b.db"), ("doctor", "b.db")):
+        assert main(["store", *words]) == 0
+        assert found in capsys.readouterr().out or (words[0], tenant) == ("backup", None)
+    with foveal.open_store("b.db") as operator:
+        assert sorted(card.id for card in operator.cards()) == (["@acme:s"] if tenant else ["@acme:s", "@globex:s"])

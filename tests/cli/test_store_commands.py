@@ -20,7 +20,7 @@ def test_sessions_are_listed(run, kept):
     assert head.split()[:2] == ["session", "entries"]
     assert line.split()[0] == "alpha"
     (card,) = run("sessions", "--store", kept, "--json").json["sessions"]
-    assert set(card) == {"id", "created_ms", "updated_ms", "entries", "head", "holder", "scope"}
+    assert set(card) == {"id", "created_ms", "updated_ms", "entries", "head", "holder", "scope", "title", "tags"}
 
 
 def test_an_empty_store_has_no_sessions(run, tmp_path):

@@ -21,7 +21,7 @@ from foveal.summary.question import Question
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, counted_ids
 from foveal.values.entry import Fold, Pin, RangeFold, ToolCall, assistant, result, system, user
-from foveal.values.errors import ContextOverflow, SummaryFailed
+from foveal.values.errors import ContextOverflow, SummaryFailed, TailLost
 from foveal.values.events import CompactionEnded, CompactionStarted, Event, Pressure, SummaryRefused
 from foveal.values.own_tools import RECALL_TOOL
 from foveal.values.shown import Gap
@@ -482,3 +482,16 @@ def test_the_async_session_does_the_same() -> None:
                 await session.compaction.recover(TOO_LONG)
 
     asyncio.run(main(lambda: full(opened(recoveries=2))))
+
+
+def test_a_session_that_lost_entries_says_so_when_it_is_closed() -> None:
+    """The snapshot that closing writes may fail in silence; that acknowledged entries are gone may not."""
+    store = MemoryStore()
+    session = Session(store, "s", model="gpt-5")
+    for n in range(30):
+        session.append(user(f"Question {n}: " + "why does the handler fail? " * 60))
+        session.append(assistant(f"Answer {n}: " + "because the table is empty. " * 60))
+    session.compaction.fold()
+    store._logs["s"].rows.pop()
+    with pytest.raises(TailLost, match="lost the last 1"):
+        session.close()

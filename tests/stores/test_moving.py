@@ -25,13 +25,15 @@ def source(filled: Path) -> Iterator[Store]:
         writer.append([Draft("e0", None, 7, "somebody", encode(user("hello")))])
         writer.release()
         store.scope("x").keep(KeptNote("k", "blue", "scoped", "host", 5))
+        store.entitle("scoped", "A title")
+        store.tag("scoped", add=["a", "b"])
         store.acquire("gone").release()
         store.delete(["gone"])
         yield store
 
 
 def test_everything_is_moved(source: Store) -> None:
-    """Rows, secrets, scopes, snapshots, times, notes, artifacts and tombstones are the same in the new store."""
+    """Rows, secrets, scopes, labels, snapshots, times, notes, artifacts and tombstones are the same in the new store."""
     with MemoryStore() as target:
         done = move_sessions(source, target)
         assert (done.sessions, done.copied, done.artifacts, done.in_use, done.damaged) == (4, 91, 9, (), ())

@@ -15,7 +15,9 @@ import foveal
 from foveal.recall.search import search
 from foveal.stores.chain import link, seed
 from foveal.stores.deletion import delete_sessions
-from foveal.stores.keys import LocalKeys, read_keys
+from foveal.stores.examination import examine_store
+from foveal.stores.format import ENVELOPE
+from foveal.stores.keys import LocalKeys, RememberedKeys, read_keys
 from foveal.stores.memory import MemoryStore
 from foveal.stores.moving import move_sessions
 from foveal.stores.port import KeptNote, Store
@@ -54,6 +56,123 @@ class _PrivateContract(StoreContract):
             assert (tombstone.seed, tombstone.chain, tombstone.entries) == (seed(name).hex(), chain.hex(), 3)
             with refused(NotFound):
                 store.rows("b")
+
+
+class _Service:
+    """A service for keys that counts its calls."""
+
+    def __init__(self) -> None:
+        self._keys = some_keys()
+        self.wraps = self.unwraps = 0
+
+    def wrap(self, data_key: bytes, context: bytes) -> bytes:
+        self.wraps += 1
+        return self._keys.wrap(data_key, context)
+
+    def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
+        self.unwraps += 1
+        return self._keys.unwrap(wrapped, context)
+
+
+def test_a_service_is_asked_once_for_a_session_and_an_artifact(tmp_path: Path) -> None:
+    """However often the session is opened and the artifact read through a handle; another handle asks anew."""
+    service = _Service()
+    for number in range(2):
+        with foveal.open_store(tmp_path / "a.db", keys=service) as store:
+            before = service.wraps, service.unwraps
+            card = store.artifacts.put([b"x" * 700_000])
+            for _ in range(5):
+                writer = store.acquire("s")
+                writer.append([draft(f"e{number}")])
+                writer.release()
+                assert b"".join(store.artifacts.read(card.sha256)) == b"x" * 700_000
+            assert (service.wraps - before[0], service.unwraps - before[1]) == (3 - number, number)
+
+
+def test_a_remembered_key_ends_with_its_time_and_its_session() -> None:
+    """After five minutes the service is asked again, so that a revoked key ends; forgetting ends it at once."""
+    service, now_s = _Service(), [0.0]
+    keys = RememberedKeys(service, clock_s=lambda: now_s[0])
+    wrapped = keys.wrap(b"k" * 32, b"s")
+    assert (keys.unwrap(wrapped, b"s"), service.unwraps) == (b"k" * 32, 0)
+    for expected in (1, 1):
+        now_s[0] = 301.0
+        assert (keys.unwrap(wrapped, b"s"), service.unwraps) == (b"k" * 32, expected)
+    keys.forget(b"other")
+    keys.unwrap(wrapped, b"s")
+    assert service.unwraps == 1
+    keys.forget(b"s")
+    keys.unwrap(wrapped, b"s")
+    assert service.unwraps == 2
+    with refused(StoreError):
+        keys.unwrap(wrapped, b"other")
+
+
+def test_an_envelope_that_was_not_needed_is_used_for_its_session_alone() -> None:
+    """A session that is deleted and made again through the same handle is encrypted under a key that nothing was under before."""
+    inner, service = MemoryStore(), _Service()
+    store = PrivateStore(inner, keys=service)
+    secrets = list[bytes]()
+    for _ in range(3):
+        for _ in range(2):
+            store.acquire("s").release()
+        secrets.append(inner.secret("s"))
+        store.delete(["s"])
+    assert len(set(secrets)) == 3
+    assert all(secret.startswith(ENVELOPE) for secret in secrets)
+
+
+def test_an_operator_with_keys_moves_the_artifacts_of_tenants(tmp_path: Path) -> None:
+    """All tenants' sessions are read, copied and proven with their artifacts, and each tenant finds its own in the new store."""
+    keys = some_keys()
+    for tenant in ("acme", "globex"):
+        store = foveal.open_store(tmp_path / "a.db", keys=keys, tenant=tenant)
+        with store, foveal.Session(store, "s", model="gpt-5") as session:
+            session.append(foveal.assistant("", foveal.ToolCall("c1", "make", "{}")))
+            session.append(foveal.result("c1", f"{tenant} line\n" * 60_000))
+    with (
+        foveal.open_store(tmp_path / "a.db", keys=keys) as source,
+        foveal.open_store(tmp_path / "b.db", keys=keys) as copy,
+    ):
+        assert move_sessions(source, copy).artifacts == 2
+        report = examine_store(copy, "copy")
+        assert (report.damage, report.artifacts, report.encrypted) == ((), 2, 0)
+    for tenant in ("acme", "globex"):
+        with foveal.open_store(tmp_path / "b.db", keys=keys, tenant=tenant) as store:
+            (name,) = set(artifacts_named(store.rows("s")))
+            assert b"".join(store.artifacts.read(name)).startswith(tenant.encode())
+
+
+def test_without_keys_nothing_is_moved_or_exported_in_part(tmp_path: Path) -> None:
+    """Which artifacts an encrypted session names could not be told: the sentence says what to give."""
+    with foveal.open_store(tmp_path / "a.db", keys=some_keys()) as store:
+        store.acquire("s").append([draft("e")])
+    with foveal.open_store(tmp_path / "a.db") as store, MemoryStore() as target:
+        for act in (lambda: move_sessions(store, target), lambda: export_session(store, "s", io.BytesIO())):
+            with refused(StoreError, "'s' is encrypted", "FOVEAL_KEYS"):
+                act()
+        assert target.cards() == []
+        assert examine_store(store, "here").encrypted == 1
+    assert examine(tmp_path / "a.db").encrypted == 1
+
+
+def test_a_title_is_encrypted_and_a_tag_is_not(tmp_path: Path) -> None:
+    """The store's file has the tag and no word of the title; another tenant lists neither."""
+    keys = some_keys()
+    inner = SqliteStore(tmp_path / "a.db")
+    store, other = (PrivateStore(inner, tenant=tenant, keys=keys) for tenant in ("acme", "globex"))
+    store.acquire("s").release()
+    store.entitle("s", f"About a {WORD}")
+    store.tag("s", add=["release"])
+    assert [(card.id, card.title, card.tags) for card in store.page(tag="release")] == [
+        ("s", f"About a {WORD}", ("release",))
+    ]
+    assert other.page(tag="release") == []
+    with refused(BadInput, "700 bytes"):
+        store.entitle("s", "x" * 1_000)
+    inner.close()
+    data = (tmp_path / "a.db").read_bytes()
+    assert (WORD.encode() in data, b"release" in data) == (False, True)
 
 
 class TestTenant(_PrivateContract):

@@ -63,7 +63,12 @@ def existing_place(named: str | None) -> Path | DatabaseAddress:
 
 def open_place(place: Path | DatabaseAddress) -> Store:
     """Open the store of a place, with the keys that $FOVEAL_KEYS names and for the tenant in $FOVEAL_TENANT."""
-    return open_store(place, keys=os.environ.get("FOVEAL_KEYS"), tenant=os.environ.get("FOVEAL_TENANT"))
+    return open_store(place, **private_options())
+
+
+def private_options() -> dict[str, str | None]:
+    """Return the place of the keys and the tenant that the environment names."""
+    return {"keys": os.environ.get("FOVEAL_KEYS"), "tenant": os.environ.get("FOVEAL_TENANT")}
 
 
 def existing_store(named: str | None) -> Store:

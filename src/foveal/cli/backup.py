@@ -5,7 +5,7 @@ Exit code 1 if the copy has damage, which it then has in common with the store.
 
 from argparse import ArgumentParser, Namespace
 
-from foveal.cli.arguments import add_store, existing_place
+from foveal.cli.arguments import add_store, existing_place, private_options
 from foveal.cli.doctor import plain_report, print_report
 from foveal.cli.output import Output
 from foveal.stores.moving import copy_store
@@ -17,7 +17,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> int:
-    done = copy_store(existing_place(args.store), args.target)
+    done = copy_store(existing_place(args.store), args.target, **private_options())
     if out.is_json:
         out.document(plain_report(done))
     else:

@@ -21,9 +21,11 @@ import msgspec
 from foveal.analysis.inspect.stored_session import copy_session
 from foveal.analysis.recordings import Recording, read
 from foveal.analysis.replay.replay import Replay, replay
+from foveal.cli.arguments import open_place
 from foveal.models.counters import counter_for
 from foveal.session.policy import Policy
-from foveal.stores import MemoryStore, open_store
+from foveal.stores import MemoryStore
+from foveal.stores.place import find_place
 from foveal.values.errors import BadPolicy, BadRecording, FovealError, NotFound
 from foveal.values.prompt import Prompt
 from foveal.viewer.builder import OTHERWISE, replayed_page
@@ -92,7 +94,7 @@ def replay_one(
             on_prompt=write,
         )
         if order.store:
-            with closing(open_store(order.store)) as store:
+            with closing(open_place(find_place(order.store))) as store:
                 copy_session(memory, store, recording.id)
     except BadPolicy:
         raise  # it would fail for every recording

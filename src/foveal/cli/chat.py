@@ -12,12 +12,11 @@ from importlib.util import find_spec
 
 from foveal.agent.agent import Agent
 from foveal.cli.agent_options import SCRIPTED, add_agent, opened_agent
-from foveal.cli.arguments import add_json, store_place
+from foveal.cli.arguments import add_json, open_place, store_place
 from foveal.cli.chat_commands import ChatCommands
 from foveal.cli.chat_session import ChatSession, ChatTerminal
 from foveal.cli.chat_terminal import PlainTerminal
 from foveal.cli.output import Output, has_rich
-from foveal.stores import open_store
 from foveal.stores.port import Store
 from foveal.values.errors import BadInput, FovealError
 
@@ -37,7 +36,7 @@ def run(args: Namespace, out: Output) -> int | None:
         raise BadInput("a chat is for people; `foveal run --json` is for programs")
     with opened_agent(args) as agent:
         _check_keys(agent)
-        with open_store(store_place(args.store)) as store:
+        with open_place(store_place(args.store)) as store:
             asyncio.run(_talk(agent, store, args, out))
 
 

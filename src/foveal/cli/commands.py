@@ -163,7 +163,19 @@ COMMANDS: dict[str, CommandHelp] = {
         "List the models whose windows and prices are known.", ("foveal models claude", "foveal models gpt-5 --json")
     ),
     "sessions": CommandHelp(
-        "List the sessions of a store.", ("foveal sessions --store agent.db", "foveal sessions --store agent.db --json")
+        "List the sessions of a store: all of them, or by tag, by time, or by words that were said in them.",
+        (
+            "foveal sessions --store agent.db",
+            "foveal sessions --tag release --since 7d --search 'session cookie' --store agent.db",
+            "foveal sessions --branches --store agent.db",
+        ),
+    ),
+    "label": CommandHelp(
+        "Give a session a title or tags, or take them away.",
+        (
+            "foveal label fix-login --title 'The login fails on Mondays' --tag release --store agent.db",
+            "foveal label fix-login --untag release --no-title --store agent.db",
+        ),
     ),
     "export": CommandHelp(
         "Write a session to a file that another store can import: its entries, verified, and its artifacts.",

@@ -15,7 +15,7 @@ from foveal.cli.output import Output
 from foveal.stores.examination import Report
 from foveal.stores.place import find_place
 from foveal.stores.sqlite.doctor import examine, salvage, sweep
-from foveal.stores.sqlite.index import IndexFiles, index_files, scope_key
+from foveal.stores.sqlite.index import INDEX_OF_ALL, IndexFiles, index_files, scope_key
 from foveal.values.errors import BadInput
 
 
@@ -49,8 +49,8 @@ def run(args: Namespace, out: Output) -> int:
 
 
 def _shelf(found: Report) -> IndexFiles:
-    """Return the search indexes of a store, which are of its sessions and of its scopes."""
-    return index_files(Path(found.path), (*found.names, *map(scope_key, found.scopes)))
+    """Return the search indexes of a store, which are of its sessions, of its scopes and of all."""
+    return index_files(Path(found.path), (*found.names, *map(scope_key, found.scopes), INDEX_OF_ALL))
 
 
 def _remove(shelf: IndexFiles) -> int:
@@ -70,6 +70,11 @@ def print_report(found: Report, kept: Report | None, out: Output) -> None:
         out.line(str(damage), "bad")
     verdict = f"{len(found.damage):,} damaged" if found.damage else "no damage"
     out.line(f"{found.path}: {_sizes(found)}; {verdict}", "" if found.damage else "good")
+    if found.encrypted:
+        out.line(
+            f"{found.encrypted:,} sessions are encrypted: their chains are proven; with $FOVEAL_KEYS, `foveal store doctor` "
+            "reads their entries and artifacts, too"
+        )
     if kept:
         out.line(f"{kept.path}: salvaged {_sizes(kept)}")
     elif found.damage:

@@ -12,7 +12,7 @@ from pathlib import Path
 from foveal.analysis.recordings.places import newest_sessions
 from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay
 from foveal.analysis.replay.report import HEAD, cells, document, note_lines, totals
-from foveal.cli.arguments import add_json, positive
+from foveal.cli.arguments import add_json, open_place, positive
 from foveal.cli.batch import Order, replay_files
 from foveal.cli.budget import with_budget
 from foveal.cli.files import input_files, optional_file
@@ -22,7 +22,6 @@ from foveal.dialects import find_dialect
 from foveal.models.catalogue import find
 from foveal.session.policy import Policy
 from foveal.session.policy_file import read_policy
-from foveal.stores import open_store
 from foveal.stores.place import find_place
 from foveal.text.display import visible
 from foveal.values.errors import BadInput, BadPolicy
@@ -136,7 +135,7 @@ def _check_outputs(args: Namespace, recordings: Sequence[Path]) -> None:
             raise BadInput(f"{path} is one of the recordings; name another file to write to")
     place = find_place(args.store) if args.store else None
     if place and (not isinstance(place, Path) or place.exists()):
-        open_store(place).close()
+        open_place(place).close()
 
 
 def _order(args: Namespace) -> Order:

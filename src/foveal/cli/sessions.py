@@ -1,36 +1,109 @@
-"""List the sessions of a store."""
+"""List the sessions of a store: all of them, or by tag, by time, or by words that were said in them.
 
+With --branches, the ends of each log: a session that was rewound, or whose client went back, has more than one. `foveal label`
+gives a session its tags and its title.
+"""
+
+import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from foveal.cli.arguments import add_store, existing_store
+import msgspec
+
+from foveal.cli.arguments import add_store, existing_store, positive
+from foveal.cli.expire import age_s
 from foveal.cli.output import Output
+from foveal.recall.search import SessionHit, search_store
+from foveal.stores.branches import LogBranch, list_branches
+from foveal.stores.port import PAGE_CARDS, SessionCard, Store
 
 
 def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("--tag", metavar="TAG", help="those that have this tag")
+    parser.add_argument("--since", metavar="AGE", type=age_s, help="those that were written since: 12h, 7d, 2w")
+    parser.add_argument(
+        "--search", metavar="WORDS", help="those in which people or the model said any of these, best first"
+    )
+    parser.add_argument(
+        "--limit", metavar="N", type=positive, default=20, help="so many that --search finds (default: 20)"
+    )
+    parser.add_argument("--branches", action="store_true", help="list the branches of each")
     add_store(parser)
 
 
 def run(args: Namespace, out: Output) -> None:
     with existing_store(args.store) as store:
-        cards = store.cards()
+        cards = _listed(store, args)
+        hits = list[SessionHit]()
+        if args.search is not None:
+            known = {card.id: card for card in cards}
+            hits = search_store(store, args.search, sessions=known.keys(), limit=args.limit)
+            cards = [known[hit.session] for hit in hits]
+        branches = [list_branches(store.rows(card.id)) for card in cards] if args.branches else []
+    if out.is_json:
+        found = {hit.session: {"hit": hit} for hit in hits}
+        ends = {card.id: {"branches": listed} for card, listed in zip(cards, branches, strict=False)}
+        rows = [msgspec.to_builtins(card) | found.get(card.id, {}) | ends.get(card.id, {}) for card in cards]
+        out.document({"sessions": rows})
+    elif not cards:
+        out.line("no sessions yet" if not (args.tag or args.since or args.search) else "nothing found")
+    elif args.branches:
+        _print_branches(cards, branches, out)
+    elif args.search is not None:
+        _print_hits(hits, cards, out)
+    else:
+        _print_cards(cards, out)
+
+
+def _listed(store: Store, args: Namespace) -> list[SessionCard]:
+    """Return the cards that tag and time leave, most recently written first."""
+    since_ms = None if args.since is None else time.time_ns() // 1_000_000 - args.since * 1000
+    cards = store.cards() if args.tag is None else sorted(_tagged(store, args.tag), key=lambda card: -card.updated_ms)
+    return [card for card in cards if since_ms is None or card.updated_ms >= since_ms]
+
+
+def _tagged(store: Store, tag: str) -> list[SessionCard]:
+    found = store.page(tag=tag)
+    while page := store.page(tag=tag, after=found[-1].id) if len(found) % PAGE_CARDS == 0 and found else []:
+        found += page
+    return found
+
+
+def _print_cards(cards: Sequence[SessionCard], out: Output) -> None:
     rows = [
         (
-            card.id,
+            _name(card),
             f"{card.entries:,}",
             _time(card.created_ms),
             _time(card.updated_ms),
             card.holder or "–",
             card.scope or "–",
+            ", ".join(card.tags) or "–",
         )
         for card in cards
     ]
-    if out.is_json:
-        out.document({"sessions": cards})
-    elif rows:
-        out.table(("session", "entries", "created", "last entry", "held by", "scope"), rows, "lrllll")
-    else:
-        out.line("no sessions yet")
+    out.table(("session", "entries", "created", "last entry", "held by", "scope", "tags"), rows, "lrlllll")
+
+
+def _print_hits(hits: Sequence[SessionHit], cards: Sequence[SessionCard], out: Output) -> None:
+    for hit, card in zip(hits, cards, strict=True):
+        out.line(f"{_name(card)}  {hit.role}, entry {hit.seq:,}, {_time(hit.time_ms)}", "strong")
+        for line in hit.snippet.split("\n"):
+            out.line(f"    {line}")
+
+
+def _print_branches(cards: Sequence[SessionCard], branches: Sequence[Sequence[LogBranch]], out: Output) -> None:
+    rows = [
+        (_name(card), branch.head, f"{branch.entries:,}", _time(branch.time_ms), branch.forked_from or "–")
+        for card, listed in zip(cards, branches, strict=True)
+        for branch in listed
+    ]
+    out.table(("session", "branch ends at", "entries", "last entry", "forked from"), rows, "llrll")
+
+
+def _name(card: SessionCard) -> str:
+    return card.id if card.title is None else f"{card.id} ({card.title})"
 
 
 def _time(time_ms: int) -> str:

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 
 import msgspec
 
-from foveal.cli.arguments import add_json, existing_place, open_place, store_place
+from foveal.cli.arguments import add_json, existing_place, open_place, private_options, store_place
 from foveal.cli.doctor import plain_report, print_report
 from foveal.cli.output import Output
 from foveal.stores.examination import Report
@@ -65,11 +65,11 @@ def _migrate(args: Namespace, out: Output) -> int:
 
 
 def _backup(args: Namespace, out: Output) -> int:
-    return _report(copy_store(existing_place(args.place), args.target), out)
+    return _report(copy_store(existing_place(args.place), args.target, **private_options()), out)
 
 
 def _doctor(args: Namespace, out: Output) -> int:
-    return _report(examine_place(existing_place(args.place)), out)
+    return _report(examine_place(existing_place(args.place), **private_options()), out)
 
 
 def _report(found: Report, out: Output) -> int:

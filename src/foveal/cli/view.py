@@ -17,7 +17,7 @@ from pathlib import Path
 from foveal.analysis.inspect.stored_session import AbsentRendererWarning
 from foveal.analysis.replay.replay import DEFAULT_MODEL
 from foveal.analysis.replay.report import counted
-from foveal.cli.arguments import add_store, existing_place, positive, store_place
+from foveal.cli.arguments import add_store, existing_place, open_place, positive, store_place
 from foveal.cli.budget import with_budget
 from foveal.cli.files import whole_file
 from foveal.cli.output import Output, complain, complaints
@@ -25,7 +25,6 @@ from foveal.dialects import find_dialect
 from foveal.models.counters import counter_for
 from foveal.session.policy import Policy
 from foveal.session.policy_file import read_policy
-from foveal.stores import open_store
 from foveal.values.errors import BadInput, FovealError, NotFound
 from foveal.viewer.builder import AS_SENT, RunOptions
 from foveal.viewer.choices import SessionChoice, StoredSessions, local_choices, recorded_choices
@@ -101,7 +100,7 @@ def _opened_store(args: Namespace) -> Generator[StoredSessions | None]:
                 f"--{name} is for recordings; stored prompts have been sent already (--compare shows another)"
             )
     place = existing_place(args.store)
-    with open_store(place) as store:
+    with open_place(place) as store:
         stored = StoredSessions(store, str(place), args.target, [_compared(args)] if args.compare else [])
         if not args.live and not store.cards():
             raise NotFound(f"there is no session in {place} yet")

@@ -6,7 +6,6 @@ log from which the same view is built again.
 
 from base64 import b32encode
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from hashlib import sha256
 from types import MappingProxyType
 from typing import TypeAlias
@@ -30,7 +29,7 @@ from foveal.stores.port import Draft, Row, Store
 from foveal.text.guard import nonce
 from foveal.text.redaction import Redactor
 from foveal.values.entry import Body, Entry, Fence, Fold, Message, Pin, Rewind, Unpin
-from foveal.values.errors import BadEntry, BadInput, NotFound, StoreError
+from foveal.values.errors import BadEntry, BadInput, NotFound, StoreError, TailLost
 
 SNAPSHOT_EVERY = 256
 """Entries between two snapshots, and as many as the view has atoms if those are more: opening reads at most as much again
@@ -244,8 +243,12 @@ class Journal:
         """Give the session up for other processes to open, with a snapshot from which the next fold can be made at once."""
         summary = self._view.facts.summary
         if self.turn.catch_up is None and summary.read and summary.state and self._state_kept != self._view.facts.folds:
-            with suppress(StoreError):  # a shortcut; the log has everything
+            try:
                 self._writer.append([], snapshot=ViewSnapshot.of(self._view).encode())
+            except TailLost:
+                raise
+            except StoreError:
+                pass  # a shortcut; the log has everything
             self._state_kept = self._view.facts.folds
         self._writer.release()
 

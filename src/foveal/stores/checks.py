@@ -15,6 +15,9 @@ SECRET_BYTES = 32
 NOTE_BYTES = 8_192
 """Longest note: two thousand tokens, of which a small share of every prompt must hold many."""
 
+TITLE_BYTES = 1_024
+"""Longest title of a session as it is kept: a line or two, also if it is encrypted."""
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _INT64 = 1 << 63
@@ -42,6 +45,19 @@ def check_same_scope(session: str, known: str | None, wanted: str | None) -> Non
             f"session {session!r} is in the scope {known!r:.80} and cannot be moved to {wanted!r:.80}: what was said in one "
             "scope is not shown in another. Name the first scope, or open a new session."
         )
+
+
+def check_title(title: str | None) -> None:
+    """Raise `BadInput` unless this can be the title of a session, or is None."""
+    problem = None if title is None else _problem(title, TITLE_BYTES)
+    if problem:
+        raise BadInput(f"the title {title!r:.80} {problem}")
+
+
+def check_tag(tag: str) -> None:
+    """Raise `BadInput` unless this can be a tag."""
+    if problem := _problem(tag):
+        raise BadInput(f"the tag {tag!r:.80} {problem}")
 
 
 def check_note(note: KeptNote) -> None:
@@ -95,14 +111,14 @@ def check_repeat(known: Row, draft: Draft) -> None:
         )
 
 
-def _problem(name: object) -> str | None:
+def _problem(name: object, most_bytes: int = NAME_BYTES) -> str | None:
     if type(name) is not str:
         return f"is {type(name).__name__}, not text"
-    if name.isascii() and name.isprintable() and 0 < len(name) <= NAME_BYTES:
+    if name.isascii() and name.isprintable() and 0 < len(name) <= most_bytes:
         return None
     if not name:
         return "is empty"
     if _FORBIDDEN.search(name):
         return "holds control characters or lone surrogates"
     size = len(name.encode())
-    return f"has {size} bytes; at most {NAME_BYTES} are allowed" if size > NAME_BYTES else None
+    return f"has {size} bytes; at most {most_bytes} are allowed" if size > most_bytes else None

@@ -11,11 +11,8 @@ from base64 import b64decode, b64encode
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from foveal.stores.format import ENCRYPTED
+from foveal.stores.format import ENCRYPTED, ENVELOPE
 from foveal.stores.keys import KEY_BYTES, NONCE_BYTES, Keys
-
-MAGIC = b"foveal-k"
-"""The beginning of a session's secret that is an envelope: a random one of 32 bytes is shorter than any envelope."""
 
 
 class DataKey:
@@ -54,14 +51,14 @@ class DataKey:
 
 def new_envelope(keys: Keys, context: bytes, secret: bytes) -> bytes:
     """Return a new data key with a secret, wrapped, for a store to keep in the place of the secret."""
-    return MAGIC + keys.wrap(secrets.token_bytes(KEY_BYTES) + secret, context)
+    return ENVELOPE + keys.wrap(secrets.token_bytes(KEY_BYTES) + secret, context)
 
 
 def open_envelope(keys: Keys, context: bytes, kept: bytes) -> DataKey | None:
     """Return the data key of a session whose store keeps this as its secret; None if the session is not encrypted."""
-    if not kept.startswith(MAGIC):
+    if not kept.startswith(ENVELOPE):
         return None
-    plain = keys.unwrap(kept.removeprefix(MAGIC), context)
+    plain = keys.unwrap(kept.removeprefix(ENVELOPE), context)
     return DataKey(plain[:KEY_BYTES], plain[KEY_BYTES:])
 
 

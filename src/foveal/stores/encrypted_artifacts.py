@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from foveal.stores.artifact_card import CardBuilder, counted
 from foveal.stores.keys import KEY_BYTES, NONCE_BYTES, Keys
 from foveal.stores.port import ArtifactCard, Artifacts
-from foveal.stores.tenants import proven
+from foveal.stores.tenants import artifacts_of, proven
 from foveal.values.errors import NotFound, StoreCorrupt, StoreError
 
 SEGMENT_BYTES = 1 << 16
@@ -78,6 +78,10 @@ class EncryptedArtifacts:
 
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         return self._inner.delete(sha256, unless_put_after_ms=unless_put_after_ms)
+
+    def of_tenant(self, tenant: str) -> Artifacts:
+        """Return the artifacts of one tenant in the same place, under the same keys."""
+        return EncryptedArtifacts(artifacts_of(self._inner, tenant), self._keys)
 
     def _header(self, name: str) -> _Header:
         length = int.from_bytes(self._inner.span(name, 0, _LENGTH_BYTES))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from foveal.stores.format import ENCRYPTED
+from foveal.stores.format import ENCRYPTED, ENVELOPE
 from foveal.stores.port import Row, Store
 from foveal.stores.references import artifacts_named
 from foveal.stores.tenants import artifacts_of, tenant_of
@@ -33,6 +33,8 @@ class Report:
     """Names of the sessions, as far as they can be read."""
     scopes: tuple[str, ...] = ()
     """Names of their scopes."""
+    encrypted: int = 0
+    """Sessions whose chains are proven, and whose entries and artifacts only their keys could read."""
 
 
 def examine_store(store: Store, place: str) -> Report:
@@ -59,7 +61,8 @@ def examine_store(store: Store, place: str) -> Report:
         except StoreCorrupt as error:
             damage.append(Damage(error.place, error.what))
     names = tuple(card.id for card in cards)
-    return Report(place, len(cards), entries, whole, tuple(damage), names, tuple(scopes))
+    encrypted = sum(store.secret(name).startswith(ENVELOPE) for name in names)
+    return Report(place, len(cards), entries, whole, tuple(damage), names, tuple(scopes), encrypted)
 
 
 def _whole_rows(store: Store, session: str, last: int, damage: list[Damage]) -> Iterator[Row]:

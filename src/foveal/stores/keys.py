@@ -7,7 +7,11 @@ service for keys (KMS) is any object with `wrap` and `unwrap`; the key itself ne
 import binascii
 import os
 import secrets
+import threading
+import time
 from base64 import b64decode
+from collections import OrderedDict
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +24,10 @@ from foveal.values.errors import BadInput, StoreError
 KEY_BYTES = 32
 """Length of every key: AES-256."""
 NONCE_BYTES = 12
+REMEMBERED_S = 300.0
+"""Time for which an unwrapped data key is remembered: a revoked key ends within it, and a busy session asks once in it."""
+MOST_REMEMBERED = 8_192
+"""Data keys that are remembered, of sessions and artifacts: about 2 MB."""
 _ID_BYTES = 8
 
 
@@ -74,6 +82,45 @@ class LocalKeys:
             raise StoreError(
                 f"a data key under the key {wrapped[:_ID_BYTES].hex()} was changed, or belongs to another session or artifact"
             ) from None
+
+
+class RememberedKeys:
+    """Keys that remember data keys for some minutes, so that a service is not asked for each read.
+
+    A key that was destroyed at the service can be used here until then.
+    """
+
+    def __init__(self, inner: Keys, *, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._inner, self._clock_s = inner, clock_s
+        self._known: OrderedDict[tuple[bytes, bytes], tuple[float, bytes]] = OrderedDict()
+        self._gate = threading.Lock()
+
+    def wrap(self, data_key: bytes, context: bytes) -> bytes:
+        wrapped = self._inner.wrap(data_key, context)
+        self._keep((wrapped, context), data_key)
+        return wrapped
+
+    def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
+        with self._gate:
+            known = self._known.get((wrapped, context))
+        if known is not None and self._clock_s() - known[0] < REMEMBERED_S:
+            return known[1]
+        plain = self._inner.unwrap(wrapped, context)
+        self._keep((wrapped, context), plain)
+        return plain
+
+    def forget(self, context: bytes | None = None) -> None:
+        """Forget the data keys of a context, or all of them."""
+        with self._gate:
+            for name in [name for name in self._known if context in (None, name[1])]:
+                del self._known[name]
+
+    def _keep(self, name: tuple[bytes, bytes], plain: bytes) -> None:
+        with self._gate:
+            self._known[name] = (self._clock_s(), plain)
+            self._known.move_to_end(name)
+            while len(self._known) > MOST_REMEMBERED:
+                self._known.popitem(last=False)
 
 
 def read_keys(place: str | Path) -> LocalKeys:

@@ -20,6 +20,7 @@ from foveal.stores.checks import (
     check_secret,
     check_session,
 )
+from foveal.stores.labels import NO_LABELS
 from foveal.stores.lease import Lease, held_text, this_process
 from foveal.stores.opened import opened
 from foveal.stores.port import (
@@ -51,12 +52,15 @@ class _Log:
         self.snapshot: Snapshot | None = None
         self.secret = b""
         self.scope: str | None = None
+        self.labels = NO_LABELS
         self.is_deleted = False
 
     def card(self) -> SessionCard:
         head = self.rows[-1].id if self.rows else None
         holder = None if self.holder is None else str(self.holder)
-        return SessionCard(self.id, self.created_ms, self.updated_ms, len(self.rows), head, holder, self.scope)
+        return self.labels.on(
+            SessionCard(self.id, self.created_ms, self.updated_ms, len(self.rows), head, holder, self.scope)
+        )
 
     def tombstone(self, now_ms: int) -> Tombstone:
         chain = seed(self.id)
@@ -158,6 +162,7 @@ class MemoryStore:
         self._logs: dict[str, _Log] = {}
         self.artifacts = MemoryArtifacts()
         self._indexes: dict[str, SearchIndex] = {}
+        self._index_of_all: SearchIndex | None = None
         self._scopes: dict[str, _ScopeState] = {}
         self._tombstones: list[Tombstone] = []
         self._is_closed = False
@@ -226,11 +231,25 @@ class MemoryStore:
             state = self._scopes.setdefault(name, _ScopeState())
         return MemoryScope(name, state, self._logs, self._lock)
 
-    def page(self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS) -> list[SessionCard]:
+    def page(
+        self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS, tag: str | None = None
+    ) -> list[SessionCard]:
         with self._lock:
             self._check_usable()
             names = sorted(name for name in self._logs if name > after and name.startswith(prefix))
-            return [self._logs[name].card() for name in names[: max(limit, 0)]]
+            found = [name for name in names if tag is None or tag in self._logs[name].labels.tags]
+            return [self._logs[name].card() for name in found[: max(limit, 0)]]
+
+    def entitle(self, session: str, title: str | None) -> None:
+        with self._lock:
+            log = self._log(session)
+            log.labels = log.labels.entitled(title)
+
+    def tag(self, session: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> tuple[str, ...]:
+        with self._lock:
+            log = self._log(session)
+            log.labels = log.labels.tagged(add, remove)
+            return log.labels.tags
 
     def index(self, session: str) -> SearchIndex:
         with self._lock:
@@ -238,6 +257,12 @@ class MemoryStore:
             if session not in self._indexes:
                 self._indexes[session] = sqlite.MemoryIndex()
             return self._indexes[session]
+
+    def index_of_all(self) -> SearchIndex:
+        with self._lock:
+            self._check_usable()
+            self._index_of_all = self._index_of_all or sqlite.MemoryIndex()
+            return self._index_of_all
 
     def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
         with self._lock:
@@ -250,6 +275,7 @@ class MemoryStore:
                 self._indexes.pop(log.id, None)
                 if log.scope is not None:
                     self._scopes.setdefault(log.scope, _ScopeState()).drop(log.id)
+            self._index_of_all = None
             gone = [log.tombstone(_now_ms()) for log in logs]
             self._tombstones += gone
             return gone

@@ -18,6 +18,7 @@ from foveal.stores.examination import Damage, Report, examine_store
 from foveal.stores.place import DatabaseAddress
 from foveal.stores.port import Draft, Row, SessionCard, Store
 from foveal.stores.references import artifacts_named
+from foveal.stores.rows import check_readable
 from foveal.stores.sqlite.backup import back_up
 from foveal.stores.sqlite.doctor import examine
 from foveal.stores.tenants import artifacts_of, tenant_of
@@ -44,8 +45,10 @@ class StoreMove(msgspec.Struct, frozen=True):
 def move_sessions(source: Store, target: Store, *, holds: bool = True) -> StoreMove:
     """Copy all sessions, artifacts, notes and tombstones of a store to another. Nothing is removed from the source.
 
-    With `holds=False`, sessions that somebody writes are copied too, as they are at this moment.
+    With `holds=False`, sessions that somebody writes are copied too, as they are at this moment. `StoreError` if one is encrypted
+    and the source has no keys: which artifacts it names could not be told.
     """
+    _check_keys(source)
     sessions = copied = 0
     in_use, damaged = list[str](), list[str]()
     artifacts: set[tuple[str | None, str]] = set()
@@ -69,25 +72,40 @@ def move_sessions(source: Store, target: Store, *, holds: bool = True) -> StoreM
     return StoreMove(sessions, copied, len(artifacts), tuple(in_use), tuple(damaged))
 
 
-def copy_store(place: Path | DatabaseAddress, target: str) -> Report:
-    """Copy a store to a new SQLite file, verified: a store in a file by SQLite's own backup, which does not wait for writers."""
-    if isinstance(place, Path):
+def copy_store(
+    place: Path | DatabaseAddress, target: str, *, keys: str | None = None, tenant: str | None = None
+) -> Report:
+    """Copy a store, or the sessions of a tenant, to a new SQLite file, verified: a whole file by SQLite's own backup, which does
+    not wait for writers and needs no keys."""
+    if isinstance(place, Path) and tenant is None:
         return back_up(place, target)
     if Path(target).exists():
         raise BadInput(f"{target} exists already; name a new file to copy to.")
-    with open_store(place) as source, open_store(Path(target)) as copy:
-        done = move_sessions(source, copy, holds=False)
-        report = examine_store(copy, target)
+    with open_store(place, keys=keys, tenant=tenant) as source:
+        _check_keys(source)  # before anything is made
+        with open_store(Path(target), keys=keys, tenant=tenant) as copy:
+            done = move_sessions(source, copy, holds=False)
+            report = examine_store(copy, target)
         lost = [Damage("the original", problem) for problem in done.damaged]
         return replace(report, damage=(*lost, *report.damage))
 
 
-def examine_place(place: Path | DatabaseAddress) -> Report:
-    """Examine a store: a file as SQLite's pages have it, another one by its methods."""
-    if isinstance(place, Path):
+def examine_place(place: Path | DatabaseAddress, *, keys: str | None = None, tenant: str | None = None) -> Report:
+    """Examine a store: a file as SQLite's pages have it, another one by its methods. Chains are proven without keys; with them,
+    entries and artifacts are read too."""
+    if isinstance(place, Path) and keys is None and tenant is None:
         return examine(place)
-    with open_store(place) as store:
+    if isinstance(place, Path) and (found := examine(place)).damage:
+        return found  # it may not open
+    with open_store(place, keys=keys, tenant=tenant) as store:
         return examine_store(store, str(place))
+
+
+def _check_keys(source: Store) -> None:
+    """Raise `StoreError` if a session is encrypted and the store was opened without keys."""
+    for card in source.cards():
+        with suppress(StoreCorrupt):  # told when it is copied
+            check_readable(source, card.id)
 
 
 def _hold_and_copy(source: Store, target: Store, card: SessionCard, artifacts: set[tuple[str | None, str]]) -> int:
@@ -125,6 +143,8 @@ def _copy(source: Store, target: Store, card: SessionCard, artifacts: set[tuple[
             raise StoreCorrupt(f"session {card.id}", "its copy does not end in the same hash", "FILE")
     finally:
         opened.writer.release()
+    target.entitle(card.id, card.title)
+    target.tag(card.id, add=card.tags, remove=[tag for tag in target.cards(card.id)[0].tags if tag not in card.tags])
     target.backdate(card.id, created_ms=card.created_ms, updated_ms=card.updated_ms)
     return card.entries - opened.entries
 

@@ -23,7 +23,8 @@ them: it is given entries as bytes and returns them unchanged. The promises:
     scope's index is empty. A store of files keeps no byte of it. Its writer is refused from then on (`LeaseLost`), even if a
     session of the same name is made again.
  9. A writer whose log has fewer entries than were acknowledged to it (the database went on without its newest commits) is told
-    so by its next append (`TailLost`), which writes nothing and gives the session up.
+    so by its next append (`TailLost`), which writes nothing and gives the session up. A store with replicas tells it as well
+    to a writer that was succeeded since, and to one that releases the session.
 10. A session is in one scope or in none, and never in another one later. Whatever is asked of a scope is answered from its own
     sessions and notes alone.
 """
@@ -72,6 +73,10 @@ class SessionCard(msgspec.Struct, frozen=True):
     """The process that may append now, named for people; None if the session has no writer."""
     scope: str | None = None
     """The scope whose sessions remember each other; None if the session is in none."""
+    title: str | None = None
+    """A line for people, in the place of a new name: the name is the key of the session for ever."""
+    tags: tuple[str, ...] = ()
+    """Words by which sessions are listed, in their order."""
 
 
 class KeptNote(msgspec.Struct, frozen=True):
@@ -315,13 +320,29 @@ class Store(Protocol):
         """Return the cards of all sessions, most recently used first; or of just this one, if it is there."""
         ...
 
-    def page(self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS) -> list[SessionCard]:
+    def page(
+        self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS, tag: str | None = None
+    ) -> list[SessionCard]:
         """Return the cards of up to `limit` sessions whose names begin with `prefix` and come after `after`, in the order of
-        their names as UTF-8. The cost is that of the cards returned."""
+        their names as UTF-8; with a `tag`, of those that have it. The cost is that of the cards returned, or of all that have
+        the tag."""
+        ...
+
+    def entitle(self, session: str, title: str | None) -> None:
+        """Give a session a title, or take it away with None; somebody may be writing it. `NotFound` if it is not there."""
+        ...
+
+    def tag(self, session: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> tuple[str, ...]:
+        """Add and remove tags of a session, together, and return those that it has then; somebody may be writing it.
+        `NotFound` if it is not there."""
         ...
 
     def index(self, session: str) -> SearchIndex:
         """Return the place of the session's search index. Nothing is made until it is opened."""
+        ...
+
+    def index_of_all(self) -> SearchIndex:
+        """Return the place of the search index over all sessions. It is emptied when one of them is deleted."""
         ...
 
     def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:

@@ -21,6 +21,7 @@ from foveal.stores.chain import link, seed
 from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.port import Draft, Row, Store
 from foveal.stores.references import artifacts_named
+from foveal.stores.rows import check_readable
 from foveal.stores.tenants import artifacts_of, tenant_of
 from foveal.values.errors import BadInput, NotFound
 
@@ -40,6 +41,8 @@ class Portrait(msgspec.Struct, frozen=True, tag_field="foveal", tag="session"):
     chain: str
     secret: str
     artifacts: int
+    title: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 class _Line(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -64,12 +67,14 @@ def export_session(store: Store, session: str, stream: BinaryIO) -> Portrait:
     card = next(iter(store.cards(session)), None)
     if card is None:
         raise NotFound(f"there is no session {session!r}")
+    check_readable(store, session)
     chain, artifacts = seed(session), dict[str, None]()
     for row in store.rows(session, upto=card.entries):
         chain = link(chain, row)
         artifacts |= dict.fromkeys(artifacts_named([row]))
     secret = b64encode(store.secret(session)).decode()
-    portrait = Portrait(FORMAT, session, card.created_ms, card.entries, chain.hex(), secret, len(artifacts))
+    counts = (card.created_ms, card.entries, chain.hex(), secret, len(artifacts))
+    portrait = Portrait(FORMAT, session, *counts, card.title, card.tags)
     digest = sha256()
     for line in _lines(store, portrait, artifacts):
         digest.update(line)
@@ -116,6 +121,8 @@ def import_session(store: Store, stream: BinaryIO, *, name: str | None = None) -
         else:
             drafts.extend(map(_draft, group))
     add_session(store, name or portrait.session, drafts, secret=b64decode(portrait.secret))
+    store.entitle(name or portrait.session, portrait.title)
+    store.tag(name or portrait.session, add=portrait.tags)
     return portrait
 
 

@@ -7,6 +7,7 @@ encrypted bytes, and can be proven without a key.
 """
 
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
@@ -18,15 +19,17 @@ from cryptography.exceptions import InvalidTag
 from foveal.stores.checks import (
     NOTE_BYTES,
     SECRET_BYTES,
+    TITLE_BYTES,
     check_drafts,
     check_note,
     check_scope,
     check_secret,
     check_session,
+    check_title,
 )
 from foveal.stores.data_key import DataKey, new_envelope, open_envelope
 from foveal.stores.encrypted_artifacts import EncryptedArtifacts
-from foveal.stores.keys import Keys
+from foveal.stores.keys import REMEMBERED_S, Keys, RememberedKeys
 from foveal.stores.port import (
     PAGE_CARDS,
     Artifacts,
@@ -51,6 +54,8 @@ T = TypeVar("T")
 
 KEPT_KEYS = 4_096
 """Data keys that a handle remembers: a service for keys is not asked for each read."""
+_TITLE = "\0title"
+"""The name under which a title is encrypted: one that no note can have."""
 KEPT_INDEXES = 64
 """Search indexes that are held in memory: under keys, none is written to a disk."""
 
@@ -59,12 +64,16 @@ class PrivateStore:
     """One tenant's sessions of a store, or all of a store's, encrypted if there are keys."""
 
     def __init__(self, inner: Store, *, tenant: str | None = None, keys: Keys | None = None) -> None:
-        self._inner, self._keys = inner, keys
+        self._inner = inner
+        self._keys = None if keys is None else RememberedKeys(keys)
         self._tenant = tenant
         self._prefix = tenant_prefix(tenant)
         own = TenantArtifacts(inner.artifacts, tenant or "")
-        self.artifacts: Artifacts = own if keys is None else EncryptedArtifacts(own, keys)
-        self._data_keys: OrderedDict[str, DataKey | None] = OrderedDict()
+        self.artifacts: Artifacts = own if self._keys is None else EncryptedArtifacts(own, self._keys)
+        self._data_keys: OrderedDict[str, tuple[float, DataKey | None]] = OrderedDict()
+        """The data key of each session, and when it was unwrapped."""
+        self._spare: OrderedDict[str, bytes] = OrderedDict()
+        """Envelopes that were made for sessions and not needed, because they were there: each is for its session alone."""
         self._indexes: OrderedDict[object, SearchIndex] = OrderedDict()
         self._own_tombstones: list[Tombstone] = []
 
@@ -82,9 +91,12 @@ class PrivateStore:
         name = self._prefix + session
         given = secrets.token_bytes(SECRET_BYTES) if secret is None else secret
         if self._keys is not None:
-            given = new_envelope(self._keys, name.encode(), given)
+            spare = self._spare.pop(name, None) if secret is None else None
+            given = spare or new_envelope(self._keys, name.encode(), given)
         inner_scope = None if scope is None else self._prefix + scope
         opened = self._inner.load(name, takeover=takeover, secret=given, scope=inner_scope)
+        if self._keys is not None and secret is None and opened.secret != given:
+            _keep(self._spare, name, given, KEPT_KEYS)
         try:
             key = self._remember(name, opened.secret)
             if key is None:
@@ -125,17 +137,33 @@ class PrivateStore:
         if session is not None:
             return [self._card(card) for card in self._inner.cards(self._prefix + session)] if session else []
         if not self._prefix:
-            return self._inner.cards()
+            return [self._card(card) for card in self._inner.cards()]
         found, after = list[SessionCard](), ""
         while page := self.page(after=after, limit=PAGE_CARDS):
             found += page
             after = page[-1].id
         return sorted(found, key=lambda card: -card.updated_ms)
 
-    def page(self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS) -> list[SessionCard]:
+    def page(
+        self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS, tag: str | None = None
+    ) -> list[SessionCard]:
         start = self._prefix + after if after else ""
-        found = self._inner.page(prefix=self._prefix + prefix, after=start, limit=limit)
+        found = self._inner.page(prefix=self._prefix + prefix, after=start, limit=limit, tag=tag)
         return [self._card(card) for card in found]
+
+    def entitle(self, session: str, title: str | None) -> None:
+        """Give a session a title, which is encrypted like its entries."""
+        check_title(title)
+        name = self._known(session)
+        key = self._data_key(name) if title is not None else None
+        kept = title if key is None or title is None else key.seal_note(_TITLE, title)
+        if kept is not None and len(kept.encode()) > TITLE_BYTES:
+            raise BadInput(f"the title {title!r:.80} is too long to be encrypted; give 700 bytes at most")
+        self._inner.entitle(name, kept)
+
+    def tag(self, session: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> tuple[str, ...]:
+        """Add and remove tags. They are in the clear, like names: the store lists by them."""
+        return self._inner.tag(self._known(session), add=add, remove=remove)
 
     def index(self, session: str) -> SearchIndex:
         name = self._prefix + session
@@ -144,6 +172,10 @@ class PrivateStore:
             return inner
         known = self._inner.cards(name) if session else []
         return self._memory_index(name, self._inner.secret(name) if known else b"")
+
+    def index_of_all(self) -> SearchIndex:
+        """Return the index over all sessions of the tenant, in memory: nothing of it is shared or written to a disk."""
+        return self._memory_index("all\0", len(self._inner.tombstones()))
 
     def scope(self, name: str) -> "PrivateScope":
         check_scope(name)
@@ -157,6 +189,8 @@ class PrivateStore:
         gone = self._inner.delete(names, takeover=takeover)
         for name in names:
             self._data_keys.pop(name, None)
+            if self._keys is not None:
+                self._keys.forget(name.encode())
             self._indexes.pop(name, None)
         self._own_tombstones += gone
         return gone
@@ -190,6 +224,9 @@ class PrivateStore:
 
     def close(self) -> None:
         self._data_keys.clear()
+        self._spare.clear()
+        if self._keys is not None:
+            self._keys.forget()
         self._indexes.clear()
         self._inner.close()
 
@@ -208,21 +245,30 @@ class PrivateStore:
         return self._prefix + session
 
     def _card(self, card: SessionCard) -> SessionCard:
-        if not self._prefix:
-            return card
         scope = card.scope and card.scope.removeprefix(self._prefix)
-        return msgspec.structs.replace(card, id=card.id.removeprefix(self._prefix), scope=scope)
+        name, title = card.id.removeprefix(self._prefix), self._title(card)
+        return msgspec.structs.replace(card, id=name, scope=scope, title=title)
+
+    def _title(self, card: SessionCard) -> str | None:
+        key = None if card.title is None else self._data_key(card.id)
+        if key is None or card.title is None:
+            return card.title
+        try:
+            return key.unseal_note(_TITLE, card.title)
+        except (InvalidTag, ValueError):
+            raise StoreCorrupt(f"session {card.id}", "its title is not under its key") from None
 
     def _remember(self, name: str, kept: bytes) -> DataKey | None:
         """Return the data key in what the store keeps as a session's secret; None if the session is not encrypted."""
         key = None if self._keys is None else open_envelope(self._keys, name.encode(), kept)
-        return _keep(self._data_keys, name, key, KEPT_KEYS)
+        return _keep(self._data_keys, name, (time.monotonic(), key), KEPT_KEYS)[1]
 
     def _data_key(self, name: str) -> DataKey | None:
         if self._keys is None:
             return None
-        if name in self._data_keys:
-            return self._data_keys[name]
+        since_s, key = self._data_keys.get(name, (-REMEMBERED_S, None))
+        if time.monotonic() - since_s < REMEMBERED_S:
+            return key
         return self._remember(name, self._inner.secret(name))
 
     def _plain(self, name: str, rows: Iterable[Row]) -> Iterator[Row]:

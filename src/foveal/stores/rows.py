@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from foveal.stores.format import ENCRYPTED
+from foveal.stores.format import ENCRYPTED, ENVELOPE
 from foveal.stores.port import Draft, Row, Store
 from foveal.values import codec
 from foveal.values.entry import Body, Entry, File, Fold, Image, Message, RangeFold, Role, ToolResult
@@ -38,10 +38,20 @@ def _lean(body: Body) -> Body:
     return msgspec.structs.replace(body, items=tuple(items))
 
 
+def check_readable(store: Store, session: str) -> None:
+    """Raise `StoreError` if a session is encrypted and the store was opened without keys."""
+    if store.secret(session).startswith(ENVELOPE):
+        raise _encrypted(session)
+
+
+def _encrypted(session: str) -> StoreError:
+    return StoreError(f"session {session!r} is encrypted; open the store with its keys (`keys`, or $FOVEAL_KEYS)")
+
+
 def to_entry(row: Row, session: str) -> Entry:
     """Return the entry of a row; `StoreCorrupt` if its payload is not a body."""
     if row.payload.startswith(ENCRYPTED):
-        raise StoreError(f"session {session!r} is encrypted; open the store with its keys (`keys`, or $FOVEAL_KEYS)")
+        raise _encrypted(session)
     try:
         return Entry(row.id, row.parent, row.time_ms, row.author, codec.decode(row.payload))
     except BadEntry as error:

@@ -7,6 +7,7 @@ no tenant reads, replaces or deletes those of another one that has the same byte
 import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256 as new_sha256
+from typing import Protocol, runtime_checkable
 
 from foveal.stores.artifact_card import CardBuilder, counted
 from foveal.stores.checks import check_artifact
@@ -37,7 +38,18 @@ def tenant_of(session: str) -> str | None:
 
 def artifacts_of(artifacts: Artifacts, tenant: str | None) -> Artifacts:
     """Return the artifacts that the logs of a tenant can name; all of them without a tenant."""
-    return artifacts if tenant is None else TenantArtifacts(artifacts, tenant)
+    if tenant is None:
+        return artifacts
+    return artifacts.of_tenant(tenant) if isinstance(artifacts, SharedArtifacts) else TenantArtifacts(artifacts, tenant)
+
+
+@runtime_checkable
+class SharedArtifacts(Protocol):
+    """Artifacts of an operator's handle, which are named or encrypted for nobody in particular."""
+
+    def of_tenant(self, tenant: str) -> Artifacts:
+        """Return the artifacts of one tenant in the same place."""
+        ...
 
 
 class TenantArtifacts:
@@ -68,6 +80,10 @@ class TenantArtifacts:
 
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         return self._inner.delete(self._name(sha256), unless_put_after_ms=unless_put_after_ms)
+
+    def of_tenant(self, tenant: str) -> Artifacts:
+        """Return the artifacts of one tenant in the same place; of a tenant's own, those of a session that is named like one."""
+        return TenantArtifacts(self if self._tenant else self._inner, tenant)
 
     def _name(self, sha256: str) -> str:
         check_artifact(sha256)

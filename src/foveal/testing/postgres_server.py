@@ -11,6 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,6 +24,7 @@ SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "64MB",
     "log_min_messages": "fatal",
+    "dynamic_shared_memory_type": "mmap",  # in the folder, so that a killed server leaves nothing elsewhere
 }
 
 
@@ -41,7 +43,15 @@ def find_postgres() -> Path | None:
 class PostgresServer:
     """A server that can be started, stopped and killed as often as a test likes. `find_postgres` must have found one."""
 
-    def __init__(self, programs: Path, *, settings: dict[str, str] | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        programs: Path,
+        *,
+        settings: dict[str, str] | None = None,
+        folder: Path | None = None,
+        primary: "PostgresServer | None" = None,
+    ) -> None:
+        """Make the folder of a server, empty or as a replica that will follow the `primary`, which must run."""
         self._programs = programs
         self._settings = {**SETTINGS, **(settings or {})}
         parent = folder or next((Path(at) for at in ("/dev/shm",) if os.access(at, os.W_OK)), None)  # noqa: S108 - in memory
@@ -50,18 +60,11 @@ class PostgresServer:
         if self._user:
             os.chown(self.folder, pwd.getpwnam(self._user).pw_uid, pwd.getpwnam(self._user).pw_gid)
         self.process: subprocess.Popen[bytes] | None = None
-        made = [
-            self._program("initdb"),
-            "-D",
-            str(self.data),
-            "-U",
-            "foveal",
-            "--auth=trust",
-            "--no-sync",
-            "-E",
-            "UTF8",
-        ]
-        subprocess.run([*made, "--locale=C"], check=True, stdout=subprocess.DEVNULL, user=self._user, cwd=self.folder)  # noqa: S603
+        if primary is None:
+            words = "initdb --auth=trust --no-sync -E UTF8 --locale=C"
+        else:
+            words = f"pg_basebackup --no-sync --checkpoint=fast -R -h {primary.folder}"
+        self._run_program(*words.split(), "-U", "foveal", "-D", str(self.data))
 
     @property
     def data(self) -> Path:
@@ -106,6 +109,24 @@ class PostgresServer:
         """Kill the main process; the others notice and end."""
         self._end(signal.SIGKILL)
 
+    def kill_whole(self) -> None:
+        """Kill all processes, as the loss of the machine does."""
+        children = self.children()
+        self.kill()
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+
+    def children(self) -> list[int]:
+        """Return the processes of the server but for the main one."""
+        assert self.process is not None
+        tasks = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(pid) for pid in tasks.split()]
+
+    def promote(self) -> None:
+        """Let a replica take over, and return once it can be written."""
+        self._run_program("pg_ctl", "promote", "-w", "-D", str(self.data))
+
     def kill_backend(self, pid: int) -> None:
         """Kill the process of one connection, after which the server starts itself again."""
         os.kill(pid, signal.SIGKILL)
@@ -119,7 +140,17 @@ class PostgresServer:
     def _end(self, how: signal.Signals) -> None:
         if self.process is not None:
             self.process.send_signal(how)
-            self.process.wait()
+            try:
+                self.process.wait(START_S)
+            except (
+                subprocess.TimeoutExpired
+            ):  # a busy machine, and clients that connect faster than they are turned away
+                self.process.send_signal(signal.SIGQUIT)
+                self.process.wait()
+
+    def _run_program(self, name: str, *words: str) -> None:
+        command = [self._program(name), *words]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, user=self._user, cwd=self.folder)  # noqa: S603
 
     def _program(self, name: str) -> str:
         return str(self._programs / name)

@@ -488,6 +488,86 @@ class StoreContract:
                 assert [row.id for row in store.rows(name)] == [d.id for d in drafts(3)][:lost_after]
                 assert store.acquire(name).append([draft("next")]) == [lost_after + 1]
 
+    # Labels
+
+    def test_a_session_has_a_title_and_tags(self) -> None:
+        """They are on its card, each tag once and in order, also while somebody writes it; nothing else of it changes."""
+        with self._opened() as store:
+            writer = store.acquire("s")
+            writer.append(drafts(2))
+            before = store.cards("s")[0]
+            assert (before.title, before.tags) == (None, ())
+            store.entitle("s", "Übung & <title>")
+            assert store.tag("s", add=["b", "a", "b", "ü 2"]) == ("a", "b", "ü 2")
+            assert store.tag("s", add=["c"], remove=["a", "unknown"]) == ("b", "c", "ü 2")
+            (card,) = store.cards("s")
+            assert (card.title, card.tags) == ("Übung & <title>", ("b", "c", "ü 2"))
+            assert store.cards() == store.page() == [card]
+            assert (card.updated_ms, card.entries) == (before.updated_ms, 2)
+            assert writer.append([draft("next")]) == [3]
+            store.entitle("s", None)
+            assert store.tag("s", remove=["b", "c", "ü 2"]) == ()
+            assert (store.cards("s")[0].title, store.cards("s")[0].tags) == (None, ())
+
+    def test_sessions_are_listed_by_tag(self) -> None:
+        """In the order of their names, in pages, with the prefix that is asked for; a tag is a whole word."""
+        with self._opened() as store:
+            for number, name in enumerate(("c", "a", "b", "ab")):
+                store.acquire(name).release()
+                store.tag(name, add=["all", *(["odd"] if number % 2 else [])])
+            assert [card.id for card in store.page(tag="odd")] == ["a", "ab"]
+            assert [card.id for card in store.page(tag="all", limit=2)] == ["a", "ab"]
+            assert [card.id for card in store.page(tag="all", after="ab", limit=2)] == ["b", "c"]
+            assert [card.id for card in store.page(tag="all", prefix="a", after="a")] == ["ab"]
+            assert store.page(tag="al") == store.page(tag="ODD") == store.page(tag="\ud800") == []
+
+    def test_labels_outlive_the_handle_and_go_with_their_session(self) -> None:
+        """They are kept durably; a session of the same name that is made after a deletion has none."""
+        store = self.make_store()
+        store.acquire("s").release()
+        store.acquire("other").release()
+        store.entitle("s", "A title")
+        store.tag("s", add=["x"])
+        store.tag("other", add=["x"])
+        store = self.reopen(store) or store
+        with closing(store):
+            (card,) = store.cards("s")
+            assert (card.title, card.tags) == ("A title", ("x",))
+            store.delete(["s"])
+            store.acquire("s").release()
+            assert (store.cards("s")[0].title, [card.id for card in store.page(tag="x")]) == (None, ["other"])
+
+    def test_labels_that_cannot_be_kept_are_refused(self) -> None:
+        """A title or tag that is empty, too long or has control characters, too many tags, a session that is not there."""
+        with self._opened() as store:
+            store.acquire("s").release()
+            for bad in ("", "x" * 2_000, "a\nb", "\ud800"):
+                with refused(BadInput, "title"):
+                    store.entitle("s", bad)
+                with refused(BadInput, "tag"):
+                    store.tag("s", add=["fine", bad])
+            with refused(BadInput, "64"):
+                store.tag("s", add=[f"t{number}" for number in range(65)])
+            assert (store.cards("s")[0].title, store.cards("s")[0].tags) == (None, ())
+            for call in (lambda: store.entitle("nobody", "x"), lambda: store.tag("nobody", add=["x"])):
+                with refused(NotFound):
+                    call()
+
+    def test_the_index_of_all_sessions_is_emptied_by_a_deletion(self) -> None:
+        """It is one database for all, kept between uses, and holds nothing any more when a session is deleted."""
+        with self._opened() as store:
+            store.acquire("s").release()
+            store.acquire("t").release()
+            with store.index_of_all().opened() as db:
+                db.execute("CREATE TABLE kept (x)")
+            with store.index_of_all().opened() as db:
+                assert db.execute("SELECT count(*) FROM sqlite_schema").fetchall() == [(1,)]
+            with store.index("s").opened() as db:
+                assert db.execute("SELECT count(*) FROM sqlite_schema").fetchall() == [(0,)]
+            store.delete(["s"])
+            with store.index_of_all().opened() as db:
+                assert db.execute("SELECT count(*) FROM sqlite_schema").fetchall() == [(0,)]
+
     # Moving and keeping house
 
     def test_a_session_can_have_its_old_times(self) -> None:

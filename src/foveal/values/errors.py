@@ -173,9 +173,14 @@ class TailLost(StoreError):
 
     def __init__(self, session: str, kept: int, acknowledged: int) -> None:
         self.session, self.kept, self.acknowledged = session, kept, acknowledged
+        lost = (
+            f"the last {acknowledged - kept:,}"
+            if kept < acknowledged
+            else "the newest, and others stand in their place"
+        )
         super().__init__(
             f"session {session}: the store has {kept:,} entries, and {acknowledged:,} were acknowledged to this writer: it lost "
-            f"the last {acknowledged - kept:,} (a replica that was behind took over, or an old copy was put in place). Nothing "
+            f"{lost} (a replica that was behind took over, or an old copy was put in place). Nothing "
             "of this append was written, and the session was released. Open it again, and append the lost entries under "
             "their ids if they are still at hand."
         )

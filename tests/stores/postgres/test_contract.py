@@ -1,15 +1,19 @@
 """The store in PostgreSQL keeps the promises of the port."""
 
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from secrets import token_bytes
 from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
 
 from foveal.stores.chain import seed
+from foveal.stores.keys import LocalKeys
 from foveal.stores.port import Store
 from foveal.stores.postgres.store import PostgresStore
+from foveal.stores.private import PrivateStore
 from foveal.testing.connection_cutter import ConnectionCutter
 from foveal.testing.postgres_server import PostgresServer
 from foveal.testing.store_contract import StoreContract
@@ -59,3 +63,27 @@ class TestPostgresStore(StoreContract):
         update = "UPDATE @sessions SET entries = %s, head = %s, chain = %s, seal = %s WHERE key = %s"
         store._run(lambda link: link.ask(update, (entries, short.head, chain, short.seal(), known.key)))
         return True
+
+
+class TestPrivatePostgresStore(TestPostgresStore):
+    """The promises hold for a tenant's sessions under keys, too, but for the hashes in tombstones: see `test_private.py`."""
+
+    test_a_deleted_session_is_gone_and_leaves_a_tombstone = None
+
+    def make_store(self) -> Store:
+        self.keys = LocalKeys(b64encode(token_bytes(32)).decode(), "the test")
+        return PrivateStore(super().make_store(), tenant="acme", keys=self.keys)
+
+    def reopen(self, store: Store) -> Store:
+        return PrivateStore(super().reopen(store), tenant="acme", keys=self.keys)
+
+    def second_handle(self, store: Store) -> Store:
+        return PrivateStore(super().second_handle(store), tenant="acme", keys=self.keys)
+
+    def lapse(self, store: Store) -> bool:
+        assert isinstance(store, PrivateStore)
+        return super().lapse(store._inner)
+
+    def lose_tail(self, store: Store, session: str, entries: int) -> bool:
+        assert isinstance(store, PrivateStore)
+        return super().lose_tail(store._inner, f"@acme:{session}", entries)

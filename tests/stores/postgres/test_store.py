@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any, cast
 
+import msgspec
 import psycopg
 import pytest
 
@@ -28,7 +31,7 @@ from foveal.stores.sqlite import SqliteStore
 from foveal.testing.postgres_server import PostgresServer
 from foveal.testing.store_contract import draft, drafts
 from foveal.values.codec import encode
-from foveal.values.entry import assistant, user
+from foveal.values.entry import ToolCall, assistant, result, user
 from foveal.values.errors import (
     BadInput,
     LeaseLost,
@@ -93,7 +96,8 @@ def test_processes_that_open_a_new_store_together_make_it_once(opened: Opened) -
     with ThreadPoolExecutor(6) as pool:
         stores = list(pool.map(lambda _: opened(), range(6)))
     assert len({store._indexes.folder for store in stores}) == 1
-    assert statement(stores[0], "SELECT version FROM @versions") == [(POSTGRES_SCHEMA,)]
+    versions = statement(stores[0], "SELECT version FROM @versions ORDER BY version")
+    assert versions == [(version,) for version in range(1, POSTGRES_SCHEMA + 1)]
 
 
 def test_a_store_of_a_newer_foveal_is_refused(opened: Opened) -> None:
@@ -101,6 +105,31 @@ def test_a_store_of_a_newer_foveal_is_refused(opened: Opened) -> None:
     statement(opened(), "INSERT INTO @versions VALUES (99, 0)")
     with pytest.raises(SchemaTooNew, match="99"):
         opened()
+
+
+def test_a_store_of_schema_1_is_upgraded(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that was made before there were labels gets a place for them, and Foveal of that time refuses it then."""
+    monkeypatch.setattr(schemas, "POSTGRES_SCHEMA", 1)
+    old = opened()
+    old.acquire("s").append(drafts(2))
+    old.close()
+    monkeypatch.undo()
+    store = opened()
+    assert store.tag("s", add=["x"]) == ("x",)
+    assert [row.id for row in store.rows("s")] == [one.id for one in drafts(2)]
+    monkeypatch.setattr(schemas, "POSTGRES_SCHEMA", 1)
+    with pytest.raises(SchemaTooNew, match="version 2"):
+        opened()
+
+
+def test_changed_labels_are_found(opened: Opened) -> None:
+    """A title that somebody changed in the table is told when the session is listed."""
+    store = opened()
+    store.acquire("s").release()
+    store.entitle("s", "mine")
+    statement(store, "UPDATE @labels SET title = 'theirs'")
+    with pytest.raises(StoreCorrupt, match="labels"):
+        store.cards("s")
 
 
 def test_entries_lie_in_partitions_that_go_with_their_sessions(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,16 +234,90 @@ def test_an_append_that_was_kept_before_a_takeover_is_acknowledged(opened: Opene
             writer.append(attempt)
 
 
-@pytest.mark.parametrize("harm", ["DELETE FROM @sessions", "UPDATE @sessions SET epoch = epoch - 1, token = NULL"])
-def test_a_session_that_a_failover_forgot_is_told(opened: Opened, harm: str) -> None:
-    """The record itself is gone without a proof of deletion, or is of a time before this writer: entries were lost, and no other
-    writer has the session."""
+def _go_back(store: PostgresStore, *, epochs: int = 0) -> None:
+    """Let the database be of a time before the last entry of `s`, as after a failover to a replica that was behind."""
+    known = store._known("s")
+    before = known.entries - 1
+    statement(store, "DELETE FROM @entries WHERE seq > %s", before)
+    (chain,) = statement(store, "SELECT hash FROM @entries WHERE seq = %s", before)[0]
+    (end,) = store.rows_at("s", [before]).values()
+    old = msgspec.structs.replace(known, entries=before, head=end.id, chain=chain)
+    statement(
+        store,
+        "UPDATE @sessions SET entries = %s, head = %s, chain = %s, seal = %s, epoch = epoch - %s, since_ms = since_ms - 1,"
+        " token = CASE %s WHEN 0 THEN token END, mark = CASE %s WHEN 0 THEN mark ELSE 1 END",
+        *(before, end.id, chain, old.seal(), epochs, epochs, epochs),
+    )
+
+
+@pytest.mark.parametrize("tell", [lambda writer: writer.append([draft("next")]), lambda writer: writer.release()])
+def test_a_session_that_a_failover_forgot_is_told(opened: Opened, tell: Callable[[Any], object]) -> None:
+    """The record itself is gone without a proof of deletion: the next append says so, and the release if there is none."""
     store = opened()
     writer = store.acquire("s")
     writer.append(drafts(2))
-    statement(store, harm)
+    statement(store, "DELETE FROM @sessions")
     with pytest.raises(TailLost, match="2 were acknowledged"):
-        writer.append([draft("next")])
+        tell(writer)
+    writer.release()
+
+
+@pytest.mark.parametrize("tell", [lambda writer: writer.append([draft("next")]), lambda writer: writer.release()])
+@pytest.mark.parametrize("epochs", [0, 1])
+@pytest.mark.parametrize("is_same_handle", [False, True])
+def test_a_writer_whose_place_was_given_out_again_is_told(
+    opened: Opened, tell: Callable[[Any], object], epochs: int, is_same_handle: bool
+) -> None:
+    """The database went back, and a successor wrote at the same places, perhaps with the same epoch, perhaps in the same process:
+    the first writer hears of its lost entries and not just of the successor, and writes nothing among its entries."""
+    store = opened()
+    store.acquire("s").release()
+    first = store.acquire("s")
+    first.append(drafts(3))
+    _go_back(store, epochs=epochs)
+    second = (store if is_same_handle else opened()).acquire("s", takeover=True)
+    assert second.append(drafts(3, prefix="new")) == [3, 4, 5]
+    assert (second.epoch == first.epoch) == bool(epochs)
+    with pytest.raises(TailLost, match=r"3 were acknowledged.*others stand in their place"):
+        tell(first)
+    assert second.append([draft("more")]) == [6]
+    assert [row.id for row in store.rows("s")][-1] == "more"
+
+
+def test_an_epoch_that_is_given_out_twice_has_one_writer(opened: Opened) -> None:
+    """Only the acquisition was lost by a failover, and the same process acquired the session again with the same epoch: of the
+    two writers one is refused, although no entry was lost."""
+    store = opened()
+    store.acquire("s").release()
+    first = store.acquire("s")
+    statement(store, "UPDATE @sessions SET epoch = epoch - 1, token = NULL, mark = 1")
+    second = store.acquire("s")
+    assert (second.epoch, second.append(drafts(1))) == (first.epoch, [1])
+    with pytest.raises(LeaseLost):
+        first.append([draft("late")])
+    assert second.append([draft("next")]) == [2]
+
+
+def test_a_key_that_is_given_out_twice_mixes_no_sessions(opened: Opened) -> None:
+    """A session was lost by a failover and its key went to another one of the same process: its writer is told, and nothing of it
+    comes into the other's log."""
+    store = opened()
+    lost = store.acquire("lost")
+    lost.append(drafts(1))
+    key = lost.held.register.key
+    statement(store, "DELETE FROM @entries")
+    statement(store, "DELETE FROM @sessions")
+    statement(store, "ALTER TABLE @sessions ALTER COLUMN key SET GENERATED BY DEFAULT")
+    statement(
+        store, f"SELECT setval(pg_get_serial_sequence('{store._connections.sql('@sessions')}', 'key'), {key}, false)"
+    )
+    other = store.acquire("other")
+    assert other.held.register.key == key
+    other.append(drafts(2, prefix="o"))
+    with pytest.raises(TailLost, match=r"session lost.*has 0 entries"):
+        lost.append([draft("next")])
+    assert other.append([draft("more")]) == [3]
+    assert [row.id for row in store.rows("other")][-1] == "more"
 
 
 @pytest.mark.parametrize(
@@ -393,3 +496,28 @@ def test_artifacts_may_lie_outside_the_database(server: PostgresServer, schema: 
             outside.vacuum()
     with pytest.raises(BadInput, match="only a store in PostgreSQL"):
         open_store(tmp_path / "a.db", artifacts=folder)
+
+
+def test_an_encrypted_database_is_backed_up_with_its_keys(
+    server: PostgresServer,
+    schema: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without keys the backup is refused, since the artifacts could not be told; with them the copy has all, encrypted again."""
+    (tmp_path / "keys").write_text(b64encode(token_bytes(32)).decode())
+    place, copy = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path / 'cache'}", str(tmp_path / "copy.db")
+    store = open_store(place, keys=tmp_path / "keys")
+    with store, Session(store, "s", model="gpt-5") as session:
+        session.append(assistant("", ToolCall("c1", "make", "{}")))
+        session.append(result("c1", "a CANARY line\n" * 30_000))
+    assert main(["store", "doctor", place]) == 0
+    assert "1 sessions are encrypted" in capsys.readouterr().out
+    assert main(["store", "backup", place, copy]) == 2
+    assert "FOVEAL_KEYS" in capsys.readouterr().err
+    monkeypatch.setenv("FOVEAL_KEYS", str(tmp_path / "keys"))
+    for words in (("doctor", place), ("backup", place, copy), ("doctor", copy)):
+        assert main(["store", *words]) == 0
+        assert "1 sessions, 2 entries, 1 artifacts; no damage" in capsys.readouterr().out
+    assert b"CANARY" not in Path(copy).read_bytes()

@@ -18,6 +18,7 @@ from foveal.stores import rows as log
 from foveal.stores.port import Draft, Store
 from foveal.stores.portable import add_session
 from foveal.stores.references import artifacts_named
+from foveal.stores.rows import check_readable
 from foveal.values.entry import Entry, Setup
 from foveal.values.errors import NotFound
 from foveal.values.prompt import Prompt
@@ -38,8 +39,10 @@ class AbsentRenderers(dict[str, Callable[[str], str]]):
 
 
 def known_session(store: Store, session: str) -> str:
-    """Return the name of the session; raise `NotFound`, which names similar ones, if the store has no such session."""
+    """Return the name of the session; raise `NotFound`, which names similar ones, if the store has no such session, and
+    `StoreError` if it was opened without the keys of the session."""
     if store.cards(session):
+        check_readable(store, session)
         return session
     names = [card.id for card in store.cards()]
     near = [known for known in names if session.lower() in known.lower()][:3] or names[:3]

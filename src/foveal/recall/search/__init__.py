@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from foveal.recall.search.embedding import Embedder, local_embedder
     from foveal.recall.search.hits import MOST_HITS, Hit, search
     from foveal.recall.search.related import RelatedPassage, find_related, related_texts
+    from foveal.recall.search.store_search import SessionHit, search_store
 
 __getattr__ = later(
     __name__,
@@ -37,6 +38,8 @@ __getattr__ = later(
         "related_texts": "related",
         "search": "hits",
         "search_earlier": "earlier",
+        "SessionHit": "store_search",
+        "search_store": "store_search",
     },
 )
 
@@ -48,6 +51,7 @@ __all__ = [
     "Hit",
     "Moment",
     "RelatedPassage",
+    "SessionHit",
     "find_earlier",
     "find_related",
     "local_embedder",
@@ -55,4 +59,5 @@ __all__ = [
     "related_texts",
     "search",
     "search_earlier",
+    "search_store",
 ]

@@ -6,6 +6,9 @@ A session is indexed once, and then what it has gained. The newest sessions come
 turn waits for an index that is made anew.
 """
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import msgspec
 
 from foveal.recall.originals import place_of
@@ -66,28 +69,38 @@ class _Source(msgspec.Struct):
     """Id of that entry."""
 
 
+CardsSince: TypeAlias = Callable[[int | None], list[SessionCard]]
+"""Returns the cards of the sessions to index: of all, or of those that were used at a time or later."""
+
+
 def catch_up_scope(db: Database, store: Store, scope: str, *, without: str) -> None:
     """Index what the sessions of the scope have gained, the newest session first, as much as one look may.
 
     The session `without` is the one that looks, and gains with each turn: its words are indexed when another one looks.
     """
-    if not _behind(db, store, scope, without)[0]:
-        return
+    catch_up_sessions(db, store, lambda since_ms: store.scope(scope).sessions(since_ms=since_ms), without=without)
+
+
+def catch_up_sessions(db: Database, store: Store, cards_since: CardsSince, *, without: str = "") -> bool:
+    """Index what some sessions have gained, as much as one look may, and return whether that was everything."""
+    if not _behind(db, cards_since, without)[0]:
+        return True
     with transaction(db):
-        behind, complete_ms = _behind(db, store, scope, without)
+        behind, complete_ms = _behind(db, cards_since, without)
         room = _LOOK_CHARACTERS
         for card in behind:
             room = _take(db, store, card, room)
             if room <= 0:
-                return
+                return False
         db.execute("UPDATE progress SET updated_ms = ?", (complete_ms,))
+    return True
 
 
-def _behind(db: Database, store: Store, scope: str, without: str) -> tuple[list[SessionCard], int]:
+def _behind(db: Database, cards_since: CardsSince, without: str) -> tuple[list[SessionCard], int]:
     """Return the sessions with entries that the index lacks, the newest first, and the time up to which it is complete once it
     has them."""
     ((mark,),) = db.execute("SELECT updated_ms FROM progress").fetchall()
-    cards = store.scope(scope).sessions(since_ms=mark - _OVERLAP_MS if mark else None)
+    cards = cards_since(mark - _OVERLAP_MS if mark else None)
     seqs = {card.id: source.seq if (source := _source(db, card.id)) else 0 for card in cards}
     if wrong := next((card for card in cards if seqs[card.id] > card.entries), None):
         raise Stale(f"it is at entry {seqs[wrong.id]} of a log of {wrong.entries}")

@@ -7,6 +7,10 @@ however late it wakes up, and takes no other with it: it is just not among those
 Who did not pass, or all of them if the statement failed, is tried alone: the record is read, ids that are in the log already are
 acknowledged, and the error says which case it is. An append whose connection was lost is tried again: its ids tell whether it had
 been kept. Once a newer epoch is seen, no earlier statement of this writer can still succeed, so that the answer is final.
+
+After a failover to a replica that was behind, keys, epochs and places may be given out a second time. So the statement also
+compares the mark of the call that acquired the session, and who did not pass looks whether its last acknowledged entry is still
+in its place.
 """
 
 import queue
@@ -23,7 +27,7 @@ from foveal.stores.chain import seed, snapshot_seal
 from foveal.stores.lease import unpack
 from foveal.stores.plan import AppendPlan, plan_append
 from foveal.stores.port import Draft, Row
-from foveal.stores.postgres.connections import LOST, Connections, Link, Patience
+from foveal.stores.postgres.connections import LOST, Bindings, Connections, Link, Patience
 from foveal.stores.postgres.records import Register, packed, register, verified_row
 from foveal.stores.postgres.schema import make_partition
 from foveal.values.errors import BadEntry, LeaseLost, StoreError, TailLost
@@ -33,14 +37,15 @@ GROUP_APPENDS = 256
 
 _APPEND = """
 WITH given AS MATERIALIZED (
-    SELECT * FROM unnest(%(key)b::bigint[], %(epoch)b::bigint[], %(token)b::text[], %(before)b::bigint[], %(known)b::bytea[],
-        %(entries)b::bigint[], %(head)b::text[], %(chain)b::bytea[], %(now)b::bigint[], %(seal)b::bytea[],
+    SELECT * FROM unnest(%(key)b::bigint[], %(epoch)b::bigint[], %(token)b::text[], %(mark)b::bigint[], %(before)b::bigint[],
+        %(known)b::bytea[], %(entries)b::bigint[], %(head)b::text[], %(chain)b::bytea[], %(now)b::bigint[], %(seal)b::bytea[],
         %(view_seal)b::bytea[], %(view)b::bytea[])
-        AS g(key, epoch, token, before, known, entries, head, chain, now, seal, view_seal, view)
+        AS g(key, epoch, token, mark, before, known, entries, head, chain, now, seal, view_seal, view)
 ), passed AS (
     UPDATE @sessions s SET entries = g.entries, head = g.head, chain = g.chain, seal = g.seal,
         updated_ms = greatest(g.now, s.created_ms), hour = greatest(g.now, s.created_ms) / 3600000
-    FROM given g WHERE s.key = g.key AND s.epoch = g.epoch AND s.token = g.token AND s.entries = g.before AND s.chain = g.known
+    FROM given g WHERE s.key = g.key AND s.epoch = g.epoch AND s.token = g.token AND s.mark = g.mark
+        AND s.entries = g.before AND s.chain = g.known
     RETURNING s.key
 ), added AS (
     INSERT INTO @entries (session, seq, id, parent, time_ms, author, hash, payload)
@@ -54,9 +59,10 @@ WITH given AS MATERIALIZED (
 )
 SELECT key FROM passed
 """
-RELEASE = "UPDATE @sessions SET token = NULL WHERE key = %s AND epoch = %s AND token = %s"
+_RELEASE = "UPDATE @sessions SET token = NULL WHERE key = %s AND epoch = %s AND token = %s AND mark = %s RETURNING entries, chain"
 _RECORD = "SELECT $record FROM @sessions WHERE key = %s"
 _KNOWN = "SELECT $row FROM @entries e WHERE e.session = %s AND e.id = ANY(%s)"
+_HASH = "SELECT hash FROM @entries WHERE session = %s AND seq = %s"
 _HOLDER = "SELECT l.holder FROM @sessions s JOIN @leases l USING (token) WHERE s.key = %s"
 
 
@@ -183,6 +189,7 @@ class PostgresCommits:
                     ticket.seqs = self._commit_alone(ticket, patience)
                 except (StoreError, BadEntry) as error:
                     ticket.error = error
+                    ticket.held.is_released |= isinstance(error, TailLost)
                 except psycopg.Error as error:
                     ticket.error = StoreError(f"{self._connections.place}: PostgreSQL refused: {error}")
             ticket.answer()
@@ -235,23 +242,18 @@ class PostgresCommits:
         """Look at the session and append; None if it changed in between."""
         held, ids = ticket.held, [draft.id for draft in ticket.drafts]
         expected = held.register
-        records, raws = link.ask_all([(_RECORD, (expected.key,)), (_KNOWN, (expected.key, ids))])
-        if not records:
-            if link.ask("SELECT 1 FROM @tombstones WHERE seed = %s", (seed(expected.id),)):
-                raise LeaseLost(f"session {expected.id} was deleted. Nothing of this append was written.")
-            raise TailLost(expected.id, 0, expected.entries)
         place = self._connections.place
-        now = register(records[0], place)
+        *state, raws = link.ask_all([*_state(expected), (_KNOWN, (expected.key, ids))])
+        now = _present(link, expected, state)
+        if now is None:
+            raise LeaseLost(
+                f"session {expected.id} was deleted, or a failover lost it. Nothing of this append was written."
+            )
         known = {row.id: row for row in (verified_row(raw, expected.id, place) for raw in raws)}
-        is_older = now.epoch < expected.epoch  # even that this writer acquired the session is gone
-        if not is_older and (now.epoch, now.token) != (expected.epoch, expected.token):
+        if not now.is_held_as(expected):
             if ids and all(_is_kept(known, draft) for draft in ticket.drafts) and _is_new(known, ids, expected):
                 return [known[entry].seq for entry in ids]  # kept before the session was lost
             raise self._lease_lost(link, now, expected)
-        if is_older or now.entries < expected.entries:
-            held.is_released = True
-            link.ask(RELEASE, (now.key, now.epoch, expected.token))
-            raise TailLost(now.id, now.entries, expected.entries)
         if any(row.seq > now.entries for row in known.values()):
             return None  # appended between the two questions, by an earlier try of this append
         held.register = now
@@ -269,6 +271,35 @@ class PostgresCommits:
             f"session {now.id} was taken over: it is now held by {holder} (epoch {now.epoch}, this writer has "
             f"{expected.epoch}). Nothing of this append was written; hold the session again to go on."
         )
+
+
+def release(link: Link, held: Register) -> None:
+    """Leave a session without a writer, unless it has a newer one. `TailLost` if its last acknowledged entry is gone."""
+    released = link.ask(_RELEASE, (held.key, held.epoch, held.token, held.mark))
+    if released != [(held.entries, held.chain)]:
+        _present(link, held, link.ask_all(_state(held)))
+
+
+def _state(held: Register) -> list[tuple[str, Bindings]]:
+    """Return the questions for the record of a session and for the hash of the last entry that its writer knows."""
+    return [(_RECORD, (held.key,)), (_HASH, (held.key, held.entries))]
+
+
+def _present(link: Link, held: Register, state: Sequence[list[tuple[Any, ...]]]) -> Register | None:
+    """Return the record of a session as it is now, from the answers to `_state`; None if it was deleted, or lost before it had an
+    entry. `TailLost` if the database went back to before the last entry that was acknowledged to its writer."""
+    records, hashes = state
+    now = register(records[0], link.place) if records else None
+    if now is None or now.id != held.id:  # its key may be that of another session now
+        if not held.entries or link.ask("SELECT 1 FROM @tombstones WHERE seed = %s", (seed(held.id),)):
+            return None
+        raise TailLost(held.id, 0, held.entries)
+    is_whole = not held.entries or hashes == [(held.chain,)]
+    if now.since_ms <= held.since_ms and not (is_whole and now.is_held_as(held)):
+        link.ask(_RELEASE, (now.key, now.epoch, held.token, now.mark))  # no later writer of this handle has it
+    if not is_whole:
+        raise TailLost(held.id, now.entries, held.entries)
+    return now
 
 
 def _is_kept(known: dict[str, Row], draft: Draft) -> bool:
@@ -297,6 +328,7 @@ def _bindings(appends: Sequence[tuple[AppendTicket, AppendPlan]]) -> dict[str, l
         "key": [known.key for known in before],
         "epoch": [known.epoch for known in before],
         "token": [known.token for known in before],
+        "mark": [known.mark for known in before],
         "before": [known.entries for known in before],
         "known": [known.chain for known in before],
         "entries": [known.entries for known in after],

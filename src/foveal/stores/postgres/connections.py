@@ -72,6 +72,11 @@ class Link:
     def __init__(self, connection: psycopg.Connection[Any], owner: "Connections") -> None:
         self._connection, self._owner = connection, owner
 
+    @property
+    def place(self) -> str:
+        """The place of the store, for people."""
+        return self._owner.place
+
     def name(self, table: str) -> str:
         return self._owner.sql(table)
 

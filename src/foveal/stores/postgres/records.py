@@ -11,7 +11,7 @@ from foveal.stores.plan import LogEnd
 from foveal.stores.port import Row, SessionCard, Snapshot
 from foveal.values.errors import StoreCorrupt
 
-_FIELDS = "key id created_ms updated_ms entries head chain epoch token since_ms secret scope seal"
+_FIELDS = "key id created_ms updated_ms entries head chain epoch token since_ms secret scope mark seal"
 COLUMNS = {
     "record": _FIELDS.replace(" ", ", "),
     "session": "s." + _FIELDS.replace(" ", ", s."),
@@ -39,6 +39,8 @@ class Register(msgspec.Struct, frozen=True):
     since_ms: int
     secret: bytes
     scope: str | None
+    mark: int
+    """The call that acquired the session. After a failover to a replica that was behind, an epoch may be given out twice."""
 
     @property
     def end(self) -> LogEnd:
@@ -51,14 +53,18 @@ class Register(msgspec.Struct, frozen=True):
     def seal(self) -> bytes:
         return seal(self.id, self.created_ms, self.entries, self.head, self.chain, self.secret, self.scope)
 
+    def is_held_as(self, other: "Register") -> bool:
+        """Return whether both were acquired by the same call."""
+        return (self.epoch, self.token, self.mark) == (other.epoch, other.token, other.mark)
+
     def card(self, holder: str | None) -> SessionCard:
         return SessionCard(self.id, self.created_ms, self.updated_ms, self.entries, self.head, holder, self.scope)
 
 
 def register(raw: Sequence[Any], place: str) -> Register:
     """Return the record of the columns that `$record` names, its seal compared."""
-    found = Register(*raw[:12])
-    if found.seal() != raw[12]:
+    found = Register(*raw[:13])
+    if found.seal() != raw[13]:
         raise StoreCorrupt(f"session {found.id}", "its record does not match its seal", place)
     return found
 

@@ -105,6 +105,15 @@ MIGRATIONS = {
             ALTER TABLE @chunks ALTER COLUMN data SET COMPRESSION lz4;
         EXCEPTION WHEN feature_not_supported THEN NULL; END $$""",
     ),
+    2: (
+        """CREATE TABLE @labels (
+            session bigint PRIMARY KEY,
+            title text,
+            tags text[] COLLATE "C" NOT NULL,
+            seal bytea NOT NULL
+        )""",
+        "CREATE INDEX tagged_sessions ON @labels USING gin (tags)",
+    ),
 }
 """The statements that lead from the version before to each version."""
 

@@ -28,6 +28,7 @@ from foveal.stores.checks import (
     check_secret,
     check_session,
 )
+from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, held_text, unpack
 from foveal.stores.opened import first_needed
 from foveal.stores.port import (
@@ -47,7 +48,7 @@ from foveal.stores.port import (
     Tombstone,
 )
 from foveal.stores.postgres.artifacts import PostgresArtifacts
-from foveal.stores.postgres.commits import RELEASE, HeldSession, PostgresCommits, holder_text
+from foveal.stores.postgres.commits import HeldSession, PostgresCommits, holder_text, release
 from foveal.stores.postgres.connections import Bindings, Connections, Link, parse_address
 from foveal.stores.postgres.durability import Replication, check_durability
 from foveal.stores.postgres.index_cache import IndexCache, default_cache
@@ -62,7 +63,7 @@ from foveal.stores.postgres.records import (
     verified_snapshot,
 )
 from foveal.stores.postgres.schema import drop_empty_partitions, make_partition, migrate, partition_of
-from foveal.values.errors import BadInput, LeaseLost, NotFound, SessionHeld, StoreCorrupt, StoreError
+from foveal.values.errors import BadInput, LeaseLost, NotFound, SessionHeld, StoreCorrupt, StoreError, TailLost
 
 T = TypeVar("T")
 
@@ -118,7 +119,14 @@ SELECT seq, id, parent, time_ms, author, hash, CASE WHEN seq > %(after)s THEN pa
 _FIRST_RUN = _RUN.replace("%(key)s", "$key")
 _NO_END = 1 << 62
 _RECORD = "SELECT $record FROM @sessions WHERE id = %(id)s"
-_CARDS = "SELECT $session, l.holder FROM @sessions s LEFT JOIN @leases l USING (token)"
+_CARDS = (
+    "SELECT $session, l.holder, b.title, b.tags, b.seal FROM @sessions s LEFT JOIN @leases l USING (token)"
+    " LEFT JOIN @labels b ON b.session = s.key"
+)
+_RELABEL = (
+    "INSERT INTO @labels (session, title, tags, seal) VALUES (%s, %s, %s, %s) ON CONFLICT (session)"
+    " DO UPDATE SET title = excluded.title, tags = excluded.tags, seal = excluded.seal"
+)
 _HOLDING = (
     "SELECT s.scope, s.token, s.since_ms, l.holder, (extract(epoch FROM l.until) * 1000)::bigint,"
     " (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM @sessions s LEFT JOIN @leases l USING (token)"
@@ -127,6 +135,7 @@ _DELETE_SESSION = (
     "DELETE FROM @entries WHERE session = %s",
     "DELETE FROM @snapshots WHERE session = %s",
     "DELETE FROM @notes WHERE session = %s",
+    "DELETE FROM @labels WHERE session = %s",
     "DELETE FROM @sessions WHERE key = %s",
 )
 _KEEP_NOTE = """
@@ -226,14 +235,15 @@ class PostgresStore:
         self._check_usable()
         now_ms = _now_ms()
         fresh = secrets.token_bytes(SECRET_BYTES) if secret is None else secret
-        new = Register(0, session, now_ms, now_ms, 0, None, seed(session), 1, None, now_ms, fresh, scope)
+        mark = secrets.randbits(62)
+        new = Register(0, session, now_ms, now_ms, 0, None, seed(session), 1, None, now_ms, fresh, scope, mark)
         wish: dict[str, object] = {
             "id": session,
             "now": now_ms,
             "seed": new.chain,
             "token": self._lease.token,
             "takeover": takeover,
-            "mark": secrets.randbits(62),
+            "mark": mark,
             "secret": fresh,
             "scope": scope,
             "seal": new.seal(),
@@ -286,16 +296,29 @@ class PostgresStore:
         where, bindings = ("WHERE s.id = %s", (session,)) if session is not None else ("", ())
         return self._cards(where, bindings)
 
-    def page(self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS) -> list[SessionCard]:
-        if not _is_text(prefix) or not _is_text(after):
+    def page(
+        self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS, tag: str | None = None
+    ) -> list[SessionCard]:
+        if not all(map(_is_text, (prefix, after, tag or ""))):
             return []
-        query = f"{_CARDS} WHERE s.id > %s AND s.id >= %s AND starts_with(s.id, %s) ORDER BY s.id LIMIT %s"
-        return self._listed(query, (after, prefix, prefix, max(limit, 0)))
+        tagged, tags = ("", ()) if tag is None else (" AND b.tags && %s::text[]", ([tag],))
+        query = f"{_CARDS} WHERE s.id > %s AND s.id >= %s AND starts_with(s.id, %s){tagged} ORDER BY s.id LIMIT %s"
+        return self._listed(query, (after, prefix, prefix, *tags, max(limit, 0)))
+
+    def entitle(self, session: str, title: str | None) -> None:
+        self._relabel(session, lambda known: known.entitled(title))
+
+    def tag(self, session: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> tuple[str, ...]:
+        return self._relabel(session, lambda known: known.tagged(add, remove)).tags
 
     def index(self, session: str) -> SearchIndex:
         self._check_usable()
         found = self._record(session)
         return self._indexes.of_session(session, found and found.key)
+
+    def index_of_all(self) -> SearchIndex:
+        deletions = self._run(lambda link: link.ask("SELECT count(*)::bigint FROM @tombstones"))[0][0]
+        return self._indexes.of_scope("all\0", deletions)
 
     def scope(self, name: str) -> "PostgresScope":
         self._check_usable()
@@ -369,8 +392,9 @@ class PostgresStore:
 
         def job(link: Link) -> None:
             link.ask("DELETE FROM @leases WHERE until < clock_timestamp() - interval '1 day'")
+            link.ask("DELETE FROM @labels l WHERE NOT EXISTS (SELECT FROM @sessions s WHERE s.key = l.session)")
             drop_empty_partitions(link)
-            for table in ("sessions", "entries", "snapshots", "notes", "chunks", "artifacts"):
+            for table in ("sessions", "entries", "snapshots", "notes", "labels", "chunks", "artifacts"):
                 link.ask(f"VACUUM (ANALYZE) @{table}")
 
         self._run(job)
@@ -448,8 +472,7 @@ class PostgresStore:
             return
         if held.last is not None:
             held.last.settle()
-        known = held.register
-        self._run(lambda link: link.ask(RELEASE, (known.key, known.epoch, self._lease.token)))
+        self._run(lambda link: release(link, held.register))
 
     def _walk(self, known: Register, raws: Sequence[Sequence[Any]], after: int, last: int) -> Iterator[Row]:
         """Yield the rows up to the last; `raws` are the first of them."""
@@ -499,8 +522,29 @@ class PostgresStore:
         cards: list[SessionCard] = []
         for raw in found:
             known = register(raw, self.place)
-            cards.append(known.card(holder_text(raw[-1], known.since_ms) if known.token is not None else None))
+            *_, holder, title, tags, sealed = raw
+            card = known.card(holder_text(holder, known.since_ms) if known.token is not None else None)
+            cards.append(self._labels(known, title, tags, sealed).on(card))
         return cards
+
+    def _labels(self, known: Register, title: str | None, tags: list[str] | None, sealed: bytes | None) -> Labels:
+        if tags is None:
+            return NO_LABELS
+        if seal(known.id, title, *tags) != sealed:
+            raise StoreCorrupt(f"session {known.id}", "its labels do not match their seal", self.place)
+        return Labels(title, tuple(tags))
+
+    def _relabel(self, session: str, change: Callable[[Labels], Labels]) -> Labels:
+        def job(link: Link) -> Labels:
+            with link.transaction():
+                known = _locked(link, session, self.place)
+                kept = link.ask("SELECT title, tags, seal FROM @labels WHERE session = %s", (known.key,))
+                labels = change(self._labels(known, *kept[0]) if kept else NO_LABELS)
+                fields = (known.key, labels.title, list(labels.tags), seal(known.id, labels.title, *labels.tags))
+                link.ask(_RELABEL, fields)
+                return labels
+
+        return self._run(job)
 
     def _damage(self, known: Register, seq: int, what: str) -> StoreError | BadInput:
         return self._told(known, damage(known.id, seq, what, self.place))
@@ -555,9 +599,14 @@ class PostgresWriter:
         return self._append(self.held, drafts, snapshot)
 
     def release(self) -> None:
-        """Stop being the writer, so that another process need not wait for the lease."""
+        """Stop being the writer, so that another process need not wait for the lease. `TailLost` if acknowledged entries are
+        gone: nobody else could tell it."""
         if not self.held.is_released:
-            self._release(self.held)
+            try:
+                self._release(self.held)
+            except TailLost:
+                self.held.is_released = True
+                raise
             self.held.is_released = True
 
 

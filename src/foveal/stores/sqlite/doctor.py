@@ -23,14 +23,14 @@ from foveal.stores.artifacts import FileArtifacts, artifacts_folder, copy_unread
 from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.database import Database, Raw
 from foveal.stores.examination import Damage, Report
-from foveal.stores.format import APPLICATION_ID, ENCRYPTED, SCHEMA_VERSION
+from foveal.stores.format import APPLICATION_ID, ENCRYPTED, ENVELOPE, SCHEMA_VERSION
 from foveal.stores.port import Draft, KeptNote
 from foveal.stores.references import artifacts_in
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import connect_memory, resolved
 from foveal.stores.sqlite.errors import BROKEN, translated
 from foveal.stores.sqlite.opening import check_version, connect_configured, identity, missing_wal
-from foveal.stores.sqlite.records import RECORD_COLUMNS
+from foveal.stores.sqlite.records import RECORD_COLUMNS, Record
 from foveal.stores.sqlite.row_checks import (
     LAYOUTS,
     Layout,
@@ -44,6 +44,7 @@ from foveal.stores.sqlite.row_checks import (
 )
 from foveal.stores.sqlite.schema import TABLES
 from foveal.stores.sqlite.tables import (
+    LABEL_COLUMNS,
     LEASE_COLUMNS,
     NOTE_COLUMNS,
     SCOPE_COLUMNS,
@@ -73,6 +74,8 @@ class _Findings:
     """Each artifact that a row refers to, by its tenant and name, with the place of the first such row."""
     has_encrypted: bool = False
     """Whether there are rows whose artifacts only their keys could name."""
+    encrypted: int = 0
+    """Sessions that have a data key."""
     names: list[str] = field(default_factory=list[str])
     scopes: dict[str, None] = field(default_factory=dict[str, None])
 
@@ -88,7 +91,7 @@ class _Findings:
 
     def report(self, path: Path) -> Report:
         counts = len(self.names), self.entries, self.artifacts
-        return Report(str(path), *counts, tuple(self.damage), tuple(self.names), tuple(self.scopes))
+        return Report(str(path), *counts, tuple(self.damage), tuple(self.names), tuple(self.scopes), self.encrypted)
 
 
 def examine(path: str | PathLike[str]) -> Report:
@@ -101,18 +104,19 @@ def examine(path: str | PathLike[str]) -> Report:
         _examine_file(db, place, findings, layout)
         for suspect in check_sessions(db, layout):
             findings.names.append(suspect.record.id)
+            findings.encrypted += suspect.record.secret.startswith(ENVELOPE)
             if suspect.record.scope is not None:
                 findings.scopes[suspect.record.scope] = None
             already = len(findings.damage)
             for what in suspect.problems:
                 findings.say(f"session {suspect.record.id}", what)
             _examine_rows(db, suspect, findings, layout)
-            if layout is LAYOUTS[SCHEMA_VERSION]:
+            if layout.has_lists:
                 if len(findings.damage) == already:
                     _examine_end(db, place, suspect, findings)
                 _examine_snapshot(db, place, suspect, findings)
-        if layout is LAYOUTS[SCHEMA_VERSION]:
-            _examine_lists(db, place, findings)
+        if layout.has_lists:
+            _examine_lists(db, place, findings, layout)
     artifacts = FileArtifacts(artifacts_folder(place))
     _examine_artifacts(artifacts, findings)
     for stray in artifacts.strays():
@@ -132,8 +136,10 @@ def salvage(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
         store.adopt([tombstone(raw) for raw in readable(db, TOMBSTONE_COLUMNS) if is_sealed(raw)])
         for suspect in check_sessions(db, layout):
             _salvage_session(db, store, suspect, findings, layout)
-        if layout is LAYOUTS[SCHEMA_VERSION]:
+        if layout.has_lists:
             _salvage_notes(db, store)
+        if layout.has_labels:
+            _salvage_labels(db, store, place)
         _salvage_artifacts(FileArtifacts(artifacts_folder(place)), store, findings)
     return findings.report(copy)
 
@@ -158,7 +164,7 @@ def _opened(path: Path) -> Generator[tuple[Database, Layout, list[str]]]:
             db = _connected_image(path, folder, stack)
             problems = problems or ["the file is cut off, or its first page is damaged"]
         version = _version(db, path)
-        if version == SCHEMA_VERSION and (what := _missing_wal(db, path, state)):
+        if LAYOUTS[version].has_lists and (what := _missing_wal(db, path, state)):
             problems.append(what)
         try:
             yield db, LAYOUTS[version], problems
@@ -204,9 +210,10 @@ def _check_columns(db: Database) -> None:
     """Raise SQLite's error if a store's tables do not have their columns; other databases are told apart later."""
     application, version, _ = identity(db)
     if application == APPLICATION_ID and version in LAYOUTS:
-        sealed = (TOMBSTONE_COLUMNS, LEASE_COLUMNS, SCOPE_COLUMNS, NOTE_COLUMNS)
-        queries = (_ENTRY_COLUMNS, *(sealed if version == SCHEMA_VERSION else ()))
-        for query in (LAYOUTS[version].columns, *queries):
+        layout = LAYOUTS[version]
+        sealed = (TOMBSTONE_COLUMNS, LEASE_COLUMNS, SCOPE_COLUMNS, NOTE_COLUMNS) if layout.has_lists else ()
+        labels = (LABEL_COLUMNS,) if layout.has_labels else ()
+        for query in (layout.columns, _ENTRY_COLUMNS, *sealed, *labels):
             db.execute(f"{query} LIMIT 0")
 
 
@@ -246,7 +253,7 @@ def _examine_file(db: Database, path: Path, findings: _Findings, layout: Layout)
             findings.say(str(path), f"its application id is {application:#x}, not {APPLICATION_ID:#x}")
         if version not in LAYOUTS:
             findings.say(str(path), f"its schema version is {version}, which no Foveal wrote")
-        if layout is LAYOUTS[SCHEMA_VERSION] and _schema(db) != _expected_schema():
+        if layout.has_labels and _schema(db) != _expected_schema():
             findings.say(str(path), "its tables, indexes or triggers are not those of a Foveal store")
         for raw in db.execute("PRAGMA integrity_check"):
             if raw[0] != "ok":
@@ -271,8 +278,8 @@ def _expected_schema() -> list[Raw]:
         db.close()
 
 
-def _examine_lists(db: Database, path: Path, findings: _Findings) -> None:
-    """Report sessions that are missing without a trace, and damaged tombstones and leases."""
+def _examine_lists(db: Database, path: Path, findings: _Findings, layout: Layout) -> None:
+    """Report sessions that are missing without a trace, and damaged labels, tombstones and leases."""
     tables = Tables(db, path)
     known = session_keys(db) | deleted_keys(db)
     try:
@@ -282,6 +289,8 @@ def _examine_lists(db: Database, path: Path, findings: _Findings) -> None:
                 str(path), f"{len(lost)} sessions are neither there nor deleted: number {lost[0]} was one of them"
             )
         tables.records()
+        if layout.has_labels:
+            tables.labels()
     except StoreCorrupt as error:
         findings.say(error.place, error.what)
     except BROKEN as error:
@@ -399,6 +408,16 @@ def _salvage_notes(db: Database, store: SqliteStore) -> None:
         if is_sealed(raw) and session in names:
             with suppress(NotFound):  # its session was salvaged under another name, or without its scope
                 store.scope(scope).keep(KeptNote(key, text, names[session], author, time_ms))
+
+
+def _salvage_labels(db: Database, store: SqliteStore, path: Path) -> None:
+    """Copy the labels that are whole, of sessions whose names could be read."""
+    for raw in readable(db, RECORD_COLUMNS):
+        if is_sealed(raw) and raw[0]:
+            with suppress(StoreCorrupt, NotFound, *BROKEN):
+                labels = Tables(db, path).labels_of(Record(*raw[:-1]))
+                store.entitle(raw[1], labels.title)
+                store.tag(raw[1], add=labels.tags)
 
 
 def _usable_name(suspect: SessionCheck, store: SqliteStore) -> str:

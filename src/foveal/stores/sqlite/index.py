@@ -47,6 +47,10 @@ def scope_key(scope: str) -> str:
     return f"scope\0{scope}"
 
 
+INDEX_OF_ALL = "all\0"
+"""The name under which the index over all sessions is kept: one that no session can have."""
+
+
 def delete_index(path: Path, session: str) -> None:
     """Remove the index of a session of the store at `path`, if there is one."""
     place = index_file(path, session)

@@ -13,7 +13,7 @@ from foveal.stores.database import Database
 from foveal.stores.disk import OWNER_ONLY, sync_folder
 from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
 from foveal.stores.lease import unpack
-from foveal.stores.sqlite import version_1, version_2
+from foveal.stores.sqlite import version_1, version_2, version_3
 from foveal.stores.sqlite.connection import CREATE, connect, transaction
 from foveal.stores.sqlite.errors import BROKEN, translated
 from foveal.stores.sqlite.records import first_record, insert_record
@@ -178,6 +178,8 @@ def _make_or_check(db: Database, path: Path, state: RestState) -> None:
         raise StoreCorrupt(str(path), problem, str(path))
     elif version == 2:
         version_2.upgrade(db, path)
+    elif version == 3:
+        version_3.upgrade(db)
 
 
 def _has_our_tables(db: Database) -> bool:

@@ -29,6 +29,9 @@ class Layout(NamedTuple):
     read: Callable[[Raw], tuple[Record, bool]]
     """Returns a record, and whether its seal is right."""
     link: Callable[[bytes, Row], bytes]
+    has_lists: bool = False
+    """Whether there are leases, tombstones, scopes and notes."""
+    has_labels: bool = False
 
 
 def _read_record(raw: Raw) -> tuple[Record, bool]:
@@ -38,7 +41,8 @@ def _read_record(raw: Raw) -> tuple[Record, bool]:
 LAYOUTS = {
     1: Layout(version_1.SELECT_RECORDS, version_1.record_1, version_1.link_1),
     2: Layout(version_2.SELECT_RECORDS, version_2.record_2, link),
-    3: Layout(RECORD_COLUMNS, _read_record, link),
+    3: Layout(RECORD_COLUMNS, _read_record, link, has_lists=True),
+    4: Layout(RECORD_COLUMNS, _read_record, link, has_lists=True, has_labels=True),
 }
 
 

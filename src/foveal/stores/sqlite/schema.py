@@ -11,11 +11,16 @@ a session or a tombstone.
 A scope has a row once it has had a note, or has lost a session: how often its notes and sessions changed, and how many notes
 there are, so that one that is missing is noticed.
 
+A session that has a title or tags has a row in `labels`; how many there are is counted as the notes of a scope are.
+
 A handle that may write has a row in `leases`, in the file itself and not only in the WAL. A file with such a row was not closed,
 and is incomplete without its WAL.
 """
 
 SEQ_BITS = 32
+
+LABELS = "\x01labels"
+"""The row of `scopes` that counts labels: a name that no scope can have."""
 
 TABLES = (
     """CREATE TABLE sessions (
@@ -81,6 +86,12 @@ TABLES = (
         token TEXT PRIMARY KEY,
         holder TEXT NOT NULL,
         until_ms INTEGER NOT NULL,
+        seal BLOB NOT NULL
+    ) STRICT""",
+    """CREATE TABLE labels (
+        session INTEGER PRIMARY KEY REFERENCES sessions (key),
+        title TEXT,
+        tags TEXT NOT NULL,
         seal BLOB NOT NULL
     ) STRICT""",
     """CREATE TRIGGER entries_never_change BEFORE UPDATE ON entries

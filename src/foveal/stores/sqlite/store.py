@@ -16,6 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -26,6 +27,7 @@ from foveal.stores.artifacts import SUFFIX as ARTIFACTS
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
 from foveal.stores.checks import check_drafts, check_note, check_scope, check_secret, check_session
 from foveal.stores.database import Database
+from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, Lease, new_token, this_process
 from foveal.stores.opened import opened
 from foveal.stores.port import PAGE_CARDS, Draft, KeptNote, Opened, Row, SessionCard, Snapshot, StoreStats, Tombstone
@@ -33,8 +35,8 @@ from foveal.stores.sqlite import transactions
 from foveal.stores.sqlite.connection import resolved
 from foveal.stores.sqlite.errors import BROKEN, translated
 from foveal.stores.sqlite.group_commit import GroupCommit
+from foveal.stores.sqlite.index import INDEX_OF_ALL, FileIndex, delete_index, index_file, scope_key
 from foveal.stores.sqlite.index import SUFFIX as INDEXES
-from foveal.stores.sqlite.index import FileIndex, delete_index, index_file, scope_key
 from foveal.stores.sqlite.opening import open_reader, open_store
 from foveal.stores.sqlite.records import Record
 from foveal.stores.sqlite.tables import Tables, card
@@ -175,17 +177,34 @@ class SqliteStore:
     def cards(self, session: str | None = None) -> list[SessionCard]:
         with self._tables() as tables:
             if session is None:
-                return [card(record) for record in tables.records()]
+                return _labelled(tables, tables.records())
             record = tables.record(session)
-            return [] if record is None else [card(record)]
+            return [] if record is None else _labelled(tables, [record])
 
-    def page(self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS) -> list[SessionCard]:
+    def page(
+        self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS, tag: str | None = None
+    ) -> list[SessionCard]:
         with self._tables() as tables:
-            return [card(record) for record in tables.page(prefix, after, limit)]
+            if tag is None:
+                return _labelled(tables, tables.page(prefix, after, limit))
+            tagged = [key for key, labels in tables.labels().items() if tag in labels.tags]
+            named = sorted((tables.name_of(key) for key in tagged), key=str.encode)
+            found = [name for name in named if name > after and name.startswith(prefix)]
+            return _labelled(tables, [tables.known_record(name) for name in found[: max(limit, 0)]])
+
+    def entitle(self, session: str, title: str | None) -> None:
+        self._run(lambda db: transactions.relabel(db, self.path, session, lambda known: known.entitled(title)))
+
+    def tag(self, session: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> tuple[str, ...]:
+        change = partial(Labels.tagged, add=add, remove=remove)
+        return self._run(lambda db: transactions.relabel(db, self.path, session, change)).tags
 
     def index(self, session: str) -> FileIndex:
         self._check_usable()
         return FileIndex(index_file(self.path, session))
+
+    def index_of_all(self) -> FileIndex:
+        return self.index(INDEX_OF_ALL)
 
     def scope(self, name: str) -> "SqliteScope":
         self._check_usable()
@@ -196,7 +215,7 @@ class SqliteStore:
         """Delete the sessions; when this returns, nothing of them is left in the file, its WAL and its folder of indexes."""
         scopes = {card.scope for session in sessions for card in self.cards(session) if card.scope is not None}
         gone = self._run(lambda db: transactions.delete(db, self.path, sessions, _now_ms(), takeover=takeover))
-        for name in (*sessions, *map(scope_key, sorted(scopes))):
+        for name in (*sessions, *map(scope_key, sorted(scopes)), INDEX_OF_ALL):
             delete_index(self.path, name)
         self._commits.run_alone(self._scrub)
         self._commits.run(lambda db: transactions.touch(db, self.path, _now_ms()))
@@ -386,7 +405,7 @@ class SqliteScope:
 
     def sessions(self, *, since_ms: int | None = None) -> list[SessionCard]:
         with self._tables() as tables:
-            return list(map(card, tables.scoped_records(self._name, since_ms)))
+            return _labelled(tables, tables.scoped_records(self._name, since_ms))
 
     def index(self) -> FileIndex:
         return FileIndex(index_file(self._path, scope_key(self._name)))
@@ -405,6 +424,14 @@ class SqliteScope:
     def changes(self) -> int:
         with self._tables() as tables:
             return tables.scope_state(self._name)[0]
+
+
+def _labelled(tables: Tables, records: Sequence[Record]) -> list[SessionCard]:
+    """Return the cards of these records; those of one or two without reading the labels of all sessions."""
+    if len(records) <= 2:
+        return [card(record, tables.labels_of(record)) for record in records]
+    labels = tables.labels()
+    return [card(record, labels.get(record.key, NO_LABELS)) for record in records]
 
 
 _open_stores: "weakref.WeakSet[SqliteStore]" = weakref.WeakSet()

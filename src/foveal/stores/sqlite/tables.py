@@ -13,10 +13,11 @@ import msgspec
 
 from foveal.stores.chain import link, seal, seed, snapshot_seal
 from foveal.stores.database import Database, Raw
+from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import unpack
 from foveal.stores.port import KeptNote, Row, SessionCard, Snapshot, Tombstone
 from foveal.stores.sqlite.records import RECORD_COLUMNS, Record
-from foveal.stores.sqlite.schema import SEQ_BITS
+from foveal.stores.sqlite.schema import LABELS, SEQ_BITS
 from foveal.values.errors import NotFound, StoreCorrupt
 
 BATCH_ROWS = 256
@@ -46,6 +47,7 @@ _COUNT_KEYS = (
 TOMBSTONE_COLUMNS = "SELECT key, seed, created_ms, deleted_ms, entries, chain, seal FROM tombstones"
 SCOPE_COLUMNS = "SELECT id, changes, notes, seal FROM scopes"
 NOTE_COLUMNS = "SELECT scope, key, text, session, author, time_ms, seal FROM notes"
+LABEL_COLUMNS = "SELECT session, title, tags, seal FROM labels"
 LEASE_COLUMNS = "SELECT token, holder, until_ms, seal FROM leases"
 
 
@@ -107,6 +109,27 @@ class Tables:
             self._check_next(before, None if after is None else after.id)
         return sorted(records, key=lambda record: (-record.updated_ms, -record.key))
 
+    def labels(self) -> dict[int, Labels]:
+        """Return the labels of all sessions that have any, by their keys; `StoreCorrupt` if one is changed or missing."""
+        found = dict(map(self._labels, self._db.execute(LABEL_COLUMNS)))
+        if len(found) != (count := self.scope_state(LABELS)[1]):
+            raise StoreCorrupt(
+                str(self._path), f"it has the labels of {len(found)} sessions of {count}", str(self._path)
+            )
+        return found
+
+    def labels_of(self, record: Record) -> Labels:
+        """Return the labels of one session."""
+        raw = self._db.execute(f"{LABEL_COLUMNS} WHERE session = ?", (record.key,)).fetchone()
+        return NO_LABELS if raw is None else self._labels(raw)[1]
+
+    def _labels(self, raw: Raw) -> tuple[int, Labels]:
+        """Return a session's key and its labels; tags have no line breaks, and are kept one a line."""
+        key, title, tags, _ = raw
+        if not is_sealed(raw):
+            raise StoreCorrupt(f"session number {key}", "its labels do not match their seal", str(self._path))
+        return key, Labels(title, tuple(tags.split("\n")) if tags else ())
+
     def page(self, prefix: str, after: str, limit: int) -> list[Record]:
         """Return up to `limit` records of names with this beginning, after this name, in their order."""
         try:
@@ -140,13 +163,16 @@ class Tables:
                 raise StoreCorrupt(f"scope {scope}", "one of its notes does not match its seal", str(self._path))
         if len(raws) != (count := self.scope_state(scope)[1]):
             raise StoreCorrupt(f"scope {scope}", f"it has {len(raws)} notes of {count}", str(self._path))
-        names = {raw[3]: self._name(raw[3]) for raw in raws}
+        names = {raw[3]: self.name_of(raw[3]) for raw in raws}
         return [KeptNote(key, text, names[session], author, at) for _, key, text, session, author, at, _ in raws]
 
-    def _name(self, key: int) -> str:
+    def name_of(self, key: int) -> str:
+        """Return the name of the session with this key, which a note or a label refers to."""
         raw = self._db.execute(f"{RECORD_COLUMNS} WHERE key = ?", (key,)).fetchone()
         if raw is None:
-            raise StoreCorrupt(f"session number {key}", "it is missing, and a note names it", str(self._path))
+            raise StoreCorrupt(
+                f"session number {key}", "it is missing, and a note or a label names it", str(self._path)
+            )
         return self._checked_record(raw).id
 
     def _check_next(self, before: Record | None, after: object) -> None:
@@ -321,8 +347,7 @@ def tombstone(raw: Raw) -> Tombstone:
     return Tombstone(name.hex(), created_ms, deleted_ms, entries, chain.hex())
 
 
-def card(record: Record) -> SessionCard:
+def card(record: Record, labels: Labels = NO_LABELS) -> SessionCard:
     holder = None if record.holder is None else str(unpack(record.holder))
-    return SessionCard(
-        record.id, record.created_ms, record.updated_ms, record.entries, record.head, holder, record.scope
-    )
+    times = (record.created_ms, record.updated_ms)
+    return labels.on(SessionCard(record.id, *times, record.entries, record.head, holder, record.scope))

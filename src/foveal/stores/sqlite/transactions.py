@@ -1,7 +1,7 @@
 """The write transactions of a store file. Each public function is one: it raises, or everything it did is committed."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import apsw
@@ -10,10 +10,11 @@ import msgspec
 from foveal.stores.chain import link, seal, seed, snapshot_seal
 from foveal.stores.checks import SECRET_BYTES, check_repeat, check_same_scope
 from foveal.stores.database import Database
+from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, Lease, has_ended, held_text, pack, unpack
 from foveal.stores.port import Draft, KeptNote, Row, Tombstone
 from foveal.stores.sqlite.records import Record, insert_record, update_record
-from foveal.stores.sqlite.schema import SEQ_BITS
+from foveal.stores.sqlite.schema import LABELS, SEQ_BITS
 from foveal.stores.sqlite.tables import LEASE_COLUMNS, Tables, is_sealed
 from foveal.values.errors import LeaseLost, NotFound, SessionHeld, TailLost
 
@@ -128,6 +129,26 @@ def _write_scope(db: Database, scope: str, changes: int, notes: int) -> None:
     db.execute("INSERT OR REPLACE INTO scopes (id, changes, notes, seal) VALUES (?, ?, ?, ?)", (*fields, seal(*fields)))
 
 
+def relabel(db: Database, path: Path, session: str, change: Callable[[Labels], Labels]) -> Labels:
+    """Give a session the labels that a change makes of those it has, and return them."""
+    tables = Tables(db, path)
+    record = tables.known_record(session)
+    labels = change(tables.labels_of(record))
+    _drop_labels(db, tables, record)
+    if labels != NO_LABELS:
+        fields = (record.key, labels.title, "\n".join(labels.tags))
+        db.execute("INSERT INTO labels (session, title, tags, seal) VALUES (?, ?, ?, ?)", (*fields, seal(*fields)))
+        changes, count = tables.scope_state(LABELS)
+        _write_scope(db, LABELS, changes + 1, count + 1)
+    return labels
+
+
+def _drop_labels(db: Database, tables: Tables, record: Record) -> None:
+    if db.execute("DELETE FROM labels WHERE session = ? RETURNING 1", (record.key,)).fetchall():
+        changes, count = tables.scope_state(LABELS)
+        _write_scope(db, LABELS, changes + 1, count - 1)
+
+
 def touch(db: Database, path: Path, now_ms: int) -> None:
     """Write the time into the first record, so that the WAL has a frame: a file with a lease in it never has an empty one."""
     update_record(db, msgspec.structs.replace(Tables(db, path).first_record(), updated_ms=now_ms))
@@ -198,6 +219,7 @@ def _delete(db: Database, tables: Tables, record: Record, now_ms: int, *, takeov
         changes, notes = tables.scope_state(record.scope)
         gone = db.execute("DELETE FROM notes WHERE scope = ? AND session = ? RETURNING 1", (record.scope, record.key))
         _write_scope(db, record.scope, changes + 1, notes - len(gone.fetchall()))
+    _drop_labels(db, tables, record)
     db.execute("DELETE FROM sessions WHERE key = ?", (record.key,))
     before = db.execute("SELECT id FROM sessions WHERE id < ? ORDER BY id DESC LIMIT 1", (record.id,)).fetchall()[0][0]
     neighbour = tables.known_record(before) if before else tables.first_record()

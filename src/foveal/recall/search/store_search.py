@@ -1,0 +1,76 @@
+"""Search over all sessions of a store: the words that people and the model said, in one index, which can be lost at any time."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from foveal.recall.search.hits import best_spans
+from foveal.recall.search.index import PIECE_WEIGHT, Stale, with_index
+from foveal.recall.search.related import read_passage
+from foveal.recall.search.scope_index import TABLES, catch_up_sessions
+from foveal.recall.search.words import MOST_QUERY_CHARACTERS, query
+from foveal.stores.database import Database
+from foveal.stores.port import SessionCard, Store
+from foveal.values.errors import NotFound
+
+_BEST = (
+    "SELECT p.id, s.session, p.seq, -bm25(words, 1.0, ?) AS score FROM words JOIN passages AS p ON p.id = words.rowid"
+    " JOIN sources AS s ON s.id = p.source WHERE words MATCH ? ORDER BY score DESC, p.id DESC"
+)
+
+
+class SessionHit(msgspec.Struct, frozen=True):
+    """The best place of a session for some words."""
+
+    session: str
+    entry: str
+    seq: int
+    time_ms: int
+    role: str
+    """`user` or `assistant`."""
+    snippet: str
+
+
+def search_store(
+    store: Store, words: str, *, sessions: Collection[str] | None = None, limit: int = 20
+) -> list[SessionHit]:
+    """Return the sessions in which the words were said, best first (BM25), each with its best place; any of the words will do.
+    With `sessions`, only these are looked at."""
+    question = query(words[:MOST_QUERY_CHARACTERS])
+    if not question:
+        return []
+
+    def cards(since_ms: int | None) -> list[SessionCard]:
+        return [card for card in store.cards() if since_ms is None or card.updated_ms >= since_ms]
+
+    def answer(db: Database) -> list[SessionHit]:
+        while not catch_up_sessions(db, store, cards):
+            pass
+        best = dict[str, SessionHit]()
+        for number, session, seq, _ in db.execute(_BEST, (PIECE_WEIGHT, question)).fetchall():
+            if len(best) == limit:
+                break
+            if session not in best and (sessions is None or session in sessions):
+                hit = _hit(db, store, session, (number, seq))
+                best |= {session: hit} if hit else {}
+        return list(best.values())
+
+    found = with_index(store.index_of_all(), answer, TABLES)
+    spans = best_spans(question, [hit.snippet for hit in found])
+    return [
+        msgspec.structs.replace(hit, snippet=hit.snippet[start:end].rstrip("\n"))
+        for hit, (start, end) in zip(found, spans, strict=True)
+    ]
+
+
+def _hit(db: Database, store: Store, session: str, place: tuple[int, int]) -> SessionHit | None:
+    """Return the passage as its log has it; None if its session was deleted just now, or its artifact is damaged."""
+    number, seq = place
+    try:
+        row = store.rows_at(session, [seq]).get(seq)
+    except NotFound:
+        return None
+    if row is None:
+        raise Stale(f"session {session!r} has no entry {seq}")
+    passage = read_passage(db, store, session, number, row=row, share=1.0)
+    return passage and SessionHit(session, row.id, row.seq, row.time_ms, passage.role, passage.text)
