@@ -8,6 +8,7 @@ above the budget.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,7 @@ class DropIn(NamedTuple):
     """Tests that only this environment can run: the framework is too heavy for `dev`, and pins packages otherwise."""
 
 
+WHOLE = os.environ | {"FOVEAL_DROPINS": "1"}
 PYTEST = ("pytest", "pytest-timeout")
 SUMMARIES = ("SummarizationMiddleware", "SummarizationMiddleware, default")
 DROPINS = {
@@ -74,7 +76,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 print(runs[-1], flush=True)
             if DROPINS[name].tests:
                 tests = str(ROOT / "tests" / "integrations" / DROPINS[name].tests)
-                subprocess.run([python, "-m", "pytest", "-q", tests], check=True, cwd=ROOT)
+                subprocess.run([python, "-m", "pytest", "-q", tests], check=True, cwd=ROOT, env=WHOLE)
     args.out.write_text(_page(runs, is_apart=not args.here), encoding="utf-8")
     wrong = [run for run in runs if run.way == "foveal" and (run.invalid or run.largest > BUDGET)]
     for run in wrong:

@@ -17,7 +17,6 @@ from langgraph.types import Command
 import foveal
 from foveal.integrations.langchain import FovealMiddleware, read_message
 from foveal.testing.adapter_contract import (
-    AdapterContract,
     ChildContract,
     ContractAgent,
     InterruptContract,
@@ -27,11 +26,13 @@ from foveal.testing.adapter_contract import (
 from foveal.testing.provider import Read, Step
 from foveal.values.entry import Image, Text, ToolCall, ToolResult
 
+from .lengths import Contract, of_dropins
+
 KEY: Any = "any"
 LIMIT = {"recursion_limit": 1_000}
 
 
-class _LangChainContract(AdapterContract):
+class _LangChainContract(Contract):
     modes = ("plain", "stream", "async", "async_stream")
 
     def chat_model(self, agent: ContractAgent) -> Any:
@@ -71,10 +72,8 @@ async def _drained(stream) -> None:
         pass
 
 
-class TestLangChainOpenAI(_LangChainContract, ChildContract, InterruptContract, TimeTravelContract, KillContract):
+class TestLangChainOpenAI(_LangChainContract, ChildContract, InterruptContract, TimeTravelContract):
     """The contract, for OpenAI's models."""
-
-    program = Path(__file__).parent / "programs" / "langchain_thread.py"
 
     def run_with_child(self, agent: ContractAgent, said: str) -> str:
         child = create_agent(
@@ -118,6 +117,13 @@ class TestLangChainAnthropic(_LangChainContract):
         mark = {"cache_control": {"type": "ephemeral"}}
         made: Any = ChatAnthropic
         return made(model="claude-opus-4-8", base_url=agent.url, api_key="any", max_retries=2, model_kwargs=mark)
+
+
+@of_dropins
+class TestLangGraphKilled(KillContract):
+    """A thread of LangGraph that is killed."""
+
+    program = Path(__file__).parent / "programs" / "langchain_thread.py"
 
 
 @pytest.fixture

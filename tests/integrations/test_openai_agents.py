@@ -11,8 +11,10 @@ from agents.memory import SQLiteSession
 from openai import AsyncOpenAI
 
 from foveal.integrations.openai_agents import FovealProvider
-from foveal.testing.adapter_contract import DONE, AdapterContract, ChildContract, ContractAgent, TimeTravelContract
+from foveal.testing.adapter_contract import DONE, ChildContract, ContractAgent, TimeTravelContract
 from foveal.testing.provider import Read, Step
+
+from .lengths import Contract
 
 set_tracing_disabled(disabled=True)
 
@@ -26,7 +28,7 @@ async def fitted(agent: ContractAgent, *, use_responses: bool = True):
         yield {"run_config": RunConfig(model_provider=provider), "max_turns": 1_000}
 
 
-class _AgentsContract(AdapterContract):
+class _AgentsContract(Contract):
     modes = ("async", "async_stream")
     use_responses = True
 

@@ -27,7 +27,6 @@ from pydantic_ai.usage import UsageLimits
 from foveal.integrations.pydantic_ai import Foveal
 from foveal.testing.adapter_contract import (
     DONE,
-    AdapterContract,
     ChildContract,
     ContractAgent,
     InterruptContract,
@@ -36,6 +35,8 @@ from foveal.testing.adapter_contract import (
 )
 from foveal.testing.provider import Read, Step
 from foveal.values.entry import Image, Message, Text, ToolResult
+
+from .lengths import Contract, of_dropins
 
 FREE = UsageLimits(request_limit=None)
 
@@ -50,7 +51,7 @@ def run_agent(made: Any, said: Any, **options: Any) -> Any:
     return asyncio.run(run())
 
 
-class _PydanticAIContract(AdapterContract):
+class _PydanticAIContract(Contract):
     modes = ("plain", "stream")
 
     def chat_model(self, agent: ContractAgent) -> Any:
@@ -78,10 +79,8 @@ class _PydanticAIContract(AdapterContract):
         return ended.output
 
 
-class TestPydanticAIChat(_PydanticAIContract, ChildContract, InterruptContract, TimeTravelContract, KillContract):
+class TestPydanticAIChat(_PydanticAIContract, ChildContract, InterruptContract, TimeTravelContract):
     """The contract, for OpenAI Chat."""
-
-    program = Path(__file__).parent / "programs" / "pydantic_ai_thread.py"
 
     def run_with_child(self, agent: ContractAgent, said: str) -> str:
         async def delegate(task: str) -> str:
@@ -129,6 +128,13 @@ class TestPydanticAIAnthropic(_PydanticAIContract):
             provider=AnthropicProvider(base_url=agent.url, api_key="any"),
             settings=AnthropicModelSettings(anthropic_cache=True),
         )
+
+
+@of_dropins
+class TestPydanticAIKilled(KillContract):
+    """An agent that keeps its history in a file, and is killed."""
+
+    program = Path(__file__).parent / "programs" / "pydantic_ai_thread.py"
 
 
 @pytest.fixture
