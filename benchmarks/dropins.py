@@ -46,7 +46,12 @@ DROPINS = {
         (*SUMMARIES, "ContextEditingMiddleware"),
     ),
     "pydantic_ai": DropIn("pydantic_ai.py", ("pydantic-ai-slim[openai]",)),
-    "openai_agents": DropIn("openai_agents.py", ("openai-agents",)),
+    "openai_agents": DropIn("openai_agents.py", ("openai-agents",), ("ToolOutputTrimmer",)),
+    "agent_framework": DropIn(
+        "agent_framework.py",
+        ("agent-framework-core", "agent-framework-openai"),
+        ("ContextWindowCompactionStrategy",),
+    ),
     "litellm": DropIn("litellm.py", ("litellm[proxy]>=1.106,<1.107", *PYTEST), tests="test_litellm.py"),
 }
 
