@@ -46,7 +46,7 @@ def deep_agent(agent: ContractAgent) -> Any:
 
 
 def test_sub_agents_have_windows_of_their_own(tmp_path):
-    """Two tasks for a sub-agent are two sessions behind the thread's: each fits, each is recalled from alone, and none goes back."""
+    """Two tasks for a sub-agent are two sessions behind the thread's: each fits, recalls its own, and never goes back."""
     tasks = [f"{COUNT} Begin with {name}." for name in ("x", "y")]
     ask = [Step("I ask.", do=(RawCall("task", {"description": one, "subagent_type": "counter"}),)) for one in tasks]
     agent = AdapterContract().agent(tmp_path, *ask, *lookup("a.py"), Step(DONE))

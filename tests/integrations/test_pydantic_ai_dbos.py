@@ -13,6 +13,6 @@ pytest.importorskip("dbos", reason="tested by `make dropins`")
 
 @of_dropins
 class TestPydanticAIUnderDBOS(KillContract):
-    """A workflow that is killed and recovered: steps that ended do not run again, and the session is not touched by the replay."""
+    """A workflow that is killed and recovered: steps that ended do not run again, and the replay writes nothing."""
 
     program = Path(__file__).parent / "programs" / "pydantic_ai_dbos.py"
