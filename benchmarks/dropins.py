@@ -150,15 +150,15 @@ framework reads {steps} files of some 900 tokens, one after the other, against t
 - **asides**: requests that offer no tools, which are those for summaries. **above**: requests above {budget:,} tokens.
 - **lines**: of the adapter's file; the code that all of them share is not counted.
 
-The frameworks' own ways have one setting each, which was not tuned. LangChain's middleware acts above {trigger:,} tokens by its
-own approximate count, and keeps 8 messages, or 3 results. The provider answers requests for summaries with a few words, where a
-real summary has hundreds of tokens, so that its rows are cheaper here than in use. With its default
-(`trim_tokens_to_summarize=4000`), SummarizationMiddleware finds nothing to summarise in a run with one request of the user, and
-asks no model: the history is then dropped and not summarised. ToolOutputTrimmer of OpenAI Agents spares the results since the last
-request of the user, which are all of them here. ContextWindowCompactionStrategy of Agent Framework is told a window of {budget:,}
-tokens; its count is approximate, and it changes old messages with each call, which the cache pays for. pydantic-ai has compaction
-at the provider alone. **This is a table of prices. It says nothing about what the model can still know**; for Foveal, that is in
-[bench](bench.md).
+The frameworks' own ways have one setting each, which was not tuned. LangChain's middleware acts above {trigger:,} tokens by
+its own approximate count, and keeps 8 messages, or 3 results. The provider answers requests for summaries with a few words,
+where a real summary has hundreds of tokens, so that its rows are cheaper here than in use. With its default
+(`trim_tokens_to_summarize=4000`), SummarizationMiddleware finds nothing to summarise in a run with one request of the user,
+and asks no model: the history is then dropped and not summarised. ToolOutputTrimmer of OpenAI Agents spares the results since
+the last request of the user, which are all of them here. ContextWindowCompactionStrategy of Agent Framework is told a window
+of {budget:,} tokens; its count is approximate, and it changes old messages with each call, which the cache pays for.
+pydantic-ai has compaction at the provider alone. **This is a table of prices. It says nothing about what the model can still
+know**; for Foveal, that is in [bench](bench.md).
 
 | framework | way | calls | asides | tokens | against plain | bill | against plain | largest | above | invalid | lines |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""

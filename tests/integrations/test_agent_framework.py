@@ -30,6 +30,7 @@ FREE: Any = {"max_iterations": 1_000}
 
 class _AgentFrameworkContract(Contract):
     modes = ("async", "async_stream")
+    system = "You are careful."
     client: Any = OpenAIChatCompletionClient
 
     def made(self, agent: ContractAgent, *tools: Any, approval: Any = None) -> Any:

@@ -34,6 +34,7 @@ LIMIT = {"recursion_limit": 1_000}
 
 class _LangChainContract(Contract):
     modes = ("plain", "stream", "async", "async_stream")
+    system = "You are careful."
 
     def chat_model(self, agent: ContractAgent) -> Any:
         return ChatOpenAI(

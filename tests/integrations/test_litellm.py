@@ -73,6 +73,7 @@ class TestLiteLLM(Contract):
     """The contract, for OpenAI's Chat format."""
 
     modes = ("async",)
+    system = "You are careful."
 
     def run(self, agent: ContractAgent, said: str, mode: str) -> str:
         litellm.callbacks = [FovealCallback(agent.store, agent.policy)]

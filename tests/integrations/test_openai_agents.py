@@ -37,6 +37,7 @@ async def fitted(agent: ContractAgent, *, use_responses: bool = True):
 
 class _AgentsContract(Contract):
     modes = ("async", "async_stream")
+    system = "You are careful."
     use_responses = True
 
     def made(self, agent: ContractAgent, *tools: Any) -> Any:

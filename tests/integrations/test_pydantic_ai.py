@@ -53,6 +53,7 @@ def run_agent(made: Any, said: Any, **options: Any) -> Any:
 
 class _PydanticAIContract(Contract):
     modes = ("plain", "stream")
+    system = "You are careful."
 
     def chat_model(self, agent: ContractAgent) -> Any:
         return OpenAIChatModel("gpt-5", provider=OpenAIProvider(base_url=f"{agent.url}/v1", api_key="any"))

@@ -157,6 +157,8 @@ class AdapterContract:
     modes: ClassVar[tuple[str, ...]] = ("plain",)
     """The ways in which `run` can run an agent, such as plain, stream, async, async_stream."""
     model = "gpt-5"
+    system = ""
+    """Words of the agent's system prompt, which every request holds."""
     steps: ClassVar[int] = STEPS
     budget: ClassVar[int] = BUDGET
 
@@ -174,7 +176,7 @@ class AdapterContract:
 
     def test_every_request_of_a_long_run_fits(self, tmp_path: Path) -> None:
         """In every mode the agent reads all files: each request is valid and within the budget and shows the newest result,
-        recall is answered alone and beside other calls, and the log has one session without a step back, and all usage."""
+        recall is offered and answered, alone and beside other calls, and the log has one session, no step back, and all usage."""
         for mode in self.modes:
             agent = self.agent(tmp_path, *reading_steps(self.steps))
             agent.thread = mode
@@ -182,6 +184,9 @@ class AdapterContract:
             assert len(agent.reads) == self.steps, mode
             check_requests(agent)
             check_log(agent)
+            raws = [request.raw.decode() for request in agent.provider.requests]
+            assert all(self.system in raw for raw in raws), f"a request lacks the system prompt in {mode}"
+            assert RECALL_TOOL not in raws[0], f"recall is offered before anything is folded in {mode}"
             agent.close()
 
     def test_a_second_turn_goes_on_with_the_history(self, tmp_path: Path) -> None:
