@@ -117,6 +117,36 @@ def test_a_router_with_fallbacks_is_followed_once(agent):
     assert (agent.sessions(), agent.rewinds()) == (["t"], 0)
 
 
+def test_fallbacks_of_the_library_are_followed_once(agent):
+    """A completion with fallbacks is a call within a call: the fitted list of the outer one is not taken for an edit."""
+    agent.provider.play(*reading_steps(STEPS))
+    assert asyncio.run(loop(agent, task(), fallbacks=["openai/gpt-5-mini"])) == DONE
+    check_requests(agent)
+    assert (len(agent.sessions()), agent.rewinds()) == (1, 0)
+
+
+def test_another_task_can_go_on_with_a_session(agent):
+    """A call that is over gives its session back, although the task that made it lives on: there is no warning."""
+    agent.provider.play(Step("Read.", do=(Read("a.py"),)), Step(DONE))
+
+    async def run() -> str:
+        messages, is_over = task(), asyncio.Event()
+
+        async def first() -> None:
+            messages.append(await completed(agent, messages))
+            is_over.set()
+            await asyncio.Event().wait()
+
+        held = asyncio.create_task(first())
+        await is_over.wait()
+        messages.append({"role": "tool", "tool_call_id": messages[-1].tool_calls[0].id, "content": "text"})
+        said = (await completed(agent, messages)).content
+        held.cancel()
+        return said
+
+    assert asyncio.run(run()) == DONE
+
+
 def test_a_cancelled_call_gives_its_session_back(agent):
     """LiteLLM tells nobody of a call that is cancelled: the next one of the session is fitted all the same, without a warning."""
     agent.provider.play(Step(DONE, faults=(Silence(),)))

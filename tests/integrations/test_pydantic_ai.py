@@ -20,6 +20,7 @@ from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import ToolReturnPart
 from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.usage import UsageLimits
@@ -183,3 +184,22 @@ def test_failed_calls_and_images_are_kept(agent):
     assert [part.status for part in parts if isinstance(part, ToolResult)] == ["error", "ok", "ok", "ok", "ok"]
     assert [type(part) for part in parts[:2]] == [Text, Image]
     assert agent.rewinds() == 0
+
+
+def test_the_model_below_sees_whose_request_it_is(agent):
+    """The newest request keeps the ids and the instructions of the run: models that are wrapped below read them there."""
+    seen: list[Any] = []
+
+    class Sees(WrapperModel):
+        async def request(self, messages: Any, *given: Any) -> Any:
+            seen.append(messages[-1])
+            return await super().request(messages, *given)
+
+    made: Any = Agent(
+        Sees(TestPydanticAIChat().chat_model(agent)),
+        instructions="You are careful.",
+        tools=[agent.read_file],
+        capabilities=[Foveal(agent.store, agent.policy)],
+    )
+    run_agent(made, "Go.", conversation_id="t")
+    assert {(one.conversation_id, one.instructions) for one in seen} == {("t", "You are careful.")}
