@@ -14,6 +14,7 @@ and rejects calls), `TimeTravelContract`, and `KillContract` for those that resu
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from foveal.stores import rows as log
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
 from foveal.testing.provider import Own, RawCall, Read, Refusal, ScriptedProvider, Step
+from foveal.text.shorten.reference import as_text
 from foveal.values.entry import Entry, Message, Rewind, ToolCall, ToolResult, Usage
 from foveal.values.own_tools import RECALL_TOOL, SEARCH_TOOL
 
@@ -45,6 +47,7 @@ _KILLS = "kills"
 """The file that numbers the calls in which a process is killed."""
 
 _RECALL_AT, _MIXED_AT = 0.6, 0.8
+_FILE_LINE = re.compile(r"\.py:\d+ value \d")
 _AT_ONCE = {"retry-after-ms": "1", "retry-after": "0"}
 
 
@@ -111,9 +114,10 @@ class ContractAgent:
         return sum(isinstance(entry.body, Rewind) for entry in self.entries())
 
     def answered(self) -> list[str]:
-        """Return the names of Foveal's own tools that were called and answered without an error."""
+        """Return the names of Foveal's own tools that were called and answered with lines of a file."""
         parts = [part for entry in self.entries() if isinstance(entry.body, Message) for part in entry.body.parts]
-        fine = {part.call for part in parts if isinstance(part, ToolResult) and part.status == "ok"}
+        results = [part for part in parts if isinstance(part, ToolResult) and part.status == "ok"]
+        fine = {part.call for part in results if _FILE_LINE.search(as_text(part.content))}
         calls = [part for part in parts if isinstance(part, ToolCall) and part.name in (RECALL_TOOL, SEARCH_TOOL)]
         return [call.name for call in calls if call.id in fine]
 
