@@ -23,7 +23,6 @@ from foveal.testing.adapter_contract import (
     KillContract,
     TimeTravelContract,
 )
-from foveal.testing.provider import Read, Step
 from foveal.values.entry import Image, Text, ToolCall, ToolResult
 
 from .lengths import Contract, of_dropins
@@ -125,14 +124,6 @@ class TestLangGraphKilled(KillContract):
     """A thread of LangGraph that is killed."""
 
     program = Path(__file__).parent / "programs" / "langchain_thread.py"
-
-
-@pytest.fixture
-def agent(tmp_path: Path) -> Any:
-    steps = [Step(f"Step {number}.", do=(Read(f"f{number}.py"),)) for number in range(8)]
-    made = TestLangChainOpenAI().agent(tmp_path, *steps, Step("Done."))
-    yield made
-    made.close()
 
 
 def test_middleware_that_clears_results_is_told_of(agent):

@@ -12,14 +12,12 @@ from openai import AsyncOpenAI
 
 from foveal.integrations.openai_agents import FovealProvider
 from foveal.testing.adapter_contract import (
-    DONE,
     ChildContract,
     ContractAgent,
     InterruptContract,
     KillContract,
     TimeTravelContract,
 )
-from foveal.testing.provider import Read, Step
 
 from .lengths import Contract, of_dropins
 
@@ -123,14 +121,6 @@ class TestAgentsKilled(KillContract):
     """A run that keeps its state in a file before each call, and is killed."""
 
     program = Path(__file__).parent / "programs" / "openai_agents_run.py"
-
-
-@pytest.fixture
-def agent(tmp_path: Path) -> Any:
-    steps = [Step(f"Step {number}.", do=(Read(f"f{number}.py"),)) for number in range(3)]
-    made = TestAgentsResponses().agent(tmp_path, *steps, Step(DONE))
-    yield made
-    made.close()
 
 
 def test_a_conversation_at_the_provider_is_passed_on(agent):

@@ -27,14 +27,12 @@ from pydantic_ai.usage import UsageLimits
 
 from foveal.integrations.pydantic_ai import Foveal
 from foveal.testing.adapter_contract import (
-    DONE,
     ChildContract,
     ContractAgent,
     InterruptContract,
     KillContract,
     TimeTravelContract,
 )
-from foveal.testing.provider import Read, Step
 from foveal.values.entry import Image, Message, Text, ToolResult
 
 from .lengths import Contract, of_dropins
@@ -139,14 +137,6 @@ class TestPydanticAIKilled(KillContract):
     program = Path(__file__).parent / "programs" / "pydantic_ai_thread.py"
 
 
-@pytest.fixture
-def agent(tmp_path: Path) -> Any:
-    steps = [Step(f"Step {number}.", do=(Read(f"f{number}.py"),)) for number in range(5)]
-    made = TestPydanticAIChat().agent(tmp_path, *steps, Step(DONE))
-    yield made
-    made.close()
-
-
 def test_a_history_processor_that_clears_results_is_told_of(agent):
     """Whatever else edits the history works against Foveal: the warning says which session, and what to do."""
 
@@ -191,9 +181,9 @@ def test_the_model_below_sees_whose_request_it_is(agent):
     seen: list[Any] = []
 
     class Sees(WrapperModel):
-        async def request(self, messages: Any, *given: Any) -> Any:
+        async def request(self, messages: Any, model_settings: Any, model_request_parameters: Any) -> Any:
             seen.append(messages[-1])
-            return await super().request(messages, *given)
+            return await super().request(messages, model_settings, model_request_parameters)
 
     made: Any = Agent(
         Sees(TestPydanticAIChat().chat_model(agent)),
