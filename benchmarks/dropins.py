@@ -91,17 +91,16 @@ class DropInRun(NamedTuple):
 
 def main(words: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(words)
-    runs, failed = list[DropInRun](), list[str]()
+    runs, pythons = list[DropInRun](), dict(one.split("=", 1) for one in args.python)
     with tempfile.TemporaryDirectory() as folder:
         for name in args.only:
-            python = sys.executable if args.here else _environment(Path(folder) / name, DROPINS[name])
+            if name not in pythons:
+                pythons[name] = sys.executable if args.here else _environment(Path(folder) / name, DROPINS[name])
             for way in ("plain", "foveal", *DROPINS[name].own) if DROPINS[name].file else ():
-                runs.append(_run(python, name, way))
+                runs.append(_run(pythons[name], name, way))
                 print(runs[-1], flush=True)
-            if DROPINS[name].tests:
-                tests = [python, "-m", "pytest", "-q", *DROPINS[name].tests]
-                failed += [name] if subprocess.run(tests, check=False, cwd=ROOT, env=WHOLE).returncode else []
-    args.out.write_text(_page(runs, is_apart=not args.here), encoding="utf-8")
+        args.out.write_text(_page(runs, is_apart=not (args.here or args.python)), encoding="utf-8")
+        failed = [name for name in args.only if not _passes(pythons[name], DROPINS[name].tests)]
     wrong = [run for run in runs if run.way == "foveal" and (run.invalid or run.largest > BUDGET)]
     for run in wrong:
         print(f"invalid or above {BUDGET:,} tokens: {run}")
@@ -114,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=list(DROPINS), default=list(DROPINS), help="these frameworks")
     parser.add_argument("--here", action="store_true", help="use this environment, and make none")
+    parser.add_argument("--python", nargs="+", default=[], metavar="NAME=PATH", help="use these for these frameworks")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser
 
@@ -126,6 +126,11 @@ def _environment(folder: Path, made_for: DropIn) -> str:
     asked = [*pinned, "-e", str(ROOT), *made_for.packages]
     subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *asked], check=True)
     return python
+
+
+def _passes(python: str, tests: Sequence[str]) -> bool:
+    command = [python, "-m", "pytest", "-q", *tests]
+    return not tests or subprocess.run(command, check=False, cwd=ROOT, env=WHOLE).returncode == 0
 
 
 def _run(python: str, name: str, way: str) -> DropInRun:
@@ -171,7 +176,7 @@ def _page(runs: Sequence[DropInRun], *, is_apart: bool) -> str:
     where = (
         "each framework in an environment of its own"
         if is_apart
-        else "with `--here`: all frameworks in one environment"
+        else "with `--here` or `--python`: in environments that were there"
     )
     lines = [INTRODUCTION.format(where=where, steps=STEPS, budget=BUDGET, trigger=BUDGET - 3_000)]
     plain = {run.name: run for run in runs if run.way == "plain"}

@@ -142,15 +142,16 @@ def _check_sizes(provider: ScriptedProvider, budget: int) -> None:
 
 
 def check_log(agent: ContractAgent) -> None:
-    """Assert that a long run is one session without a step back, with its recalls answered and all usage kept.
+    """Assert that a long run is one session without a step back, with its recalls answered, each reply kept once, and all usage.
 
     Without the cached share of the usage, folds would be weighed wrongly.
     """
     assert (len(agent.sessions()), agent.rewinds()) == (1, 0)
     assert agent.answered() == [RECALL_TOOL, SEARCH_TOOL]
-    said = [entry.body for entry in agent.entries() if isinstance(entry.body, Usage)]
-    bill = agent.provider.bill
-    assert len(said) == bill.calls
+    bodies, bill = [entry.body for entry in agent.entries()], agent.provider.bill
+    said = [body for body in bodies if isinstance(body, Usage)]
+    replies = [body for body in bodies if isinstance(body, Message) and body.role == "assistant"]
+    assert (len(replies), len(said)) == (bill.calls, bill.calls)
     assert sum(one.input_tokens for one in said) == bill.tokens
     assert sum(one.cache_read_tokens for one in said) == bill.cached > 0
 
