@@ -42,8 +42,10 @@ clients: .venv/.dev
 scorecard: .venv/.dev
 	$(BIN)/python scripts/scorecard.py $(SCORECARD)
 
-# Real frameworks, each in an environment of its own, against a scripted provider: needs their packages, and no key.
+# Real frameworks against a scripted provider: the contracts at their whole length, then a table of prices, each framework in an
+# environment of its own. Needs their packages, and no key.
 dropins: .venv/.dev
+	FOVEAL_DROPINS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal tests/integrations
 	$(BIN)/python benchmarks/dropins.py && $(BIN)/python scripts/check_results.py --mark dropins.md >/dev/null
 
 crash: .venv/.dev

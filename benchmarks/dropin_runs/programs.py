@@ -108,7 +108,32 @@ def openai_agents(way: str, url: str) -> None:
 
         provider = FovealProvider("s", policy=POLICY, inner=provider)
     agent = Agent(name="a", model="gpt-5", tools=[function_tool(read_file)])
-    asyncio.run(Runner.run(agent, TASK, run_config=RunConfig(model_provider=provider), max_turns=1_000))
+    config = RunConfig(model_provider=provider)
+    if way == "ToolOutputTrimmer":
+        from agents.extensions.tool_output_trimmer import ToolOutputTrimmer  # noqa: PLC0415 - optional
+
+        config.call_model_input_filter = ToolOutputTrimmer(recent_turns=1)
+    asyncio.run(Runner.run(agent, TASK, run_config=config, max_turns=1_000))
+
+
+def agent_framework(way: str, url: str) -> None:
+    """Run an agent of Microsoft's Agent Framework."""
+    from agent_framework import Agent, AgentSession, ContextWindowCompactionStrategy  # noqa: PLC0415 - optional
+    from agent_framework.openai import OpenAIChatCompletionClient  # noqa: PLC0415 - optional
+
+    made: Any = OpenAIChatCompletionClient
+    free = {"max_iterations": 1_000}
+    client = made("gpt-5", base_url=f"{url}/v1", api_key="any", function_invocation_configuration=free)
+    used: dict[str, Any] = {}
+    if way == "foveal":
+        from foveal.integrations.agent_framework import FovealContext  # noqa: PLC0415 - needs the framework
+
+        used = {"context_providers": [FovealContext(policy=POLICY)]}
+    elif way == "ContextWindowCompactionStrategy":
+        limits: dict[str, Any] = {"max_context_window_tokens": BUDGET, "max_output_tokens": 1_000}
+        used = {"compaction_strategy": ContextWindowCompactionStrategy(preserve_first_user_group=True, **limits)}
+    agent = Agent(client=client, tools=[read_file], **used)
+    asyncio.run(agent.run(TASK, session=AgentSession(session_id="s")))
 
 
 def litellm(way: str, url: str) -> None:

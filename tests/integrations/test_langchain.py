@@ -17,22 +17,23 @@ from langgraph.types import Command
 import foveal
 from foveal.integrations.langchain import FovealMiddleware, read_message
 from foveal.testing.adapter_contract import (
-    AdapterContract,
     ChildContract,
     ContractAgent,
     InterruptContract,
     KillContract,
     TimeTravelContract,
 )
-from foveal.testing.provider import Read, Step
 from foveal.values.entry import Image, Text, ToolCall, ToolResult
+
+from .lengths import Contract, of_dropins
 
 KEY: Any = "any"
 LIMIT = {"recursion_limit": 1_000}
 
 
-class _LangChainContract(AdapterContract):
+class _LangChainContract(Contract):
     modes = ("plain", "stream", "async", "async_stream")
+    system = "You are careful."
 
     def chat_model(self, agent: ContractAgent) -> Any:
         return ChatOpenAI(
@@ -71,10 +72,8 @@ async def _drained(stream) -> None:
         pass
 
 
-class TestLangChainOpenAI(_LangChainContract, ChildContract, InterruptContract, TimeTravelContract, KillContract):
+class TestLangChainOpenAI(_LangChainContract, ChildContract, InterruptContract, TimeTravelContract):
     """The contract, for OpenAI's models."""
-
-    program = Path(__file__).parent / "programs" / "langchain_thread.py"
 
     def run_with_child(self, agent: ContractAgent, said: str) -> str:
         child = create_agent(
@@ -120,12 +119,11 @@ class TestLangChainAnthropic(_LangChainContract):
         return made(model="claude-opus-4-8", base_url=agent.url, api_key="any", max_retries=2, model_kwargs=mark)
 
 
-@pytest.fixture
-def agent(tmp_path: Path) -> Any:
-    steps = [Step(f"Step {number}.", do=(Read(f"f{number}.py"),)) for number in range(8)]
-    made = TestLangChainOpenAI().agent(tmp_path, *steps, Step("Done."))
-    yield made
-    made.close()
+@of_dropins
+class TestLangGraphKilled(KillContract):
+    """A thread of LangGraph that is killed."""
+
+    program = Path(__file__).parent / "programs" / "langchain_thread.py"
 
 
 def test_middleware_that_clears_results_is_told_of(agent):

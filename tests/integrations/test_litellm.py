@@ -24,9 +24,7 @@ litellm: Any = pytest.importorskip("litellm", reason="600 MB: tested by `make dr
 from foveal.integrations.litellm import FovealCallback  # noqa: E402 - needs the framework
 from foveal.testing.adapter_contract import (  # noqa: E402
     DONE,
-    STEPS,
     TASK,
-    AdapterContract,
     ContractAgent,
     check_requests,
     reading_steps,
@@ -34,8 +32,11 @@ from foveal.testing.adapter_contract import (  # noqa: E402
 from foveal.testing.provider import Read, Silence, Step  # noqa: E402
 from foveal.values.own_tools import RECALL_TOOL, SEARCH_TOOL  # noqa: E402
 
+from .lengths import LENGTH, Contract  # noqa: E402
+
 pytestmark = pytest.mark.filterwarnings("ignore", "error:foveal")  # LiteLLM warns of itself
 
+STEPS, BUDGET = LENGTH
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": SCHEMA}}]
 
@@ -68,10 +69,11 @@ async def loop(agent: ContractAgent, messages: list[Any], **options: Any) -> str
             messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
 
 
-class TestLiteLLM(AdapterContract):
+class TestLiteLLM(Contract):
     """The contract, for OpenAI's Chat format."""
 
     modes = ("async",)
+    system = "You are careful."
 
     def run(self, agent: ContractAgent, said: str, mode: str) -> str:
         litellm.callbacks = [FovealCallback(agent.store, agent.policy)]
@@ -95,9 +97,9 @@ def task() -> list[Any]:
 
 def test_streams_are_fitted_and_recall_is_answered_in_them(agent):
     """A streamed run fits like any other one: recall is answered, its calls are hidden, and nothing is taken for an edit."""
-    agent.provider.play(*reading_steps(STEPS // 2))
+    agent.provider.play(*reading_steps(STEPS))
     assert asyncio.run(loop(agent, task(), stream=True)) == DONE
-    assert len(agent.reads) == STEPS // 2
+    assert len(agent.reads) == STEPS
     check_requests(agent)
     assert agent.answered() == [RECALL_TOOL, SEARCH_TOOL]
     assert (len(agent.sessions()), agent.rewinds()) == (1, 0)
@@ -113,6 +115,36 @@ def test_a_router_with_fallbacks_is_followed_once(agent):
     asked: Any = {"model": "deaf", "messages": task(), "tools": TOOLS, "litellm_session_id": "t"}
     assert asyncio.run(router.acompletion(**asked)).choices[0].message.tool_calls
     assert (agent.sessions(), agent.rewinds()) == (["t"], 0)
+
+
+def test_fallbacks_of_the_library_are_followed_once(agent):
+    """A completion with fallbacks is a call within a call: the fitted list of the outer one is not taken for an edit."""
+    agent.provider.play(*reading_steps(STEPS))
+    assert asyncio.run(loop(agent, task(), fallbacks=["openai/gpt-5-mini"])) == DONE
+    check_requests(agent)
+    assert (len(agent.sessions()), agent.rewinds()) == (1, 0)
+
+
+def test_another_task_can_go_on_with_a_session(agent):
+    """A call that is over gives its session back, although the task that made it lives on: there is no warning."""
+    agent.provider.play(Step("Read.", do=(Read("a.py"),)), Step(DONE))
+
+    async def run() -> str:
+        messages, is_over = task(), asyncio.Event()
+
+        async def first() -> None:
+            messages.append(await completed(agent, messages))
+            is_over.set()
+            await asyncio.Event().wait()
+
+        held = asyncio.create_task(first())
+        await is_over.wait()
+        messages.append({"role": "tool", "tool_call_id": messages[-1].tool_calls[0].id, "content": "text"})
+        said = (await completed(agent, messages)).content
+        held.cancel()
+        return said
+
+    assert asyncio.run(run()) == DONE
 
 
 def test_a_cancelled_call_gives_its_session_back(agent):
@@ -163,7 +195,7 @@ PROGRAM = """
 import foveal
 from foveal.integrations.litellm import FovealCallback
 
-callback = FovealCallback("foveal.db", foveal.Policy(max_context_tokens=16_000))
+callback = FovealCallback("foveal.db", foveal.Policy(max_context_tokens={budget}))
 """
 
 
@@ -172,7 +204,7 @@ def proxy(agent: ContractAgent, tmp_path: Path) -> Any:
     """The address of LiteLLM's proxy, with the callback."""
     pytest.importorskip("apscheduler", reason="litellm[proxy] is not installed")
     (tmp_path / "config.yaml").write_text(CONFIG.format(url=agent.url, key=KEY))
-    (tmp_path / "fitted.py").write_text(PROGRAM)
+    (tmp_path / "fitted.py").write_text(PROGRAM.format(budget=BUDGET))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -197,7 +229,7 @@ def _answers(port: int) -> bool:
 def test_a_client_of_the_proxy_is_fitted(agent, proxy, tmp_path):
     """A client of the proxy that names its session has requests that fit, with recall answered; it sees its own calls alone."""
     litellm.callbacks = []
-    agent.provider.play(*reading_steps(STEPS // 2))
+    agent.provider.play(*reading_steps(STEPS))
     headers = {"x-litellm-session-id": "of-the-proxy"}
     client: Any = openai.OpenAI(base_url=proxy, api_key=KEY, default_headers=headers)
     messages = task()
@@ -209,7 +241,7 @@ def test_a_client_of_the_proxy_is_fitted(agent, proxy, tmp_path):
             messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
         if not reply.tool_calls:
             break
-    assert (reply.content, len(agent.reads)) == (DONE, STEPS // 2)
+    assert (reply.content, len(agent.reads)) == (DONE, STEPS)
     check_requests(agent)
     with foveal.open_store(tmp_path / "foveal.db") as store:
         seen = ContractAgent(agent.provider, store, tmp_path)

@@ -11,8 +11,15 @@ from agents.memory import SQLiteSession
 from openai import AsyncOpenAI
 
 from foveal.integrations.openai_agents import FovealProvider
-from foveal.testing.adapter_contract import DONE, AdapterContract, ChildContract, ContractAgent, TimeTravelContract
-from foveal.testing.provider import Read, Step
+from foveal.testing.adapter_contract import (
+    ChildContract,
+    ContractAgent,
+    InterruptContract,
+    KillContract,
+    TimeTravelContract,
+)
+
+from .lengths import Contract, of_dropins
 
 set_tracing_disabled(disabled=True)
 
@@ -26,8 +33,9 @@ async def fitted(agent: ContractAgent, *, use_responses: bool = True):
         yield {"run_config": RunConfig(model_provider=provider), "max_turns": 1_000}
 
 
-class _AgentsContract(AdapterContract):
+class _AgentsContract(Contract):
     modes = ("async", "async_stream")
+    system = "You are careful."
     use_responses = True
 
     def made(self, agent: ContractAgent, *tools: Any) -> Any:
@@ -54,7 +62,7 @@ class _AgentsContract(AdapterContract):
             session.close()
 
 
-class TestAgentsResponses(_AgentsContract, ChildContract, TimeTravelContract):
+class TestAgentsResponses(_AgentsContract, ChildContract, InterruptContract, TimeTravelContract):
     """The contract, for OpenAI Responses."""
 
     def run_with_child(self, agent: ContractAgent, said: str) -> str:
@@ -67,6 +75,28 @@ class TestAgentsResponses(_AgentsContract, ChildContract, TimeTravelContract):
                     return (await Runner.run(self.made(agent), task, **options)).final_output
 
                 return (await Runner.run(self.made(agent, delegate), said, **options)).final_output
+
+        return asyncio.run(run())
+
+    def run_with_approval(self, agent: ContractAgent, said: str) -> str:
+        async def run() -> str:
+            async with fitted(agent) as options:
+                made = Agent(name="a", model="gpt-5", tools=[function_tool(agent.read_file, needs_approval=True)])
+                result = await Runner.run(made, said, **options)
+                for decision in ("approve", "approve", "edit", "reject"):
+                    state: Any = result.to_state()
+                    (asked,) = state.get_interruptions()
+                    if decision == "approve":
+                        state.approve(asked)
+                    elif decision == "reject":
+                        state.reject(asked, rejection_message="Not this one.")
+                    else:  # the SDK runs no call that was changed: the human does, and tells the list
+                        state = result.to_input_list()
+                        state[-1]["arguments"] = '{"path": "edited.py"}'
+                        output = {"call_id": state[-1]["call_id"], "output": agent.read_file("edited.py")}
+                        state.append({"type": "function_call_output", **output})
+                    result = await Runner.run(made, state, **options)
+                return result.final_output
 
         return asyncio.run(run())
 
@@ -86,12 +116,11 @@ class TestAgentsChat(_AgentsContract):
     use_responses = False
 
 
-@pytest.fixture
-def agent(tmp_path: Path) -> Any:
-    steps = [Step(f"Step {number}.", do=(Read(f"f{number}.py"),)) for number in range(3)]
-    made = TestAgentsResponses().agent(tmp_path, *steps, Step(DONE))
-    yield made
-    made.close()
+@of_dropins
+class TestAgentsKilled(KillContract):
+    """A run that keeps its state in a file before each call, and is killed."""
+
+    program = Path(__file__).parent / "programs" / "openai_agents_run.py"
 
 
 def test_a_conversation_at_the_provider_is_passed_on(agent):

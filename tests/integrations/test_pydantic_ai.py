@@ -20,22 +20,22 @@ from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import ToolReturnPart
 from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.usage import UsageLimits
 
 from foveal.integrations.pydantic_ai import Foveal
 from foveal.testing.adapter_contract import (
-    DONE,
-    AdapterContract,
     ChildContract,
     ContractAgent,
     InterruptContract,
     KillContract,
     TimeTravelContract,
 )
-from foveal.testing.provider import Read, Step
 from foveal.values.entry import Image, Message, Text, ToolResult
+
+from .lengths import Contract, of_dropins
 
 FREE = UsageLimits(request_limit=None)
 
@@ -50,8 +50,9 @@ def run_agent(made: Any, said: Any, **options: Any) -> Any:
     return asyncio.run(run())
 
 
-class _PydanticAIContract(AdapterContract):
+class _PydanticAIContract(Contract):
     modes = ("plain", "stream")
+    system = "You are careful."
 
     def chat_model(self, agent: ContractAgent) -> Any:
         return OpenAIChatModel("gpt-5", provider=OpenAIProvider(base_url=f"{agent.url}/v1", api_key="any"))
@@ -78,10 +79,8 @@ class _PydanticAIContract(AdapterContract):
         return ended.output
 
 
-class TestPydanticAIChat(_PydanticAIContract, ChildContract, InterruptContract, TimeTravelContract, KillContract):
+class TestPydanticAIChat(_PydanticAIContract, ChildContract, InterruptContract, TimeTravelContract):
     """The contract, for OpenAI Chat."""
-
-    program = Path(__file__).parent / "programs" / "pydantic_ai_thread.py"
 
     def run_with_child(self, agent: ContractAgent, said: str) -> str:
         async def delegate(task: str) -> str:
@@ -131,12 +130,11 @@ class TestPydanticAIAnthropic(_PydanticAIContract):
         )
 
 
-@pytest.fixture
-def agent(tmp_path: Path) -> Any:
-    steps = [Step(f"Step {number}.", do=(Read(f"f{number}.py"),)) for number in range(5)]
-    made = TestPydanticAIChat().agent(tmp_path, *steps, Step(DONE))
-    yield made
-    made.close()
+@of_dropins
+class TestPydanticAIKilled(KillContract):
+    """An agent that keeps its history in a file, and is killed."""
+
+    program = Path(__file__).parent / "programs" / "pydantic_ai_thread.py"
 
 
 def test_a_history_processor_that_clears_results_is_told_of(agent):
@@ -176,3 +174,22 @@ def test_failed_calls_and_images_are_kept(agent):
     assert [part.status for part in parts if isinstance(part, ToolResult)] == ["error", "ok", "ok", "ok", "ok"]
     assert [type(part) for part in parts[:2]] == [Text, Image]
     assert agent.rewinds() == 0
+
+
+def test_the_model_below_sees_whose_request_it_is(agent):
+    """The newest request keeps the ids and the instructions of the run: models that are wrapped below read them there."""
+    seen: list[Any] = []
+
+    class Sees(WrapperModel):
+        async def request(self, messages: Any, model_settings: Any, model_request_parameters: Any) -> Any:
+            seen.append(messages[-1])
+            return await super().request(messages, model_settings, model_request_parameters)
+
+    made: Any = Agent(
+        Sees(TestPydanticAIChat().chat_model(agent)),
+        instructions="You are careful.",
+        tools=[agent.read_file],
+        capabilities=[Foveal(agent.store, agent.policy)],
+    )
+    run_agent(made, "Go.", conversation_id="t")
+    assert {(one.conversation_id, one.instructions) for one in seen} == {("t", "You are careful.")}

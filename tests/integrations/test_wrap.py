@@ -8,17 +8,18 @@ import openai
 import pytest
 
 import foveal
-from foveal.testing.adapter_contract import AdapterContract, ChildContract, ContractAgent, KillContract
+from foveal.testing.adapter_contract import ChildContract, ContractAgent, KillContract
 from foveal.testing.provider import Refusal, ScriptedProvider, Silence, TooLong, Turn
 from foveal.values.errors import BadInput
 
+from .lengths import LENGTH, Contract, of_dropins
 from .sdk_loops import AnthropicLoop, ChatLoop, ResponsesLoop, run_loop
 
 HERE = Path(__file__).parent
 ASKED = {"model": "gpt-5", "messages": [{"role": "user", "content": "Hello."}]}
 
 
-class _SdkContract(AdapterContract, ChildContract):
+class _SdkContract(Contract, ChildContract):
     loop: type[ChatLoop] = ChatLoop
 
     def _loop(self, agent: ContractAgent) -> ChatLoop:
@@ -43,28 +44,46 @@ class _SdkContract(AdapterContract, ChildContract):
         return run_loop(loop, [{"role": "user", "content": said}], tools, "plain")
 
 
-class TestOpenAIChat(_SdkContract, KillContract):
+class TestOpenAIChat(_SdkContract):
     """The contract, for OpenAI Chat."""
 
     modes = ("plain", "stream", "async", "async_stream", "raw")
-    program = HERE / "programs" / "sdk_thread.py"
 
 
-class TestOpenAIResponses(_SdkContract, KillContract):
+class TestOpenAIResponses(_SdkContract):
     """The contract, for OpenAI Responses."""
 
-    program = HERE / "programs" / "responses_thread.py"
     loop = ResponsesLoop
     modes = ("plain", "stream", "async", "async_stream")
 
 
-class TestAnthropic(_SdkContract, KillContract):
+class TestAnthropic(_SdkContract):
     """The contract, for Anthropic Messages."""
 
-    program = HERE / "programs" / "anthropic_thread.py"
     loop = AnthropicLoop
     model = "claude-opus-4-8"
     modes = ("plain", "stream", "async", "async_stream")
+
+
+class TestOpenAIChatKilled(KillContract):
+    """A hand-written agent over Chat that is killed, also in short runs."""
+
+    steps, budget = LENGTH
+    program = HERE / "programs" / "sdk_thread.py"
+
+
+@of_dropins
+class TestOpenAIResponsesKilled(KillContract):
+    """A hand-written agent over Responses that is killed."""
+
+    program = HERE / "programs" / "responses_thread.py"
+
+
+@of_dropins
+class TestAnthropicKilled(KillContract):
+    """A hand-written agent over Messages that is killed."""
+
+    program = HERE / "programs" / "anthropic_thread.py"
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ and rejects calls), `TimeTravelContract`, and `KillContract` for those that resu
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from foveal.stores import rows as log
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
 from foveal.testing.provider import Own, RawCall, Read, Refusal, ScriptedProvider, Step
+from foveal.text.shorten.reference import as_text
 from foveal.values.entry import Entry, Message, Rewind, ToolCall, ToolResult, Usage
 from foveal.values.own_tools import RECALL_TOOL, SEARCH_TOOL
 
@@ -37,10 +39,15 @@ BUDGET = 16_000
 """Tokens of every request. A file has about 900, so that the eighteenth makes the first fold."""
 
 STEPS = 60
+"""Files that are read. Fewer are enough at a smaller budget: the recall comes after the first fold."""
+
 DONE = "All files are read."
 TASK = "Read all files, one after the other."
-_KILLED_IN = (20, 41)
+_KILLS = "kills"
+"""The file that numbers the calls in which a process is killed."""
+
 _RECALL_AT, _MIXED_AT = 0.6, 0.8
+_FILE_LINE = re.compile(r"\.py:\d+ value \d")
 _AT_ONCE = {"retry-after-ms": "1", "retry-after": "0"}
 
 
@@ -107,9 +114,10 @@ class ContractAgent:
         return sum(isinstance(entry.body, Rewind) for entry in self.entries())
 
     def answered(self) -> list[str]:
-        """Return the names of Foveal's own tools that were called and answered without an error."""
+        """Return the names of Foveal's own tools that were called and answered with lines of a file."""
         parts = [part for entry in self.entries() if isinstance(entry.body, Message) for part in entry.body.parts]
-        fine = {part.call for part in parts if isinstance(part, ToolResult) and part.status == "ok"}
+        results = [part for part in parts if isinstance(part, ToolResult) and part.status == "ok"]
+        fine = {part.call for part in results if _FILE_LINE.search(as_text(part.content))}
         calls = [part for part in parts if isinstance(part, ToolCall) and part.name in (RECALL_TOOL, SEARCH_TOOL)]
         return [call.name for call in calls if call.id in fine]
 
@@ -122,23 +130,28 @@ class ContractAgent:
 def check_requests(agent: ContractAgent) -> None:
     """Assert that every request was valid, within the budget, and showed the newest results whole."""
     provider = agent.provider
-    assert provider.refused == []
-    assert max(request.tokens for request in provider.requests) <= BUDGET
+    _check_sizes(provider, agent.policy.max_context_tokens or BUDGET)
     for path, number in agent.reads:
         raw = provider.requests[number].raw.decode()
         assert end_of(path) in raw.replace("\\u003c", "<").replace("\\u003e", ">"), f"request {number} lacks {path}"
 
 
+def _check_sizes(provider: ScriptedProvider, budget: int) -> None:
+    assert provider.refused == []
+    assert max(request.tokens for request in provider.requests) <= budget
+
+
 def check_log(agent: ContractAgent) -> None:
-    """Assert that a long run is one session without a step back, with its recalls answered and all usage kept.
+    """Assert that a long run is one session without a step back, with its recalls answered, each reply kept once, and all usage.
 
     Without the cached share of the usage, folds would be weighed wrongly.
     """
     assert (len(agent.sessions()), agent.rewinds()) == (1, 0)
     assert agent.answered() == [RECALL_TOOL, SEARCH_TOOL]
-    said = [entry.body for entry in agent.entries() if isinstance(entry.body, Usage)]
-    bill = agent.provider.bill
-    assert len(said) == bill.calls
+    bodies, bill = [entry.body for entry in agent.entries()], agent.provider.bill
+    said = [body for body in bodies if isinstance(body, Usage)]
+    replies = [body for body in bodies if isinstance(body, Message) and body.role == "assistant"]
+    assert (len(replies), len(said)) == (bill.calls, bill.calls)
     assert sum(one.input_tokens for one in said) == bill.tokens
     assert sum(one.cache_read_tokens for one in said) == bill.cached > 0
 
@@ -149,6 +162,10 @@ class AdapterContract:
     modes: ClassVar[tuple[str, ...]] = ("plain",)
     """The ways in which `run` can run an agent, such as plain, stream, async, async_stream."""
     model = "gpt-5"
+    system = ""
+    """Words of the agent's system prompt, which every request holds."""
+    steps: ClassVar[int] = STEPS
+    budget: ClassVar[int] = BUDGET
 
     def run(self, agent: ContractAgent, said: str, mode: str) -> str:
         """Say something in the agent's thread, run the agent until it ends, and return its last words."""
@@ -159,19 +176,22 @@ class AdapterContract:
         provider = ScriptedProvider()
         provider.start()
         provider.play(*steps)
-        return ContractAgent(provider, MemoryStore(), folder, model=self.model)
+        policy = Policy(max_context_tokens=self.budget)
+        return ContractAgent(provider, MemoryStore(), folder, model=self.model, policy=policy)
 
     def test_every_request_of_a_long_run_fits(self, tmp_path: Path) -> None:
         """In every mode the agent reads all files: each request is valid and within the budget and shows the newest result,
-        recall is answered alone and beside other calls, and the log has one session without a step back, and all usage."""
+        recall is offered and answered, alone and beside other calls, and the log has one session, no step back, and all usage."""
         for mode in self.modes:
-            steps = STEPS if mode == self.modes[0] else STEPS // 2
-            agent = self.agent(tmp_path, *reading_steps(steps))
+            agent = self.agent(tmp_path, *reading_steps(self.steps))
             agent.thread = mode
             assert self.run(agent, TASK, mode) == DONE, mode
-            assert len(agent.reads) == steps, mode
+            assert len(agent.reads) == self.steps, mode
             check_requests(agent)
             check_log(agent)
+            raws = [request.raw.decode() for request in agent.provider.requests]
+            assert all(self.system in raw for raw in raws), f"a request lacks the system prompt in {mode}"
+            assert RECALL_TOOL not in raws[0], f"recall is offered before anything is folded in {mode}"
             agent.close()
 
     def test_a_second_turn_goes_on_with_the_history(self, tmp_path: Path) -> None:
@@ -251,14 +271,17 @@ class KillContract:
     program: ClassVar[Path]
     """A program that begins the thread `contract`, or resumes it, with the tool `killing_read_file`, and prints the last words.
 
-    Its arguments are the address of the provider and a folder. The store is `foveal.db` in the folder.
+    Its arguments are the address of the provider, a folder and the budget. The store is `foveal.db` in the folder.
     """
+    steps: ClassVar[int] = STEPS
+    budget: ClassVar[int] = BUDGET
 
     def test_a_process_that_is_killed_twice_goes_on(self, tmp_path: Path) -> None:
         """After kill -9 within two tools, the third process reads the rest, and only the two killed calls ran twice."""
         with ScriptedProvider() as provider:
-            provider.play(*reading_steps(STEPS))
-            arguments = [sys.executable, str(self.program), provider.url, str(tmp_path)]
+            provider.play(*reading_steps(self.steps))
+            (tmp_path / _KILLS).write_text(f"{self.steps // 3} {self.steps * 2 // 3 + 1}")
+            arguments = [sys.executable, str(self.program), provider.url, str(tmp_path), str(self.budget)]
             runs = [
                 subprocess.run(arguments, check=False, capture_output=True, text=True, timeout=240)  # noqa: S603
                 for _ in range(3)
@@ -267,22 +290,20 @@ class KillContract:
             assert runs[-1].stdout.strip().endswith(DONE)
             with open_store(tmp_path / "foveal.db") as store:
                 agent = ContractAgent(provider, store, tmp_path)
-                assert provider.refused == []
-                assert max(request.tokens for request in provider.requests) <= BUDGET
+                _check_sizes(provider, self.budget)
                 assert (len(agent.sessions()), agent.rewinds()) == (1, 0)
                 assert agent.answered() == [RECALL_TOOL, SEARCH_TOOL]
             ran = Counter((tmp_path / "effects").read_text().split())
-            assert len(ran) == STEPS
-            assert sorted(ran.values()) == [1] * (STEPS - 2) + [2, 2]
+            assert sorted(ran.values()) == [1] * (self.steps - 2) + [2, 2]
 
 
 def killing_read_file(folder: Path, path: str) -> str:
-    """Read a file and note that it was read. The process is killed in the 20th and in the 41st file, the first time."""
+    """Read a file and note that it was read. The process is killed after a third and two thirds of the files, the first time."""
     effects = folder / "effects"
     with effects.open("a") as out:
         out.write(f"{path}\n")
     ran = Counter(effects.read_text().split())
-    if ran[path] == 1 and len(ran) in _KILLED_IN:
+    if ran[path] == 1 and str(len(ran)) in (folder / _KILLS).read_text().split():
         os.kill(os.getpid(), signal.SIGKILL)
     return file_text(path)
 

@@ -8,13 +8,13 @@ from typing import Any
 import anthropic
 
 import foveal
-from foveal.testing.adapter_contract import BUDGET, TASK, killing_read_file
+from foveal.testing.adapter_contract import TASK, killing_read_file
 
-url, folder = sys.argv[1], Path(sys.argv[2])
+url, folder, budget = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 tools: list[Any] = [{"name": "read_file", "input_schema": schema}]
 plain = anthropic.Anthropic(base_url=url, api_key="any")
-client = foveal.wrap(plain, session="contract", budget=BUDGET, store=folder / "foveal.db")
+client = foveal.wrap(plain, session="contract", budget=budget, store=folder / "foveal.db")
 
 kept = folder / "list.json"
 messages: list[Any] = json.loads(kept.read_text()) if kept.exists() else [{"role": "user", "content": TASK}]

@@ -14,9 +14,9 @@ from pydantic import SecretStr
 
 import foveal
 from foveal.integrations.langchain import FovealMiddleware
-from foveal.testing.adapter_contract import BUDGET, TASK, killing_read_file
+from foveal.testing.adapter_contract import TASK, killing_read_file
 
-url, folder = sys.argv[1], Path(sys.argv[2])
+url, folder, budget = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 
 
 @tool
@@ -29,7 +29,7 @@ model = ChatOpenAI(model="gpt-5", base_url=f"{url}/v1", api_key=SecretStr("any")
 graph = create_agent(
     model,
     [read_file],
-    middleware=[FovealMiddleware(folder / "foveal.db", foveal.Policy(max_context_tokens=BUDGET))],
+    middleware=[FovealMiddleware(folder / "foveal.db", foveal.Policy(max_context_tokens=budget))],
     checkpointer=SqliteSaver(sqlite3.connect(folder / "threads.db", check_same_thread=False)),
 )
 config: RunnableConfig = {"configurable": {"thread_id": "contract"}, "recursion_limit": 1_000}

@@ -12,9 +12,9 @@ from pydantic_ai.usage import UsageLimits
 
 import foveal
 from foveal.integrations.pydantic_ai import Foveal
-from foveal.testing.adapter_contract import BUDGET, TASK, killing_read_file
+from foveal.testing.adapter_contract import TASK, killing_read_file
 
-url, folder = sys.argv[1], Path(sys.argv[2])
+url, folder, budget = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 kept = folder / "history.json"
 
 
@@ -26,7 +26,7 @@ def read_file(path: str) -> str:
 agent = Agent(
     OpenAIChatModel("gpt-5", provider=OpenAIProvider(base_url=f"{url}/v1", api_key="any")),
     tools=[read_file],
-    capabilities=[Foveal(folder / "foveal.db", foveal.Policy(max_context_tokens=BUDGET))],
+    capabilities=[Foveal(folder / "foveal.db", foveal.Policy(max_context_tokens=budget))],
 )
 
 
