@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 
+from foveal.agent.inbox import is_inbox
 from foveal.cli.arguments import add_store, existing_store
 from foveal.cli.output import Output
 
@@ -13,7 +14,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace, out: Output) -> None:
     with existing_store(args.store) as store:
-        cards = store.cards()
+        cards = [card for card in store.cards() if not is_inbox(card.id)]
     rows = [
         (
             card.id,
