@@ -57,13 +57,9 @@ class RunJournal:
             try:
                 return work(session)
             finally:
-                self.follow()
+                self.tell_soon(*self._log.pull())
 
         return await self._turns.run(call)
-
-    def follow(self) -> None:
-        """Read the entries that are new, and tell of them. For work that is done with the session."""
-        self.tell_soon(*self._log.pull())
 
     async def write(self, *items: RunMark | Body) -> None:
         """Append marks and messages with one commit."""
