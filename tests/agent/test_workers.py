@@ -13,16 +13,16 @@ from foveal.agent import dbos_queue as dbos
 from foveal.agent.abandoned_runs import QUIET_LOOKS, AbandonedRuns
 from foveal.agent.dbos_queue import DbosQueue
 from foveal.agent.driver import RunDriver
-from foveal.agent.inbox import QuestionReply, StopRequest, post
-from foveal.agent.run_events import AnswerGiven, StatusChanged
-from foveal.agent.run_log import read_events
+from foveal.agent.inbox import FollowUp, QuestionReply, StopRequest, letters, post
+from foveal.agent.run_events import AnswerGiven, StatusChanged, is_kept
+from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_queue import StoreQueue
 from foveal.agent.tools import UserAnswer
 from foveal.stores.lease import pack, this_process, unpack
 from foveal.testing.run_checks import run_problems
 from foveal.values.errors import BadInput, MissingExtra, SessionHeld, StoreCorrupt, StoreUnavailable
 
-from .conftest import FakeModel, agent_with, calls, says
+from .conftest import FakeModel, agent_with, calls, collect, says
 
 
 @tool
@@ -131,6 +131,69 @@ def test_a_worker_that_ends_leaves_its_runs_to_others(store):
 
     assert asyncio.run(talk()).text == "Done."
     assert statuses(store) == ["pending", "running", "completed"]
+
+
+def test_a_worker_that_is_drained_waits_for_its_runs(store):
+    """And takes up nothing more."""
+
+    async def talk():
+        begun = asyncio.Event()
+
+        @tool
+        async def begin() -> str:
+            begun.set()
+            return "begun"
+
+        agent = agent_with(FakeModel(calls("begin"), says("Done."), says("Never.")), begin)
+        asker, runs = Runs(store, [agent], queue=StoreQueue()), Runs(store, [agent])
+        run = await asker.start(agent, "Go.", session="s")
+        working = asyncio.create_task(runs.work())
+        await begun.wait()
+        await runs.drain()
+        await working
+        await asker.start(agent, "Go.", session="later")
+        assert await runs._take_up("later#1", agent.name) is None
+        return await asker.wait(run, 0)
+
+    assert asyncio.run(talk()).text == "Done."
+    assert statuses(store, "later") == ["pending"]
+
+
+def test_whoever_watches_a_run_that_is_left_sees_the_rest_of_it(store):
+    """From the process that drove it: the log is followed from there on."""
+
+    async def talk():
+        begun = asyncio.Event()
+        agent = agent_with(FakeModel([begun], says("Done.")))
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        watching = asyncio.create_task(collect(runs.observe(run)))
+        await begun.wait()
+        await runs.leave()
+        async with worker(Runs(store, [agent])):
+            return await watching
+
+    told = [one for one in asyncio.run(talk()) if is_kept(one)]
+    assert told == list(read_events(store, "s"))
+
+
+def test_a_wish_that_was_granted_meanwhile_is_not_granted_again(store):
+    """A worker paused the run between the wish and the look at it: it rests, and is not driven by the one who wished."""
+
+    async def talk():
+        agent = guarded(says("Never."))
+        runs = Runs(store, [agent], queue=StoreQueue())
+        run = await runs.start(agent, "Go.", session="s")
+        await runs.pause(run)
+        await runs._settle(runs.state(run))
+        await runs.cancel(run)
+        post(store, "s", FollowUp("Later."))
+        post(store, "s", StopRequest("cancelled"))
+        await runs._settle(runs.state(run))
+
+    asyncio.run(talk())
+    assert statuses(store) == ["pending", "paused", "cancelled"]
+    assert len(letters(store, "s", read_run(store, "s").inbox)) == 2
 
 
 def test_a_worker_drives_so_many_at_once(store):

@@ -153,6 +153,18 @@ class RunDriver:
             await self.journal.close()
         return is_under_way
 
+    async def settle(self) -> None:
+        """Grant a wish of the inbox to end the run or to let it rest, without driving it. Without one, nothing happens."""
+        try:
+            state = await self.journal.open()
+            new = await asyncio.to_thread(letters, self.store, self.session, state.inbox)
+            self._stop = next((letter for _, letter in new if isinstance(letter, StopRequest)), None)
+            if self._stop is not None and state.status not in ENDED:
+                await self.journal.do(self._take_letters)
+                await self._rest(self._stop)
+        finally:
+            await self.journal.close()
+
     @asynccontextmanager
     async def _opened_journal(self) -> AsyncGenerator[RunState]:
         """Open the session; give it up again if the run cannot be begun."""

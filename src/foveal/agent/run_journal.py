@@ -45,7 +45,12 @@ class RunJournal:
         def read(_session: Session) -> None:
             self._log.pull()
 
-        await self._turns.run(read)
+        try:
+            await self._turns.run(read)
+        except asyncio.CancelledError:  # its thread opens it all the same
+            self._is_open = True
+            await self.close()
+            raise
         self._is_open = True
         self.hub.last = kept_id(self.state.seq, 1 << 18)
         return self.state

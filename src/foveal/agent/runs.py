@@ -220,11 +220,15 @@ class Runs:
             return
         state = self.state(run)
         if self._is_live(state.session):
-            hub = self._live[state.session][0].journal.hub
-            stream = hub.listen(lambda: read_events(self.store, state.session, run=state.id, since=since))
+            driver = self._live[state.session][0]
+            stream = driver.journal.hub.listen(
+                lambda: read_events(self.store, state.session, run=state.id, since=since)
+            )
             async for event in stream:
                 yield event
-            return
+                since = event.id
+            if driver.state.status in AT_REST:
+                return  # otherwise another process goes on with it
         follower = RunLog(self.store, state.session)
         while True:
             for event in follower.pull():
@@ -299,10 +303,11 @@ class Runs:
         return found
 
     async def work(self, *, at_once: int = 16) -> None:
-        """Drive runs that nobody drives, so many at once, until the caller is cancelled or the runs are drained.
+        """Drive runs that nobody drives, so many at once, until `drain`, which waits for them, or until the caller is
+        cancelled: then they are left to other workers.
 
         Those that others have put into the queue, and those of workers that died: on this machine after some seconds,
-        elsewhere when the lease of the store has run out. At the end, the runs that are driven here are left to other workers.
+        elsewhere when the lease of the store has run out.
         """
         queue, abandoned = self._queue or StoreQueue(), AbandonedRuns(self.store)
         async with queue.serving(self._agents, self._take_up, at_once):
@@ -310,6 +315,7 @@ class Runs:
                 while not self._is_draining:
                     took_s = await self._search(abandoned, queue)
                     await asyncio.sleep(max(_SEARCH_S, _SEARCH_SHARE * took_s))
+                await asyncio.gather(*(task for _, task in self._live.values()), return_exceptions=True)
             finally:
                 await self.leave()
 
@@ -326,7 +332,8 @@ class Runs:
         return took_s
 
     async def leave(self) -> None:
-        """Give up the runs that are driven here, as they are: they stay under way, for other workers to go on with."""
+        """Give up the runs that are driven here, as they are, and start nothing more: workers go on with them."""
+        self._is_draining = True
         tasks = [task for _, task in self._live.values()]
         for driver, _ in list(self._live.values()):
             driver.stop("running")
@@ -335,6 +342,9 @@ class Runs:
     async def _take_up(self, run: str, agent: str) -> asyncio.Task[RunOutcome] | None:
         """Drive a run that is under way, if nobody does; return the task of it."""
         driver = await self._taken(run, agent)
+        if driver is not None and self._is_draining:  # since it was opened
+            await driver.let_go()
+            return None
         return None if driver is None else self._drive(driver)
 
     async def _taken(self, run: str, agent: str) -> RunDriver | None:
@@ -428,8 +438,7 @@ class Runs:
         stand_in = AgentDefinition(model=next(iter(state.usage), "gpt-5"), name=state.agent)
         driver = self._driver(self._agents.get(state.agent, stand_in), state.session)
         with suppress(SessionHeld):  # whoever has it by now reads the inbox
-            await driver.go_on()
-            await driver.drive()
+            await driver.settle()
 
 
 @contextmanager
