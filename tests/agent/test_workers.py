@@ -133,15 +133,35 @@ def test_a_worker_that_ends_leaves_its_runs_to_others(store):
     assert statuses(store) == ["pending", "running", "completed"]
 
 
-def test_a_worker_that_is_drained_waits_for_its_runs(store):
-    """And takes up nothing more."""
+def test_a_run_whose_task_is_cancelled_rests(store):
+    """With the call that was under way given up."""
 
     async def talk():
         begun = asyncio.Event()
+        agent = agent_with(FakeModel([begun]))
+        runs = Runs(store, [agent])
+        await runs.start(agent, "Go.", session="s")
+        await begun.wait()
+        task = runs._live["s"][1]
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(talk())
+    assert statuses(store) == ["pending", "running", "paused"]
+
+
+def test_a_worker_that_is_drained_waits_for_its_runs(store, monkeypatch):
+    """And takes up nothing more."""
+    monkeypatch.setattr("foveal.agent.runs._SEARCH_S", 0.0)
+
+    async def talk():
+        begun, may_end = asyncio.Event(), asyncio.Event()
 
         @tool
         async def begin() -> str:
             begun.set()
+            await may_end.wait()
             return "begun"
 
         agent = agent_with(FakeModel(calls("begin"), says("Done."), says("Never.")), begin)
@@ -149,8 +169,10 @@ def test_a_worker_that_is_drained_waits_for_its_runs(store):
         run = await asker.start(agent, "Go.", session="s")
         working = asyncio.create_task(runs.work())
         await begun.wait()
-        await runs.drain()
-        await working
+        draining = asyncio.create_task(runs.drain())
+        await asyncio.wait([working], timeout=0.2)
+        may_end.set()
+        await asyncio.gather(working, draining)
         await asker.start(agent, "Go.", session="later")
         assert await runs._take_up("later#1", agent.name) is None
         return await asker.wait(run, 0)
@@ -175,6 +197,7 @@ def test_whoever_watches_a_run_that_is_left_sees_the_rest_of_it(store):
 
     told = [one for one in asyncio.run(talk()) if is_kept(one)]
     assert told == list(read_events(store, "s"))
+    assert statuses(store) == ["pending", "running", "completed"]
 
 
 def test_a_wish_that_was_granted_meanwhile_is_not_granted_again(store):
