@@ -21,7 +21,7 @@ CODE = ("src/foveal", "benchmarks")
 """Folders whose Python files decide a figure."""
 AROUND = ("gateway", "integrations", "cli", "agent", "viewer")
 """Rooms that no figure of the engine depends on."""
-OF_ALL = ("gateway.md", "clients.md", "dropins.md")
+OF_ALL = ("gateway.md", "clients.md", "dropins.md", "runs.md")
 """Results that depend on them."""
 
 

@@ -1,6 +1,6 @@
 """Kill runs of an agent with SIGKILL at random moments, resume them, and check that each ends right.
 
-    python scripts/kill_runs.py --kills 1000
+    python scripts/kill_runs.py --kills 1000 [--driver dbos]
 
 A run has model calls, tools that may run again, tools that may not, folds, an approval and a sub-agent. After the last
 kill: the run is completed; no acknowledged step is lost; a tool ran twice only under the same key; one with retry="never"
@@ -24,6 +24,7 @@ from typing import Any
 
 import foveal
 from foveal.agent import Agent, ApprovalRule, Limits, ModelChoice, Runs, ToolContext, tool
+from foveal.agent.dbos_queue import DbosQueue
 from foveal.agent.run_events import ChildStarted, ToolEnded
 from foveal.agent.run_log import read_events, read_run
 from foveal.testing.run_checks import run_problems
@@ -110,33 +111,53 @@ def build(folder: Path) -> Agent:
     )
 
 
-async def go_on(folder: Path) -> None:
-    """Start the run, or go on with it; allow what it asks for."""
+async def go_on(folder: Path, driver: str) -> None:
+    """Start the run, or go on with it; allow what it asks for. With DBOS, this process is also the only worker."""
     agent = build(folder)
     with foveal.open_store(folder / "runs.db") as store:
-        runs = Runs(store, [agent])
-        sys.stdout.write("go\n")
-        sys.stdout.flush()
-        state = read_run(store, SESSION)
-        if state.status is None:
-            await runs.start(agent, "Do them all.", session=SESSION)
-        while True:
-            if read_run(store, SESSION).status == "completed":
-                return
-            if (state := read_run(store, SESSION)).asked:
-                await runs.approve(SESSION)
-            if state.status is not None and state.status != "completed":
-                await runs.resume(SESSION)
-            outcome = await runs.wait(SESSION)
-            if outcome.status == "failed":
-                raise RuntimeError(outcome.reason)
+        if driver == "asyncio":
+            say_go()
+            await to_the_end(Runs(store, [agent]), agent, recover=True)
+            return
+        runs = Runs(store, [agent], queue=DbosQueue(f"sqlite:///{folder}/queue.db"))
+        working, telling = asyncio.create_task(runs.work()), asyncio.create_task(say_go_when_driven())
+        await to_the_end(runs, agent, recover=False)
+        telling.cancel()
+        working.cancel()
+        await asyncio.gather(working, telling, return_exceptions=True)
 
 
-def kill_one(folder: Path, kills: int, chance: random.Random) -> int:
+def say_go() -> None:
+    sys.stdout.write("go\n")
+    sys.stdout.flush()
+
+
+async def say_go_when_driven() -> None:
+    """Say that the run is driven from now on: DBOS takes seconds to start, and kills are to meet the run."""
+    while not any(task.get_name().startswith("foveal run") for task in asyncio.all_tasks()):  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0.005)
+    say_go()
+
+
+async def to_the_end(runs: Runs, agent: Agent, *, recover: bool) -> None:
+    """Start the run, answer it, and resume it where nobody else takes it up, until it is completed."""
+    if read_run(runs.store, SESSION).status is None:
+        await runs.start(agent, "Do them all.", session=SESSION)
+    while (state := read_run(runs.store, SESSION)).status != "completed":
+        if state.asked:
+            await runs.approve(SESSION)
+        if recover or state.status == "awaiting_user":
+            await runs.resume(SESSION)
+        outcome = await runs.wait(SESSION)
+        if outcome.status == "failed":
+            raise RuntimeError(outcome.reason)
+
+
+def kill_one(folder: Path, kills: int, chance: random.Random, driver: str) -> int:
     """Kill the program so many times, then let it end; return the number of kills that met it alive."""
     met = 0
     for number in range(kills + 1):
-        command = [sys.executable, __file__, "--go-on", str(folder)]
+        command = [sys.executable, __file__, "--go-on", str(folder), "--driver", driver]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
             if number == kills:
                 program.wait(120)
@@ -144,7 +165,7 @@ def kill_one(folder: Path, kills: int, chance: random.Random) -> int:
                     raise SystemExit(f"{folder}: the run did not end ({program.returncode})")
                 continue
             assert program.stdout
-            program.stdout.readline()
+            program.stdout.readline()  # nothing, if it had only the end to tell
             time.sleep(chance.random() * 0.35)
             program.send_signal(signal.SIGKILL)
             program.wait()
@@ -182,18 +203,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--each", type=int, default=5, help="kills of one run")
+    parser.add_argument("--driver", choices=("asyncio", "dbos"), default="asyncio")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--progress", action="store_true", help="tell the number of kills after each run")
     parser.add_argument("--go-on", metavar="FOLDER", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.go_on:
-        asyncio.run(go_on(Path(args.go_on)))
+        asyncio.run(go_on(Path(args.go_on), args.driver))
         return 0
     chance, met, number, wrong = random.Random(args.seed), 0, 0, 0
     while met < args.kills:
         number += 1
         with tempfile.TemporaryDirectory() as name:
-            met += kill_one(Path(name), min(args.each, args.kills - met), chance)
+            met += kill_one(Path(name), min(args.each, args.kills - met), chance, args.driver)
             problems = check(Path(name))
             wrong += bool(problems)
             for problem in problems:

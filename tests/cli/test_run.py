@@ -2,6 +2,9 @@
 network."""
 
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -86,6 +89,38 @@ def test_a_waiting_run_is_cancelled(capsys):
     run("runs")
     assert "cancelled" in capsys.readouterr().out
     assert run("runs", "pause", "s") == 2
+
+
+def test_a_run_is_left_to_workers(capsys):
+    """`--detach` names it and returns; a worker finds it in the store, ends it, and ends when it is told to."""
+    assert run("run", *SCRIPTED, "--session", "s", "--detach", "Look.") == 0
+    assert capsys.readouterr().out == "s#1\n"
+    words = ["runs", "work", *SCRIPTED, "--store", "agent.db", "--at-once", "2"]
+    with subprocess.Popen([sys.executable, "-m", "foveal.cli", *words], stdout=subprocess.PIPE, text=True) as worker:
+        assert run("runs", "wait", "s", "--timeout", "60") == 0
+        worker.send_signal(signal.SIGTERM)
+        said = worker.communicate()[0]
+    assert (worker.returncode, said.partition(",")[0]) == (0, "worker for default")
+
+
+def test_a_resumption_is_left_to_workers(capsys):
+    """The answer is in the log, and the run is under way without anybody who drives it."""
+    run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.")
+    given = ("--agent", "guarded.toml", "--decision", "allow", "--detach", "--json")
+    capsys.readouterr()
+    assert run("resume", "s", *SCRIPTED, *given) == 0
+    assert json.loads(capsys.readouterr().out) == {"run": "s#1", "status": "running"}
+    run("runs", "show", "s")
+    assert "answer_given" in capsys.readouterr().out
+
+
+def test_sessions_are_listed_without_inboxes(capsys):
+    """Those are no conversations, and belong to the session beside them."""
+    run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.")
+    run("runs", "cancel", "s")
+    capsys.readouterr()
+    assert run("sessions", "--json") == 0
+    assert [one["id"] for one in json.loads(capsys.readouterr().out)["sessions"]] == ["s"]
 
 
 @pytest.mark.parametrize(

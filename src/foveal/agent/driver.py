@@ -14,7 +14,7 @@ import msgspec
 from foveal.agent.definition import AgentDefinition
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letters
 from foveal.agent.model_step import ModelSteps
-from foveal.agent.next_step import Ask, Done, Hear, NextStep, Run, Wait, next_step
+from foveal.agent.next_step import Ask, Done, Hear, Run, Wait, next_step
 from foveal.agent.run_journal import RunJournal
 from foveal.agent.run_marks import (
     AT_REST,
@@ -36,9 +36,12 @@ from foveal.agent.tools import Tool, UserQuestion
 from foveal.session.options import Host
 from foveal.session.session import Session
 from foveal.stores.port import Store
-from foveal.values.entry import Message, system, user
-from foveal.values.errors import BadInput, FovealError
+from foveal.values.entry import Message, ToolCall, system, user
+from foveal.values.errors import BadInput, FovealError, LeaseLost
 from foveal.writers.faults import describe
+
+UNDER_WAY: frozenset[RunStatus] = frozenset({"pending", "running"})
+"""Statuses in which somebody works at the run, or should: if nobody has its session, anybody may take it up."""
 
 INBOX_PAUSE_S = 0.25
 """Seconds between two looks into the inbox while a model or a tool is at work; a wish of this process is seen at once."""
@@ -94,9 +97,9 @@ class RunDriver:
         self._model = ModelSteps(agent, self.journal, list(self.tools.values()))
         self._batch = ToolBatch(self.journal, agent.limits.parallel_calls)
         self._stop: StopRequest | None = None
-        self._void_stops = 0
-        """Place in the inbox up to which wishes to stop are void."""
-        self._wake, self._stopping = asyncio.Event(), asyncio.Event()
+        self._act: asyncio.Task[None] | None = None
+        """The model call or the tools that are under way."""
+        self._wake = asyncio.Event()
         self.children: set[RunDriver] = set()
         """The drivers of sub-agents that are at work for this run."""
 
@@ -131,15 +134,36 @@ class RunDriver:
     async def go_on(self, *, is_wished: bool = False) -> str:
         """Take up the newest run, which rests or was left behind by a process that died; return its id.
 
-        `is_wished`: somebody has just said so, and earlier wishes to end it or to let it rest are void.
+        `is_wished`: somebody has just said so. Earlier wishes to end it or to let it rest are void, and it is under way from
+        here on, whoever drives it.
         """
         async with self._opened_journal() as state:
             if state.status is None or state.status in ("completed", "cancelled"):
                 named = state.id if state.run else self.session
                 raise BadInput(f"there is nothing to go on with: {named} is {state.status or 'no run'}")
-            late = await asyncio.to_thread(letters, self.store, self.session, state.inbox)
-            self._void_stops = late[-1][0] if late and is_wished else 0
+            if is_wished:
+                await self.journal.do(lambda session: self._take_letters(session, stops=False))
         return state.id
+
+    async def take_up(self) -> bool:
+        """Take up the newest run if it is under way, and return whether it is. `SessionHeld` if somebody drives it."""
+        async with self._opened_journal() as state:
+            is_under_way = state.status in UNDER_WAY
+        if not is_under_way:
+            await self.journal.close()
+        return is_under_way
+
+    async def settle(self) -> None:
+        """Grant a wish of the inbox to end the run or to let it rest, without driving it. Without one, nothing happens."""
+        try:
+            state = await self.journal.open()
+            new = await asyncio.to_thread(letters, self.store, self.session, state.inbox)
+            self._stop = next((letter for _, letter in new if isinstance(letter, StopRequest)), None)
+            if self._stop is not None and state.status not in ENDED:
+                await self.journal.do(self._take_letters)
+                await self._rest(self._stop)
+        finally:
+            await self.journal.close()
 
     @asynccontextmanager
     async def _opened_journal(self) -> AsyncGenerator[RunState]:
@@ -161,6 +185,8 @@ class RunDriver:
             with suppress(FovealError):
                 await asyncio.shield(self._rest(stop))
             raise
+        except LeaseLost:  # another process has taken the run up
+            raise
         except FovealError as error:
             return await self._end("failed", None, str(error))
         except Exception as error:  # of a part that the host brought; the run can be resumed when that is mended
@@ -171,6 +197,10 @@ class RunDriver:
             await self._model.close()
             await self.journal.close()
 
+    async def let_go(self) -> None:
+        """Give the session up, and leave the run to whoever takes it up."""
+        await self.journal.close()
+
     async def fail(self, reason: str) -> RunOutcome:
         """End the run as failed, without driving it."""
         try:
@@ -179,9 +209,13 @@ class RunDriver:
             await self.journal.close()
 
     def stop(self, status: RunStatus, reason: str = "") -> None:
-        """Ask the run to end (`cancelled`) or to rest (`paused`); its model, its tools and its sub-agents are told."""
+        """Ask the run to end (`cancelled`) or to rest (`paused`); its model, its tools and its sub-agents are told.
+
+        With a status of `UNDER_WAY` it is given up here and left to whoever takes it up.
+        """
         self._stop = self._stop or StopRequest(status, reason)
-        self._stopping.set()
+        if self._act is not None:
+            self._act.cancel()
         for child in self.children:
             child.stop(status, reason)
 
@@ -193,9 +227,11 @@ class RunDriver:
         if self.state.model:
             await self._model.use_model(self.state.model)
         while True:
-            step = await self.journal.do(self._decide)
+            calls = await self.journal.do(self._open_calls)
             if self._stop is not None:
                 return await self._rest(self._stop)
+            agent = self.agent
+            step = next_step(self.state, calls, self.tools, limits=agent.limits, rules=agent.approvals)
             match step:
                 case Ask():
                     await self._unless_stopped(self._model.ask(step))
@@ -204,43 +240,47 @@ class RunDriver:
                 case Hear():
                     await self._hear(step)
                 case Wait(questions=questions):
-                    await self.journal.write(*map(UserAsked, self._unasked(questions)))
-                    await self.journal.set_status("awaiting_user")
-                    return RunOutcome.of(self.state)
+                    asked = map(UserAsked, self._unasked(questions))
+                    await self.journal.write(*asked, self.journal.status_mark("awaiting_user"))
+                    # Whoever answered before that was durable has found the run under way, and counts on this look.
+                    if not await asyncio.to_thread(letters, self.store, self.session, self.state.inbox):
+                        return RunOutcome.of(self.state)
                 case Done(status=status, text=text, reason=reason):
                     return await self._end(status, text, reason)
                 case _:
                     assert_never(step)
 
-    def _decide(self, session: Session) -> NextStep:
-        """Take the messages of the inbox into the log, in their order, and return the next step."""
+    def _open_calls(self, session: Session) -> Sequence[ToolCall]:
+        """Take the messages of the inbox into the log, in their order; answer calls of Foveal's own tools; return the others."""
+        self._take_letters(session)
+        return session.serve()
+
+    def _take_letters(self, session: Session, *, stops: bool = True) -> None:
+        """Write the messages of the inbox into the log; with them that the run is under way, unless one of them stops it."""
         new = letters(self.store, self.session, self.state.inbox)
-        marks = [mark for place, letter in new if (mark := self._mark_of(letter, place)) is not None]
+        marks = [mark for _, letter in new if (mark := self._mark_of(letter)) is not None]
         marks += [InboxRead(new[-1][0])] if new else []
+        wishes = [letter for _, letter in new if isinstance(letter, StopRequest)]
+        self._stop = self._stop or (wishes[0] if wishes and stops else None)
         if self._stop is None and self.state.status != "running":
             marks.append(self.journal.status_mark("running"))
         if marks:
             session.extend(list(map(to_note, marks)))
-        calls = session.serve()
-        self.journal.follow()  # the marks, and the results of Foveal's own tools
-        agent = self.agent
-        return next_step(self.state, calls, self.tools, limits=agent.limits, rules=agent.approvals)
 
     def _unasked(self, questions: Iterable[UserQuestion]) -> list[UserQuestion]:
         return [question for question in questions if question.id not in self.state.asked]
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something, or give it up when the run is to end or to rest."""
-        task, stop = asyncio.create_task(work), asyncio.create_task(self._stopping.wait())
+        self._act = asyncio.create_task(work)
+        if self._stop is not None:
+            self._act.cancel()
         try:
-            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stop.cancel()
-            if not task.done():
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-        if not task.cancelled():
-            task.result()
+            await self._act
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if self._stop is None or (caller is not None and caller.cancelling()):
+                raise
 
     async def _hear(self, step: Hear) -> None:
         """Let the user's queued words become messages, with the mark that they were taken."""
@@ -256,6 +296,8 @@ class RunDriver:
     async def _rest(self, stop: StopRequest) -> RunOutcome:
         """End or pause the run as somebody wished. The open calls of a cancelled one get results, so that a chat can go on."""
         is_cancelled = stop.status == "cancelled"
+        if stop.status in UNDER_WAY:
+            return RunOutcome.of(self.state)
 
         def write(session: Session) -> None:
             if self.state.status in (ENDED if is_cancelled else AT_REST):  # the wish came too late
@@ -273,11 +315,11 @@ class RunDriver:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), INBOX_PAUSE_S)
             self._wake.clear()
-            for place, letter in await asyncio.to_thread(letters, self.store, self.session, self.state.inbox):
-                if isinstance(letter, StopRequest) and place > self._void_stops:
+            for _, letter in await asyncio.to_thread(letters, self.store, self.session, self.state.inbox):
+                if isinstance(letter, StopRequest):
                     self.stop("cancelled" if letter.status == "cancelled" else "paused", letter.reason)
 
-    def _mark_of(self, letter: Letter, place: int) -> RunMark | None:
+    def _mark_of(self, letter: Letter) -> RunMark | None:
         match letter:
             case Steering(text=text):
                 return MessageQueued(text, is_steering=True)
@@ -287,7 +329,6 @@ class RunDriver:
                 named = answer.question or next(iter(self.state.asked), "")
                 return UserAnswered(named, answer)
             case StopRequest():
-                self._stop = self._stop or (letter if place > self._void_stops else None)
                 return None
 
     def _open_session(self, place: int) -> Session:

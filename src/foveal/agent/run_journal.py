@@ -45,7 +45,12 @@ class RunJournal:
         def read(_session: Session) -> None:
             self._log.pull()
 
-        await self._turns.run(read)
+        try:
+            await self._turns.run(read)
+        except asyncio.CancelledError:  # its thread opens it all the same
+            self._is_open = True
+            await self.close()
+            raise
         self._is_open = True
         self.hub.last = kept_id(self.state.seq, 1 << 18)
         return self.state
@@ -57,13 +62,9 @@ class RunJournal:
             try:
                 return work(session)
             finally:
-                self.follow()
+                self.tell_soon(*self._log.pull())
 
         return await self._turns.run(call)
-
-    def follow(self) -> None:
-        """Read the entries that are new, and tell of them. For work that is done with the session."""
-        self.tell_soon(*self._log.pull())
 
     async def write(self, *items: RunMark | Body) -> None:
         """Append marks and messages with one commit."""

@@ -7,34 +7,45 @@
     outcome = await runs.wait(run)
 
 A run is its session's log and nothing else: `SESSION#NUMBER` names it, and whoever has the store can read it. Wishes go
-through the inbox of the session, whoever works at the run.
+through the inbox of the session, whoever works at the run: this process, or with a queue the workers, `await runs.work()`.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
+import logging
+import time
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from secrets import token_hex
 from typing import Literal
 
 import msgspec
 
+from foveal.agent.abandoned_runs import AbandonedRun, AbandonedRuns
 from foveal.agent.definition import AgentDefinition
 from foveal.agent.delegation import delegate_tools
-from foveal.agent.driver import RunDriver, RunOutcome
+from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, is_inbox, letters, post
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_events import ChildStarted, RunEnded, RunEvent, RunStarted, StatusChanged, UsageCounted
 from foveal.agent.run_log import RunLog, newest_status, read_events, read_run
 from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, StatusSet, run_name, split_run
+from foveal.agent.run_queue import RunQueue, StoreQueue
 from foveal.agent.run_state import RunState, RunUsage
 from foveal.agent.tools import UserAnswer
 from foveal.models.catalogue import cost_usd, find
 from foveal.stores.port import Store
 from foveal.values.entry import Usage
-from foveal.values.errors import BadInput, NotFound, SessionHeld
+from foveal.values.errors import BadInput, FovealError, LeaseLost, NotFound, SessionHeld
 
 _LOOK_S = 0.2
 """Seconds between two looks at a run that another process drives."""
+_SEARCH_S, _SEARCH_SHARE = 1.0, 20
+"""Seconds between two searches of a worker for runs that nobody drives; and at least so many times as long as one takes, for
+the cards of all sessions are read."""
+_LETTING_GO_S = 5.0
+"""Seconds for which a process may still hold the session of a run that it has let rest; it takes some milliseconds."""
+
+logger = logging.getLogger("foveal.runs")
 
 
 class RunCard(msgspec.Struct, frozen=True):
@@ -83,10 +94,13 @@ class RunTree(msgspec.Struct, frozen=True):
 
 
 class Runs:
-    """The runs of one store. `agents` are those that may be started and resumed here, by their names."""
+    """The runs of one store. `agents` are those that may be started and resumed here, by their names.
 
-    def __init__(self, store: Store, agents: Iterable[AgentDefinition] = ()) -> None:
-        self.store = store
+    Without a `queue`, this process drives what it starts and resumes; with one, workers do.
+    """
+
+    def __init__(self, store: Store, agents: Iterable[AgentDefinition] = (), *, queue: RunQueue | None = None) -> None:
+        self.store, self._queue = store, queue
         self._agents = {agent.name: agent for agent in agents}
         self._live: dict[str, tuple[RunDriver, asyncio.Task[RunOutcome]]] = {}
         self._is_draining = False
@@ -95,9 +109,8 @@ class Runs:
         """Begin a run in the background and return its id. A session that has had runs goes on with its conversation."""
         named = self._agent(agent) if isinstance(agent, str) else agent
         driver = self._driver(named, session or f"{named.name}-{token_hex(4)}")
-        run = await driver.begin(text)
-        self._drive(driver)
-        return run
+        await driver.begin(text)
+        return await self._hand_on(driver)
 
     async def resume(self, run: str, answer: UserAnswer | str | None = None) -> str:
         """Go on with a run that rests, failed, or was left behind; with the answer to its question, if it has one.
@@ -112,10 +125,18 @@ class Runs:
             raise BadInput(f"run {state.id} waits for an answer: {asked} Give one: resume(run, answer)")
         if self._is_live(state.session):
             return state.id
-        driver = self._driver(self._agent(state.agent), state.session)
-        await driver.go_on(is_wished=True)
-        self._drive(driver)
-        return state.id
+        deadline = time.monotonic() + _LETTING_GO_S
+        while True:
+            driver = self._driver(self._agent(state.agent), state.session)
+            try:
+                await driver.go_on(is_wished=True)
+                return await self._hand_on(driver)
+            except SessionHeld:
+                if self._queue is not None and self.state(run).status in UNDER_WAY:
+                    return state.id  # whoever drives it reads the inbox once more before it rests
+                if self._queue is None or time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(_LOOK_S)
 
     async def steer(self, run: str, text: str) -> None:
         """Say something to a run under way. It is heard before the next step, and calls that have not begun are left out."""
@@ -178,7 +199,10 @@ class Runs:
         session = split_run(run)[0]
         async with asyncio.timeout(timeout_s):
             if session in self._live:
-                return await asyncio.shield(self._live[session][1])
+                with suppress(LeaseLost):  # somebody else has taken it up
+                    outcome = await asyncio.shield(self._live[session][1])
+                    if outcome.status in AT_REST:
+                        return outcome
             async with aclosing(self.observe(run)) as events:
                 async for _ in events:
                     pass
@@ -196,11 +220,15 @@ class Runs:
             return
         state = self.state(run)
         if self._is_live(state.session):
-            hub = self._live[state.session][0].journal.hub
-            stream = hub.listen(lambda: read_events(self.store, state.session, run=state.id, since=since))
+            driver = self._live[state.session][0]
+            stream = driver.journal.hub.listen(
+                lambda: read_events(self.store, state.session, run=state.id, since=since)
+            )
             async for event in stream:
                 yield event
-            return
+                since = event.id
+            if driver.state.status in AT_REST:
+                return  # otherwise another process goes on with it
         follower = RunLog(self.store, state.session)
         while True:
             for event in follower.pull():
@@ -261,15 +289,11 @@ class Runs:
         """
         found: list[str] = []
         for card in self.list():
-            if card.status not in ("pending", "running") or card.parent or card.session in self._live:
-                continue
-            agent = self._agents.get(card.agent)
-            if agent is None:
-                continue
-            driver = self._driver(agent, card.session)
-            try:
-                await driver.go_on()
-            except SessionHeld:  # its process lives
+            if (
+                card.status not in UNDER_WAY
+                or card.parent
+                or (driver := await self._taken(card.run, card.agent)) is None
+            ):
                 continue
             if policy == "resume":
                 self._drive(driver)
@@ -277,6 +301,64 @@ class Runs:
                 await driver.fail("the process that drove it has died")
             found.append(card.run)
         return found
+
+    async def work(self, *, at_once: int = 16) -> None:
+        """Drive runs that nobody drives, so many at once, until `drain`, which waits for them, or until the caller is
+        cancelled: then they are left to other workers.
+
+        Those that others have put into the queue, and those of workers that died: on this machine after some seconds,
+        elsewhere when the lease of the store has run out.
+        """
+        queue, abandoned = self._queue or StoreQueue(), AbandonedRuns(self.store)
+        async with queue.serving(self._agents, self._take_up, at_once):
+            try:
+                while not self._is_draining:
+                    took_s = await self._search(abandoned, queue)
+                    await asyncio.sleep(max(_SEARCH_S, _SEARCH_SHARE * took_s))
+                await asyncio.gather(*(task for _, task in self._live.values()), return_exceptions=True)
+            finally:
+                await self.leave()
+
+    async def _search(self, abandoned: AbandonedRuns, queue: RunQueue) -> float:
+        """Put the runs that nobody drives into the queue, and return the seconds that the look into the store took."""
+        began, found = time.monotonic(), list[AbandonedRun]()
+        with _told("the store cannot be searched for runs that nobody drives"):
+            found = await asyncio.to_thread(abandoned.look)
+        took_s = time.monotonic() - began
+        for one in found:
+            if one.agent in self._agents and not self._is_live(split_run(one.run)[0]):
+                with _told(f"run {one.run} cannot be taken up"):
+                    await queue.put(one.run, one.agent)
+        return took_s
+
+    async def leave(self) -> None:
+        """Give up the runs that are driven here, as they are, and start nothing more: workers go on with them."""
+        self._is_draining = True
+        tasks = [task for _, task in self._live.values()]
+        for driver, _ in list(self._live.values()):
+            driver.stop("running")
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _take_up(self, run: str, agent: str) -> asyncio.Task[RunOutcome] | None:
+        """Drive a run that is under way, if nobody does; return the task of it."""
+        driver = await self._taken(run, agent)
+        if driver is not None and self._is_draining:  # since it was opened
+            await driver.let_go()
+            return None
+        return None if driver is None else self._drive(driver)
+
+    async def _taken(self, run: str, agent: str) -> RunDriver | None:
+        """Return the driver of a run that is under way and that nobody drives; None for any other, and of other agents."""
+        session = split_run(run)[0]
+        # A session that was deleted, or is one of another store, would be made by opening it.
+        is_there = await asyncio.to_thread(self.store.cards, session)
+        if not is_there or agent not in self._agents or self._is_live(session) or self._is_draining:
+            return None
+        driver = self._driver(self._agents[agent], session)
+        try:
+            return driver if await driver.take_up() else None
+        except SessionHeld:  # its process lives
+            return None
 
     async def drain(self, timeout_s: float | None = None) -> None:
         """Start nothing more, and wait for the runs under way; after the time they are paused."""
@@ -309,13 +391,26 @@ class Runs:
             raise BadInput(f"session {session!r} has a run under way; steer it, or wait for it")
         return RunDriver(agent, self.store, session, more_tools=delegate_tools)
 
-    def _drive(self, driver: RunDriver) -> None:
+    async def _hand_on(self, driver: RunDriver) -> str:
+        """Drive a run that has begun or goes on, or have a worker drive it; return its id."""
+        run, agent = driver.state.id, driver.agent.name
+        if self._queue is None:
+            self._drive(driver)
+        else:
+            await driver.let_go()
+            await self._queue.put(run, agent)
+        return run
+
+    def _drive(self, driver: RunDriver) -> asyncio.Task[RunOutcome]:
         task = asyncio.create_task(driver.drive(), name=f"foveal run {driver.session}")
         self._live[driver.session] = driver, task
-        task.add_done_callback(lambda _: self._forget(driver))
+        task.add_done_callback(lambda ended: self._forget(driver, ended))
+        return task
 
-    def _forget(self, driver: RunDriver) -> None:
+    def _forget(self, driver: RunDriver, task: asyncio.Task[RunOutcome]) -> None:
         """Forget a driver that has ended, unless another one drives its session by now."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.warning("the run of session %s is no longer driven here: %s", driver.session, error)
         if self._live.get(driver.session, (None, None))[0] is driver:
             del self._live[driver.session]
 
@@ -342,8 +437,17 @@ class Runs:
         # Nothing is asked: any model will do to write the end of a run whose agent is not known here.
         stand_in = AgentDefinition(model=next(iter(state.usage), "gpt-5"), name=state.agent)
         driver = self._driver(self._agents.get(state.agent, stand_in), state.session)
-        await driver.go_on()
-        await driver.drive()
+        with suppress(SessionHeld):  # whoever has it by now reads the inbox
+            await driver.settle()
+
+
+@contextmanager
+def _told(failure: str) -> Generator[None]:
+    """Let a worker go on after an error of one run or of the store, which may be mended: it is told in the program's log."""
+    try:
+        yield
+    except FovealError as error:
+        logger.warning("%s: %s", failure, error)
 
 
 def _card(session: str, found: StatusSet, updated_ms: int, *, is_held: bool) -> RunCard:

@@ -37,6 +37,7 @@ COMMANDS: dict[str, CommandHelp] = {
             "foveal runs --store agent.db",
             "foveal runs show default-1f0c#1 --store agent.db",
             "foveal runs cancel default-1f0c --reason 'not needed any more' --store agent.db",
+            "foveal runs work --agent mender.toml --store postgresql://agents@db/agents",
         ),
     ),
     "resume": CommandHelp(

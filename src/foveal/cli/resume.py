@@ -15,6 +15,7 @@ from foveal.agent.tools import UserAnswer
 from foveal.cli.agent_options import add_agent, opened_agent
 from foveal.cli.arguments import add_store, existing_store
 from foveal.cli.output import Output
+from foveal.cli.queue_options import add_detach, opened_queue, tell_detached
 from foveal.cli.run_screen import follow, tell_end
 from foveal.stores.port import Store
 from foveal.values.errors import BadInput
@@ -29,6 +30,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--arguments", metavar="JSON", help="in place of the model's, for --decision edit")
     parser.add_argument("--question", metavar="Q", default="", help="which question, if there are several")
     add_agent(parser)
+    add_detach(parser)
     add_store(parser)
 
 
@@ -38,12 +40,14 @@ def run(args: Namespace, out: Output) -> int:
 
 
 async def _resume(agent: Agent, store: Store, args: Namespace, out: Output) -> int:
-    runs = Runs(store, [agent])
+    runs = Runs(store, [agent], queue=opened_queue(args) if args.detach else None)
     state = runs.state(args.run_id)
     if state.agent != agent.name:
         raise BadInput(f"run {state.id} is one of the agent {state.agent!r}; name its file with --agent")
     try:
         named = await runs.resume(args.run_id, _answer(args))
+        if args.detach:
+            return tell_detached(runs, named, out)
         return tell_end(await follow(runs, named, out), runs.cost(named), args, out)
     finally:
         await runs.drain(0)

@@ -12,6 +12,7 @@ from foveal.agent.runs import Runs
 from foveal.cli.agent_options import add_agent, opened_agent
 from foveal.cli.arguments import add_json, open_place, store_place
 from foveal.cli.output import Output
+from foveal.cli.queue_options import add_detach, opened_queue, tell_detached
 from foveal.cli.run_screen import follow, tell_end
 from foveal.stores.port import Store
 
@@ -22,6 +23,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--session", metavar="S", default="", help="the conversation to go on with (default: a new one)"
     )
+    add_detach(parser)
     parser.add_argument("--store", metavar="FILE", help="where it is kept (default: $FOVEAL_STORE, else ./foveal.db)")
     add_json(parser)
 
@@ -32,9 +34,11 @@ def run(args: Namespace, out: Output) -> int:
 
 
 async def _run(agent: Agent, store: Store, args: Namespace, out: Output) -> int:
-    runs = Runs(store, [agent])
+    runs = Runs(store, [agent], queue=opened_queue(args) if args.detach else None)
     try:
         named = await runs.start(agent, args.task, session=args.session)
+        if args.detach:
+            return tell_detached(runs, named, out)
         return tell_end(await follow(runs, named, out), runs.cost(named), args, out)
     finally:
         await runs.drain(0)

@@ -1,42 +1,58 @@
 """List the runs of agents in a store; show one, wait for it, cancel or pause it, or tell its tree and its cost.
 
 `foveal runs VERB ID`, with VERB one of show, wait, cancel, pause, resume, tree, cost. `foveal resume ID` takes answers as well.
+`foveal runs work` is a worker: it drives runs that were left to workers, or by processes that died, until it is told to end.
 """
 
 import asyncio
+import signal
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
 
+from foveal.agent.agent import Agent
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_log import read_events
 from foveal.agent.run_marks import split_run
 from foveal.agent.runs import RunCost, Runs, RunTree
 from foveal.cli import resume
-from foveal.cli.agent_options import add_agent
-from foveal.cli.arguments import add_store, existing_store
+from foveal.cli.agent_options import add_agent, opened_agent
+from foveal.cli.arguments import add_store, existing_store, open_place, positive, store_place
 from foveal.cli.output import Output
+from foveal.cli.queue_options import add_queue, opened_queue
+from foveal.stores.port import Store
 from foveal.values.errors import BadInput
 
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "words", nargs="*", metavar="VERB ID", help=f"{', '.join((*_VERBS, 'resume'))}, and the run; nothing lists all"
+        "words",
+        nargs="*",
+        metavar="VERB ID",
+        help=f"{', '.join((*_VERBS, 'resume'))}, and the run; or work; nothing lists all",
     )
     parser.add_argument("--status", metavar="S", help="list only the runs of this status")
     parser.add_argument("--reason", metavar="TEXT", default="", help="why it is cancelled or paused")
     parser.add_argument("--timeout", metavar="SECONDS", type=float, help="the longest to wait")
+    parser.add_argument(
+        "--at-once", metavar="N", type=positive, default=16, help="runs that a worker drives (default: 16)"
+    )
     add_agent(parser)
+    add_queue(parser)
     add_store(parser)
-    parser.set_defaults(answer=None, decision=None, arguments=None, question="")
+    parser.set_defaults(answer=None, decision=None, arguments=None, question="", detach=False)
 
 
 def run(args: Namespace, out: Output) -> int | None:
     if args.words[:1] == ["resume"] and len(args.words) == 2:
         args.run_id = args.words[1]
         return resume.run(args, out)
+    if args.words == ["work"]:
+        with opened_agent(args) as agent, open_place(store_place(args.store)) as store:
+            return asyncio.run(_work(agent, store, args, out))
     with existing_store(args.store) as store:
         runs = Runs(store)
         match args.words:
@@ -48,6 +64,21 @@ def run(args: Namespace, out: Output) -> int | None:
                 raise BadInput(f"there is no verb {verb!r}. {did_you_mean(verb, _VERBS)}")
             case _:
                 raise BadInput("a verb takes the id of one run: foveal runs show ID")
+
+
+async def _work(agent: Agent, store: Store, args: Namespace, out: Output) -> int:
+    task = asyncio.create_task(Runs(store, [agent], queue=opened_queue(args)).work(at_once=args.at_once))
+    for name in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop
+            asyncio.get_running_loop().add_signal_handler(name, task.cancel)
+    if out.is_json:
+        out.document({"agent": agent.name, "at_once": args.at_once})
+    else:
+        out.line(f"worker for {agent.name}, {args.at_once} runs at once. Ctrl-C leaves them to other workers.")
+    out.stream.flush()
+    with suppress(asyncio.CancelledError):
+        await task
+    return 0
 
 
 def _list(runs: Runs, args: Namespace, out: Output) -> None:

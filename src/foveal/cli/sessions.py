@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from foveal.agent.inbox import is_inbox
 from foveal.cli.arguments import add_store, existing_store, positive
 from foveal.cli.expire import age_s
 from foveal.cli.output import Output
@@ -60,7 +61,7 @@ def _listed(store: Store, args: Namespace) -> list[SessionCard]:
     """Return the cards that tag and time leave, most recently written first."""
     since_ms = None if args.since is None else time.time_ns() // 1_000_000 - args.since * 1000
     cards = store.cards() if args.tag is None else sorted(_tagged(store, args.tag), key=lambda card: -card.updated_ms)
-    return [card for card in cards if since_ms is None or card.updated_ms >= since_ms]
+    return [card for card in cards if not is_inbox(card.id) and (since_ms is None or card.updated_ms >= since_ms)]
 
 
 def _tagged(store: Store, tag: str) -> list[SessionCard]:

@@ -12,7 +12,8 @@ import pytest
 
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
-from foveal.values.errors import BadEntry, SessionHeld, StoreBusy
+from foveal.stores.sqlite.tables import Tables
+from foveal.values.errors import BadEntry, NotFound, SessionHeld, StoreBusy
 
 WRITER = """
 import sys
@@ -241,3 +242,24 @@ def test_a_writer_keeps_its_store_alive(path: Path) -> None:
     writer = SqliteStore(path).acquire("s")
     assert writer.append([entry("a")]) == [1]
     writer.release()
+
+
+@pytest.mark.parametrize("before", ["predecessor", "_checked_record", "_check_next"])
+@pytest.mark.parametrize("made", ["s/.inbox", "s1", "s!"])
+def test_a_session_that_is_made_while_another_is_looked_for_is_no_damage(path, monkeypatch, made, before):
+    """At its own place, before it and after it, whatever the reader has read by then."""
+    with SqliteStore(path) as store, SqliteStore(path) as other:
+        for name in ("s", "t"):
+            store.acquire(name).release()
+        whole, called = getattr(Tables, before), []
+
+        def late(tables, *given):
+            called.append(given)
+            if len(called) == 1:
+                other.acquire(made).release()
+            return whole(tables, *given)
+
+        monkeypatch.setattr(Tables, before, late)
+        with pytest.raises(NotFound):
+            list(store.rows("s/.inbox"))
+        assert called

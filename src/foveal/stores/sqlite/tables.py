@@ -79,13 +79,15 @@ class Tables:
 
     def predecessor(self, session: str) -> Record:
         """Return the record before the place of a session that is not there; `StoreCorrupt` if it says that one is missing."""
-        found = self._db.execute(f"{RECORD_COLUMNS} WHERE id < ? ORDER BY id DESC LIMIT 1", (session,)).fetchone()
+        # One statement: between two, another process may make a session at this very place.
+        after = "SELECT id FROM sessions WHERE id >= ? ORDER BY id LIMIT 1"
+        before = f"{RECORD_COLUMNS} WHERE id < ? ORDER BY id DESC LIMIT 1"
+        found = self._db.execute(f"SELECT *, ({after}) FROM ({before})", (session, session)).fetchone()  # noqa: S608 - ours
         if found is None:
             raise StoreCorrupt(str(self._path), "the list of its sessions has no beginning", str(self._path))
-        before = self._checked_record(found)
-        after = self._db.execute("SELECT id FROM sessions WHERE id > ? ORDER BY id LIMIT 1", (session,)).fetchone()
-        self._check_next(before, None if after is None else after[0])
-        return before
+        record = self._checked_record(found[:-1])
+        self._check_next(record, found[-1])
+        return record
 
     def first_record(self) -> Record:
         """Return the record that the list of sessions begins with."""

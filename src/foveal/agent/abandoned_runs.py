@@ -1,0 +1,82 @@
+"""Runs that are under way by their log and that nobody drives: just started, or left behind by a process that died.
+
+A worker beats no heart of its own: the lease of its store handle is renewed while it lives, and the session of a run that it
+drives is held by that lease.
+"""
+
+import logging
+
+import msgspec
+
+from foveal.agent.driver import UNDER_WAY
+from foveal.agent.inbox import is_inbox
+from foveal.agent.run_log import newest_status
+from foveal.agent.run_marks import StatusSet, run_name
+from foveal.stores.port import SessionCard, Store
+from foveal.values.errors import FovealError
+
+QUIET_LOOKS = 5
+"""Looks at a held session whose log does not grow between two tries whether its holder lives: a model may think for minutes, and
+a try costs two round trips. The first look tries at once."""
+
+logger = logging.getLogger("foveal.runs")
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """A session as it was at the last look."""
+
+    entries: int
+    status: StatusSet | None
+    """Its status mark, if the run is under way and has no run above it."""
+    quiet: int
+    """Looks since its log has grown, that one included; none if this was the first."""
+
+
+class AbandonedRun(msgspec.Struct, frozen=True):
+    """A run that waits for somebody to drive it."""
+
+    run: str
+    agent: str
+
+
+class AbandonedRuns:
+    """Looks for the runs of a store that somebody should drive. Only logs that have grown since the last look are read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: dict[str, _Seen] = {}
+
+    def look(self) -> list[AbandonedRun]:
+        """Return the runs that nobody has, the longest waiting first. A holder that is quiet is tried now and then."""
+        seen, found = self._seen, list[AbandonedRun]()
+        self._seen = {}
+        for card in reversed(self._store.cards()):
+            if is_inbox(card.id):
+                continue
+            now = self._looked_at(card, seen.get(card.id))
+            self._seen[card.id] = now
+            if now.status is not None and self._is_free(card, now.quiet):
+                found.append(AbandonedRun(run_name(card.id, now.status.run), now.status.agent))
+        return found
+
+    def _is_free(self, card: SessionCard, quiet: int) -> bool:
+        if card.holder is None:
+            return True
+        if quiet % QUIET_LOOKS:
+            return False
+        try:
+            self._store.acquire(card.id).release()
+        except FovealError:  # its process lives
+            return False
+        return True
+
+    def _looked_at(self, card: SessionCard, before: _Seen | None) -> _Seen:
+        if before is not None and before.entries == card.entries:
+            return msgspec.structs.replace(before, quiet=before.quiet + 1) if before.status else before
+        try:
+            status = newest_status(self._store, card.id, card.entries)
+        except FovealError as error:  # of this session alone: a damaged log must not keep the others waiting
+            logger.warning("the run of session %s cannot be read: %s", card.id, error)
+            status = None
+        is_wanted = status is not None and status.status in UNDER_WAY and not status.parent
+        return _Seen(card.entries, status if is_wanted else None, 0 if before is None else 1)
