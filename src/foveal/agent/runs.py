@@ -33,6 +33,8 @@ from foveal.stores.port import Store
 from foveal.values.entry import Usage
 from foveal.values.errors import BadInput, NotFound, SessionHeld
 
+ENDING = "the program is ending"
+"""Reason of a pause by `drain`."""
 _LOOK_S = 0.2
 """Seconds between two looks at a run that another process drives."""
 
@@ -220,6 +222,11 @@ class Runs:
             raise NotFound(f"run {run!r} has ended, and its session goes on with {state.id}; `wait` has its outcome")
         return state
 
+    def outcome(self, run: str) -> RunOutcome:
+        """Return the outcome of a run, or the point that it has come to."""
+        past = self._past(run)
+        return RunOutcome.of(self.state(run)) if past is None else _outcome(past)
+
     def list(self, *, status: RunStatus | None = None) -> "list[RunCard]":
         """Return the newest run of each session, most recently used first; of one status, if it is named."""
         cards: list[RunCard] = []
@@ -287,7 +294,7 @@ class Runs:
         _, late = await asyncio.wait(tasks, timeout=timeout_s)
         for driver, task in list(self._live.values()):
             if task in late:
-                driver.stop("paused", "the program is ending")
+                driver.stop("paused", ENDING)
         if late:
             await asyncio.wait(late)
 

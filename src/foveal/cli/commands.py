@@ -61,6 +61,7 @@ COMMANDS: dict[str, CommandHelp] = {
             "foveal serve --watch",
             "foveal serve --port 8080 --budget 60000",
             "foveal serve --upstream openai=http://localhost:11434 --budget 30000",
+            "foveal serve --agent mender.toml",
         ),
     ),
     "replay": CommandHelp(
