@@ -6,8 +6,10 @@ import pytest
 
 import foveal
 from foveal.agent import Agent, ApprovalRule, AskUser, Limits, ModelChoice, Runs, ToolContext, UserAnswer, tool
+from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.inbox import Steering, StopRequest, post
 from foveal.agent.run_events import (
+    AnswerGiven,
     ModelReplied,
     ModelRetried,
     QuestionAsked,
@@ -24,6 +26,7 @@ from foveal.agent.run_events import (
 from foveal.agent.run_log import read_events
 from foveal.agent.tool_calls import CANCELLED, SKIPPED
 from foveal.testing.run_checks import run_problems
+from foveal.values.errors import BadInput
 
 from .conftest import FakeModel, agent_with, calls, collect, says
 
@@ -692,3 +695,91 @@ def test_a_run_that_was_waited_for_makes_room_at_once(store):
         return first, await runs.wait(second)
 
     assert [one.text for one in asyncio.run(talk())] == ["One.", "Two."]
+
+
+GONE = Limits(question_s=0.0001)
+"""Questions that are overdue as soon as they are asked."""
+
+
+def test_an_approval_that_nobody_gives_in_time_is_denied(store):
+    """By whoever looks at the run next, here in another process; the call is not run, and the model is told why."""
+    model = FakeModel(calls("look", path="a"), says("Then not."))
+    agent = agent_with(model, look, limits=GONE, approvals=[ApprovalRule("look")])
+    asked = run(agent, "Look.", store=store)
+    assert (asked.status, asked.questions[0].until_ms is None) == ("awaiting_user", False)
+
+    async def later():
+        return await Runs(store, [agent]).wait("s")
+
+    assert asyncio.run(later()).text == "Then not."
+    assert results(store) == [("error", "[denied: nobody answered in time]")]
+    assert run_problems(read_events(store, "s")) == []
+
+
+@pytest.mark.parametrize(("otherwise", "said"), [("blue", "blue"), (None, "nobody answered in time")])
+def test_a_question_that_nobody_answers_in_time_has_its_stated_answer(store, monkeypatch, otherwise, said):
+    """Or one that says so; the answer tells that it is nobody's. A program that starts later takes the run up."""
+    (ask,) = built_in_tools(["ask_human"])
+    model = FakeModel(calls("ask_human", question="Which?", otherwise=otherwise), says("Fine."))
+    agent = agent_with(model, ask, limits=Limits(question_s=60))
+    (question,) = run(agent, "Paint.", store=store).questions
+
+    async def recover():
+        runs = Runs(store, [agent])
+        try:
+            return await runs.recover()
+        finally:
+            await runs.drain()
+
+    assert asyncio.run(recover()) == []
+    for module in ("driver", "runs"):
+        monkeypatch.setattr(f"foveal.agent.{module}.now_ms", lambda: question.until_ms)
+    assert asyncio.run(recover()) == ["s#1"]
+    assert results(store) == [("ok", said)]
+    (given,) = [one.answer for one in read_events(store, "s") if isinstance(one, AnswerGiven)]
+    assert given.source == "timeout"
+
+
+def test_a_run_goes_on_by_itself_when_the_time_is_up(store):
+    """As long as its supervisor lives; a run without a deadline is left alone."""
+    model = FakeModel(calls("look", path="a"), says("Then not."))
+    agent = agent_with(model, look, limits=Limits(question_s=0.05), approvals=[ApprovalRule("look")])
+
+    async def talk():
+        runs = Runs(store, [agent])
+        named = await runs.start(agent, "Look.", session="s")
+        first = await runs.wait(named)
+        for _ in range(1_000):
+            if runs.outcome(named).status == "completed":
+                break
+            await asyncio.sleep(0.005)
+        return first, runs.outcome(named)
+
+    first, last = asyncio.run(talk())
+    assert (first.status, last.status, last.text) == ("awaiting_user", "completed", "Then not.")
+
+
+def test_an_answer_after_the_deadline_is_refused(store):
+    """An approval that comes too late does not let the call through."""
+    agent = agent_with(FakeModel(calls("look", path="a")), look, limits=GONE, approvals=[ApprovalRule("look")])
+    run(agent, "Look.", store=store)
+    with pytest.raises(BadInput, match="the time for an answer of run s is up"):
+        asyncio.run(Runs(store, [agent]).approve("s"))
+
+
+def test_an_answer_in_time_counts(store):
+    """A deadline that is not over changes nothing."""
+    model = FakeModel(calls("look", path="a"), says("Seen."))
+    agent = agent_with(model, look, limits=Limits(question_s=3_600), approvals=[ApprovalRule("look")])
+    run(agent, "Look.", store=store)
+
+    async def later():
+        runs = Runs(store, [agent])
+        with pytest.raises(BadInput, match="waits for an answer"):
+            await runs.resume("s")
+        await runs.approve("s")
+        await runs.resume("s")
+        return await runs.wait("s")
+
+    assert asyncio.run(later()).text == "Seen."
+    assert results(store) == [("ok", "content of a")]

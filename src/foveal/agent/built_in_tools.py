@@ -43,10 +43,11 @@ async def ask_human(
     ctx: ToolContext,
     question: str,
     options: Annotated[list[str], msgspec.Meta(description="answers to choose from, if there are some")] = [],  # noqa: B006 - copied
+    otherwise: Annotated[str | None, msgspec.Meta(description="the answer to go on with if nobody answers")] = None,
 ) -> str:
     """Ask the user, if the task cannot be done well without an answer. The answer may take long."""
     if ctx.answer is None:
-        raise AskUser(question, options)
+        raise AskUser(question, options, otherwise=otherwise)
     return ctx.answer.text
 
 

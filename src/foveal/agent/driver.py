@@ -11,11 +11,12 @@ from typing import Any, assert_never
 
 import msgspec
 
+from foveal.agent.deadlines import overdue_answers, with_deadline
 from foveal.agent.definition import AgentDefinition
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letters
 from foveal.agent.model_step import ModelSteps
 from foveal.agent.next_step import Ask, Done, Hear, NextStep, Run, Wait, next_step
-from foveal.agent.run_journal import RunJournal
+from foveal.agent.run_journal import RunJournal, now_ms
 from foveal.agent.run_marks import (
     AT_REST,
     ENDED,
@@ -92,7 +93,7 @@ class RunDriver:
         self.journal = RunJournal(store, session, self._open_session)
         self.tools = {tool.name: tool for tool in (*agent.toolset.values(), *more_tools(self))}
         self._model = ModelSteps(agent, self.journal, list(self.tools.values()))
-        self._batch = ToolBatch(self.journal, agent.limits.parallel_calls)
+        self._batch = ToolBatch(self.journal, agent.limits)
         self._stop: StopRequest | None = None
         self._void_stops = 0
         """Place in the inbox up to which wishes to stop are void."""
@@ -223,11 +224,18 @@ class RunDriver:
             session.extend(list(map(to_note, marks)))
         calls = session.serve()
         self.journal.follow()  # the marks, and the results of Foveal's own tools
+        if late := overdue_answers(self.state, now_ms()):
+            session.extend(list(map(to_note, late)))
+            self.journal.follow()
         agent = self.agent
         return next_step(self.state, calls, self.tools, limits=agent.limits, rules=agent.approvals)
 
     def _unasked(self, questions: Iterable[UserQuestion]) -> list[UserQuestion]:
-        return [question for question in questions if question.id not in self.state.asked]
+        return [
+            with_deadline(question, self.agent.limits.question_s, now_ms())
+            for question in questions
+            if question.id not in self.state.asked
+        ]
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something, or give it up when the run is to end or to rest."""

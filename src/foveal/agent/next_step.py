@@ -49,9 +49,15 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Calls of one reply that run at the same time."""
     queued_at_once: int = 1
     """Messages of the user's that are taken from a queue together."""
+    question_s: float | None = None
+    """Seconds that a question waits for the user; then an approval is denied, and a tool's question has its stated answer."""
 
     def __post_init__(self) -> None:
+        if self.question_s is not None and not self.question_s > 0:
+            raise BadInput(f"limits: question_s is {self.question_s}; it is a number above 0, or is left out")
         for name in self.__struct_fields__:
+            if name == "question_s":
+                continue
             least = 0 if name in _MAY_BE_NONE else 1
             if getattr(self, name) < least:
                 raise BadInput(f"limits: {name} is {getattr(self, name)}; it is a number from {least} on")
@@ -224,4 +230,5 @@ class _Decisions(NamedTuple):
                 return ReadyCall(changed, key, tool, ready.answer, note)
             case _:
                 why = (said.text if said else "") or "no reason was given"
-                return RefusedCall(call, f"[denied by the user: {why}]")
+                who = " by the user" if said and said.source == "user" else ""
+                return RefusedCall(call, f"[denied{who}: {why}]")

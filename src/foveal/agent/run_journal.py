@@ -4,6 +4,7 @@ So nobody is told of anything that is not durable, and a replay tells the same.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar, cast
@@ -20,6 +21,11 @@ from foveal.values.entry import Body
 from foveal.values.events import Event
 
 T = TypeVar("T")
+
+
+def now_ms() -> int:
+    """Return the time, for deadlines."""
+    return time.time_ns() // 1_000_000
 
 
 class RunJournal:

@@ -12,26 +12,28 @@ through the inbox of the session, whoever works at the run.
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from secrets import token_hex
 from typing import Literal
 
 import msgspec
 
+from foveal.agent.deadlines import first_deadline, is_overdue, overdue_answers
 from foveal.agent.definition import AgentDefinition
 from foveal.agent.delegation import delegate_tools
 from foveal.agent.driver import RunDriver, RunOutcome
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, is_inbox, letters, post
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_events import ChildStarted, RunEnded, RunEvent, RunStarted, StatusChanged, UsageCounted
+from foveal.agent.run_journal import now_ms
 from foveal.agent.run_log import RunLog, newest_status, read_events, read_run
 from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, StatusSet, run_name, split_run
 from foveal.agent.run_state import RunState, RunUsage
-from foveal.agent.tools import UserAnswer
+from foveal.agent.tools import UserAnswer, UserQuestion
 from foveal.models.catalogue import cost_usd, find
 from foveal.stores.port import Store
 from foveal.values.entry import Usage
-from foveal.values.errors import BadInput, NotFound, SessionHeld
+from foveal.values.errors import BadInput, FovealError, NotFound, SessionHeld
 
 ENDING = "the program is ending"
 """Reason of a pause by `drain`."""
@@ -91,6 +93,9 @@ class Runs:
         self.store = store
         self._agents = {agent.name: agent for agent in agents}
         self._live: dict[str, tuple[RunDriver, asyncio.Task[RunOutcome]]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        """Of sessions whose runs wait for an answer that has a deadline."""
+        self._late: set[asyncio.Future[None]] = set()
         self._is_draining = False
 
     async def start(self, agent: str | AgentDefinition, text: str, *, session: str = "") -> str:
@@ -109,7 +114,7 @@ class Runs:
         state = self.state(run)
         if answer is not None:
             await self.answer(run, answer)
-        elif state.asked and state.status == "awaiting_user" and not letters(self.store, state.session, state.inbox):
+        elif self._is_unanswered(state) and not letters(self.store, state.session, state.inbox):
             asked = "; ".join(question.text for question in state.asked.values())
             raise BadInput(f"run {state.id} waits for an answer: {asked} Give one: resume(run, answer)")
         if self._is_live(state.session):
@@ -138,6 +143,8 @@ class Runs:
             raise BadInput(
                 f"run {run} has not asked {given.question or 'one single question'!r}; open questions: {open_ones}"
             )
+        if is_overdue(asked[given.question], now_ms()):
+            raise BadInput(f"the time for an answer of run {run} is up; resume goes on without one")
         await self._post(run, QuestionReply(given))
 
     async def approve(
@@ -178,6 +185,9 @@ class Runs:
         if (past := self._past(run)) is not None:
             return _outcome(past)
         session = split_run(run)[0]
+        state = self.state(run)
+        if overdue_answers(state, now_ms()) and state.agent in self._agents and not self._is_driven(session):
+            await self.resume(run)
         async with asyncio.timeout(timeout_s):
             if session in self._live:
                 return await asyncio.shield(self._live[session][1])
@@ -268,10 +278,8 @@ class Runs:
         """
         found: list[str] = []
         for card in self.list():
-            if card.status not in ("pending", "running") or card.parent or card.session in self._live:
-                continue
             agent = self._agents.get(card.agent)
-            if agent is None:
+            if agent is None or card.parent or card.session in self._live or not self._is_left_behind(card):
                 continue
             driver = self._driver(agent, card.session)
             try:
@@ -285,9 +293,41 @@ class Runs:
             found.append(card.run)
         return found
 
+    def _is_left_behind(self, card: RunCard) -> bool:
+        """Return whether a run should be under way. One that waits for an answer is minded until its deadline."""
+        if card.status == "awaiting_user":
+            state = read_run(self.store, card.session)
+            self._mind(card.session, state.asked.values())
+            return bool(overdue_answers(state, now_ms()))
+        return card.status in ("pending", "running")
+
+    def _is_unanswered(self, state: RunState) -> bool:
+        return state.status == "awaiting_user" and bool(state.asked) and not overdue_answers(state, now_ms())
+
+    def _mind(self, session: str, questions: Iterable[UserQuestion]) -> None:
+        """Go on with a run that waits when its first question is overdue. A timer costs nothing until then."""
+        until_ms = first_deadline(questions)
+        if until_ms is not None and not self._is_draining:
+            delay_s = max(0.0, (until_ms - now_ms()) / 1_000)
+            self._timers[session] = asyncio.get_running_loop().call_later(delay_s, self._time_up, session)
+
+    def _time_up(self, session: str) -> None:
+        async def go_on() -> None:
+            with suppress(FovealError):  # deleted, or taken by another process meanwhile
+                state = self.state(session)
+                if state.status == "awaiting_user" and overdue_answers(state, now_ms()):
+                    await self.resume(session)
+
+        self._timers.pop(session, None)
+        task = asyncio.ensure_future(go_on())
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
     async def drain(self, timeout_s: float | None = None) -> None:
         """Start nothing more, and wait for the runs under way; after the time they are paused."""
         self._is_draining = True
+        for timer in self._timers.values():
+            timer.cancel()
         tasks = [task for _, task in self._live.values()]
         if not tasks:
             return
@@ -325,6 +365,8 @@ class Runs:
         """Forget a driver that has ended, unless another one drives its session by now."""
         if self._live.get(driver.session, (None, None))[0] is driver:
             del self._live[driver.session]
+            if driver.state.status == "awaiting_user":
+                self._mind(driver.session, driver.state.asked.values())
 
     def _is_live(self, session: str) -> bool:
         """Return whether a run of the session is driven here. A task that has ended counts no longer."""

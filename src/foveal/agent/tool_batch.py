@@ -6,10 +6,11 @@ from itertools import groupby
 
 import msgspec
 
+from foveal.agent.deadlines import with_deadline
 from foveal.agent.inbox import Steering, letters
-from foveal.agent.next_step import ReadyCall, RefusedCall, Run
+from foveal.agent.next_step import Limits, ReadyCall, RefusedCall, Run
 from foveal.agent.run_events import ToolProgressed, ToolReturned, scope_of
-from foveal.agent.run_journal import RunJournal
+from foveal.agent.run_journal import RunJournal, now_ms
 from foveal.agent.run_marks import CallStarted, UserAsked
 from foveal.agent.tool_calls import SKIPPED, refused, run_call
 from foveal.agent.tools import AskUser, ToolContext, UserQuestion
@@ -20,9 +21,9 @@ from foveal.values.entry import Message, Text, ToolResult
 class ToolBatch:
     """Runs the calls of a run's replies. Tools see it as their scope."""
 
-    def __init__(self, journal: RunJournal, at_once: int) -> None:
-        self._journal = journal
-        self._places = asyncio.Semaphore(at_once)
+    def __init__(self, journal: RunJournal, limits: Limits) -> None:
+        self._journal, self._limits = journal, limits
+        self._places = asyncio.Semaphore(limits.parallel_calls)
         self._given_up: set[str] = set()
 
     @property
@@ -85,7 +86,9 @@ class ToolBatch:
         try:
             ended = await run_call(one.tool, call, ctx)
         except AskUser as asked:
-            await journal.write(UserAsked(_question(asked, one, journal.state.id)))
+            timeout_s = asked.timeout_s if asked.timeout_s is not None else self._limits.question_s
+            question = with_deadline(_question(asked, one, journal.state.id), timeout_s, now_ms())
+            await journal.write(UserAsked(question))
             return
         finally:
             self._given_up.add(call.id)
@@ -102,7 +105,16 @@ def _question(asked: AskUser, one: ReadyCall, run: str) -> UserQuestion:
     """Return the question of a tool. A sub-agent's is asked in its place, under the id of the call that began it."""
     if asked.question is not None:
         return msgspec.structs.replace(asked.question, id=one.key, inner=asked.question.id)
-    return UserQuestion(one.key, "question", asked.text, asked.options, one.call.name, one.call.arguments, run)
+    return UserQuestion(
+        one.key,
+        "question",
+        asked.text,
+        asked.options,
+        one.call.name,
+        one.call.arguments,
+        run,
+        otherwise=asked.otherwise,
+    )
 
 
 def _with_note(message: Message, note: str) -> Message:

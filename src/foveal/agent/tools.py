@@ -62,6 +62,10 @@ class UserQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     """The run that asks: the one that is asked, or a sub-agent's below it."""
     inner: str = ""
     """Id of the question in a sub-agent's run, if it is asked for one."""
+    until_ms: int | None = None
+    """Time at which the question is answered without the user; None for one that waits for ever."""
+    otherwise: str | None = None
+    """The answer that a tool's question then gets; an approval is denied, and so is a question without one."""
 
 
 class UserAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -73,14 +77,28 @@ class UserAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Arguments in place of the model's, for `edit`."""
     question: str = ""
     """Id of the question; empty for the only one that is open."""
+    source: Literal["user", "timeout"] = "user"
+    """Whether somebody gave it, or nobody did in time."""
 
 
 class AskUser(Exception):
-    """Raised by a tool that needs an answer. The run waits for it, for days if need be, and the tool is then called again."""
+    """Raised by a tool that needs an answer. The run waits for it, for days if need be, and the tool is then called again.
 
-    def __init__(self, text: str, options: Iterable[str] = (), question: UserQuestion | None = None) -> None:
+    After `timeout_s`, by default that of the agent's limits, the tool gets the answer `otherwise`, or a denial.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        options: Iterable[str] = (),
+        question: UserQuestion | None = None,
+        *,
+        timeout_s: float | None = None,
+        otherwise: str | None = None,
+    ) -> None:
         super().__init__(text)
         self.text, self.options, self.question = text, tuple(options), question
+        self.timeout_s, self.otherwise = timeout_s, otherwise
 
 
 class ToolOutput(msgspec.Struct, frozen=True):
