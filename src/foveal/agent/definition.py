@@ -1,6 +1,7 @@
 """The definition of an agent: its words, its models, its tools and its bounds. It holds no state: a run has a session."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ class AgentDefinition:
     """An agent as its driver sees it; `Agent` is the same with the verbs of a user.
 
     `fallbacks` are asked in their order when a model refuses for good or does not answer. `agents` are sub-agents, to which the
-    model may delegate. `approvals` say which calls a person must allow. `open_model` brings a model port of your own.
+    model may delegate; `detached` ones work in the background, `handoffs` take over the conversation. `approvals` say which calls
+    a person must allow. `open_model` brings a model port of your own.
     """
 
     def __init__(
@@ -34,6 +36,8 @@ class AgentDefinition:
         fallbacks: Sequence[str | ModelChoice | Mapping[str, Any]] = (),
         tools: Sequence[Tool | Callable[..., object]] = (),
         agents: "Sequence[AgentDefinition]" = (),
+        detached: "Sequence[AgentDefinition]" = (),
+        handoffs: "Sequence[AgentDefinition]" = (),
         policy: Policy | None = None,
         limits: Limits = Limits(),  # noqa: B008 - a frozen value
         approvals: Sequence[ApprovalRule] = (),
@@ -47,9 +51,8 @@ class AgentDefinition:
         self.models = tuple(ModelChoice.of(one) for one in (model, *fallbacks))
         """The models in the order in which they are asked."""
         self.toolset = as_tools(tools)
-        self.agents = {one.name: one for one in agents}
-        if len(self.agents) < len(agents):
-            raise BadInput(f"two sub-agents of {name!r} have one name; each needs a name of its own")
+        self.agents = _by_name(name, agents)
+        self.detached, self.handoffs = _by_name(name, detached), _by_name(name, handoffs)
         self.policy = policy if policy is not None else Policy(remind=True)
         self.limits, self.approvals = limits, tuple(approvals)
         self.environment, self.summariser, self.open_model = environment, summariser, open_model
@@ -59,3 +62,22 @@ class AgentDefinition:
         made = copy(self)
         made.limits = limits
         return made
+
+
+def _by_name(owner: str, agents: Sequence[AgentDefinition]) -> dict[str, AgentDefinition]:
+    named = {one.name: one for one in agents}
+    if len(named) < len(agents):
+        raise BadInput(f"two sub-agents of {owner!r} have one name; each needs a name of its own")
+    return named
+
+
+def with_successors(agents: Iterable[AgentDefinition]) -> dict[str, AgentDefinition]:
+    """Return agents by name, with all that may get a run of theirs: by a handoff, or detached. The first of a name counts."""
+    found: dict[str, AgentDefinition] = {}
+    waiting = deque(agents)
+    while waiting:
+        one = waiting.popleft()
+        if found.setdefault(one.name, one) is one:
+            more = (*one.handoffs.values(), *one.detached.values(), *one.agents.values())
+            waiting.extend(each for each in more if each.name not in found)
+    return found

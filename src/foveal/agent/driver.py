@@ -15,19 +15,23 @@ from foveal.agent.deadlines import overdue_answers, with_deadline
 from foveal.agent.definition import AgentDefinition
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letters
 from foveal.agent.model_step import ModelSteps
-from foveal.agent.next_step import Ask, Done, Hear, NextStep, Run, Wait, next_step
+from foveal.agent.next_step import Ask, Done, HandOver, Hear, NextStep, Run, Wait, next_step
 from foveal.agent.run_journal import RunJournal, now_ms
+from foveal.agent.run_log import newest_status
 from foveal.agent.run_marks import (
     AT_REST,
     ENDED,
+    AgentTook,
     InboxRead,
     MessageQueued,
     QueueTaken,
     RunBegan,
     RunMark,
     RunStatus,
+    SpawnEnded,
     UserAnswered,
     UserAsked,
+    split_run,
     to_note,
 )
 from foveal.agent.run_state import RunState, RunUsage
@@ -91,15 +95,20 @@ class RunDriver:
         self.agent, self.store, self.session = agent, store, session
         self._parent, self._opened, self._more_tools = parent, opened, more_tools
         self.journal = RunJournal(store, session, self._open_session)
-        self.tools = {tool.name: tool for tool in (*agent.toolset.values(), *more_tools(self))}
-        self._model = ModelSteps(agent, self.journal, list(self.tools.values()))
-        self._batch = ToolBatch(self.journal, agent.limits)
+        self._take(agent)
         self._stop: StopRequest | None = None
         self._void_stops = 0
         """Place in the inbox up to which wishes to stop are void."""
         self._wake, self._stopping = asyncio.Event(), asyncio.Event()
         self.children: set[RunDriver] = set()
         """The drivers of sub-agents that are at work for this run."""
+
+    def _take(self, agent: AgentDefinition) -> None:
+        """Go on as this agent: with its models, its tools and its bounds."""
+        self.agent = agent
+        self.tools = {tool.name: tool for tool in (*agent.toolset.values(), *self._more_tools(self))}
+        self._model = ModelSteps(agent, self.journal, list(self.tools.values()))
+        self._batch = ToolBatch(self.journal, agent.limits)
 
     @property
     def state(self) -> RunState:
@@ -113,10 +122,10 @@ class RunDriver:
                 raise BadInput(
                     f"run {state.id} of this session is {state.status}; resume or cancel it before another begins"
                 )
-            await self._write_beginning(state, [] if is_told else [user(text)])
+            await self._write_beginning(state, [] if is_told else [user(text)], is_told=is_told)
         return self.state.id
 
-    async def _write_beginning(self, state: RunState, said: Sequence[Message]) -> None:
+    async def _write_beginning(self, state: RunState, said: Sequence[Message], *, is_told: bool) -> None:
         # Words that came too late for the run before are heard in this one; wishes about that run are void.
         late = await asyncio.to_thread(letters, self.store, self.session, state.inbox)
         words = [MessageQueued(one.text) for _, one in late if isinstance(one, Steering | FollowUp)]
@@ -124,7 +133,8 @@ class RunDriver:
 
         def write(session: Session) -> None:
             left = [refused(call.id, CANCELLED, "interrupted") for call in session.serve()] if state.run else []
-            lead = [system(self.agent.instructions)] if self.agent.instructions and not state.seq else []
+            is_unknown = not state.run or state.agent != self.agent.name
+            lead = [system(self.agent.instructions)] if self.agent.instructions and not is_told and is_unknown else []
             session.extend([*lead, *left, *map(to_note, (*began, *words)), *said])
 
         await self.journal.do(write)
@@ -204,6 +214,8 @@ class RunDriver:
                     await self._unless_stopped(self._batch.do(step))
                 case Hear():
                     await self._hear(step)
+                case HandOver(agent=name):
+                    await self._hand_over(name)
                 case Wait(questions=questions):
                     await self.journal.write(*map(UserAsked, self._unasked(questions)))
                     await self.journal.set_status("awaiting_user")
@@ -227,6 +239,8 @@ class RunDriver:
         if late := overdue_answers(self.state, now_ms()):
             session.extend(list(map(to_note, late)))
             self.journal.follow()
+        if not calls and self.state.spawned:
+            self._tell_ended(session)
         agent = self.agent
         return next_step(self.state, calls, self.tools, limits=agent.limits, rules=agent.approvals)
 
@@ -254,6 +268,33 @@ class RunDriver:
         """Let the user's queued words become messages, with the mark that they were taken."""
         words = (*self.state.steering[: step.steering], *self.state.following[: step.following])
         await self.journal.write(QueueTaken(step.steering, step.following), *map(user, words))
+
+    async def _hand_over(self, name: str) -> None:
+        """Let another agent go on. Its instructions stand where it takes over, so that the prompt before them stays as it is."""
+        taker = self.agent.handoffs.get(name)
+        if taker is None:
+            raise BadInput(
+                f"the agent {self.agent.name!r} cannot hand over to {name!r}: it knows no such agent any more"
+            )
+        told = system(f"The agent {name} goes on with this conversation.\n{taker.instructions}".strip())
+        await self.journal.write(AgentTook(name), told)
+        await self._model.close()
+        self._take(taker)
+        await self._model.use_model(0)
+
+    def _tell_ended(self, session: Session) -> None:
+        """Take the ends of detached runs into the log, as words that the model hears before its next step."""
+        ended = {
+            child: mark.status
+            for child in self.state.spawned
+            for card in self.store.cards(split_run(child)[0])
+            if (mark := newest_status(self.store, card.id, card.entries)) and mark.status in ENDED
+        }
+        if ended:
+            told = "; ".join(f"{child} is {status}" for child, status in ended.items())
+            words = MessageQueued(f"[{told}. The tool `spawned` returns the answers.]", is_steering=True)
+            session.extend([*(to_note(SpawnEnded(child, status)) for child, status in ended.items()), to_note(words)])
+            self.journal.follow()
 
     async def _end(self, status: RunStatus, text: str | None, reason: str = "") -> RunOutcome:
         if self.state.status not in ENDED:

@@ -1,6 +1,7 @@
 """The loop of an agent without I/O: the next thing to do follows from the state of the run and the calls that are open.
 
     the user has steered       -> Hear     the words become a message
+    another agent is to go on  -> HandOver to it
     calls are open             -> Run      run these, refuse those
     all that is left must wait -> Wait     for the user
     the model has answered     -> Done     with a status
@@ -47,6 +48,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Characters below which an answer is asked for once more, with details; sub-agents are asked so."""
     parallel_calls: int = 8
     """Calls of one reply that run at the same time."""
+    max_handoffs: int = 5
+    """Times that a run may be handed over to another agent; agents that know each other could do so for ever."""
     queued_at_once: int = 1
     """Messages of the user's that are taken from a queue together."""
     question_s: float | None = None
@@ -106,6 +109,12 @@ class Hear(msgspec.Struct, frozen=True):
     following: int = 0
 
 
+class HandOver(msgspec.Struct, frozen=True):
+    """Let another agent go on with the conversation."""
+
+    agent: str
+
+
 class Wait(msgspec.Struct, frozen=True):
     """Wait for the user's answers to these questions."""
 
@@ -122,7 +131,7 @@ class Done(msgspec.Struct, frozen=True):
 
 DECISIONS = ("allow", "deny", "edit", "always")
 
-NextStep: TypeAlias = Ask | Run | Hear | Wait | Done
+NextStep: TypeAlias = Ask | Run | Hear | HandOver | Wait | Done
 
 
 def next_step(
@@ -138,6 +147,8 @@ def next_step(
         return Done(state.status, state.answer, state.reason)
     if state.steering and not calls:
         return Hear(steering=min(len(state.steering), limits.queued_at_once))
+    if state.handing and not calls:
+        return HandOver(state.handing)
     if calls:
         return _Decisions(state, tools, limits, tuple(rules)).step(calls)
     if state.malformed >= limits.malformed_calls:

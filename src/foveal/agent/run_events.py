@@ -15,7 +15,7 @@ ones under the same ids. The others are told as they happen and are gone: words 
 | `QuestionAsked`, `AnswerGiven` | yes | marks |
 | `UsageCounted` | yes | the usage of a reply |
 | `ContextFolded` | yes | a fold |
-| `ModelFellBack`, `ModelReminded`, `ChildStarted` | yes | marks |
+| `ModelFellBack`, `ModelReminded`, `ChildStarted`, `ChildEnded`, `HandedOver` | yes | marks |
 | `RunEnded` | yes | the mark of a last status |
 | `StepStarted`, `TextCame`, `ThinkingCame` | no | a model call under way |
 | `ModelRetried` | no | a failed attempt: the words since `StepStarted` are void |
@@ -31,12 +31,14 @@ import msgspec
 
 from foveal.agent.run_marks import (
     ENDED,
+    AgentTook,
     CallStarted,
     ChildBegan,
     ModelNudged,
     ModelSwitched,
     RunBegan,
     RunStatus,
+    SpawnEnded,
     StatusSet,
     UserAnswered,
     UserAsked,
@@ -184,6 +186,20 @@ class ChildStarted(_RunEvent, frozen=True, tag="child_started"):
     call: str
     child: str
     agent: str
+    is_detached: bool = False
+
+
+class ChildEnded(_RunEvent, frozen=True, tag="child_ended"):
+    """A detached run has ended, and the model is told."""
+
+    child: str
+    status: RunStatus
+
+
+class HandedOver(_RunEvent, frozen=True, tag="handed_over"):
+    """Another agent goes on with the run."""
+
+    agent: str
 
 
 class ChildTold(_RunEvent, frozen=True, tag="child_told"):
@@ -223,6 +239,8 @@ RunEvent: TypeAlias = (
     | ModelFellBack
     | ModelReminded
     | ChildStarted
+    | ChildEnded
+    | HandedOver
     | ChildTold
     | SessionTold
     | RunEnded
@@ -255,7 +273,8 @@ def place_of(event_id: int) -> int:
 
 def scope_of(state: RunState) -> RunScope:
     """Return the place of an event in a run of this state."""
-    return RunScope(state.session, state.id, state.parent, state.turn, state.all_steps)
+    parent = state.parent or (state.spawned_by.parent if state.spawned_by else "")
+    return RunScope(state.session, state.id, parent, state.turn, state.all_steps)
 
 
 def events_of(state: RunState, seq: int, entry: Entry) -> list[RunEvent]:
@@ -321,8 +340,12 @@ def _of_mark(note: Note, scope: RunScope) -> Iterator[RunEvent]:
             yield ModelFellBack(scope=scope, model=model, because=because)
         case ModelNudged(why=why):
             yield ModelReminded(scope=scope, why=why)
-        case ChildBegan(call=call, child=child, agent=agent):
-            yield ChildStarted(scope=scope, call=call, child=child, agent=agent)
+        case ChildBegan(call=call, child=child, agent=agent, is_detached=is_detached):
+            yield ChildStarted(scope=scope, call=call, child=child, agent=agent, is_detached=is_detached)
+        case SpawnEnded(child=child, status=status):
+            yield ChildEnded(scope=scope, child=child, status=status)
+        case AgentTook(agent=agent):
+            yield HandedOver(scope=scope, agent=agent)
         case _:
             pass
 

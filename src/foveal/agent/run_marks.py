@@ -113,6 +113,36 @@ class ChildBegan(_Mark, frozen=True, tag="child"):
     call: str
     child: str
     agent: str
+    is_detached: bool = False
+    """Whether it is a run of its own, which the call does not wait for."""
+
+
+class SpawnedBy(_Mark, frozen=True, tag="spawned_by"):
+    """The session was opened by a call for a detached run; written before the run begins."""
+
+    parent: str
+    """The run that made the call."""
+    metadata: dict[str, str] = {}
+
+
+class SpawnEnded(_Mark, frozen=True, tag="spawn_ended"):
+    """A detached run has ended, and the model is told; written together with the words for it."""
+
+    child: str
+    status: RunStatus
+
+
+class HandoffAsked(_Mark, frozen=True, tag="handoff"):
+    """Another agent is to take over as soon as no call is open; written together with the result of the call."""
+
+    agent: str
+    reason: str = ""
+
+
+class AgentTook(_Mark, frozen=True, tag="took"):
+    """Another agent has taken over the conversation; written together with its instructions."""
+
+    agent: str
 
 
 RunMark: TypeAlias = (
@@ -127,6 +157,10 @@ RunMark: TypeAlias = (
     | ModelSwitched
     | ModelNudged
     | ChildBegan
+    | SpawnedBy
+    | SpawnEnded
+    | HandoffAsked
+    | AgentTook
 )
 _DECODER = msgspec.json.Decoder(RunMark)
 

@@ -10,15 +10,20 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from foveal.agent.run_marks import (
+    AgentTook,
     CallStarted,
     ChildBegan,
+    HandoffAsked,
     InboxRead,
     MessageQueued,
     ModelNudged,
     ModelSwitched,
     QueueTaken,
     RunBegan,
+    RunMark,
     RunStatus,
+    SpawnedBy,
+    SpawnEnded,
     StatusSet,
     UserAnswered,
     UserAsked,
@@ -35,6 +40,23 @@ Newest: TypeAlias = Literal["nothing", "user", "tool", "answer", "cut_off"]
 
 TODO_TOOL = "todo_write"
 _CLOSED = ("completed", "done", "cancelled")
+_OF_SESSION = frozenset(
+    {
+        "session",
+        "seq",
+        "inbox",
+        "turn",
+        "always",
+        "newest",
+        "answer",
+        "open",
+        "tools",
+        "todos_open",
+        "spawned",
+        "spawned_by",
+    }
+)
+"""Fields that the next run of a session goes on with."""
 
 
 class RunUsage(msgspec.Struct, frozen=True):
@@ -104,6 +126,14 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     todos_open: int = 0
     children: Mapping[str, str] = {}
     """Runs of sub-agents by the keys of the calls that began them."""
+    spawned: tuple[str, ...] = ()
+    """Detached runs of the session, of whose ends the model was not told yet."""
+    spawned_by: SpawnedBy | None = None
+    """The call that opened the session for a detached run."""
+    handing: str = ""
+    """The agent that is to take over as soon as no call is open."""
+    handoffs: int = 0
+    """Times that the run was handed over."""
     steering: tuple[str, ...] = ()
     """Messages of the user that come before anything else is done."""
     following: tuple[str, ...] = ()
@@ -209,8 +239,7 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
     match mark_in(note):
         case RunBegan() as began:
             fresh = RunState(state.session)
-            kept = ("session", "seq", "inbox", "turn", "always", "newest", "answer", "open", "tools", "todos_open")
-            reset = {name: getattr(fresh, name) for name in RunState.__struct_fields__ if name not in kept}
+            reset = {name: getattr(fresh, name) for name in RunState.__struct_fields__ if name not in _OF_SESSION}
             own = {"run": began.run, "agent": began.agent, "parent": began.parent, "model": began.model}
             return {**reset, **own, "status": "pending"}
         case StatusSet(status=status, reason=reason):
@@ -233,9 +262,25 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             return {"model": place}
         case ModelNudged(why=why):
             return {"nudges": {**state.nudges, why: state.nudges.get(why, 0) + 1}}
-        case ChildBegan(call=call, child=child):
-            return {"children": {**state.children, call: child}}
-        case None:
+        case mark:
+            return _of_agents(state, mark)
+
+
+def _of_agents(state: RunState, mark: RunMark | None) -> dict[str, Any]:
+    """Return the changes by a mark about other agents: those below, and those that take over."""
+    match mark:
+        case ChildBegan(call=call, child=child, is_detached=is_detached):
+            spawned = (*state.spawned, child) if is_detached else state.spawned
+            return {"children": {**state.children, call: child}, "spawned": spawned}
+        case SpawnedBy() as spawned_by:
+            return {"spawned_by": spawned_by}
+        case SpawnEnded(child=child):
+            return {"spawned": tuple(one for one in state.spawned if one != child)}
+        case HandoffAsked(agent=agent):
+            return {"handing": agent}
+        case AgentTook(agent=agent):
+            return {"agent": agent, "handing": "", "handoffs": state.handoffs + 1, "model": 0}
+        case _:
             return {}
 
 

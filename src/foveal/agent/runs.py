@@ -13,14 +13,15 @@ through the inbox of the session, whoever works at the run.
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from secrets import token_hex
 from typing import Literal
 
 import msgspec
 
 from foveal.agent.deadlines import first_deadline, is_overdue, overdue_answers
-from foveal.agent.definition import AgentDefinition
-from foveal.agent.delegation import delegate_tools
+from foveal.agent.definition import AgentDefinition, with_successors
+from foveal.agent.delegation import agent_tools
 from foveal.agent.driver import RunDriver, RunOutcome
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, is_inbox, letters, post
 from foveal.agent.near_names import did_you_mean
@@ -91,7 +92,7 @@ class Runs:
 
     def __init__(self, store: Store, agents: Iterable[AgentDefinition] = ()) -> None:
         self.store = store
-        self._agents = {agent.name: agent for agent in agents}
+        self._agents = with_successors(agents)
         self._live: dict[str, tuple[RunDriver, asyncio.Task[RunOutcome]]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         """Of sessions whose runs wait for an answer that has a deadline."""
@@ -354,7 +355,7 @@ class Runs:
             raise BadInput("the program is ending; nothing more is started")
         if self._is_live(session):
             raise BadInput(f"session {session!r} has a run under way; steer it, or wait for it")
-        return RunDriver(agent, self.store, session, more_tools=delegate_tools)
+        return RunDriver(agent, self.store, session, more_tools=partial(agent_tools, self._drive))
 
     def _drive(self, driver: RunDriver) -> None:
         task = asyncio.create_task(driver.drive(), name=f"foveal run {driver.session}")

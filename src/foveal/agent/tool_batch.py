@@ -11,7 +11,7 @@ from foveal.agent.inbox import Steering, letters
 from foveal.agent.next_step import Limits, ReadyCall, RefusedCall, Run
 from foveal.agent.run_events import ToolProgressed, ToolReturned, scope_of
 from foveal.agent.run_journal import RunJournal, now_ms
-from foveal.agent.run_marks import CallStarted, UserAsked
+from foveal.agent.run_marks import CallStarted, HandoffAsked, UserAsked
 from foveal.agent.tool_calls import SKIPPED, refused, run_call
 from foveal.agent.tools import AskUser, ToolContext, UserQuestion
 from foveal.stores.port import Store
@@ -92,7 +92,8 @@ class ToolBatch:
             return
         finally:
             self._given_up.add(call.id)
-        await asyncio.shield(journal.write(_with_note(ended.message, one.note)))
+        marks = (ended.data,) if isinstance(ended.data, HandoffAsked) else ()
+        await asyncio.shield(journal.write(_with_note(ended.message, one.note), *marks))
         if ended.data is not None:
             journal.tell_soon(ToolReturned(scope=scope_of(journal.state), call=call.id, data=ended.data))
 
