@@ -117,6 +117,7 @@ def test_a_run_from_its_start_to_its_answer(gateway: RunningGateway, bench: Benc
         assert api.ask("run_list", status="failed")["runs"] == []
         assert api.ask("run_tree", "s#1")["status"] == "completed"
         assert api.ask("run_cost", "s#1")["calls"] == 2
+        assert [one["action"] for one in api.ask("run_audit", "s")["records"]][:2] == ["run.start", "model.select"]
         assert [card["id"] for card in api.ask("list")["sessions"]] == ["s"]
         provider.script(Turn("Again."))
         assert api.ask("run_start", agent="worker", text="And now?", session="s")["run"] == "s#2"

@@ -284,7 +284,7 @@ class RunDriver:
 
     def _tell_ended(self, session: Session) -> None:
         """Take the ends of detached runs into the log, as words that the model hears before its next step."""
-        ended = {
+        ended: dict[str, RunStatus] = {
             child: mark.status
             for child in self.state.spawned
             for card in self.store.cards(split_run(child)[0])

@@ -14,7 +14,7 @@ ones under the same ids. The others are told as they happen and are gone: words 
 | `ToolEnded` | yes | the result of a call |
 | `QuestionAsked`, `AnswerGiven` | yes | marks |
 | `UsageCounted` | yes | the usage of a reply |
-| `ContextFolded` | yes | a fold |
+| `ContextFolded`, `ContextOverflowed` | yes | a fold, a refusal of the provider |
 | `ModelFellBack`, `ModelReminded`, `ChildStarted`, `ChildEnded`, `HandedOver` | yes | marks |
 | `RunEnded` | yes | the mark of a last status |
 | `StepStarted`, `TextCame`, `ThinkingCame` | no | a model call under way |
@@ -46,7 +46,20 @@ from foveal.agent.run_marks import (
 )
 from foveal.agent.run_state import TODO_TOOL, RunState, todos_in
 from foveal.agent.tools import UserAnswer, UserQuestion
-from foveal.values.entry import Entry, Fold, Message, Note, Status, Stored, Text, Thinking, ToolCall, ToolResult, Usage
+from foveal.values.entry import (
+    Entry,
+    Fold,
+    Message,
+    Note,
+    Overflow,
+    Status,
+    Stored,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from foveal.values.events import Event
 
 _PLACES = 20
@@ -173,6 +186,14 @@ class ContextFolded(_RunEvent, frozen=True, tag="folded"):
     after: int
 
 
+class ContextOverflowed(_RunEvent, frozen=True, tag="overflowed"):
+    """A provider refused a prompt for its length; a smaller one follows."""
+
+    model: str
+    limit: int
+    because: str
+
+
 class ModelFellBack(_RunEvent, frozen=True, tag="model_fell_back"):
     model: str
     because: str
@@ -236,6 +257,7 @@ RunEvent: TypeAlias = (
     | QuestionAsked
     | AnswerGiven
     | ContextFolded
+    | ContextOverflowed
     | ModelFellBack
     | ModelReminded
     | ChildStarted
@@ -304,6 +326,8 @@ def _told(entry: Entry, scope: RunScope) -> Iterator[RunEvent]:
             yield UsageCounted(scope=scope, usage=usage)
         case Fold(reason=reason, before=before, after=after):
             yield ContextFolded(scope=scope, reason=reason, before=before, after=after)
+        case Overflow(model=model, limit=limit, because=because):
+            yield ContextOverflowed(scope=scope, model=model, limit=limit, because=because)
         case Note() as note:
             yield from _of_mark(note, scope)
         case _:

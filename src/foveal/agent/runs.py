@@ -31,9 +31,8 @@ from foveal.agent.run_log import RunLog, newest_status, read_events, read_run
 from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, StatusSet, run_name, split_run
 from foveal.agent.run_state import RunState, RunUsage
 from foveal.agent.tools import UserAnswer, UserQuestion
-from foveal.models.catalogue import cost_usd, find
+from foveal.agent.usage_cost import usage_usd
 from foveal.stores.port import Store
-from foveal.values.entry import Usage
 from foveal.values.errors import BadInput, FovealError, NotFound, SessionHeld
 
 ENDING = "the program is ending"
@@ -423,12 +422,3 @@ def _usage_in(events: Iterable[RunEvent]) -> dict[str, RunUsage]:
         if isinstance(event, UsageCounted):
             found[event.usage.model] = found.get(event.usage.model, RunUsage()).plus(event.usage)
     return found
-
-
-def usage_usd(usage: Usage) -> float | None:
-    """Return the cost of one call; None if its model has no known price."""
-    facts = find(usage.model)
-    if not facts.known:
-        return None
-    read, written = usage.cache_read_tokens, usage.cache_write_tokens
-    return cost_usd(facts, read, written, usage.output_tokens, fresh=max(0, usage.input_tokens - read - written))

@@ -26,8 +26,9 @@ from foveal.agent.run_events import (
 )
 from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_marks import ENDED
-from foveal.agent.runs import Runs, usage_usd
+from foveal.agent.runs import Runs
 from foveal.agent.tools import UserQuestion
+from foveal.agent.usage_cost import usage_usd
 from foveal.cli.chat_names import with_files
 from foveal.cli.output import Output
 from foveal.cli.run_screen import answer_from, event_line, question_line

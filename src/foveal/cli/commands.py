@@ -32,11 +32,12 @@ COMMANDS: dict[str, CommandHelp] = {
         ),
     ),
     "runs": CommandHelp(
-        "List the runs of agents in a store; show one, wait for it, cancel or pause it, or tell its tree and its cost.",
+        "List the runs of agents in a store; show one, wait for it, cancel or pause it, tell its tree, cost and audit trail.",
         (
             "foveal runs --store agent.db",
             "foveal runs show default-1f0c#1 --store agent.db",
             "foveal runs cancel default-1f0c --reason 'not needed any more' --store agent.db",
+            "foveal runs audit default-1f0c --json --store agent.db",
         ),
     ),
     "resume": CommandHelp(

@@ -125,6 +125,7 @@ OPERATIONS: tuple[ApiOperation, ...] = (
     _of_run("wait", "GET", run_types.RunWait),
     _of_run("tree", "GET", types.NoParameters, RunTree),
     _of_run("cost", "GET", types.NoParameters, run_types.RunBill),
+    _of_run("audit", "GET", types.NoParameters, run_types.RunAudit),
     ApiOperation(
         RUN_EVENTS,
         "GET",

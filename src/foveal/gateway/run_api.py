@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from foveal.agent.audit import audit_trail
 from foveal.agent.definition import AgentDefinition
 from foveal.agent.driver import RunOutcome
 from foveal.agent.near_names import did_you_mean
@@ -25,6 +26,7 @@ from foveal.gateway.run_types import (
     AgentList,
     OfferedAgent,
     RunAnswer,
+    RunAudit,
     RunBill,
     RunDecision,
     RunFilter,
@@ -182,6 +184,13 @@ class RunApi:
         run = await self.known(caller, name)
         cost = await self._sessions.read(lambda: self._runs.cost(run))
         return RunBill(cost, cost.total_usd, cost.calls)
+
+    async def audit(self, caller: ApiCaller, name: str, _given: NoParameters) -> RunAudit:
+        """Return who decided what in a run and in those of its sub-agents, without secrets."""
+        run = await self.known(caller, name)
+        return await self._sessions.read(
+            lambda: RunAudit(tuple(audit_trail(self._runs.store, self._runs.tree(run).run)))
+        )
 
     async def known(self, caller: ApiCaller, name: str) -> str:
         """Return the id of a caller's run. `NotFound` if its session is not there, or another's."""

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from foveal.agent.audit import AuditRecord
 from foveal.agent.run_marks import RunStatus
 from foveal.agent.runs import RunCard, RunCost
 from foveal.agent.tools import UserAnswer
@@ -96,6 +97,12 @@ class RunEvents(msgspec.Struct, frozen=True):
     """The events of a run after an id are asked for. The header `last-event-id` says the same and counts more."""
 
     after: Annotated[int, Meta(ge=0)] = 0
+
+
+class RunAudit(msgspec.Struct, frozen=True):
+    """The audit trail of a run and of its sub-agents."""
+
+    records: tuple[AuditRecord, ...]
 
 
 class RunBill(msgspec.Struct, frozen=True):
