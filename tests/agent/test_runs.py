@@ -783,3 +783,87 @@ def test_an_answer_in_time_counts(store):
 
     assert asyncio.run(later()).text == "Seen."
     assert results(store) == [("ok", "content of a")]
+
+
+@pytest.mark.parametrize(
+    ("scope", "ran"), [("turn", ["a", "b", "a"]), ("session", ["a", "b"]), (None, ["a", "a", "b", "a"])]
+)
+def test_results_are_kept_for_the_same_call(store, scope, ran):
+    """Within the user's turn or the session, whatever the order of the arguments; every call has a result of its own."""
+    found = []
+
+    @tool(cache=scope)
+    def price(item: str, day: int = 1) -> str:
+        found.append(item)
+        return f"price of {item}: " + "9" * len(found)
+
+    model = FakeModel(
+        calls("price", item="a", day=2),
+        calls("price", day=2, item="a"),
+        calls("price", item="b"),
+        says("One."),
+        calls("price", item="a", day=2),
+        says("Two."),
+    )
+    run(agent_with(model, price), "Go.", "Again.", store=store)
+    assert found == ran
+    texts = [text for _, text in results(store)]
+    assert (texts[0] == texts[1]) == (scope is not None)
+    assert len(texts) == 4
+
+
+def test_only_results_that_succeeded_are_kept(store):
+    """A failure, and a result of arguments that the user changed, are not given to further calls."""
+    found = []
+
+    @tool(cache="session")
+    def price(item: str) -> str:
+        found.append(item)
+        if len(found) == 1:
+            raise RuntimeError("no connection")
+        return f"price of {item}"
+
+    model = FakeModel(calls("price", item="a"), calls("price", item="a"), calls("price", item="a"), says("Done."))
+    agent = agent_with(model, price, approvals=[ApprovalRule("price")])
+
+    async def talk():
+        await agent.run("Go.", session="s", store=store)
+        runs = Runs(store, [agent])
+        answers = (
+            UserAnswer(decision="allow"),
+            UserAnswer(decision="edit", arguments={"item": "b"}),
+            UserAnswer(decision="allow"),
+        )
+        for answer in answers:
+            await runs.resume("s", answer)
+            await runs.wait("s")
+
+    asyncio.run(talk())
+    assert found == ["a", "b", "a"]
+
+
+def test_a_run_may_end_with_a_step_of_its_own(store):
+    """After the answer the model is asked once more, in the agent's words and without tools; that reply is the outcome."""
+    model = FakeModel(calls("look", path="a"), says("It is there."), says("# Report\nIt is there."))
+    agent = agent_with(model, look, finalize="Write a report with a heading.", limits=Limits(max_steps=2))
+    outcome = run(agent, "Where?", store=store)
+    assert (outcome.status, outcome.text) == ("completed", "# Report\nIt is there.")
+    assert "Write a report" in model.requests[-1]["messages"][-1]["content"]
+    assert model.requests[-1]["tool_choice"] == "none"
+
+
+def test_todos_can_be_read_again(store):
+    """As they were written last, in a later run too."""
+    todos = [{"content": "look", "status": "completed"}, {"content": "mend", "status": "in_progress"}]
+    model = FakeModel(
+        calls("todo_read"),
+        calls("todo_write", todos=todos),
+        says("."),
+        says("."),
+        calls("todo_read"),
+        says("."),
+        says("."),
+    )
+    run(agent_with(model, *built_in_tools(["todos"])), "Go.", "And now?", store=store)
+    texts = [text for _, text in results(store)]
+    assert (texts[0], texts[-1]) == ("[no todos]", "[completed] look\n[in_progress] mend")

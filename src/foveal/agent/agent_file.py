@@ -72,6 +72,7 @@ class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Folders of skills."""
     workspace: str = "."
     policy: str | dict[str, Any] | None = None
+    finalize: str = ""
     limits: Limits = Limits()
     approvals: tuple[ApprovalRule, ...] = ()
     mcp: McpTable = McpTable()
@@ -122,6 +123,7 @@ def _agent(
             detached=others(table.detached),
             handoffs=others(table.handoffs),
             policy=_policy(table.policy, path),
+            finalize=table.finalize,
             limits=table.limits,
             approvals=table.approvals,
             environment=Environment(skills=skills) if skills else None,

@@ -23,7 +23,8 @@ class AgentDefinition:
 
     `fallbacks` are asked in their order when a model refuses for good or does not answer. `agents` are sub-agents, to which the
     model may delegate; `detached` ones work in the background, `handoffs` take over the conversation. `approvals` say which calls
-    a person must allow. `open_model` brings a model port of your own.
+    a person must allow. `finalize` are words for one more step behind the answer, without tools, whose reply is the outcome:
+    "Write the report as …". `open_model` brings a model port of your own.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class AgentDefinition:
         detached: "Sequence[AgentDefinition]" = (),
         handoffs: "Sequence[AgentDefinition]" = (),
         policy: Policy | None = None,
+        finalize: str = "",
         limits: Limits = Limits(),  # noqa: B008 - a frozen value
         approvals: Sequence[ApprovalRule] = (),
         environment: "Environment | None" = None,
@@ -54,7 +56,7 @@ class AgentDefinition:
         self.agents = _by_name(name, agents)
         self.detached, self.handoffs = _by_name(name, detached), _by_name(name, handoffs)
         self.policy = policy if policy is not None else Policy(remind=True)
-        self.limits, self.approvals = limits, tuple(approvals)
+        self.finalize, self.limits, self.approvals = finalize, limits, tuple(approvals)
         self.environment, self.summariser, self.open_model = environment, summariser, open_model
 
     def limited(self, limits: Limits) -> "AgentDefinition":

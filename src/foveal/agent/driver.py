@@ -242,7 +242,14 @@ class RunDriver:
         if not calls and self.state.spawned:
             self._tell_ended(session)
         agent = self.agent
-        return next_step(self.state, calls, self.tools, limits=agent.limits, rules=agent.approvals)
+        return next_step(
+            self.state,
+            calls,
+            self.tools,
+            limits=agent.limits,
+            rules=agent.approvals,
+            finalizes=bool(agent.finalize),
+        )
 
     def _unasked(self, questions: Iterable[UserQuestion]) -> list[UserQuestion]:
         return [

@@ -18,7 +18,7 @@ import msgspec
 from foveal.agent.approvals import ApprovalRule, verdict_on
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_marks import ENDED, RunStatus
-from foveal.agent.run_state import RunState
+from foveal.agent.run_state import CachedResult, RunState
 from foveal.agent.tool_calls import INTERRUPTED, NO_STEPS, SKIPPED
 from foveal.agent.tools import APPROVAL, Tool, UserAnswer, UserQuestion
 from foveal.values.entry import Status, ToolCall
@@ -95,11 +95,19 @@ class RefusedCall(msgspec.Struct, frozen=True):
     status: Status = "error"
 
 
+class KnownCall(msgspec.Struct, frozen=True):
+    """A call whose result is known from an earlier one, and is kept for it."""
+
+    call: ToolCall
+    result: CachedResult
+
+
 class Run(msgspec.Struct, frozen=True):
     """Run these calls, and give the others their results."""
 
     ready: tuple[ReadyCall, ...]
     refused: tuple[RefusedCall, ...] = ()
+    known: tuple[KnownCall, ...] = ()
 
 
 class Hear(msgspec.Struct, frozen=True):
@@ -141,8 +149,12 @@ def next_step(
     *,
     limits: Limits,
     rules: Iterable[ApprovalRule] = (),
+    finalizes: bool = False,
 ) -> NextStep:
-    """Return the next step of a run. `calls` are the calls of the newest reply that have no result."""
+    """Return the next step of a run. `calls` are the calls of the newest reply that have no result.
+
+    `finalizes`: after the answer, the model is asked once more for the final one.
+    """
     if state.status in ENDED:
         return Done(state.status, state.answer, state.reason)
     if state.steering and not calls:
@@ -154,7 +166,7 @@ def next_step(
     if state.malformed >= limits.malformed_calls:
         return Done("failed", state.answer, f"{state.malformed} calls in a row were none that a tool can take")
     if state.newest == "answer":
-        return _stopped(state, limits)
+        return _stopped(state, limits, finalizes=finalizes)
     left = _steps_left(state, limits)
     if left <= 0:
         return Done("failed", state.answer, f"no answer within {state.all_steps} steps")
@@ -169,7 +181,7 @@ def _steps_left(state: RunState, limits: Limits) -> int:
     return limits.max_steps - used
 
 
-def _stopped(state: RunState, limits: Limits) -> NextStep:
+def _stopped(state: RunState, limits: Limits, *, finalizes: bool) -> NextStep:
     """Return the step after a reply without calls: the end, one more reminder, or the user's next message."""
     left = _steps_left(state, limits)
     if state.todos_open and left > 1 and state.nudges.get("todos", 0) < limits.todo_reminders:
@@ -178,6 +190,8 @@ def _stopped(state: RunState, limits: Limits) -> NextStep:
         return Ask(left, nudge="thin")
     if state.following:
         return Hear(following=min(len(state.following), limits.queued_at_once))
+    if finalizes and not state.nudges.get("final"):
+        return Ask(max(left, 1), is_last=True, nudge="final")
     return Done("completed", state.answer)
 
 
@@ -196,9 +210,10 @@ class _Decisions(NamedTuple):
         ready = tuple(one for one in decided if isinstance(one, ReadyCall))
         refused = tuple(one for one in decided if isinstance(one, RefusedCall))
         questions = tuple(one for one in decided if isinstance(one, UserQuestion))
-        return Run(ready, refused) if ready or refused else Wait(questions)
+        known = tuple(one for one in decided if isinstance(one, KnownCall))
+        return Run(ready, refused, known) if ready or refused or known else Wait(questions)
 
-    def _decided(self, call: ToolCall, key: str) -> ReadyCall | RefusedCall | UserQuestion:
+    def _decided(self, call: ToolCall, key: str) -> ReadyCall | RefusedCall | KnownCall | UserQuestion:
         """Return whether a call is run, refused, or waits for the user."""
         state, limits, tool = self.state, self.limits, self.tools.get(call.name)
         if tool is None:
@@ -216,7 +231,15 @@ class _Decisions(NamedTuple):
             return RefusedCall(
                 call, f"[not run: {call.name} was called {times}. Do something else, or give the answer.]"
             )
-        return self._approved(call, key, tool)
+        decided = self._approved(call, key, tool)
+        return self._known(call, tool) or decided if isinstance(decided, ReadyCall) else decided
+
+    def _known(self, call: ToolCall, tool: Tool) -> KnownCall | None:
+        """Return the call with the result of an earlier one, if the tool keeps results for as long as that."""
+        found = self.state.cached.get(self.state.said.get(call.id, ""))
+        if tool.cache is None or found is None or (tool.cache == "turn" and found.turn != self.state.turn):
+            return None
+        return KnownCall(call, found)
 
     def _approved(self, call: ToolCall, key: str, tool: Tool) -> ReadyCall | RefusedCall | UserQuestion:
         """Return whether a call that could be run may be: by a rule, or by the user's decision."""

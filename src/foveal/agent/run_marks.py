@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from foveal.agent.tools import UserAnswer, UserQuestion
+from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion
 from foveal.values.entry import Note
 
 RunStatus: TypeAlias = Literal["pending", "running", "awaiting_user", "paused", "completed", "failed", "cancelled"]
@@ -57,6 +57,8 @@ class CallStarted(_Mark, frozen=True, tag="started"):
     call: str
     key: str
     tool: str
+    cache: CacheScope | None = None
+    """Scope in which further calls with the same arguments get its result."""
 
 
 class UserAsked(_Mark, frozen=True, tag="asked"):

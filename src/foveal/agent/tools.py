@@ -11,7 +11,7 @@ it before the function is called. `Annotated[str, msgspec.Meta(description="…"
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -33,6 +33,9 @@ T = TypeVar("T")
 
 Retry: TypeAlias = Literal["again", "never"]
 """After a crash in the middle of a call: run it again with the same key, or tell the model that it was interrupted."""
+
+CacheScope: TypeAlias = Literal["turn", "session"]
+"""The same call again, with the same arguments, gets the result of the first: until the user speaks again, or for good."""
 
 TIMEOUT_S = 120.0
 """Seconds that a tool may take unless it says otherwise: the longest that a person was seen to wait without asking."""
@@ -127,6 +130,9 @@ class CallScope(Protocol):
     @property
     def run(self) -> str: ...
 
+    @property
+    def todos(self) -> Sequence[Mapping[str, Any]]: ...
+
     def report(self, call: str, text: str) -> None:
         """Tell the listeners of the run how far a call is."""
         ...
@@ -150,6 +156,11 @@ class ToolContext:
     def is_cancelled(self) -> bool:
         """Whether the run was cancelled or the time of the call is up: a function in a thread looks here and returns."""
         return self._scope.is_cancelled(self.call)
+
+    @property
+    def todos(self) -> Sequence[Mapping[str, Any]]:
+        """The todos that the model has written last in this session."""
+        return self._scope.todos
 
     def progress(self, text: str) -> None:
         """Tell the listeners of the run how far the call is. From any thread."""
@@ -186,6 +197,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the same call again and again is no sign of a loop: a tool that polls."""
     is_guarded: bool = False
     """Whether a person must allow each call, unless a rule of the agent says otherwise."""
+    cache: CacheScope | None = None
+    """Scope in which the same call again is not run, and gets the result of the first one that succeeded."""
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -207,6 +220,7 @@ def tool(
     serial: bool = ...,
     may_repeat: bool = ...,
     guarded: bool = ...,
+    cache: CacheScope | None = ...,
 ) -> Callable[[Callable[..., object]], Tool]: ...
 def tool(
     function: Callable[..., object] | None = None,
@@ -219,10 +233,13 @@ def tool(
     serial: bool = False,
     may_repeat: bool = False,
     guarded: bool = False,
+    cache: CacheScope | None = None,
 ) -> Tool | Callable[[Callable[..., object]], Tool]:
     """Make a tool of a function, plain or asynchronous. Its docstring is the description that the model reads."""
     if retry not in ("again", "never"):
         raise BadInput(f"retry is {retry!r}; it is 'again' or 'never'")
+    if cache not in (None, "turn", "session"):
+        raise BadInput(f"cache is {cache!r}; it is 'turn', 'session' or None")
     if timeout_s is not None and not timeout_s > 0:
         raise BadInput(f"timeout_s is {timeout_s!r}; it is a number of seconds above 0, or None for no end")
 
@@ -251,6 +268,7 @@ def tool(
             is_serial=serial,
             may_repeat=may_repeat,
             is_guarded=guarded,
+            cache=cache,
         )
 
     return make if function is None else make(function)
