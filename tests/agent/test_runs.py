@@ -20,13 +20,17 @@ from foveal.agent.run_events import (
     ToolEnded,
     ToolProgressed,
     ToolReturned,
+    UsageCounted,
     UserSpoke,
     is_kept,
 )
 from foveal.agent.run_log import read_events
 from foveal.agent.tool_calls import CANCELLED, SKIPPED
+from foveal.agent.usage_cost import usage_usd
 from foveal.testing.run_checks import run_problems
+from foveal.values.entry import Usage
 from foveal.values.errors import BadInput
+from foveal.writers.port import Reply
 
 from .conftest import FakeModel, agent_with, calls, collect, says
 
@@ -867,3 +871,43 @@ def test_todos_can_be_read_again(store):
     run(agent_with(model, *built_in_tools(["todos"])), "Go.", "And now?", store=store)
     texts = [text for _, text in results(store)]
     assert (texts[0], texts[-1]) == ("[no todos]", "[completed] look\n[in_progress] mend")
+
+
+@pytest.mark.parametrize(
+    ("reply", "usd"),
+    [
+        (Reply("prose " * 40, Usage("gpt-5", 1_000_000, 0)), 1.25),
+        (Reply("prose " * 40, cost_usd=0.5), 0.5),
+        ("prose " * 40, None),
+    ],
+    ids=["tokens", "bill", "unknown"],
+)
+def test_the_summariser_is_part_of_the_cost(store, reply, usd):
+    """By its own bill or by its tokens, also if its prose is refused; without either the cost is unknown. A sub-agent's too."""
+
+    async def summarise(question):
+        return reply
+
+    @tool
+    def read(part: int) -> str:
+        return f"part {part}: " + " ".join(f"word{n}x{part}" for n in range(400))
+
+    def agent(name, **more):
+        steps = [calls("read", part=n) for n in range(8)]
+        policy = foveal.Policy(max_context_tokens=3_000, remind=True)
+        model = FakeModel(*more.pop("before", ()), *steps, says("It is all there, in eight parts. " * 10))
+        return agent_with(model, read, name=name, policy=policy, summariser=summarise, **more)
+
+    below = agent("below")
+    run(agent("above", agents=[below], before=[calls("delegate", task="Read.")]), "Read it.", store=store)
+    cost = Runs(store).cost("s")
+    for one in (cost, *cost.children):
+        asked = sum(bill.calls for bill in one.summaries.values())
+        assert asked >= 1
+        if usd is None:
+            assert one.own_usd is None
+        else:
+            told = read_events(store, one.run.partition("#")[0])
+            models = sum(usage_usd(event.usage) for event in told if isinstance(event, UsageCounted))
+            assert one.own_usd == pytest.approx(models + asked * usd)
+    assert cost.calls > sum(bill.calls for one in (cost, *cost.children) for bill in one.own.values())

@@ -24,6 +24,7 @@ from foveal.agent.run_events import (
     RunEvent,
     RunStarted,
     StatusChanged,
+    SummaryBilled,
     ToolCalled,
     ToolEnded,
     ToolStarted,
@@ -91,7 +92,7 @@ class AuditFold:
                 action=action,
                 decision=self._clean(decision),
                 evidence=self._clean(evidence),
-                cost_usd=usage_usd(event.usage) if action == "model.call" and isinstance(event, UsageCounted) else None,
+                cost_usd=_cost(event, action),
             )
             for actor, action, decision, evidence in self._told(event)
         ]
@@ -119,6 +120,13 @@ class AuditFold:
                     self._model, why = usage.model, self._fallback or "the agent's first model that answers"
                     yield "agent", "model.select", AuditDecision(usage.model, why, "models"), {}
                 yield "model", "model.call", AuditDecision("answered"), msgspec.to_builtins(usage)
+            case SummaryBilled(usage=summarised):
+                yield (
+                    "agent",
+                    "model.summarise",
+                    AuditDecision("asked", "", "summariser"),
+                    msgspec.to_builtins(summarised) or {},
+                )
             case ModelFellBack(model=model, because=because):
                 self._fallback = because
                 yield "agent", "model.fallback", AuditDecision(model, because, "fallbacks"), {}
@@ -170,6 +178,12 @@ class AuditFold:
 
     def _call(self, call: str) -> Mapping[str, Any]:
         return _arguments(self._calls[call]) if call in self._calls else {"call": call}
+
+
+def _cost(event: RunEvent, action: str) -> float | None:
+    if isinstance(event, SummaryBilled):
+        return event.usd
+    return usage_usd(event.usage) if isinstance(event, UsageCounted) and action == "model.call" else None
 
 
 def _arguments(called: ToolCalled) -> Mapping[str, Any]:

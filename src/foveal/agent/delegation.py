@@ -21,6 +21,7 @@ from foveal.agent.inbox import QuestionReply, post
 from foveal.agent.run_events import ChildTold, RunEvent, scope_of
 from foveal.agent.run_log import read_run
 from foveal.agent.run_marks import ENDED, ChildBegan, SpawnedBy, split_run, to_note
+from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tools import AskUser, Tool, ToolContext, ToolOutput, tool
 from foveal.session.options import Host
 from foveal.session.session import Session
@@ -144,11 +145,19 @@ async def _delegated(
     if ctx.answer is not None and ctx.answer.question in state.asked:
         await asyncio.to_thread(post, driver.store, session, QuestionReply(ctx.answer))
     bounded, is_new = _bounded(agent), state.status is None
+    meter = SummaryMeter(agent)
     opened = await driver.journal.do(
-        lambda parent: _opened(parent, bounded, name, task, is_new=is_new, model=state.model)
+        lambda parent: _opened(parent, bounded, name, task, meter=meter, model=None if is_new else state.model)
     )
-    more = partial(agent_tools, drive)
-    child = RunDriver(bounded, driver.store, session, parent=driver.state.id, opened=opened, more_tools=more)
+    child = RunDriver(
+        bounded,
+        driver.store,
+        session,
+        parent=driver.state.id,
+        opened=opened,
+        meter=meter,
+        more_tools=partial(agent_tools, drive),
+    )
     return await _driven(driver, child, ctx, is_new=is_new)
 
 
@@ -165,14 +174,15 @@ async def _spawned(
                 f"[not spawned: {MOST_SPAWNED} sub-agents are at work. Wait until one has ended.]", "error"
             )
         bounded, spawner = _bounded(agent), SpawnedBy(driver.state.id, dict(task.metadata))
+        meter, more = SummaryMeter(agent), partial(agent_tools, drive)
 
         def open_child(parent: Session) -> Session:
-            opened = _opened(parent, bounded, name, task, is_new=True, model=0)
+            opened = _opened(parent, bounded, name, task, meter=meter, model=None)
             opened.append(to_note(spawner))
             return opened
 
         opened = await driver.journal.do(open_child)
-        child = RunDriver(bounded, driver.store, session, opened=opened, more_tools=partial(agent_tools, drive))
+        child = RunDriver(bounded, driver.store, session, opened=opened, meter=meter, more_tools=more)
         await child.begin("", is_told=True)
         drive(child)
     run = f"{session}#1"
@@ -182,8 +192,16 @@ async def _spawned(
 
 
 def _opened(
-    parent: Session, agent: AgentDefinition, name: str, task: SubAgentTask, *, is_new: bool, model: int
+    parent: Session,
+    agent: AgentDefinition,
+    name: str,
+    task: SubAgentTask,
+    *,
+    meter: SummaryMeter,
+    model: int | None,
 ) -> Session:
+    """Open the session of a sub-agent: a new one, or one that goes on with its model at this place."""
+    is_new = model is None
     return parent.children.open(
         name,
         task.text,
@@ -191,9 +209,9 @@ def _opened(
         inherit_turns=task.inherit_turns if is_new else 0,
         tools=[*agent.toolset, *_OFFERED],
         refs=task.refs if is_new else (),
-        model=agent.models[model].session_model,
+        model=agent.models[model or 0].session_model,
         policy=agent.policy,
-        host=Host(summariser=agent.summariser, environment=agent.environment),
+        host=Host(summariser=meter.summariser, environment=agent.environment),
     )
 
 

@@ -35,6 +35,7 @@ from foveal.agent.run_marks import (
     to_note,
 )
 from foveal.agent.run_state import RunState, RunUsage
+from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tool_batch import ToolBatch
 from foveal.agent.tool_calls import CANCELLED, refused
 from foveal.agent.tools import Tool, UserQuestion
@@ -90,12 +91,13 @@ class RunDriver:
         *,
         parent: str = "",
         opened: Session | None = None,
+        meter: SummaryMeter | None = None,
         more_tools: "Callable[[RunDriver], Sequence[Tool]]" = lambda driver: (),
     ) -> None:
         self.agent, self.store, self.session = agent, store, session
         self._parent, self._opened, self._more_tools = parent, opened, more_tools
         self.journal = RunJournal(store, session, self._open_session)
-        self._take(agent)
+        self._take(agent, meter)
         self._stop: StopRequest | None = None
         self._void_stops = 0
         """Place in the inbox up to which wishes to stop are void."""
@@ -103,10 +105,12 @@ class RunDriver:
         self.children: set[RunDriver] = set()
         """The drivers of sub-agents that are at work for this run."""
 
-    def _take(self, agent: AgentDefinition) -> None:
+    def _take(self, agent: AgentDefinition, meter: SummaryMeter | None = None) -> None:
         """Go on as this agent: with its models, its tools and its bounds."""
         self.agent = agent
         self.tools = {tool.name: tool for tool in (*agent.toolset.values(), *self._more_tools(self))}
+        self._meter = meter or SummaryMeter(agent)
+        self.journal.bills = self._meter.take
         self._model = ModelSteps(agent, self.journal, list(self.tools.values()))
         self._batch = ToolBatch(self.journal, agent.limits)
 
@@ -354,7 +358,7 @@ class RunDriver:
         agent = self.agent
         allowed = frozenset(self.tools) if self._parent else None
         host = Host(
-            summariser=agent.summariser,
+            summariser=self._meter.summariser,
             on_event=self.journal.relay,
             environment=agent.environment,
             allowed_tools=allowed,

@@ -13,7 +13,7 @@ ones under the same ids. The others are told as they happen and are gone: words 
 | `ToolStarted` | yes | a mark |
 | `ToolEnded` | yes | the result of a call |
 | `QuestionAsked`, `AnswerGiven` | yes | marks |
-| `UsageCounted` | yes | the usage of a reply |
+| `UsageCounted`, `SummaryBilled` | yes | the usage of a reply, a mark of the summariser's call |
 | `ContextFolded`, `ContextOverflowed` | yes | a fold, a refusal of the provider |
 | `ModelFellBack`, `ModelReminded`, `ChildStarted`, `ChildEnded`, `HandedOver` | yes | marks |
 | `RunEnded` | yes | the mark of a last status |
@@ -37,9 +37,11 @@ from foveal.agent.run_marks import (
     ModelNudged,
     ModelSwitched,
     RunBegan,
+    RunMark,
     RunStatus,
     SpawnEnded,
     StatusSet,
+    SummaryPaid,
     UserAnswered,
     UserAsked,
     mark_in,
@@ -135,6 +137,12 @@ class ModelReplied(_RunEvent, frozen=True, tag="model_replied"):
 
 class UsageCounted(_RunEvent, frozen=True, tag="usage"):
     usage: Usage
+
+
+class SummaryBilled(_RunEvent, frozen=True, tag="summary_billed"):
+    usage: Usage | None = None
+    usd: float | None = None
+    """Cost of the summariser's call; None if its price is unknown."""
 
 
 class ToolCalled(_RunEvent, frozen=True, tag="tool_called"):
@@ -248,6 +256,7 @@ RunEvent: TypeAlias = (
     | ModelRetried
     | ModelReplied
     | UsageCounted
+    | SummaryBilled
     | ToolCalled
     | ToolStarted
     | ToolProgressed
@@ -364,8 +373,17 @@ def _of_mark(note: Note, scope: RunScope) -> Iterator[RunEvent]:
             yield ModelFellBack(scope=scope, model=model, because=because)
         case ModelNudged(why=why):
             yield ModelReminded(scope=scope, why=why)
+        case mark:
+            yield from _of_agents(mark, scope)
+
+
+def _of_agents(mark: RunMark | None, scope: RunScope) -> Iterator[RunEvent]:
+    """Yield the event of a mark about others that work for the run: sub-agents, successors, the summariser."""
+    match mark:
         case ChildBegan(call=call, child=child, agent=agent, is_detached=is_detached):
             yield ChildStarted(scope=scope, call=call, child=child, agent=agent, is_detached=is_detached)
+        case SummaryPaid(usage=usage, usd=usd):
+            yield SummaryBilled(scope=scope, usage=usage, usd=usd)
         case SpawnEnded(child=child, status=status):
             yield ChildEnded(scope=scope, child=child, status=status)
         case AgentTook(agent=agent):

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion
-from foveal.values.entry import Note
+from foveal.values.entry import Note, Usage
 
 RunStatus: TypeAlias = Literal["pending", "running", "awaiting_user", "paused", "completed", "failed", "cancelled"]
 
@@ -109,6 +109,15 @@ class ModelNudged(_Mark, frozen=True, tag="nudged"):
     why: str
 
 
+class SummaryPaid(_Mark, frozen=True, tag="summary_paid"):
+    """The agent's summariser was asked, whether its answer was taken or not."""
+
+    usage: Usage | None = None
+    """Tokens of the call, if the summariser tells them."""
+    usd: float | None = None
+    """None if its price is unknown."""
+
+
 class ChildBegan(_Mark, frozen=True, tag="child"):
     """A call began a sub-agent's run, or went on with it."""
 
@@ -158,6 +167,7 @@ RunMark: TypeAlias = (
     | QueueTaken
     | ModelSwitched
     | ModelNudged
+    | SummaryPaid
     | ChildBegan
     | SpawnedBy
     | SpawnEnded

@@ -25,7 +25,15 @@ from foveal.agent.delegation import agent_tools
 from foveal.agent.driver import RunDriver, RunOutcome
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, is_inbox, letters, post
 from foveal.agent.near_names import did_you_mean
-from foveal.agent.run_events import ChildStarted, RunEnded, RunEvent, RunStarted, StatusChanged, UsageCounted
+from foveal.agent.run_events import (
+    ChildStarted,
+    RunEnded,
+    RunEvent,
+    RunStarted,
+    StatusChanged,
+    SummaryBilled,
+    UsageCounted,
+)
 from foveal.agent.run_journal import now_ms
 from foveal.agent.run_log import RunLog, newest_status, read_events, read_run
 from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, StatusSet, run_name, split_run
@@ -33,6 +41,7 @@ from foveal.agent.run_state import RunState, RunUsage
 from foveal.agent.tools import UserAnswer, UserQuestion
 from foveal.agent.usage_cost import usage_usd
 from foveal.stores.port import Store
+from foveal.values.entry import Usage
 from foveal.values.errors import BadInput, FovealError, NotFound, SessionHeld
 
 ENDING = "the program is ending"
@@ -62,8 +71,10 @@ class RunCost(msgspec.Struct, frozen=True):
     own: dict[str, RunUsage]
     """By model."""
     own_usd: float | None
-    """None if a price is unknown; never zero for that reason."""
+    """With the summaries. None if a price is unknown; never zero for that reason."""
     children: "tuple[RunCost, ...]" = ()
+    summaries: dict[str, RunUsage] = {}
+    """Calls of the summariser, by model; of one that tells no model, under an empty name."""
 
     @property
     def total_usd(self) -> float | None:
@@ -74,7 +85,8 @@ class RunCost(msgspec.Struct, frozen=True):
     @property
     def calls(self) -> int:
         """Model calls of the tree."""
-        return sum(one.calls for one in self.own.values()) + sum(child.calls for child in self.children)
+        own = (*self.own.values(), *self.summaries.values())
+        return sum(one.calls for one in own) + sum(child.calls for child in self.children)
 
 
 class RunTree(msgspec.Struct, frozen=True):
@@ -258,9 +270,11 @@ class Runs:
         """Return the model calls of a run and of its sub-agents, with their cost."""
         events = self._events(run)
         prices = [usage_usd(event.usage) for event in events if isinstance(event, UsageCounted)]
+        prices += [event.usd for event in events if isinstance(event, SummaryBilled)]
         own_usd = None if None in prices else sum(price for price in prices if price is not None)
         children = tuple(self.cost(one.child) for one in events if isinstance(one, ChildStarted))
-        return RunCost(events[0].scope.run, _usage_in(events), own_usd, children)
+        bills = [event.usage or Usage("", 0, 0) for event in events if isinstance(event, SummaryBilled)]
+        return RunCost(events[0].scope.run, _usage_in(events), own_usd, children, _summed(bills))
 
     def _events(self, run: str) -> "list[RunEvent]":
         """Return the kept events of a run; of the newest one, if a session is named."""
@@ -417,8 +431,11 @@ def _outcome(events: Sequence[RunEvent]) -> RunOutcome:
 
 def _usage_in(events: Iterable[RunEvent]) -> dict[str, RunUsage]:
     """Return the model calls of a run, by model."""
+    return _summed(event.usage for event in events if isinstance(event, UsageCounted))
+
+
+def _summed(usages: Iterable[Usage]) -> dict[str, RunUsage]:
     found: dict[str, RunUsage] = {}
-    for event in events:
-        if isinstance(event, UsageCounted):
-            found[event.usage.model] = found.get(event.usage.model, RunUsage()).plus(event.usage)
+    for usage in usages:
+        found[usage.model] = found.get(usage.model, RunUsage()).plus(usage)
     return found

@@ -20,6 +20,7 @@ from foveal.agent.run_events import (
     ModelRetried,
     RunEvent,
     StepStarted,
+    SummaryBilled,
     TextCame,
     UsageCounted,
     kept_id,
@@ -297,6 +298,8 @@ class ChatSession:
             event = event.event
         if isinstance(event, UsageCounted):
             self._add(usage_usd(event.usage))
+        if isinstance(event, SummaryBilled):
+            self._add(event.usd)
 
     def _add(self, usd: float | None) -> None:
         self.usd = None if usd is None or self.usd is None else self.usd + usd

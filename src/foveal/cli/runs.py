@@ -136,7 +136,7 @@ def _cost(runs: Runs, name: str, args: Namespace, out: Output) -> None:
 def _cost_rows(cost: RunCost) -> list[tuple[str, ...]]:
     own = [
         (cost.run, model, f"{one.calls:,}", f"{one.input_tokens:,}", f"{one.output_tokens:,}", _usd(cost.own_usd))
-        for model, one in cost.own.items()
+        for model, one in (*cost.own.items(), *((f"{name} (summaries)", one) for name, one in cost.summaries.items()))
     ]
     return [*own, *(row for child in cost.children for row in _cost_rows(child))]
 
