@@ -199,7 +199,8 @@ class Runs:
         session = split_run(run)[0]
         state = self.state(run)
         if overdue_answers(state, now_ms()) and state.agent in self._agents and not self._is_driven(session):
-            await self.resume(run)
+            with suppress(SessionHeld):  # somebody else has just done so
+                await self.resume(run)
         async with asyncio.timeout(timeout_s):
             if session in self._live:
                 return await asyncio.shield(self._live[session][1])
@@ -311,8 +312,10 @@ class Runs:
         """Return whether a run should be under way. One that waits for an answer is minded until its deadline."""
         if card.status == "awaiting_user":
             state = read_run(self.store, card.session)
-            self._mind(card.session, state.asked.values())
-            return bool(overdue_answers(state, now_ms()))
+            is_overdue_now = bool(overdue_answers(state, now_ms()))
+            if not is_overdue_now:
+                self._mind(card.session, state.asked.values())
+            return is_overdue_now
         return card.status in ("pending", "running")
 
     def _is_unanswered(self, state: RunState) -> bool:
@@ -322,6 +325,8 @@ class Runs:
         """Go on with a run that waits when its first question is overdue. A timer costs nothing until then."""
         until_ms = first_deadline(questions)
         if until_ms is not None and not self._is_draining:
+            if session in self._timers:
+                self._timers[session].cancel()
             delay_s = max(0.0, (until_ms - now_ms()) / 1_000)
             self._timers[session] = asyncio.get_running_loop().call_later(delay_s, self._time_up, session)
 
