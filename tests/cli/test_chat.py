@@ -1,5 +1,6 @@
 """`foveal chat` on a real pseudo-terminal, and through pipes, against a scripted provider."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -74,6 +75,7 @@ def test_words_calls_and_costs_are_shown(chat, provider):
     terminal = chat()
     terminal.say("What is here?")
     terminal.see("I look.", "→ list_files {}", "file.", "tokens (", "$0.00")
+    assert re.search(r"\$0\.00\d*[1-9]", terminal.see_rest())
     terminal.say("/quit")
     assert terminal.leave() == 0
 
@@ -108,7 +110,7 @@ def gated(provider: ScriptedProvider, *turns: Turn) -> tuple[threading.Event, th
 
 def test_messages_wait_for_the_answer(chat, provider):
     """A line that is typed while the agent works is heard after the answer, in the same run."""
-    asked, gate = gated(provider, Turn("One."), Turn("Two."))
+    asked, gate = gated(provider, LOOK, Turn("One."), Turn("Two."))
     terminal = chat()
     terminal.say("First.")
     assert asked.wait(PATIENCE_S)
@@ -117,6 +119,7 @@ def test_messages_wait_for_the_answer(chat, provider):
     gate.set()
     terminal.see("Two.")
     assert texts(provider) == ["First.", "Second."]
+    assert "login.py" in texts(provider, "tool")[0]  # the call was run: steering would have left it out
     assert read_run(foveal.open_store("agent.db"), "s").id == "s#1"
 
 

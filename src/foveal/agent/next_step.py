@@ -95,7 +95,7 @@ class RefusedCall(msgspec.Struct, frozen=True):
     status: Status = "error"
 
 
-class KnownCall(msgspec.Struct, frozen=True):
+class CachedCall(msgspec.Struct, frozen=True):
     """A call whose result is known from an earlier one, and is kept for it."""
 
     call: ToolCall
@@ -107,7 +107,7 @@ class Run(msgspec.Struct, frozen=True):
 
     ready: tuple[ReadyCall, ...]
     refused: tuple[RefusedCall, ...] = ()
-    known: tuple[KnownCall, ...] = ()
+    known: tuple[CachedCall, ...] = ()
 
 
 class Hear(msgspec.Struct, frozen=True):
@@ -210,10 +210,10 @@ class _Decisions(NamedTuple):
         ready = tuple(one for one in decided if isinstance(one, ReadyCall))
         refused = tuple(one for one in decided if isinstance(one, RefusedCall))
         questions = tuple(one for one in decided if isinstance(one, UserQuestion))
-        known = tuple(one for one in decided if isinstance(one, KnownCall))
+        known = tuple(one for one in decided if isinstance(one, CachedCall))
         return Run(ready, refused, known) if ready or refused or known else Wait(questions)
 
-    def _decided(self, call: ToolCall, key: str) -> ReadyCall | RefusedCall | KnownCall | UserQuestion:
+    def _decided(self, call: ToolCall, key: str) -> ReadyCall | RefusedCall | CachedCall | UserQuestion:
         """Return whether a call is run, refused, or waits for the user."""
         state, limits, tool = self.state, self.limits, self.tools.get(call.name)
         if tool is None:
@@ -234,12 +234,12 @@ class _Decisions(NamedTuple):
         decided = self._approved(call, key, tool)
         return self._known(call, tool) or decided if isinstance(decided, ReadyCall) else decided
 
-    def _known(self, call: ToolCall, tool: Tool) -> KnownCall | None:
+    def _known(self, call: ToolCall, tool: Tool) -> CachedCall | None:
         """Return the call with the result of an earlier one, if the tool keeps results for as long as that."""
         found = self.state.cached.get(self.state.said.get(call.id, ""))
         if tool.cache is None or found is None or (tool.cache == "turn" and found.turn != self.state.turn):
             return None
-        return KnownCall(call, found)
+        return CachedCall(call, found)
 
     def _approved(self, call: ToolCall, key: str, tool: Tool) -> ReadyCall | RefusedCall | UserQuestion:
         """Return whether a call that could be run may be: by a rule, or by the user's decision."""

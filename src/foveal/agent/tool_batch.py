@@ -9,7 +9,7 @@ import msgspec
 
 from foveal.agent.deadlines import with_deadline
 from foveal.agent.inbox import Steering, letters
-from foveal.agent.next_step import KnownCall, Limits, ReadyCall, RefusedCall, Run
+from foveal.agent.next_step import CachedCall, Limits, ReadyCall, RefusedCall, Run
 from foveal.agent.run_events import ToolProgressed, ToolReturned, scope_of
 from foveal.agent.run_journal import RunJournal, now_ms
 from foveal.agent.run_marks import CallStarted, HandoffAsked, UserAsked
@@ -62,7 +62,7 @@ class ToolBatch:
             run = self._one_by_one if is_serial else self._side_by_side
             await run(tuple(group))
 
-    def _known_result(self, one: KnownCall) -> Message:
+    def _known_result(self, one: CachedCall) -> Message:
         """Return the result of an earlier call as that of this one."""
         rows = self.store.find(self.session, one.result.entry)
         body = log.to_entry(next(row for row in rows if row.id == one.result.entry), self.session).body
