@@ -20,6 +20,7 @@ from .conftest import FakeModel, agent_with, calls, says
 SERVER = """
 import os, sys
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 
 server = MCPServer("tracker")
 
@@ -27,6 +28,10 @@ server = MCPServer("tracker")
 def find(words: str) -> str:
     '''Find issues.'''
     return f"issue 7: {words} for {os.environ.get('WHO')}"
+
+@server.tool()
+def whoami(ctx: Context) -> str:
+    return f"token {(ctx.headers or {}).get('x-token')}"
 
 @server.tool()
 def fail() -> str:
@@ -80,20 +85,23 @@ def serving(command):
 
 
 def test_a_server_may_be_an_address(command, monkeypatch):
-    """Streamable HTTP, by the official SDK on both sides; calls of several runs use one connection."""
+    """Streamable HTTP, by the official SDK on both sides, with headers; calls of several runs use one connection."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("WHO", "Bob")
     store = foveal.open_store()
-    with serving(command) as url, mcp_tools("tracker", {"url": url}, tools=["find", "fail"]) as tools:
-        assert [one.name for one in tools] == ["tracker_find", "tracker_fail"]
-        both = says("", ("tracker_find", {"words": "cookie"}), ("tracker_fail", {}))
+    monkeypatch.setenv("TRACKER_TOKEN", "t-1")
+    address = {"headers": {"x-token": "$TRACKER_TOKEN"}, "tools": ["find", "fail", "whoami"]}
+    with serving(command) as url, mcp_tools("tracker", {"url": url, **address}) as tools:
+        assert [one.name for one in tools] == ["tracker_find", "tracker_whoami", "tracker_fail"]
+        both = says("", ("tracker_find", {"words": "cookie"}), ("tracker_fail", {}), ("tracker_whoami", {}))
         model = FakeModel(both, says("Done."), calls("tracker_find", words="session"), says("Done."))
         agent = agent_with(model, *tools)
         for text in ("Look.", "Again."):
             assert agent.run_sync(text, session="s", store=store).text == "Done."
     results = sorted((one.status, one.text) for one in read_events(store, "s") if isinstance(one, ToolEnded))
-    assert [status for status, _ in results] == ["error", "ok", "ok"]
-    assert results[1:] == [("ok", "issue 7: cookie for Bob"), ("ok", "issue 7: session for Bob")]
+    assert [status for status, _ in results] == ["error", "ok", "ok", "ok"]
+    told = [text for _, text in results[1:]]
+    assert told == ["issue 7: cookie for Bob", "issue 7: session for Bob", "token t-1"]
 
 
 def test_a_server_that_goes_away_is_an_error_of_the_call(command, monkeypatch):
@@ -128,6 +136,7 @@ def test_a_file_names_servers(command, tmp_path):
         ({"command": "no-such-program"}, "the MCP server 'tracker' cannot be used"),
         ({}, "a command or a url"),
         ({"command": "x", "url": "http://localhost"}, "one of the two"),
+        ({"command": "x", "headers": {"a": "b"}}, "a command has env"),
         ({"comand": "x"}, "comand"),
         ({"command": sys.executable, "args": ["-c", "pass"]}, "the MCP server 'tracker' cannot be used"),
         ({"url": "http://127.0.0.1:9/mcp"}, "the MCP server 'tracker' cannot be used"),
@@ -142,7 +151,7 @@ def test_servers_that_cannot_be_used(server, said):
 def test_a_tool_that_a_server_does_not_have(command):
     """Is named together with those that it has."""
     with (
-        pytest.raises(BadInput, match=r"no tool 'lose'; it has \['fail', 'find'\]"),
+        pytest.raises(BadInput, match=r"no tool 'lose'; it has \['fail', 'find', 'whoami'\]"),
         mcp_tools("t", command, tools=["lose"]),
     ):
         pass
