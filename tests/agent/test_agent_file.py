@@ -63,7 +63,7 @@ def test_a_file_says_everything_about_an_agent(folder):
     assert [one.model for one in agent.models] == ["gpt-5", "claude-sonnet-5"]
     assert (agent.models[0].key_env, agent.models[0].options) == ("MY_KEY", {"reasoning_effort": "low"})
     assert set(agent.toolset) == {
-        "mine", "read_file", "write_file", "edit_file", "list_files", "search_files", "todo_write", "shell",
+        "mine", "read_file", "write_file", "edit_file", "list_files", "search_files", "todo_write", "todo_read", "shell",
     }  # fmt: skip
     assert (agent.limits.max_steps, agent.policy.max_context_tokens, agent.policy.remind) == (7, 20_000, True)
     assert agent.approvals[0].verdict == "allow"
@@ -86,7 +86,7 @@ def test_a_file_extends_another(folder):
     )
     agent = read_agent(folder / "sub" / "strict.toml")
     assert (agent.name, agent.limits.max_steps, agent.limits.max_calls) == ("mender", 7, 9)
-    assert list(agent.toolset) == ["todo_write"]
+    assert list(agent.toolset) == ["todo_write", "todo_read"]
     assert list(agent.agents) == ["reader"]
 
 

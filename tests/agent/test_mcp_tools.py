@@ -1,6 +1,10 @@
-"""Tools of MCP servers: a real server of the official SDK, in a process of its own, over its standard streams."""
+"""Tools of MCP servers: a real server of the official SDK, in a process of its own, over its standard streams or over HTTP."""
 
+import socket
+import subprocess
 import sys
+import threading
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -14,8 +18,9 @@ from foveal.values.errors import BadInput
 from .conftest import FakeModel, agent_with, calls, says
 
 SERVER = """
-import os
+import os, sys
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 
 server = MCPServer("tracker")
 
@@ -25,11 +30,18 @@ def find(words: str) -> str:
     return f"issue 7: {words} for {os.environ.get('WHO')}"
 
 @server.tool()
+def whoami(ctx: Context) -> str:
+    return f"token {(ctx.headers or {}).get('x-token')}"
+
+@server.tool()
 def fail() -> str:
     '''Fail.'''
     raise ValueError("no such issue")
 
-server.run("stdio")
+if len(sys.argv) > 1:
+    server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+else:
+    server.run("stdio")
 """
 
 
@@ -56,6 +68,56 @@ def test_the_tools_of_a_server_are_called(command):
     assert "fail" in results[2][1]  # the SDK keeps the words of an exception from clients
 
 
+@contextmanager
+def serving(command):
+    """Serve the same tools over HTTP, in a process of its own; yield the address when it answers."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with subprocess.Popen([command["command"], *command["args"], str(port)], stderr=subprocess.DEVNULL) as process:
+        try:
+            for _ in range(3_000):
+                with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
+                    break
+                threading.Event().wait(0.01)
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            process.kill()
+
+
+def test_a_server_may_be_an_address(command, monkeypatch):
+    """Streamable HTTP, by the official SDK on both sides, with headers; calls of several runs use one connection."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("WHO", "Bob")
+    store = foveal.open_store()
+    monkeypatch.setenv("TRACKER_TOKEN", "t-1")
+    address = {"headers": {"x-token": "$TRACKER_TOKEN"}, "tools": ["find", "fail", "whoami"]}
+    with serving(command) as url, mcp_tools("tracker", {"url": url, **address}) as tools:
+        assert [one.name for one in tools] == ["tracker_find", "tracker_whoami", "tracker_fail"]
+        both = says("", ("tracker_find", {"words": "cookie"}), ("tracker_fail", {}), ("tracker_whoami", {}))
+        model = FakeModel(both, says("Done."), calls("tracker_find", words="session"), says("Done."))
+        agent = agent_with(model, *tools)
+        for text in ("Look.", "Again."):
+            assert agent.run_sync(text, session="s", store=store).text == "Done."
+    results = sorted((one.status, one.text) for one in read_events(store, "s") if isinstance(one, ToolEnded))
+    assert [status for status, _ in results] == ["error", "ok", "ok", "ok"]
+    told = [text for _, text in results[1:]]
+    assert told == ["issue 7: cookie for Bob", "issue 7: session for Bob", "token t-1"]
+
+
+def test_a_server_that_goes_away_is_an_error_of_the_call(command, monkeypatch):
+    """The run goes on; nothing waits for the server."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    store = foveal.open_store()
+    with ExitStack() as stack:
+        server = stack.enter_context(ExitStack())
+        url = server.enter_context(serving(command))
+        tools = stack.enter_context(mcp_tools("tracker", {"url": url}, timeout_s=20))
+        server.close()
+        agent = agent_with(FakeModel(calls("tracker_find", words="x"), says("Too bad.")), *tools)
+        assert agent.run_sync("Look.", session="s", store=store).text == "Too bad."
+    assert [one.status for one in read_events(store, "s") if isinstance(one, ToolEnded)] == ["error"]
+
+
 def test_a_file_names_servers(command, tmp_path):
     """With the tools to take; a call of a guarded server waits for a person."""
     (tmp_path / "agent.toml").write_text(
@@ -74,8 +136,10 @@ def test_a_file_names_servers(command, tmp_path):
         ({"command": "no-such-program"}, "the MCP server 'tracker' cannot be used"),
         ({}, "a command or a url"),
         ({"command": "x", "url": "http://localhost"}, "one of the two"),
+        ({"command": "x", "headers": {"a": "b"}}, "a command has env"),
         ({"comand": "x"}, "comand"),
         ({"command": sys.executable, "args": ["-c", "pass"]}, "the MCP server 'tracker' cannot be used"),
+        ({"url": "http://127.0.0.1:9/mcp"}, "the MCP server 'tracker' cannot be used"),
     ],
 )
 def test_servers_that_cannot_be_used(server, said):
@@ -87,7 +151,7 @@ def test_servers_that_cannot_be_used(server, said):
 def test_a_tool_that_a_server_does_not_have(command):
     """Is named together with those that it has."""
     with (
-        pytest.raises(BadInput, match=r"no tool 'lose'; it has \['fail', 'find'\]"),
+        pytest.raises(BadInput, match=r"no tool 'lose'; it has \['fail', 'find', 'whoami'\]"),
         mcp_tools("t", command, tools=["lose"]),
     ):
         pass

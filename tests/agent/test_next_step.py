@@ -134,7 +134,7 @@ def test_calls_that_nobody_can_take_end_the_run():
 
 def test_open_todos_are_pointed_out_once():
     """A model that stops too early is told so, and may then stop."""
-    stopped = having(RUNNING, newest="answer", answer="done", todos_open=2)
+    stopped = having(RUNNING, newest="answer", answer="done", todos=({"content": "mend"}, {"content": "look"}))
     assert step(stopped) == Ask(80, nudge="todos")
     assert step(having(stopped, nudges={"todos": 1})) == Done("completed", "done")
 

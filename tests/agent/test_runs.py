@@ -6,8 +6,10 @@ import pytest
 
 import foveal
 from foveal.agent import Agent, ApprovalRule, AskUser, Limits, ModelChoice, Runs, ToolContext, UserAnswer, tool
+from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.inbox import Steering, StopRequest, post
 from foveal.agent.run_events import (
+    AnswerGiven,
     ModelReplied,
     ModelRetried,
     QuestionAsked,
@@ -18,12 +20,17 @@ from foveal.agent.run_events import (
     ToolEnded,
     ToolProgressed,
     ToolReturned,
+    UsageCounted,
     UserSpoke,
     is_kept,
 )
 from foveal.agent.run_log import read_events
 from foveal.agent.tool_calls import CANCELLED, SKIPPED
+from foveal.agent.usage_cost import usage_usd
 from foveal.testing.run_checks import run_problems
+from foveal.values.entry import Usage
+from foveal.values.errors import BadInput
+from foveal.writers.port import Reply
 
 from .conftest import FakeModel, agent_with, calls, collect, says
 
@@ -692,3 +699,215 @@ def test_a_run_that_was_waited_for_makes_room_at_once(store):
         return first, await runs.wait(second)
 
     assert [one.text for one in asyncio.run(talk())] == ["One.", "Two."]
+
+
+GONE = Limits(question_s=0.0001)
+"""Questions that are overdue as soon as they are asked."""
+
+
+def test_an_approval_that_nobody_gives_in_time_is_denied(store):
+    """By whoever looks at the run next, here in another process; the call is not run, and the model is told why."""
+    model = FakeModel(calls("look", path="a"), says("Then not."))
+    agent = agent_with(model, look, limits=GONE, approvals=[ApprovalRule("look")])
+    asked = run(agent, "Look.", store=store)
+    assert (asked.status, asked.questions[0].until_ms is None) == ("awaiting_user", False)
+
+    async def later():
+        return await Runs(store, [agent]).wait("s")
+
+    assert asyncio.run(later()).text == "Then not."
+    assert results(store) == [("error", "[denied: nobody answered in time]")]
+    assert run_problems(read_events(store, "s")) == []
+
+
+@pytest.mark.parametrize(("otherwise", "said"), [("blue", "blue"), (None, "nobody answered in time")])
+def test_a_question_that_nobody_answers_in_time_has_its_stated_answer(store, monkeypatch, otherwise, said):
+    """Or one that says so; the answer tells that it is nobody's. A program that starts later takes the run up."""
+    (ask,) = built_in_tools(["ask_human"])
+    model = FakeModel(calls("ask_human", question="Which?", otherwise=otherwise), says("Fine."))
+    agent = agent_with(model, ask, limits=Limits(question_s=60))
+    (question,) = run(agent, "Paint.", store=store).questions
+
+    async def recover():
+        runs = Runs(store, [agent])
+        try:
+            return await runs.recover()
+        finally:
+            await runs.drain()
+
+    assert asyncio.run(recover()) == []
+    for module in ("driver", "runs"):
+        monkeypatch.setattr(f"foveal.agent.{module}.now_ms", lambda: question.until_ms)
+    assert asyncio.run(recover()) == ["s#1"]
+    assert results(store) == [("ok", said)]
+    (given,) = [one.answer for one in read_events(store, "s") if isinstance(one, AnswerGiven)]
+    assert given.source == "timeout"
+
+
+def test_a_run_goes_on_by_itself_when_the_time_is_up(store):
+    """As long as its supervisor lives; a run without a deadline is left alone."""
+    model = FakeModel(calls("look", path="a"), says("Then not."))
+    agent = agent_with(model, look, limits=Limits(question_s=0.05), approvals=[ApprovalRule("look")])
+
+    async def talk():
+        runs = Runs(store, [agent])
+        named = await runs.start(agent, "Look.", session="s")
+        first = await runs.wait(named)
+        for _ in range(1_000):
+            if runs.outcome(named).status == "completed":
+                break
+            await asyncio.sleep(0.005)
+        return first, runs.outcome(named)
+
+    first, last = asyncio.run(talk())
+    assert (first.status, last.status, last.text) == ("awaiting_user", "completed", "Then not.")
+
+
+def test_an_answer_after_the_deadline_is_refused(store):
+    """An approval that comes too late does not let the call through."""
+    agent = agent_with(FakeModel(calls("look", path="a")), look, limits=GONE, approvals=[ApprovalRule("look")])
+    run(agent, "Look.", store=store)
+    with pytest.raises(BadInput, match="the time for an answer of run s is up"):
+        asyncio.run(Runs(store, [agent]).approve("s"))
+
+
+def test_an_answer_in_time_counts(store):
+    """A deadline that is not over changes nothing."""
+    model = FakeModel(calls("look", path="a"), says("Seen."))
+    agent = agent_with(model, look, limits=Limits(question_s=3_600), approvals=[ApprovalRule("look")])
+    run(agent, "Look.", store=store)
+
+    async def later():
+        runs = Runs(store, [agent])
+        with pytest.raises(BadInput, match="waits for an answer"):
+            await runs.resume("s")
+        await runs.approve("s")
+        await runs.resume("s")
+        return await runs.wait("s")
+
+    assert asyncio.run(later()).text == "Seen."
+    assert results(store) == [("ok", "content of a")]
+
+
+@pytest.mark.parametrize(
+    ("scope", "ran"), [("turn", ["a", "b", "a"]), ("session", ["a", "b"]), (None, ["a", "a", "b", "a"])]
+)
+def test_results_are_kept_for_the_same_call(store, scope, ran):
+    """Within the user's turn or the session, whatever the order of the arguments; every call has a result of its own."""
+    found = []
+
+    @tool(cache=scope)
+    def price(item: str, day: int = 1) -> str:
+        found.append(item)
+        return f"price of {item}: " + "9" * len(found)
+
+    model = FakeModel(
+        calls("price", item="a", day=2),
+        calls("price", day=2, item="a"),
+        calls("price", item="b"),
+        says("One."),
+        calls("price", item="a", day=2),
+        says("Two."),
+    )
+    run(agent_with(model, price), "Go.", "Again.", store=store)
+    assert found == ran
+    texts = [text for _, text in results(store)]
+    assert (texts[0] == texts[1]) == (scope is not None)
+    assert len(texts) == 4
+
+
+def test_only_results_that_succeeded_are_kept(store):
+    """A failure, and a result of arguments that the user changed, are not given to further calls."""
+    found = []
+
+    @tool(cache="session")
+    def price(item: str) -> str:
+        found.append(item)
+        if len(found) == 1:
+            raise RuntimeError("no connection")
+        return f"price of {item}"
+
+    model = FakeModel(calls("price", item="a"), calls("price", item="a"), calls("price", item="a"), says("Done."))
+    agent = agent_with(model, price, approvals=[ApprovalRule("price")])
+
+    async def talk():
+        await agent.run("Go.", session="s", store=store)
+        runs = Runs(store, [agent])
+        answers = (
+            UserAnswer(decision="allow"),
+            UserAnswer(decision="edit", arguments={"item": "b"}),
+            UserAnswer(decision="allow"),
+        )
+        for answer in answers:
+            await runs.resume("s", answer)
+            await runs.wait("s")
+
+    asyncio.run(talk())
+    assert found == ["a", "b", "a"]
+
+
+def test_a_run_may_end_with_a_step_of_its_own(store):
+    """After the answer the model is asked once more, in the agent's words and without tools; that reply is the outcome."""
+    model = FakeModel(calls("look", path="a"), says("It is there."), says("# Report\nIt is there."))
+    agent = agent_with(model, look, finalize="Write a report with a heading.", limits=Limits(max_steps=2))
+    outcome = run(agent, "Where?", store=store)
+    assert (outcome.status, outcome.text) == ("completed", "# Report\nIt is there.")
+    assert "Write a report" in model.requests[-1]["messages"][-1]["content"]
+    assert model.requests[-1]["tool_choice"] == "none"
+
+
+def test_todos_can_be_read_again(store):
+    """As they were written last, in a later run too."""
+    todos = [{"content": "look", "status": "completed"}, {"content": "mend", "status": "in_progress"}]
+    model = FakeModel(
+        calls("todo_read"),
+        calls("todo_write", todos=todos),
+        says("."),
+        says("."),
+        calls("todo_read"),
+        says("."),
+        says("."),
+    )
+    run(agent_with(model, *built_in_tools(["todos"])), "Go.", "And now?", store=store)
+    texts = [text for _, text in results(store)]
+    assert (texts[0], texts[-1]) == ("[no todos]", "[completed] look\n[in_progress] mend")
+
+
+@pytest.mark.parametrize(
+    ("reply", "usd"),
+    [
+        (Reply("prose " * 40, Usage("gpt-5", 1_000_000, 0)), 1.25),
+        (Reply("prose " * 40, cost_usd=0.5), 0.5),
+        ("prose " * 40, None),
+    ],
+    ids=["tokens", "bill", "unknown"],
+)
+def test_the_summariser_is_part_of_the_cost(store, reply, usd):
+    """By its own bill or by its tokens, also if its prose is refused; without either the cost is unknown. A sub-agent's too."""
+
+    async def summarise(question):
+        return reply
+
+    @tool
+    def read(part: int) -> str:
+        return f"part {part}: " + " ".join(f"word{n}x{part}" for n in range(400))
+
+    def agent(name, **more):
+        steps = [calls("read", part=n) for n in range(8)]
+        policy = foveal.Policy(max_context_tokens=3_000, remind=True)
+        model = FakeModel(*more.pop("before", ()), *steps, says("It is all there, in eight parts. " * 10))
+        return agent_with(model, read, name=name, policy=policy, summariser=summarise, **more)
+
+    below = agent("below")
+    run(agent("above", agents=[below], before=[calls("delegate", task="Read.")]), "Read it.", store=store)
+    cost = Runs(store).cost("s")
+    for one in (cost, *cost.children):
+        asked = sum(bill.calls for bill in one.summaries.values())
+        assert asked >= 1
+        if usd is None:
+            assert one.own_usd is None
+        else:
+            told = read_events(store, one.run.partition("#")[0])
+            models = sum(usage_usd(event.usage) for event in told if isinstance(event, UsageCounted))
+            assert one.own_usd == pytest.approx(models + asked * usd)
+    assert cost.calls > sum(bill.calls for one in (cost, *cost.children) for bill in one.own.values())

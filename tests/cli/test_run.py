@@ -74,7 +74,7 @@ def test_a_run_is_shown_with_its_tree_and_cost(capsys):
     """Its kept events, its children and its calls."""
     run("run", *SCRIPTED, "--session", "s", "Look.")
     capsys.readouterr()
-    assert [run("runs", verb, "s") for verb in ("show", "tree", "cost", "wait")] == [0, 0, 0, 0]
+    assert [run("runs", verb, "s") for verb in ("show", "tree", "cost", "audit", "wait")] == [0, 0, 0, 0, 0]
     shown = capsys.readouterr().out
     assert "tool_ended" in shown
     assert "gpt-5" in shown

@@ -8,6 +8,7 @@ import sys
 from contextlib import contextmanager
 
 import anthropic
+import httpx2
 import pytest
 
 from foveal.stores import open_store
@@ -120,3 +121,14 @@ def test_help_loads_no_package_of_the_gateway(words):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "[]"
+
+
+def test_agents_are_offered(tmp_path, run):
+    """`--agent` names files, read before anything is opened; callers of the HTTP API can start these agents."""
+    (tmp_path / "mender.toml").write_text('model = "gpt-5"\n')
+    with _serving("--store", tmp_path / "kept.db", "--agent", tmp_path / "mender.toml") as (_, address):
+        offered = httpx2.get(f"{address}/foveal/v1/agents").json()["agents"]
+    assert [one["name"] for one in offered] == ["mender"]
+    done = run("serve", "--store", tmp_path / "other.db", "--agent", tmp_path / "mendr.toml")
+    assert (done.code, (tmp_path / "other.db").exists()) == (2, False)
+    assert "mendr.toml: cannot be read" in done.err

@@ -1,6 +1,7 @@
 """A caller of the HTTP API that holds every answer against the gateway's own OpenAPI document."""
 
 import json
+import re
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
@@ -25,10 +26,10 @@ class ApiClient:
             for method, one in methods.items()
         }
 
-    def send(self, operation: str, session: str = "", **given: Any) -> httpx2.Response:
+    def send(self, operation: str, name: str = "", /, **given: Any) -> httpx2.Response:
         """Send a request and return the answer, which is as the document says."""
         method, path, described = self._operations[operation]
-        address = path.replace("{session}", quote(session, safe=""))
+        address = re.sub(r"{\w+}", quote(name, safe=""), path)
         if method == "POST":
             told = {"content": json.dumps(given).encode(), "headers": {"content-type": "application/json"}}
             reply = self.http.request(method, address, **told)
@@ -39,15 +40,15 @@ class ApiClient:
         assert problems(reply.json(), schema, self.document) == []
         return reply
 
-    def ask(self, operation: str, session: str = "", **given: Any) -> Any:
+    def ask(self, operation: str, name: str = "", /, **given: Any) -> Any:
         """Return the answer to a request that succeeds."""
-        reply = self.send(operation, session, **given)
+        reply = self.send(operation, name, **given)
         assert reply.status_code == 200, reply.text
         return reply.json()
 
-    def refused(self, operation: str, session: str = "", **given: Any) -> tuple[int, str, str]:
+    def refused(self, operation: str, name: str = "", /, **given: Any) -> tuple[int, str, str]:
         """Return status, type and message of a request that is refused."""
-        reply = self.send(operation, session, **given)
+        reply = self.send(operation, name, **given)
         assert reply.status_code != 200, reply.text
         error = reply.json()["error"]
         return reply.status_code, error["type"], error["message"]

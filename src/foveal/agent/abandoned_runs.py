@@ -8,9 +8,11 @@ import logging
 
 import msgspec
 
+from foveal.agent.deadlines import first_deadline
 from foveal.agent.driver import UNDER_WAY
 from foveal.agent.inbox import is_inbox
-from foveal.agent.run_log import newest_status
+from foveal.agent.run_journal import now_ms
+from foveal.agent.run_log import newest_status, read_run
 from foveal.agent.run_marks import StatusSet, run_name
 from foveal.stores.port import SessionCard, Store
 from foveal.values.errors import FovealError
@@ -27,7 +29,9 @@ class _Seen(msgspec.Struct, frozen=True):
 
     entries: int
     status: StatusSet | None
-    """Its status mark, if the run is under way and has no run above it."""
+    """Its status mark, if the run has no run above it and is under way, or waits for an answer that has a deadline."""
+    due_ms: int
+    """The time from which somebody should drive it: its deadline, if it waits for an answer."""
     quiet: int
     """Looks since its log has grown, that one included; none if this was the first."""
 
@@ -48,14 +52,14 @@ class AbandonedRuns:
 
     def look(self) -> list[AbandonedRun]:
         """Return the runs that nobody has, the longest waiting first. A holder that is quiet is tried now and then."""
-        seen, found = self._seen, list[AbandonedRun]()
+        seen, found, time_ms = self._seen, list[AbandonedRun](), now_ms()
         self._seen = {}
         for card in reversed(self._store.cards()):
             if is_inbox(card.id):
                 continue
             now = self._looked_at(card, seen.get(card.id))
             self._seen[card.id] = now
-            if now.status is not None and self._is_free(card, now.quiet):
+            if now.status is not None and now.due_ms <= time_ms and self._is_free(card, now.quiet):
                 found.append(AbandonedRun(run_name(card.id, now.status.run), now.status.agent))
         return found
 
@@ -75,8 +79,14 @@ class AbandonedRuns:
             return msgspec.structs.replace(before, quiet=before.quiet + 1) if before.status else before
         try:
             status = newest_status(self._store, card.id, card.entries)
+            due_ms = None if status is None or status.parent else self._due_ms(card.id, status)
         except FovealError as error:  # of this session alone: a damaged log must not keep the others waiting
             logger.warning("the run of session %s cannot be read: %s", card.id, error)
-            status = None
-        is_wanted = status is not None and status.status in UNDER_WAY and not status.parent
-        return _Seen(card.entries, status if is_wanted else None, 0 if before is None else 1)
+            status = due_ms = None
+        return _Seen(card.entries, None if due_ms is None else status, due_ms or 0, 0 if before is None else 1)
+
+    def _due_ms(self, session: str, status: StatusSet) -> int | None:
+        """Return the time from which a run with this status should be driven; None if it rests."""
+        if status.status == "awaiting_user":
+            return first_deadline(read_run(self._store, session).asked.values())
+        return 0 if status.status in UNDER_WAY else None

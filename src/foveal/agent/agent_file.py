@@ -5,7 +5,7 @@
     fallbacks = ["openai:gpt-5"]
     instructions = "You mend failing tests."
     tools = ["files", "todos", "shell"]
-    agents = ["reader.toml"]
+    agents = ["reader.toml"]                         # also: detached, handoffs
     policy = "policy.toml"                           # or a table
     [limits]
     max_steps = 40
@@ -47,7 +47,7 @@ MOST_BYTES = 1 << 20
 """More than anybody writes by hand."""
 
 
-_PATHS = ("agents", "policy", "skills", "workspace")
+_PATHS = ("agents", "detached", "handoffs", "policy", "skills", "workspace")
 
 
 class McpTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,10 +66,13 @@ class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fallbacks: tuple[str | ModelChoice, ...] = ()
     tools: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
+    detached: tuple[str, ...] = ()
+    handoffs: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
     """Folders of skills."""
     workspace: str = "."
     policy: str | dict[str, Any] | None = None
+    finalize: str = ""
     limits: Limits = Limits()
     approvals: tuple[ApprovalRule, ...] = ()
     mcp: McpTable = McpTable()
@@ -102,6 +105,10 @@ def _agent(
     served = _named(
         path, lambda: [one for name, server in table.mcp.servers.items() for one in lasting_tools(name, server)]
     )
+
+    def others(files: tuple[str, ...]) -> list[Agent]:
+        return [_agent(folder / one, own, open_model, chain) for one in files]
+
     skills = Skills.scan([folder / one for one in table.skills]) if table.skills else None
     return _named(
         path,
@@ -112,8 +119,11 @@ def _agent(
             description=table.description,
             fallbacks=table.fallbacks,
             tools=(*mine, *built_in, *served),
-            agents=[_agent(folder / one, own, open_model, chain) for one in table.agents],
+            agents=others(table.agents),
+            detached=others(table.detached),
+            handoffs=others(table.handoffs),
             policy=_policy(table.policy, path),
+            finalize=table.finalize,
             limits=table.limits,
             approvals=table.approvals,
             environment=Environment(skills=skills) if skills else None,

@@ -38,15 +38,22 @@ def todo_write(todos: list[TodoItem]) -> str:
     return f"[kept: {len(todos)} todos, {left} open]"
 
 
+@tool(name="todo_read")
+def todo_read(ctx: ToolContext) -> str:
+    """Read the list of todos as it was last written."""
+    return "\n".join(f"[{one.get('status', 'pending')}] {one.get('content', '')}" for one in ctx.todos) or "[no todos]"
+
+
 @tool(name="ask_human", timeout_s=None)
 async def ask_human(
     ctx: ToolContext,
     question: str,
     options: Annotated[list[str], msgspec.Meta(description="answers to choose from, if there are some")] = [],  # noqa: B006 - copied
+    otherwise: Annotated[str | None, msgspec.Meta(description="the answer to go on with if nobody answers")] = None,
 ) -> str:
     """Ask the user, if the task cannot be done well without an answer. The answer may take long."""
     if ctx.answer is None:
-        raise AskUser(question, options)
+        raise AskUser(question, options, otherwise=otherwise)
     return ctx.answer.text
 
 
@@ -118,6 +125,6 @@ def built_in_tools(names: Iterable[str], workspace: str | os.PathLike[str] = "."
 
 def _known(workspace: Path) -> Mapping[str, tuple[Tool, ...]]:
     files = file_tools(workspace)
-    others = (todo_write, ask_human, shell_tool(workspace), fetch)
+    others = (todo_write, todo_read, ask_human, shell_tool(workspace), fetch)
     named = {one.name: (one,) for one in (*files, *others)}
-    return {**named, "files": files, "todos": (todo_write,)}
+    return {**named, "files": files, "todos": (todo_write, todo_read)}

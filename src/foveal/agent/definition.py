@@ -1,6 +1,7 @@
 """The definition of an agent: its words, its models, its tools and its bounds. It holds no state: a run has a session."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,9 @@ class AgentDefinition:
     """An agent as its driver sees it; `Agent` is the same with the verbs of a user.
 
     `fallbacks` are asked in their order when a model refuses for good or does not answer. `agents` are sub-agents, to which the
-    model may delegate. `approvals` say which calls a person must allow. `open_model` brings a model port of your own.
+    model may delegate; `detached` ones work in the background, `handoffs` take over the conversation. `approvals` say which calls
+    a person must allow. `finalize` are words for one more step behind the answer, without tools, whose reply is the outcome:
+    "Write the report as …". `open_model` brings a model port of your own.
     """
 
     def __init__(
@@ -34,7 +37,10 @@ class AgentDefinition:
         fallbacks: Sequence[str | ModelChoice | Mapping[str, Any]] = (),
         tools: Sequence[Tool | Callable[..., object]] = (),
         agents: "Sequence[AgentDefinition]" = (),
+        detached: "Sequence[AgentDefinition]" = (),
+        handoffs: "Sequence[AgentDefinition]" = (),
         policy: Policy | None = None,
+        finalize: str = "",
         limits: Limits = Limits(),  # noqa: B008 - a frozen value
         approvals: Sequence[ApprovalRule] = (),
         environment: "Environment | None" = None,
@@ -47,11 +53,10 @@ class AgentDefinition:
         self.models = tuple(ModelChoice.of(one) for one in (model, *fallbacks))
         """The models in the order in which they are asked."""
         self.toolset = as_tools(tools)
-        self.agents = {one.name: one for one in agents}
-        if len(self.agents) < len(agents):
-            raise BadInput(f"two sub-agents of {name!r} have one name; each needs a name of its own")
+        self.agents = _by_name(name, agents)
+        self.detached, self.handoffs = _by_name(name, detached), _by_name(name, handoffs)
         self.policy = policy if policy is not None else Policy(remind=True)
-        self.limits, self.approvals = limits, tuple(approvals)
+        self.finalize, self.limits, self.approvals = finalize, limits, tuple(approvals)
         self.environment, self.summariser, self.open_model = environment, summariser, open_model
 
     def limited(self, limits: Limits) -> "AgentDefinition":
@@ -59,3 +64,22 @@ class AgentDefinition:
         made = copy(self)
         made.limits = limits
         return made
+
+
+def _by_name(owner: str, agents: Sequence[AgentDefinition]) -> dict[str, AgentDefinition]:
+    named = {one.name: one for one in agents}
+    if len(named) < len(agents):
+        raise BadInput(f"two sub-agents of {owner!r} have one name; each needs a name of its own")
+    return named
+
+
+def with_successors(agents: Iterable[AgentDefinition]) -> dict[str, AgentDefinition]:
+    """Return agents by name, with all that may get a run of theirs: by a handoff, or detached. The first of a name counts."""
+    found: dict[str, AgentDefinition] = {}
+    waiting = deque(agents)
+    while waiting:
+        one = waiting.popleft()
+        if found.setdefault(one.name, one) is one:
+            more = (*one.handoffs.values(), *one.detached.values(), *one.agents.values())
+            waiting.extend(each for each in more if each.name not in found)
+    return found

@@ -1,26 +1,30 @@
-"""Sub-agents in line: a tool that gives a task to an agent with a window of its own, and returns its answer.
+"""Sub-agents: tools that give a task to an agent with a window of its own, in line or detached.
 
 The sub-agent's session is named after the call, so that a call that is run again, after a crash or after an answer of the
-user, goes on with the same session. Its questions reach the user through the runs above it; its answer is shown to the
-parent up to a limit, and the whole can be recalled.
+user, goes on with the same session. `delegate` waits for the answer: it is shown to the parent up to a limit, and the whole can
+be recalled; questions reach the user through the runs above. `spawn` returns at once: the run is one of its own, and the parent
+is told when it has ended.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from foveal.agent.definition import AgentDefinition
 from foveal.agent.driver import RunDriver, RunOutcome
+from foveal.agent.handoff import handoff_tools, listed, no_agent
 from foveal.agent.inbox import QuestionReply, post
-from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_events import ChildTold, RunEvent, scope_of
 from foveal.agent.run_log import read_run
-from foveal.agent.run_marks import ENDED, ChildBegan
+from foveal.agent.run_marks import ENDED, ChildBegan, SpawnedBy, split_run, to_note
+from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tools import AskUser, Tool, ToolContext, ToolOutput, tool
 from foveal.session.options import Host
+from foveal.session.session import Session
 
 ANSWER_TOKENS = 2_000
 """Tokens of a sub-agent's answer that its parent is shown at once; a model that was shown less fetched the rest again and
@@ -29,64 +33,186 @@ THIN_CHARACTERS = 200
 """Answers below this were found to be of no use to the parent; such a sub-agent is asked once more."""
 AT_ONCE = 4
 """Sub-agents of one run that work at the same time."""
+MOST_SPAWNED = 8
+"""Detached sub-agents of one session that have not ended; a model that spawns more has lost count."""
 MOST_STEPS = 20
 """Steps of a sub-agent whose own limits say nothing else."""
+_OFFERED = ("delegate", "spawn", "spawned", "handoff")
+_ANSWER = {"mode": "summary", "limit_tokens": ANSWER_TOKENS}
+
+Drive: TypeAlias = Callable[[RunDriver], object]
+"""Drives a run that was begun, in the background."""
+
+Task: TypeAlias = Annotated[str, msgspec.Meta(description="the whole task: the sub-agent knows nothing else")]
+AgentName: TypeAlias = Annotated[str, msgspec.Meta(description="name of the sub-agent")]
+References: TypeAlias = Annotated[list[str], msgspec.Meta(description="references of results that it may read")]
+InheritedTurns: TypeAlias = Annotated[
+    int, msgspec.Meta(description="newest turns of this conversation that it sees before its task", ge=0, le=20)
+]
 
 
-def delegate_tools(driver: RunDriver) -> Sequence[Tool]:
-    """Return the tool by which the agent of this driver delegates; none if it has no sub-agents."""
+class SubAgentTask(msgspec.Struct, frozen=True):
+    """A task for a sub-agent, as the model gives it."""
+
+    text: str
+    refs: Sequence[str] = ()
+    inherit_turns: int = 0
+    metadata: Mapping[str, str] = {}
+    """Facts about a detached run, kept with it for the program."""
+
+
+def agent_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
+    """Return the tools by which the agent of this driver uses others: to delegate, to spawn, to hand over."""
+    return (*_delegate_tools(drive, driver), *_spawn_tools(drive, driver), *handoff_tools(driver))
+
+
+def _delegate_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
     agents = driver.agent.agents
     if not agents:
         return ()
-    places = asyncio.Semaphore(AT_ONCE)
+    places, first = asyncio.Semaphore(AT_ONCE), next(iter(agents))
 
     async def delegate(
         ctx: ToolContext,
-        task: Annotated[str, msgspec.Meta(description="the whole task: the sub-agent knows nothing else")],
-        agent: Annotated[str, msgspec.Meta(description="name of the sub-agent")] = next(iter(agents)),
-        refs: Annotated[list[str], msgspec.Meta(description="references of results that it may read")] = [],  # noqa: B006 - copied
+        task: Task,
+        agent: AgentName = first,
+        refs: References = [],  # noqa: B006 - copied
+        inherit_turns: InheritedTurns = 0,
     ) -> ToolOutput:
-        named = agents.get(agent)
-        if named is None:
-            return ToolOutput(f"There is no agent {agent!r}. {did_you_mean(agent, agents)}", "error")
+        if (named := agents.get(agent)) is None:
+            return no_agent(agent, agents)
         async with places:
-            return await _delegated(driver, named, ctx, task, refs)
+            return await _delegated(drive, driver, named, ctx, SubAgentTask(task, refs, inherit_turns))
 
-    listed = "; ".join(f"{one.name}: {one.description or one.instructions[:120]}" for one in agents.values())
-    made = tool(name="delegate", timeout_s=None, retain={"mode": "summary", "limit_tokens": ANSWER_TOKENS})(delegate)
+    made = tool(name="delegate", timeout_s=None, retain=_ANSWER)(delegate)
+    described = "Give a task to a sub-agent and get its answer. Several calls in one reply run side by side. Agents: "
+    return (msgspec.structs.replace(made, description=described + listed(agents)),)
+
+
+def _spawn_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
+    agents = driver.agent.detached
+    if not agents:
+        return ()
+    first = next(iter(agents))
+
+    async def spawn(
+        ctx: ToolContext,
+        task: Task,
+        agent: AgentName = first,
+        *,
+        refs: References = [],  # noqa: B006 - copied
+        inherit_turns: InheritedTurns = 0,
+        metadata: dict[str, str] = {},  # noqa: B006 - copied
+    ) -> ToolOutput:
+        if (named := agents.get(agent)) is None:
+            return no_agent(agent, agents)
+        return await _spawned(drive, driver, named, ctx, SubAgentTask(task, refs, inherit_turns, metadata))
+
+    @tool(retain=_ANSWER, may_repeat=True)
+    async def spawned(run: str) -> ToolOutput:
+        """Return the answer of a sub-agent that was spawned, or how far it is."""
+        session = split_run(run)[0]
+        is_own = session.startswith(f"{driver.session}/")
+        state = await asyncio.to_thread(read_run, driver.store, session) if is_own else None
+        if state is None or state.spawned_by is None:
+            return ToolOutput(f"There is no spawned run {run!r} of this session.", "error")
+        if state.status in ENDED:
+            return _output(RunOutcome.of(state))
+        return ToolOutput(
+            f"[{state.id} is {state.status} after {state.all_steps} steps; you are told when it has ended]"
+        )
+
     described = (
-        f"Give a task to a sub-agent and get its answer. Several calls in one reply run side by side. Agents: {listed}"
+        "Give a task to a sub-agent that works in the background, and get the name of its run at once. You are told when it "
+        f"has ended. Agents: {listed(agents)}"
     )
-    return (msgspec.structs.replace(made, description=described),)
+    made = tool(name="spawn", timeout_s=None)(spawn)
+    return msgspec.structs.replace(made, description=described), spawned
+
+
+def _child_name(agent: AgentDefinition, ctx: ToolContext) -> str:
+    return f"{agent.name}-{sha256(ctx.key.encode()).hexdigest()[:10]}"
 
 
 async def _delegated(
-    driver: RunDriver, agent: AgentDefinition, ctx: ToolContext, task: str, refs: Sequence[str]
+    drive: Drive, driver: RunDriver, agent: AgentDefinition, ctx: ToolContext, task: SubAgentTask
 ) -> ToolOutput:
-    name = f"{agent.name}-{sha256(ctx.key.encode()).hexdigest()[:10]}"
+    name = _child_name(agent, ctx)
     session = f"{driver.session}/{name}"
     state = await asyncio.to_thread(read_run, driver.store, session)
     if state.status in ENDED:  # it ended before its answer was kept
         return _output(RunOutcome.of(state))
     if ctx.answer is not None and ctx.answer.question in state.asked:
         await asyncio.to_thread(post, driver.store, session, QuestionReply(ctx.answer))
-    bounded = _bounded(agent)
-    more = Host(summariser=agent.summariser, environment=agent.environment)
-    names = [*bounded.toolset, "delegate"]
+    bounded, is_new = _bounded(agent), state.status is None
+    meter = SummaryMeter(agent)
     opened = await driver.journal.do(
-        lambda parent: parent.children.open(
-            name,
-            task,
-            system=agent.instructions,
-            tools=names,
-            refs=refs if state.status is None else (),
-            model=agent.models[state.model].session_model,
-            policy=agent.policy,
-            host=more,
-        )
+        lambda parent: _opened(parent, bounded, name, task, meter=meter, model=None if is_new else state.model)
     )
-    child = RunDriver(bounded, driver.store, session, parent=driver.state.id, opened=opened, more_tools=delegate_tools)
-    return await _driven(driver, child, ctx, is_new=state.status is None)
+    child = RunDriver(
+        bounded,
+        driver.store,
+        session,
+        parent=driver.state.id,
+        opened=opened,
+        meter=meter,
+        more_tools=partial(agent_tools, drive),
+    )
+    return await _driven(driver, child, ctx, is_new=is_new)
+
+
+async def _spawned(
+    drive: Drive, driver: RunDriver, agent: AgentDefinition, ctx: ToolContext, task: SubAgentTask
+) -> ToolOutput:
+    """Begin a run of its own for a sub-agent. Called again after a crash, it finds the run that it has begun."""
+    name = _child_name(agent, ctx)
+    session = f"{driver.session}/{name}"
+    state = await asyncio.to_thread(read_run, driver.store, session)
+    if state.status is None:
+        if len(driver.state.spawned) >= MOST_SPAWNED:
+            return ToolOutput(
+                f"[not spawned: {MOST_SPAWNED} sub-agents are at work. Wait until one has ended.]", "error"
+            )
+        bounded, spawner = _bounded(agent), SpawnedBy(driver.state.id, dict(task.metadata))
+        meter, more = SummaryMeter(agent), partial(agent_tools, drive)
+
+        def open_child(parent: Session) -> Session:
+            opened = _opened(parent, bounded, name, task, meter=meter, model=None)
+            opened.append(to_note(spawner))
+            return opened
+
+        opened = await driver.journal.do(open_child)
+        child = RunDriver(bounded, driver.store, session, opened=opened, meter=meter, more_tools=more)
+        await child.begin("", is_told=True)
+        drive(child)
+    run = f"{session}#1"
+    if ctx.key not in driver.state.children:
+        await driver.journal.write(ChildBegan(ctx.key, run, agent.name, is_detached=True))
+    return ToolOutput(f"[{run} is under way; spawned({run!r}) returns its answer when it has ended]", data={"run": run})
+
+
+def _opened(
+    parent: Session,
+    agent: AgentDefinition,
+    name: str,
+    task: SubAgentTask,
+    *,
+    meter: SummaryMeter,
+    model: int | None,
+) -> Session:
+    """Open the session of a sub-agent: a new one, or one that goes on with its model at this place."""
+    is_new = model is None
+    return parent.children.open(
+        name,
+        task.text,
+        system=agent.instructions,
+        inherit_turns=task.inherit_turns if is_new else 0,
+        tools=[*agent.toolset, *_OFFERED],
+        refs=task.refs if is_new else (),
+        model=agent.models[model or 0].session_model,
+        policy=agent.policy,
+        host=Host(summariser=meter.summariser, environment=agent.environment),
+    )
 
 
 async def _driven(driver: RunDriver, child: RunDriver, ctx: ToolContext, *, is_new: bool) -> ToolOutput:

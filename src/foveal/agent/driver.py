@@ -11,25 +11,31 @@ from typing import Any, assert_never
 
 import msgspec
 
+from foveal.agent.deadlines import overdue_answers, with_deadline
 from foveal.agent.definition import AgentDefinition
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letters
 from foveal.agent.model_step import ModelSteps
-from foveal.agent.next_step import Ask, Done, Hear, Run, Wait, next_step
-from foveal.agent.run_journal import RunJournal
+from foveal.agent.next_step import Ask, Done, HandOver, Hear, Run, Wait, next_step
+from foveal.agent.run_journal import RunJournal, now_ms
+from foveal.agent.run_log import newest_status
 from foveal.agent.run_marks import (
     AT_REST,
     ENDED,
+    AgentTook,
     InboxRead,
     MessageQueued,
     QueueTaken,
     RunBegan,
     RunMark,
     RunStatus,
+    SpawnEnded,
     UserAnswered,
     UserAsked,
+    split_run,
     to_note,
 )
 from foveal.agent.run_state import RunState, RunUsage
+from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tool_batch import ToolBatch
 from foveal.agent.tool_calls import CANCELLED, refused
 from foveal.agent.tools import Tool, UserQuestion
@@ -88,20 +94,28 @@ class RunDriver:
         *,
         parent: str = "",
         opened: Session | None = None,
+        meter: SummaryMeter | None = None,
         more_tools: "Callable[[RunDriver], Sequence[Tool]]" = lambda driver: (),
     ) -> None:
         self.agent, self.store, self.session = agent, store, session
         self._parent, self._opened, self._more_tools = parent, opened, more_tools
         self.journal = RunJournal(store, session, self._open_session)
-        self.tools = {tool.name: tool for tool in (*agent.toolset.values(), *more_tools(self))}
-        self._model = ModelSteps(agent, self.journal, list(self.tools.values()))
-        self._batch = ToolBatch(self.journal, agent.limits.parallel_calls)
+        self._take(agent, meter)
         self._stop: StopRequest | None = None
         self._act: asyncio.Task[None] | None = None
         """The model call or the tools that are under way."""
         self._wake = asyncio.Event()
         self.children: set[RunDriver] = set()
         """The drivers of sub-agents that are at work for this run."""
+
+    def _take(self, agent: AgentDefinition, meter: SummaryMeter | None = None) -> None:
+        """Go on as this agent: with its models, its tools and its bounds."""
+        self.agent = agent
+        self.tools = {tool.name: tool for tool in (*agent.toolset.values(), *self._more_tools(self))}
+        self._meter = meter or SummaryMeter(agent)
+        self.journal.bills = self._meter.take
+        self._model = ModelSteps(agent, self.journal, list(self.tools.values()))
+        self._batch = ToolBatch(self.journal, agent.limits)
 
     @property
     def state(self) -> RunState:
@@ -115,10 +129,10 @@ class RunDriver:
                 raise BadInput(
                     f"run {state.id} of this session is {state.status}; resume or cancel it before another begins"
                 )
-            await self._write_beginning(state, [] if is_told else [user(text)])
+            await self._write_beginning(state, [] if is_told else [user(text)], is_told=is_told)
         return self.state.id
 
-    async def _write_beginning(self, state: RunState, said: Sequence[Message]) -> None:
+    async def _write_beginning(self, state: RunState, said: Sequence[Message], *, is_told: bool) -> None:
         # Words that came too late for the run before are heard in this one; wishes about that run are void.
         late = await asyncio.to_thread(letters, self.store, self.session, state.inbox)
         words = [MessageQueued(one.text) for _, one in late if isinstance(one, Steering | FollowUp)]
@@ -126,7 +140,8 @@ class RunDriver:
 
         def write(session: Session) -> None:
             left = [refused(call.id, CANCELLED, "interrupted") for call in session.serve()] if state.run else []
-            lead = [system(self.agent.instructions)] if self.agent.instructions and not state.seq else []
+            is_unknown = not state.run or state.agent != self.agent.name
+            lead = [system(self.agent.instructions)] if self.agent.instructions and not is_told and is_unknown else []
             session.extend([*lead, *left, *map(to_note, (*began, *words)), *said])
 
         await self.journal.do(write)
@@ -146,12 +161,16 @@ class RunDriver:
         return state.id
 
     async def take_up(self) -> bool:
-        """Take up the newest run if it is under way, and return whether it is. `SessionHeld` if somebody drives it."""
+        """Take up the newest run if it is under way, or waits for an answer that is overdue; return whether that is so.
+
+        `SessionHeld` if somebody drives it.
+        """
         async with self._opened_journal() as state:
-            is_under_way = state.status in UNDER_WAY
-        if not is_under_way:
+            is_late = state.status == "awaiting_user" and bool(overdue_answers(state, now_ms()))
+            is_due = state.status in UNDER_WAY or is_late
+        if not is_due:
             await self.journal.close()
-        return is_under_way
+        return is_due
 
     async def settle(self) -> None:
         """Grant a wish of the inbox to end the run or to let it rest, without driving it. Without one, nothing happens."""
@@ -231,7 +250,14 @@ class RunDriver:
             if self._stop is not None:
                 return await self._rest(self._stop)
             agent = self.agent
-            step = next_step(self.state, calls, self.tools, limits=agent.limits, rules=agent.approvals)
+            step = next_step(
+                self.state,
+                calls,
+                self.tools,
+                limits=agent.limits,
+                rules=agent.approvals,
+                finalizes=bool(agent.finalize),
+            )
             match step:
                 case Ask():
                     await self._unless_stopped(self._model.ask(step))
@@ -239,6 +265,8 @@ class RunDriver:
                     await self._unless_stopped(self._batch.do(step))
                 case Hear():
                     await self._hear(step)
+                case HandOver(agent=name):
+                    await self._hand_over(name)
                 case Wait(questions=questions):
                     asked = map(UserAsked, self._unasked(questions))
                     await self.journal.write(*asked, self.journal.status_mark("awaiting_user"))
@@ -253,7 +281,14 @@ class RunDriver:
     def _open_calls(self, session: Session) -> Sequence[ToolCall]:
         """Take the messages of the inbox into the log, in their order; answer calls of Foveal's own tools; return the others."""
         self._take_letters(session)
-        return session.serve()
+        calls = session.serve()
+        self.journal.follow()  # the marks, and the results of Foveal's own tools
+        if late := overdue_answers(self.state, now_ms()):
+            session.extend(list(map(to_note, late)))
+            self.journal.follow()
+        if not calls and self.state.spawned:
+            self._tell_ended(session)
+        return calls
 
     def _take_letters(self, session: Session, *, stops: bool = True) -> None:
         """Write the messages of the inbox into the log; with them that the run is under way, unless one of them stops it."""
@@ -268,7 +303,11 @@ class RunDriver:
             session.extend(list(map(to_note, marks)))
 
     def _unasked(self, questions: Iterable[UserQuestion]) -> list[UserQuestion]:
-        return [question for question in questions if question.id not in self.state.asked]
+        return [
+            with_deadline(question, self.agent.limits.question_s, now_ms())
+            for question in questions
+            if question.id not in self.state.asked
+        ]
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something, or give it up when the run is to end or to rest."""
@@ -286,6 +325,33 @@ class RunDriver:
         """Let the user's queued words become messages, with the mark that they were taken."""
         words = (*self.state.steering[: step.steering], *self.state.following[: step.following])
         await self.journal.write(QueueTaken(step.steering, step.following), *map(user, words))
+
+    async def _hand_over(self, name: str) -> None:
+        """Let another agent go on. Its instructions stand where it takes over, so that the prompt before them stays as it is."""
+        taker = self.agent.handoffs.get(name)
+        if taker is None:
+            raise BadInput(
+                f"the agent {self.agent.name!r} cannot hand over to {name!r}: it knows no such agent any more"
+            )
+        told = system(f"The agent {name} goes on with this conversation.\n{taker.instructions}".strip())
+        await self.journal.write(AgentTook(name), told)
+        await self._model.close()
+        self._take(taker)
+        await self._model.use_model(0)
+
+    def _tell_ended(self, session: Session) -> None:
+        """Take the ends of detached runs into the log, as words that the model hears before its next step."""
+        ended: dict[str, RunStatus] = {
+            child: mark.status
+            for child in self.state.spawned
+            for card in self.store.cards(split_run(child)[0])
+            if (mark := newest_status(self.store, card.id, card.entries)) and mark.status in ENDED
+        }
+        if ended:
+            told = "; ".join(f"{child} is {status}" for child, status in ended.items())
+            words = MessageQueued(f"[{told}. The tool `spawned` returns the answers.]", is_steering=True)
+            session.extend([*(to_note(SpawnEnded(child, status)) for child, status in ended.items()), to_note(words)])
+            self.journal.follow()
 
     async def _end(self, status: RunStatus, text: str | None, reason: str = "") -> RunOutcome:
         if self.state.status not in ENDED:
@@ -339,7 +405,7 @@ class RunDriver:
         agent = self.agent
         allowed = frozenset(self.tools) if self._parent else None
         host = Host(
-            summariser=agent.summariser,
+            summariser=self._meter.summariser,
             on_event=self.journal.relay,
             environment=agent.environment,
             allowed_tools=allowed,

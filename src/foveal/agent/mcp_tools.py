@@ -40,6 +40,8 @@ class McpServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     env: dict[str, str] = {}
     """Variables for the command, besides those that a program needs to start. A value `$NAME` is that of our own variable."""
     url: str = ""
+    headers: dict[str, str] = {}
+    """Headers of each request to the address; a value `$NAME` is that of our own variable."""
     tools: tuple[str, ...] = ()
     """Names of the tools to take; all, if none is named."""
     retain: Mode | dict[str, Any] | None = None
@@ -51,6 +53,8 @@ class McpServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if bool(self.command) == bool(self.url):
             raise BadInput("an MCP server has a command or a url, one of the two")
+        if self.headers and not self.url:
+            raise BadInput("headers of an MCP server are for a url; a command has env")
 
 
 @contextmanager
@@ -157,10 +161,27 @@ class _Connection:
 async def _client(server: McpServer) -> AsyncGenerator[Any]:
     from mcp import Client, StdioServerParameters  # noqa: PLC0415 - an extra
 
-    env = {name: os.environ.get(value[1:], "") if value[:1] == "$" else value for name, value in server.env.items()}
-    command = StdioServerParameters(command=server.command, args=list(server.args), env=env or None)
-    async with Client(server.url or command) as client:
+    if not server.url:
+        command = StdioServerParameters(
+            command=server.command, args=list(server.args), env=_filled_in(server.env) or None
+        )
+        async with Client(command) as client:
+            yield client
+        return
+    import httpx2  # noqa: PLC0415 - a dependency of the extra
+    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415 - an extra
+
+    timeout = httpx2.Timeout(CONNECT_S, read=server.timeout_s)
+    async with (
+        httpx2.AsyncClient(headers=_filled_in(server.headers), timeout=timeout, follow_redirects=True) as http,
+        Client(streamable_http_client(server.url, http_client=http)) as client,
+    ):
         yield client
+
+
+def _filled_in(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the values with those of our own variables in the place of their names."""
+    return {name: os.environ.get(value[1:], "") if value[:1] == "$" else value for name, value in values.items()}
 
 
 def _rule(said: Mode | dict[str, Any] | None, name: str) -> RetentionRule | None:

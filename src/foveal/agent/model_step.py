@@ -40,7 +40,7 @@ class ModelSteps:
         """Ask the model and append its reply. Falls back to the agent's next model; `ModelFailed` after the last one."""
         journal = self._journal
         if step.nudge or step.is_last:
-            await journal.do(lambda session: _tell(session, step, has_reminders=self._agent.policy.remind))
+            await journal.do(lambda session: _tell(session, _said(step, self._agent), step, self._agent.policy.remind))
         try:
             prompt = await journal.do(lambda session: session.prompt(self._definitions, next_call=_facts(step)))
             await self._answered(step, prompt)
@@ -132,9 +132,15 @@ def _facts(step: Ask) -> NextCall:
     return NextCall(steps_left=step.steps_left)
 
 
-def _tell(session: Session, step: Ask, *, has_reminders: bool) -> None:
+def _said(step: Ask, agent: AgentDefinition) -> list[tuple[str, str]]:
+    """Return the words by which the model is told to go on or to end, each with its name."""
+    if step.nudge == "final":
+        return [("final", agent.finalize)]
+    return ([(step.nudge, NUDGES[step.nudge])] if step.nudge else []) + ([("last", LAST_STEP)] if step.is_last else [])
+
+
+def _tell(session: Session, said: list[tuple[str, str]], step: Ask, has_reminders: bool) -> None:
     """Tell the model to go on, or to end: by a reminder, or in the user's place where the policy has none."""
-    said = ([(step.nudge, NUDGES[step.nudge])] if step.nudge else []) + ([("last", LAST_STEP)] if step.is_last else [])
     for name, text in said:
         if has_reminders:
             session.context.remind(text, name)

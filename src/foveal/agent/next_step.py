@@ -1,6 +1,7 @@
 """The loop of an agent without I/O: the next thing to do follows from the state of the run and the calls that are open.
 
     the user has steered       -> Hear     the words become a message
+    another agent is to go on  -> HandOver to it
     calls are open             -> Run      run these, refuse those
     all that is left must wait -> Wait     for the user
     the model has answered     -> Done     with a status
@@ -17,7 +18,7 @@ import msgspec
 from foveal.agent.approvals import ApprovalRule, verdict_on
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_marks import ENDED, RunStatus
-from foveal.agent.run_state import RunState
+from foveal.agent.run_state import CachedResult, RunState
 from foveal.agent.tool_calls import INTERRUPTED, NO_STEPS, SKIPPED
 from foveal.agent.tools import APPROVAL, Tool, UserAnswer, UserQuestion
 from foveal.values.entry import Status, ToolCall
@@ -47,11 +48,19 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Characters below which an answer is asked for once more, with details; sub-agents are asked so."""
     parallel_calls: int = 8
     """Calls of one reply that run at the same time."""
+    max_handoffs: int = 5
+    """Times that a run may be handed over to another agent; agents that know each other could do so for ever."""
     queued_at_once: int = 1
     """Messages of the user's that are taken from a queue together."""
+    question_s: float | None = None
+    """Seconds that a question waits for the user; then an approval is denied, and a tool's question has its stated answer."""
 
     def __post_init__(self) -> None:
+        if self.question_s is not None and not self.question_s > 0:
+            raise BadInput(f"limits: question_s is {self.question_s}; it is a number above 0, or is left out")
         for name in self.__struct_fields__:
+            if name == "question_s":
+                continue
             least = 0 if name in _MAY_BE_NONE else 1
             if getattr(self, name) < least:
                 raise BadInput(f"limits: {name} is {getattr(self, name)}; it is a number from {least} on")
@@ -86,11 +95,19 @@ class RefusedCall(msgspec.Struct, frozen=True):
     status: Status = "error"
 
 
+class CachedCall(msgspec.Struct, frozen=True):
+    """A call whose result is known from an earlier one, and is kept for it."""
+
+    call: ToolCall
+    result: CachedResult
+
+
 class Run(msgspec.Struct, frozen=True):
     """Run these calls, and give the others their results."""
 
     ready: tuple[ReadyCall, ...]
     refused: tuple[RefusedCall, ...] = ()
+    known: tuple[CachedCall, ...] = ()
 
 
 class Hear(msgspec.Struct, frozen=True):
@@ -98,6 +115,12 @@ class Hear(msgspec.Struct, frozen=True):
 
     steering: int = 0
     following: int = 0
+
+
+class HandOver(msgspec.Struct, frozen=True):
+    """Let another agent go on with the conversation."""
+
+    agent: str
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -116,7 +139,7 @@ class Done(msgspec.Struct, frozen=True):
 
 DECISIONS = ("allow", "deny", "edit", "always")
 
-NextStep: TypeAlias = Ask | Run | Hear | Wait | Done
+NextStep: TypeAlias = Ask | Run | Hear | HandOver | Wait | Done
 
 
 def next_step(
@@ -126,18 +149,24 @@ def next_step(
     *,
     limits: Limits,
     rules: Iterable[ApprovalRule] = (),
+    finalizes: bool = False,
 ) -> NextStep:
-    """Return the next step of a run. `calls` are the calls of the newest reply that have no result."""
+    """Return the next step of a run. `calls` are the calls of the newest reply that have no result.
+
+    `finalizes`: after the answer, the model is asked once more for the final one.
+    """
     if state.status in ENDED:
         return Done(state.status, state.answer, state.reason)
     if state.steering and not calls:
         return Hear(steering=min(len(state.steering), limits.queued_at_once))
+    if state.handing and not calls:
+        return HandOver(state.handing)
     if calls:
         return _Decisions(state, tools, limits, tuple(rules)).step(calls)
     if state.malformed >= limits.malformed_calls:
         return Done("failed", state.answer, f"{state.malformed} calls in a row were none that a tool can take")
     if state.newest == "answer":
-        return _stopped(state, limits)
+        return _stopped(state, limits, finalizes=finalizes)
     left = _steps_left(state, limits)
     if left <= 0:
         return Done("failed", state.answer, f"no answer within {state.all_steps} steps")
@@ -152,7 +181,7 @@ def _steps_left(state: RunState, limits: Limits) -> int:
     return limits.max_steps - used
 
 
-def _stopped(state: RunState, limits: Limits) -> NextStep:
+def _stopped(state: RunState, limits: Limits, *, finalizes: bool) -> NextStep:
     """Return the step after a reply without calls: the end, one more reminder, or the user's next message."""
     left = _steps_left(state, limits)
     if state.todos_open and left > 1 and state.nudges.get("todos", 0) < limits.todo_reminders:
@@ -161,6 +190,8 @@ def _stopped(state: RunState, limits: Limits) -> NextStep:
         return Ask(left, nudge="thin")
     if state.following:
         return Hear(following=min(len(state.following), limits.queued_at_once))
+    if finalizes and not state.nudges.get("final"):
+        return Ask(max(left, 1), is_last=True, nudge="final")
     return Done("completed", state.answer)
 
 
@@ -179,9 +210,10 @@ class _Decisions(NamedTuple):
         ready = tuple(one for one in decided if isinstance(one, ReadyCall))
         refused = tuple(one for one in decided if isinstance(one, RefusedCall))
         questions = tuple(one for one in decided if isinstance(one, UserQuestion))
-        return Run(ready, refused) if ready or refused else Wait(questions)
+        known = tuple(one for one in decided if isinstance(one, CachedCall))
+        return Run(ready, refused, known) if ready or refused or known else Wait(questions)
 
-    def _decided(self, call: ToolCall, key: str) -> ReadyCall | RefusedCall | UserQuestion:
+    def _decided(self, call: ToolCall, key: str) -> ReadyCall | RefusedCall | CachedCall | UserQuestion:
         """Return whether a call is run, refused, or waits for the user."""
         state, limits, tool = self.state, self.limits, self.tools.get(call.name)
         if tool is None:
@@ -199,7 +231,15 @@ class _Decisions(NamedTuple):
             return RefusedCall(
                 call, f"[not run: {call.name} was called {times}. Do something else, or give the answer.]"
             )
-        return self._approved(call, key, tool)
+        decided = self._approved(call, key, tool)
+        return self._known(call, tool) or decided if isinstance(decided, ReadyCall) else decided
+
+    def _known(self, call: ToolCall, tool: Tool) -> CachedCall | None:
+        """Return the call with the result of an earlier one, if the tool keeps results for as long as that."""
+        found = self.state.cached.get(self.state.said.get(call.id, ""))
+        if tool.cache is None or found is None or (tool.cache == "turn" and found.turn != self.state.turn):
+            return None
+        return CachedCall(call, found)
 
     def _approved(self, call: ToolCall, key: str, tool: Tool) -> ReadyCall | RefusedCall | UserQuestion:
         """Return whether a call that could be run may be: by a rule, or by the user's decision."""
@@ -224,4 +264,5 @@ class _Decisions(NamedTuple):
                 return ReadyCall(changed, key, tool, ready.answer, note)
             case _:
                 why = (said.text if said else "") or "no reason was given"
-                return RefusedCall(call, f"[denied by the user: {why}]")
+                who = " by the user" if said and said.source == "user" else ""
+                return RefusedCall(call, f"[denied{who}: {why}]")

@@ -13,9 +13,9 @@ ones under the same ids. The others are told as they happen and are gone: words 
 | `ToolStarted` | yes | a mark |
 | `ToolEnded` | yes | the result of a call |
 | `QuestionAsked`, `AnswerGiven` | yes | marks |
-| `UsageCounted` | yes | the usage of a reply |
-| `ContextFolded` | yes | a fold |
-| `ModelFellBack`, `ModelReminded`, `ChildStarted` | yes | marks |
+| `UsageCounted`, `SummaryBilled` | yes | the usage of a reply, a mark of the summariser's call |
+| `ContextFolded`, `ContextOverflowed` | yes | a fold, a refusal of the provider |
+| `ModelFellBack`, `ModelReminded`, `ChildStarted`, `ChildEnded`, `HandedOver` | yes | marks |
 | `RunEnded` | yes | the mark of a last status |
 | `StepStarted`, `TextCame`, `ThinkingCame` | no | a model call under way |
 | `ModelRetried` | no | a failed attempt: the words since `StepStarted` are void |
@@ -31,20 +31,37 @@ import msgspec
 
 from foveal.agent.run_marks import (
     ENDED,
+    AgentTook,
     CallStarted,
     ChildBegan,
     ModelNudged,
     ModelSwitched,
     RunBegan,
+    RunMark,
     RunStatus,
+    SpawnEnded,
     StatusSet,
+    SummaryPaid,
     UserAnswered,
     UserAsked,
     mark_in,
 )
 from foveal.agent.run_state import TODO_TOOL, RunState, todos_in
 from foveal.agent.tools import UserAnswer, UserQuestion
-from foveal.values.entry import Entry, Fold, Message, Note, Status, Stored, Text, Thinking, ToolCall, ToolResult, Usage
+from foveal.values.entry import (
+    Entry,
+    Fold,
+    Message,
+    Note,
+    Overflow,
+    Status,
+    Stored,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from foveal.values.events import Event
 
 _PLACES = 20
@@ -122,6 +139,12 @@ class UsageCounted(_RunEvent, frozen=True, tag="usage"):
     usage: Usage
 
 
+class SummaryBilled(_RunEvent, frozen=True, tag="summary_billed"):
+    usage: Usage | None = None
+    usd: float | None = None
+    """Cost of the summariser's call; None if its price is unknown."""
+
+
 class ToolCalled(_RunEvent, frozen=True, tag="tool_called"):
     call: str
     tool: str
@@ -171,6 +194,14 @@ class ContextFolded(_RunEvent, frozen=True, tag="folded"):
     after: int
 
 
+class ContextOverflowed(_RunEvent, frozen=True, tag="overflowed"):
+    """A provider refused a prompt for its length; a smaller one follows."""
+
+    model: str
+    limit: int
+    because: str
+
+
 class ModelFellBack(_RunEvent, frozen=True, tag="model_fell_back"):
     model: str
     because: str
@@ -183,6 +214,20 @@ class ModelReminded(_RunEvent, frozen=True, tag="model_reminded"):
 class ChildStarted(_RunEvent, frozen=True, tag="child_started"):
     call: str
     child: str
+    agent: str
+    is_detached: bool = False
+
+
+class ChildEnded(_RunEvent, frozen=True, tag="child_ended"):
+    """A detached run has ended, and the model is told."""
+
+    child: str
+    status: RunStatus
+
+
+class HandedOver(_RunEvent, frozen=True, tag="handed_over"):
+    """Another agent goes on with the run."""
+
     agent: str
 
 
@@ -211,6 +256,7 @@ RunEvent: TypeAlias = (
     | ModelRetried
     | ModelReplied
     | UsageCounted
+    | SummaryBilled
     | ToolCalled
     | ToolStarted
     | ToolProgressed
@@ -220,9 +266,12 @@ RunEvent: TypeAlias = (
     | QuestionAsked
     | AnswerGiven
     | ContextFolded
+    | ContextOverflowed
     | ModelFellBack
     | ModelReminded
     | ChildStarted
+    | ChildEnded
+    | HandedOver
     | ChildTold
     | SessionTold
     | RunEnded
@@ -255,7 +304,8 @@ def place_of(event_id: int) -> int:
 
 def scope_of(state: RunState) -> RunScope:
     """Return the place of an event in a run of this state."""
-    return RunScope(state.session, state.id, state.parent, state.turn, state.all_steps)
+    parent = state.parent or (state.spawned_by.parent if state.spawned_by else "")
+    return RunScope(state.session, state.id, parent, state.turn, state.all_steps)
 
 
 def events_of(state: RunState, seq: int, entry: Entry) -> list[RunEvent]:
@@ -285,6 +335,8 @@ def _told(entry: Entry, scope: RunScope) -> Iterator[RunEvent]:
             yield UsageCounted(scope=scope, usage=usage)
         case Fold(reason=reason, before=before, after=after):
             yield ContextFolded(scope=scope, reason=reason, before=before, after=after)
+        case Overflow(model=model, limit=limit, because=because):
+            yield ContextOverflowed(scope=scope, model=model, limit=limit, because=because)
         case Note() as note:
             yield from _of_mark(note, scope)
         case _:
@@ -321,8 +373,21 @@ def _of_mark(note: Note, scope: RunScope) -> Iterator[RunEvent]:
             yield ModelFellBack(scope=scope, model=model, because=because)
         case ModelNudged(why=why):
             yield ModelReminded(scope=scope, why=why)
-        case ChildBegan(call=call, child=child, agent=agent):
-            yield ChildStarted(scope=scope, call=call, child=child, agent=agent)
+        case mark:
+            yield from _of_agents(mark, scope)
+
+
+def _of_agents(mark: RunMark | None, scope: RunScope) -> Iterator[RunEvent]:
+    """Yield the event of a mark about others that work for the run: sub-agents, successors, the summariser."""
+    match mark:
+        case ChildBegan(call=call, child=child, agent=agent, is_detached=is_detached):
+            yield ChildStarted(scope=scope, call=call, child=child, agent=agent, is_detached=is_detached)
+        case SummaryPaid(usage=usage, usd=usd):
+            yield SummaryBilled(scope=scope, usage=usage, usd=usd)
+        case SpawnEnded(child=child, status=status):
+            yield ChildEnded(scope=scope, child=child, status=status)
+        case AgentTook(agent=agent):
+            yield HandedOver(scope=scope, agent=agent)
         case _:
             pass
 

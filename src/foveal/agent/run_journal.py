@@ -4,22 +4,29 @@ So nobody is told of anything that is not durable, and a replay tells the same.
 """
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar, cast
 
 from foveal.agent.event_hub import EventHub
 from foveal.agent.run_events import RunEvent, SessionTold, kept_id, scope_of
 from foveal.agent.run_log import RunLog
-from foveal.agent.run_marks import RunMark, RunStatus, StatusSet, to_note
+from foveal.agent.run_marks import ENDED, RunMark, RunStatus, StatusSet, to_note
 from foveal.agent.run_state import RunState
 from foveal.session.async_session import SessionTurns
 from foveal.session.session import Session
 from foveal.stores.port import Store
 from foveal.values.entry import Body
+from foveal.values.errors import FovealError
 from foveal.values.events import Event
 
 T = TypeVar("T")
+
+
+def now_ms() -> int:
+    """Return the time, for deadlines."""
+    return time.time_ns() // 1_000_000
 
 
 class RunJournal:
@@ -29,6 +36,8 @@ class RunJournal:
         self.store, self.session = store, session
         self.hub = EventHub()
         self._open_session = open_session
+        self.bills: Callable[[], Sequence[RunMark]] = tuple
+        """Returns marks about calls that the session has made by itself, written with the next work."""
         self._log = RunLog(store, session)
         self._loop = asyncio.get_running_loop()
         self._turns = SessionTurns(lambda: open_session(0))
@@ -59,12 +68,26 @@ class RunJournal:
         """Do something with the session in a thread, and tell what the log has of it, even if the caller was cancelled."""
 
         def call(session: Session) -> T:
+            self._pay(session)
             try:
                 return work(session)
             finally:
-                self.tell_soon(*self._log.pull())
+                self.follow()
+                if self.state.status not in ENDED:
+                    self._pay(session)
 
         return await self._turns.run(call)
+
+    def _pay(self, session: Session) -> None:
+        """Write the bills of the session's own calls; never behind the end of a run."""
+        if paid := self.bills():
+            with suppress(FovealError):  # of a session that is lost: the next work tells why
+                session.extend(list(map(to_note, paid)))
+            self.follow()
+
+    def follow(self) -> None:
+        """Read the entries that are new, and tell of them. For work that is done with the session."""
+        self.tell_soon(*self._log.pull())
 
     async def write(self, *items: RunMark | Body) -> None:
         """Append marks and messages with one commit."""

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from foveal.agent.run_events import RunEvent, events_of
-from foveal.agent.run_marks import RunBegan, StatusSet, mark_in
+from foveal.agent.run_marks import AgentTook, RunBegan, StatusSet, mark_in
 from foveal.agent.run_state import RunState, after
 from foveal.stores import rows as log
 from foveal.stores.port import Row, Store
@@ -56,15 +58,17 @@ def read_events(store: Store, session: str, *, run: str = "", since: int = 0) ->
 
 def newest_status(store: Store, session: str, entries: int) -> StatusSet | None:
     """Return the newest status mark of a session that has so many entries, read from its end; None if it has had no run."""
-    size, upto = 64, entries
+    size, upto, taker = 64, entries, ""
     while upto > 0:
         rows = list(store.rows(session, after=max(0, upto - size), upto=upto))
         for row in reversed(rows):
             body = log.to_entry(row, session).body if row.payload.startswith(_NOTE) else None
             mark = mark_in(body) if isinstance(body, Note) else None
+            if isinstance(mark, AgentTook):
+                taker = taker or mark.agent
             if isinstance(mark, StatusSet):
-                return mark
+                return msgspec.structs.replace(mark, agent=taker or mark.agent)
             if isinstance(mark, RunBegan):
-                return StatusSet("pending", mark.run, mark.agent, parent=mark.parent)
+                return StatusSet("pending", mark.run, taker or mark.agent, parent=mark.parent)
         upto, size = upto - size, size * 4
     return None

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from foveal.agent.tools import UserAnswer, UserQuestion
-from foveal.values.entry import Note
+from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion
+from foveal.values.entry import Note, Usage
 
 RunStatus: TypeAlias = Literal["pending", "running", "awaiting_user", "paused", "completed", "failed", "cancelled"]
 
@@ -57,6 +57,8 @@ class CallStarted(_Mark, frozen=True, tag="started"):
     call: str
     key: str
     tool: str
+    cache: CacheScope | None = None
+    """Scope in which further calls with the same arguments get its result."""
 
 
 class UserAsked(_Mark, frozen=True, tag="asked"):
@@ -107,11 +109,50 @@ class ModelNudged(_Mark, frozen=True, tag="nudged"):
     why: str
 
 
+class SummaryPaid(_Mark, frozen=True, tag="summary_paid"):
+    """The agent's summariser was asked, whether its answer was taken or not."""
+
+    usage: Usage | None = None
+    """Tokens of the call, if the summariser tells them."""
+    usd: float | None = None
+    """None if its price is unknown."""
+
+
 class ChildBegan(_Mark, frozen=True, tag="child"):
     """A call began a sub-agent's run, or went on with it."""
 
     call: str
     child: str
+    agent: str
+    is_detached: bool = False
+    """Whether it is a run of its own, which the call does not wait for."""
+
+
+class SpawnedBy(_Mark, frozen=True, tag="spawned_by"):
+    """The session was opened by a call for a detached run; written before the run begins."""
+
+    parent: str
+    """The run that made the call."""
+    metadata: dict[str, str] = {}
+
+
+class SpawnEnded(_Mark, frozen=True, tag="spawn_ended"):
+    """A detached run has ended, and the model is told; written together with the words for it."""
+
+    child: str
+    status: RunStatus
+
+
+class HandoffAsked(_Mark, frozen=True, tag="handoff"):
+    """Another agent is to take over as soon as no call is open; written together with the result of the call."""
+
+    agent: str
+    reason: str = ""
+
+
+class AgentTook(_Mark, frozen=True, tag="took"):
+    """Another agent has taken over the conversation; written together with its instructions."""
+
     agent: str
 
 
@@ -126,7 +167,12 @@ RunMark: TypeAlias = (
     | QueueTaken
     | ModelSwitched
     | ModelNudged
+    | SummaryPaid
     | ChildBegan
+    | SpawnedBy
+    | SpawnEnded
+    | HandoffAsked
+    | AgentTook
 )
 _DECODER = msgspec.json.Decoder(RunMark)
 

@@ -5,27 +5,33 @@ behind, and one that somebody only looks at.
 """
 
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from foveal.agent.run_marks import (
+    AgentTook,
     CallStarted,
     ChildBegan,
+    HandoffAsked,
     InboxRead,
     MessageQueued,
     ModelNudged,
     ModelSwitched,
     QueueTaken,
     RunBegan,
+    RunMark,
     RunStatus,
+    SpawnedBy,
+    SpawnEnded,
     StatusSet,
     UserAnswered,
     UserAsked,
     mark_in,
     run_name,
 )
-from foveal.agent.tools import UserAnswer, UserQuestion
+from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion
 from foveal.dialects.json_values import fields, mapping, sequence
 from foveal.text.repair import json_object
 from foveal.values.entry import Body, Entry, Message, Note, Text, ToolCall, ToolResult, Usage
@@ -35,6 +41,24 @@ Newest: TypeAlias = Literal["nothing", "user", "tool", "answer", "cut_off"]
 
 TODO_TOOL = "todo_write"
 _CLOSED = ("completed", "done", "cancelled")
+_OF_SESSION = frozenset(
+    {
+        "session",
+        "seq",
+        "inbox",
+        "turn",
+        "always",
+        "newest",
+        "answer",
+        "open",
+        "tools",
+        "todos",
+        "cached",
+        "spawned",
+        "spawned_by",
+    }
+)
+"""Fields that the next run of a session goes on with."""
 
 
 class RunUsage(msgspec.Struct, frozen=True):
@@ -55,6 +79,15 @@ class RunUsage(msgspec.Struct, frozen=True):
             self.cache_read_tokens + usage.cache_read_tokens,
             self.cache_write_tokens + usage.cache_write_tokens,
         )
+
+
+class CachedResult(msgspec.Struct, frozen=True):
+    """A result that is kept for further calls: of the user's turn, or of the whole session."""
+
+    entry: str
+    call: str
+    scope: CacheScope
+    turn: int
 
 
 class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -92,6 +125,12 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     last_call: str = ""
     malformed: int = 0
     """Calls in a row whose arguments, or whose tool, do not exist."""
+    said: Mapping[str, str] = {}
+    """Tool and arguments of each call in the newest reply, as a hash, by the id of the call."""
+    caching: Mapping[str, CacheScope] = {}
+    """Scope in which the result of a call in the newest reply is to be kept for others, by the id of the call."""
+    cached: Mapping[str, "CachedResult"] = {}
+    """Results that further calls of the same tool with the same arguments get, by the hash of both."""
     started: frozenset[str] = frozenset()
     """Keys of calls in the newest reply whose tool has begun to run."""
     asked: Mapping[str, UserQuestion] = {}
@@ -101,15 +140,29 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     always: frozenset[str] = frozenset()
     """Tools that the user has allowed for the rest of the session."""
     nudges: Mapping[str, int] = {}
-    todos_open: int = 0
+    todos: tuple[dict[str, Any], ...] = ()
+    """The todos that the model has written last."""
     children: Mapping[str, str] = {}
     """Runs of sub-agents by the keys of the calls that began them."""
+    spawned: tuple[str, ...] = ()
+    """Detached runs of the session, of whose ends the model was not told yet."""
+    spawned_by: SpawnedBy | None = None
+    """The call that opened the session for a detached run."""
+    handing: str = ""
+    """The agent that is to take over as soon as no call is open."""
+    handoffs: int = 0
+    """Times that the run was handed over."""
     steering: tuple[str, ...] = ()
     """Messages of the user that come before anything else is done."""
     following: tuple[str, ...] = ()
     """Messages of the user that come after the answer."""
     usage: Mapping[str, RunUsage] = {}
     """The model calls of the run, by model."""
+
+    @property
+    def todos_open(self) -> int:
+        """Todos that are neither done nor given up."""
+        return sum(one.get("status") not in _CLOSED for one in self.todos)
 
     @property
     def id(self) -> str:
@@ -143,7 +196,7 @@ def _changes(state: RunState, body: Body, entry_id: str) -> dict[str, Any]:
         case Message(role="assistant"):
             return _reply(state, body, entry_id)
         case Message(role="tool"):
-            return {"newest": "tool", **_results(state, body)}
+            return {"newest": "tool", **_results(state, body, entry_id)}
         case Usage():
             used = state.usage.get(body.model, RunUsage()).plus(body)
             return {"usage": {**state.usage, body.model: used}}
@@ -170,24 +223,27 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
         "steps": state.steps + 1,
         "all_steps": state.all_steps + 1,
         "calls": state.calls + len(calls),
+        "caching": {},
         "started": frozenset[str](),
         "asked": {},
         "answers": {},
     }
     repeated, last = state.repeated, state.last_call
+    hashes = changed["said"] = dict[str, str]()
     for _, call in calls:
         said = f"{call.name} {msgspec.json.encode(json_object(call.arguments), order='sorted').decode()}"
         repeated, last = (repeated + 1 if said == last else 1), said
+        hashes[call.id] = sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:24]
         if call.name == CHECKPOINT_TOOL:
             changed |= {"steps": 0, "checkpoints": state.checkpoints + 1}
         if call.name == TODO_TOOL:
-            changed["todos_open"] = sum(one.get("status") not in _CLOSED for one in todos_in(call.arguments))
+            changed["todos"] = tuple(todos_in(call.arguments))
     return {**changed, "repeated": repeated, "last_call": last}
 
 
-def _results(state: RunState, message: Message) -> dict[str, Any]:
-    """Return the count of malformed calls: their results say so."""
-    malformed = state.malformed
+def _results(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
+    """Return the count of malformed calls, whose results say so, and the results that are kept for further calls."""
+    malformed, cached = state.malformed, dict(state.cached)
     for part in message.parts:
         if isinstance(part, ToolResult):
             first = part.content[0] if part.content else None
@@ -196,7 +252,9 @@ def _results(state: RunState, message: Message) -> dict[str, Any]:
                 " was not run: " in said[:200] or said.startswith("There is no tool")
             )
             malformed = malformed + 1 if is_malformed else 0
-    return {"malformed": malformed}
+            if part.status == "ok" and (scope := state.caching.get(part.call)) and part.call in state.said:
+                cached[state.said[part.call]] = CachedResult(entry_id, part.call, scope, state.turn)
+    return {"malformed": malformed, "cached": cached}
 
 
 def todos_in(arguments: str) -> list[dict[str, Any]]:
@@ -209,14 +267,14 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
     match mark_in(note):
         case RunBegan() as began:
             fresh = RunState(state.session)
-            kept = ("session", "seq", "inbox", "turn", "always", "newest", "answer", "open", "tools", "todos_open")
-            reset = {name: getattr(fresh, name) for name in RunState.__struct_fields__ if name not in kept}
+            reset = {name: getattr(fresh, name) for name in RunState.__struct_fields__ if name not in _OF_SESSION}
             own = {"run": began.run, "agent": began.agent, "parent": began.parent, "model": began.model}
             return {**reset, **own, "status": "pending"}
         case StatusSet(status=status, reason=reason):
             return {"status": status, "reason": reason}
-        case CallStarted(key=key):
-            return {"started": state.started | {key}}
+        case CallStarted(call=call, key=key, cache=scope):
+            caching = {**state.caching, call: scope} if scope else state.caching
+            return {"started": state.started | {key}, "caching": caching}
         case UserAsked(question=question):
             answers = {key: one for key, one in state.answers.items() if key != question.id}
             return {"asked": {**state.asked, question.id: question}, "answers": answers}
@@ -233,9 +291,25 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             return {"model": place}
         case ModelNudged(why=why):
             return {"nudges": {**state.nudges, why: state.nudges.get(why, 0) + 1}}
-        case ChildBegan(call=call, child=child):
-            return {"children": {**state.children, call: child}}
-        case None:
+        case mark:
+            return _of_agents(state, mark)
+
+
+def _of_agents(state: RunState, mark: RunMark | None) -> dict[str, Any]:
+    """Return the changes by a mark about other agents: those below, and those that take over."""
+    match mark:
+        case ChildBegan(call=call, child=child, is_detached=is_detached):
+            spawned = (*state.spawned, child) if is_detached else state.spawned
+            return {"children": {**state.children, call: child}, "spawned": spawned}
+        case SpawnedBy() as spawned_by:
+            return {"spawned_by": spawned_by}
+        case SpawnEnded(child=child):
+            return {"spawned": tuple(one for one in state.spawned if one != child)}
+        case HandoffAsked(agent=agent):
+            return {"handing": agent}
+        case AgentTook(agent=agent):
+            return {"agent": agent, "handing": "", "handoffs": state.handoffs + 1, "model": 0}
+        case _:
             return {}
 
 

@@ -15,28 +15,41 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import aclosing, contextmanager, suppress
+from functools import partial
 from secrets import token_hex
 from typing import Literal
 
 import msgspec
 
 from foveal.agent.abandoned_runs import AbandonedRun, AbandonedRuns
-from foveal.agent.definition import AgentDefinition
-from foveal.agent.delegation import delegate_tools
+from foveal.agent.deadlines import first_deadline, is_overdue, overdue_answers
+from foveal.agent.definition import AgentDefinition, with_successors
+from foveal.agent.delegation import agent_tools
 from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, is_inbox, letters, post
 from foveal.agent.near_names import did_you_mean
-from foveal.agent.run_events import ChildStarted, RunEnded, RunEvent, RunStarted, StatusChanged, UsageCounted
+from foveal.agent.run_events import (
+    ChildStarted,
+    RunEnded,
+    RunEvent,
+    RunStarted,
+    StatusChanged,
+    SummaryBilled,
+    UsageCounted,
+)
+from foveal.agent.run_journal import now_ms
 from foveal.agent.run_log import RunLog, newest_status, read_events, read_run
 from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, StatusSet, run_name, split_run
 from foveal.agent.run_queue import RunQueue, StoreQueue
 from foveal.agent.run_state import RunState, RunUsage
-from foveal.agent.tools import UserAnswer
-from foveal.models.catalogue import cost_usd, find
+from foveal.agent.tools import UserAnswer, UserQuestion
+from foveal.agent.usage_cost import usage_usd
 from foveal.stores.port import Store
 from foveal.values.entry import Usage
 from foveal.values.errors import BadInput, FovealError, LeaseLost, NotFound, SessionHeld
 
+ENDING = "the program is ending"
+"""Reason of a pause by `drain`."""
 _LOOK_S = 0.2
 """Seconds between two looks at a run that another process drives."""
 _SEARCH_S, _SEARCH_SHARE = 1.0, 20
@@ -69,8 +82,10 @@ class RunCost(msgspec.Struct, frozen=True):
     own: dict[str, RunUsage]
     """By model."""
     own_usd: float | None
-    """None if a price is unknown; never zero for that reason."""
+    """With the summaries. None if a price is unknown; never zero for that reason."""
     children: "tuple[RunCost, ...]" = ()
+    summaries: dict[str, RunUsage] = {}
+    """Calls of the summariser, by model; of one that tells no model, under an empty name."""
 
     @property
     def total_usd(self) -> float | None:
@@ -81,7 +96,8 @@ class RunCost(msgspec.Struct, frozen=True):
     @property
     def calls(self) -> int:
         """Model calls of the tree."""
-        return sum(one.calls for one in self.own.values()) + sum(child.calls for child in self.children)
+        own = (*self.own.values(), *self.summaries.values())
+        return sum(one.calls for one in own) + sum(child.calls for child in self.children)
 
 
 class RunTree(msgspec.Struct, frozen=True):
@@ -101,8 +117,11 @@ class Runs:
 
     def __init__(self, store: Store, agents: Iterable[AgentDefinition] = (), *, queue: RunQueue | None = None) -> None:
         self.store, self._queue = store, queue
-        self._agents = {agent.name: agent for agent in agents}
+        self._agents = with_successors(agents)
         self._live: dict[str, tuple[RunDriver, asyncio.Task[RunOutcome]]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        """Of sessions whose runs wait for an answer that has a deadline."""
+        self._late: set[asyncio.Future[None]] = set()
         self._is_draining = False
 
     async def start(self, agent: str | AgentDefinition, text: str, *, session: str = "") -> str:
@@ -120,7 +139,7 @@ class Runs:
         state = self.state(run)
         if answer is not None:
             await self.answer(run, answer)
-        elif state.asked and state.status == "awaiting_user" and not letters(self.store, state.session, state.inbox):
+        elif self._is_unanswered(state) and not letters(self.store, state.session, state.inbox):
             asked = "; ".join(question.text for question in state.asked.values())
             raise BadInput(f"run {state.id} waits for an answer: {asked} Give one: resume(run, answer)")
         if self._is_live(state.session):
@@ -157,6 +176,8 @@ class Runs:
             raise BadInput(
                 f"run {run} has not asked {given.question or 'one single question'!r}; open questions: {open_ones}"
             )
+        if is_overdue(asked[given.question], now_ms()):
+            raise BadInput(f"the time for an answer of run {run} is up; resume goes on without one")
         await self._post(run, QuestionReply(given))
 
     async def approve(
@@ -197,6 +218,10 @@ class Runs:
         if (past := self._past(run)) is not None:
             return _outcome(past)
         session = split_run(run)[0]
+        state = self.state(run)
+        if overdue_answers(state, now_ms()) and state.agent in self._agents and not self._is_driven(session):
+            with suppress(SessionHeld):  # somebody else has just done so
+                await self.resume(run)
         async with asyncio.timeout(timeout_s):
             if session in self._live:
                 with suppress(LeaseLost):  # somebody else has taken it up
@@ -248,6 +273,11 @@ class Runs:
             raise NotFound(f"run {run!r} has ended, and its session goes on with {state.id}; `wait` has its outcome")
         return state
 
+    def outcome(self, run: str) -> RunOutcome:
+        """Return the outcome of a run, or the point that it has come to."""
+        past = self._past(run)
+        return RunOutcome.of(self.state(run)) if past is None else _outcome(past)
+
     def list(self, *, status: RunStatus | None = None) -> "list[RunCard]":
         """Return the newest run of each session, most recently used first; of one status, if it is named."""
         cards: list[RunCard] = []
@@ -269,9 +299,11 @@ class Runs:
         """Return the model calls of a run and of its sub-agents, with their cost."""
         events = self._events(run)
         prices = [usage_usd(event.usage) for event in events if isinstance(event, UsageCounted)]
+        prices += [event.usd for event in events if isinstance(event, SummaryBilled)]
         own_usd = None if None in prices else sum(price for price in prices if price is not None)
         children = tuple(self.cost(one.child) for one in events if isinstance(one, ChildStarted))
-        return RunCost(events[0].scope.run, _usage_in(events), own_usd, children)
+        bills = [event.usage or Usage("", 0, 0) for event in events if isinstance(event, SummaryBilled)]
+        return RunCost(events[0].scope.run, _usage_in(events), own_usd, children, _summed(bills))
 
     def _events(self, run: str) -> "list[RunEvent]":
         """Return the kept events of a run; of the newest one, if a session is named."""
@@ -290,8 +322,8 @@ class Runs:
         found: list[str] = []
         for card in self.list():
             if (
-                card.status not in UNDER_WAY
-                or card.parent
+                card.parent
+                or not self._is_left_behind(card)
                 or (driver := await self._taken(card.run, card.agent)) is None
             ):
                 continue
@@ -360,16 +392,52 @@ class Runs:
         except SessionHeld:  # its process lives
             return None
 
+    def _is_left_behind(self, card: RunCard) -> bool:
+        """Return whether a run should be under way. One that waits for an answer is minded until its deadline."""
+        if card.status == "awaiting_user":
+            state = read_run(self.store, card.session)
+            is_overdue_now = bool(overdue_answers(state, now_ms()))
+            if not is_overdue_now:
+                self._mind(card.session, state.asked.values())
+            return is_overdue_now
+        return card.status in UNDER_WAY
+
+    def _is_unanswered(self, state: RunState) -> bool:
+        return state.status == "awaiting_user" and bool(state.asked) and not overdue_answers(state, now_ms())
+
+    def _mind(self, session: str, questions: Iterable[UserQuestion]) -> None:
+        """Go on with a run that waits when its first question is overdue. A timer costs nothing until then."""
+        until_ms = first_deadline(questions)
+        if until_ms is not None and not self._is_draining:
+            if session in self._timers:
+                self._timers[session].cancel()
+            delay_s = max(0.0, (until_ms - now_ms()) / 1_000)
+            self._timers[session] = asyncio.get_running_loop().call_later(delay_s, self._time_up, session)
+
+    def _time_up(self, session: str) -> None:
+        async def go_on() -> None:
+            with suppress(FovealError):  # deleted, or taken by another process meanwhile
+                state = self.state(session)
+                if state.status == "awaiting_user" and overdue_answers(state, now_ms()):
+                    await self.resume(session)
+
+        self._timers.pop(session, None)
+        task = asyncio.ensure_future(go_on())
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
     async def drain(self, timeout_s: float | None = None) -> None:
         """Start nothing more, and wait for the runs under way; after the time they are paused."""
         self._is_draining = True
+        for timer in self._timers.values():
+            timer.cancel()
         tasks = [task for _, task in self._live.values()]
         if not tasks:
             return
         _, late = await asyncio.wait(tasks, timeout=timeout_s)
         for driver, task in list(self._live.values()):
             if task in late:
-                driver.stop("paused", "the program is ending")
+                driver.stop("paused", ENDING)
         if late:
             await asyncio.wait(late)
 
@@ -389,7 +457,7 @@ class Runs:
             raise BadInput("the program is ending; nothing more is started")
         if self._is_live(session):
             raise BadInput(f"session {session!r} has a run under way; steer it, or wait for it")
-        return RunDriver(agent, self.store, session, more_tools=delegate_tools)
+        return RunDriver(agent, self.store, session, more_tools=partial(agent_tools, self._drive))
 
     async def _hand_on(self, driver: RunDriver) -> str:
         """Drive a run that has begun or goes on, or have a worker drive it; return its id."""
@@ -413,6 +481,8 @@ class Runs:
             logger.warning("the run of session %s is no longer driven here: %s", driver.session, error)
         if self._live.get(driver.session, (None, None))[0] is driver:
             del self._live[driver.session]
+            if driver.state.status == "awaiting_user":
+                self._mind(driver.session, driver.state.asked.values())
 
     def _is_live(self, session: str) -> bool:
         """Return whether a run of the session is driven here. A task that has ended counts no longer."""
@@ -472,17 +542,11 @@ def _outcome(events: Sequence[RunEvent]) -> RunOutcome:
 
 def _usage_in(events: Iterable[RunEvent]) -> dict[str, RunUsage]:
     """Return the model calls of a run, by model."""
+    return _summed(event.usage for event in events if isinstance(event, UsageCounted))
+
+
+def _summed(usages: Iterable[Usage]) -> dict[str, RunUsage]:
     found: dict[str, RunUsage] = {}
-    for event in events:
-        if isinstance(event, UsageCounted):
-            found[event.usage.model] = found.get(event.usage.model, RunUsage()).plus(event.usage)
+    for usage in usages:
+        found[usage.model] = found.get(usage.model, RunUsage()).plus(usage)
     return found
-
-
-def usage_usd(usage: Usage) -> float | None:
-    """Return the cost of one call; None if its model has no known price."""
-    facts = find(usage.model)
-    if not facts.known:
-        return None
-    read, written = usage.cache_read_tokens, usage.cache_write_tokens
-    return cost_usd(facts, read, written, usage.output_tokens, fresh=max(0, usage.input_tokens - read - written))

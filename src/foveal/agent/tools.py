@@ -11,7 +11,7 @@ it before the function is called. `Annotated[str, msgspec.Meta(description="…"
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -33,6 +33,9 @@ T = TypeVar("T")
 
 Retry: TypeAlias = Literal["again", "never"]
 """After a crash in the middle of a call: run it again with the same key, or tell the model that it was interrupted."""
+
+CacheScope: TypeAlias = Literal["turn", "session"]
+"""The same call again, with the same arguments, gets the result of the first: until the user speaks again, or for good."""
 
 TIMEOUT_S = 120.0
 """Seconds that a tool may take unless it says otherwise: the longest that a person was seen to wait without asking."""
@@ -62,6 +65,10 @@ class UserQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     """The run that asks: the one that is asked, or a sub-agent's below it."""
     inner: str = ""
     """Id of the question in a sub-agent's run, if it is asked for one."""
+    until_ms: int | None = None
+    """Time at which the question is answered without the user; None for one that waits for ever."""
+    otherwise: str | None = None
+    """The answer that a tool's question then gets; an approval is denied, and so is a question without one."""
 
 
 class UserAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -73,14 +80,28 @@ class UserAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Arguments in place of the model's, for `edit`."""
     question: str = ""
     """Id of the question; empty for the only one that is open."""
+    source: Literal["user", "timeout"] = "user"
+    """Whether somebody gave it, or nobody did in time."""
 
 
 class AskUser(Exception):
-    """Raised by a tool that needs an answer. The run waits for it, for days if need be, and the tool is then called again."""
+    """Raised by a tool that needs an answer. The run waits for it, for days if need be, and the tool is then called again.
 
-    def __init__(self, text: str, options: Iterable[str] = (), question: UserQuestion | None = None) -> None:
+    After `timeout_s`, by default that of the agent's limits, the tool gets the answer `otherwise`, or a denial.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        options: Iterable[str] = (),
+        question: UserQuestion | None = None,
+        *,
+        timeout_s: float | None = None,
+        otherwise: str | None = None,
+    ) -> None:
         super().__init__(text)
         self.text, self.options, self.question = text, tuple(options), question
+        self.timeout_s, self.otherwise = timeout_s, otherwise
 
 
 class ToolOutput(msgspec.Struct, frozen=True):
@@ -109,6 +130,9 @@ class CallScope(Protocol):
     @property
     def run(self) -> str: ...
 
+    @property
+    def todos(self) -> Sequence[Mapping[str, Any]]: ...
+
     def report(self, call: str, text: str) -> None:
         """Tell the listeners of the run how far a call is."""
         ...
@@ -132,6 +156,11 @@ class ToolContext:
     def is_cancelled(self) -> bool:
         """Whether the run was cancelled or the time of the call is up: a function in a thread looks here and returns."""
         return self._scope.is_cancelled(self.call)
+
+    @property
+    def todos(self) -> Sequence[Mapping[str, Any]]:
+        """The todos that the model has written last in this session."""
+        return self._scope.todos
 
     def progress(self, text: str) -> None:
         """Tell the listeners of the run how far the call is. From any thread."""
@@ -168,6 +197,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the same call again and again is no sign of a loop: a tool that polls."""
     is_guarded: bool = False
     """Whether a person must allow each call, unless a rule of the agent says otherwise."""
+    cache: CacheScope | None = None
+    """Scope in which the same call again is not run, and gets the result of the first one that succeeded."""
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -189,6 +220,7 @@ def tool(
     serial: bool = ...,
     may_repeat: bool = ...,
     guarded: bool = ...,
+    cache: CacheScope | None = ...,
 ) -> Callable[[Callable[..., object]], Tool]: ...
 def tool(
     function: Callable[..., object] | None = None,
@@ -201,10 +233,13 @@ def tool(
     serial: bool = False,
     may_repeat: bool = False,
     guarded: bool = False,
+    cache: CacheScope | None = None,
 ) -> Tool | Callable[[Callable[..., object]], Tool]:
     """Make a tool of a function, plain or asynchronous. Its docstring is the description that the model reads."""
     if retry not in ("again", "never"):
         raise BadInput(f"retry is {retry!r}; it is 'again' or 'never'")
+    if cache not in (None, "turn", "session"):
+        raise BadInput(f"cache is {cache!r}; it is 'turn', 'session' or None")
     if timeout_s is not None and not timeout_s > 0:
         raise BadInput(f"timeout_s is {timeout_s!r}; it is a number of seconds above 0, or None for no end")
 
@@ -233,6 +268,7 @@ def tool(
             is_serial=serial,
             may_repeat=may_repeat,
             is_guarded=guarded,
+            cache=cache,
         )
 
     return make if function is None else make(function)

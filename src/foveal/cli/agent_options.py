@@ -52,7 +52,7 @@ def opened_agent(args: Namespace) -> Generator[Agent]:
 
         agent = _agent(args)
         agent.models, agent.open_model = (ModelChoice("gpt-5", "openai"),), scripted
-        for one in agent.agents.values():
+        for one in (*agent.agents.values(), *agent.detached.values(), *agent.handoffs.values()):
             one.models, one.open_model = agent.models, scripted
         yield agent
 

@@ -20,19 +20,21 @@ from foveal.agent.run_events import (
     ModelRetried,
     RunEvent,
     StepStarted,
+    SummaryBilled,
     TextCame,
     UsageCounted,
     kept_id,
 )
 from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_marks import ENDED
-from foveal.agent.runs import Runs, usage_usd
+from foveal.agent.runs import Runs
 from foveal.agent.tools import UserQuestion
+from foveal.agent.usage_cost import usage_usd
 from foveal.cli.chat_names import with_files
 from foveal.cli.output import Output
 from foveal.cli.run_screen import answer_from, event_line, question_line
 from foveal.stores.port import Store
-from foveal.values.errors import FovealError
+from foveal.values.errors import BadInput, FovealError
 from foveal.values.events import Pressure
 from foveal.writers.faults import describe
 
@@ -215,10 +217,26 @@ class ChatSession:
         self._refresh()
 
     async def _answer(self, text: str) -> None:
-        await self.runs.answer(self.run, answer_from(self.questions[0], text))
+        answer = answer_from(self.questions[0], text)
+        try:
+            await self.runs.answer(self.run, answer)
+        except BadInput as error:
+            await self._go_on_without(error)
+            return
         self.questions = self.questions[1:]
         if self.questions:
             self._ask()
+        else:
+            await self.resume()
+
+    async def _go_on_without(self, error: BadInput) -> None:
+        """Go on with a run whose question is no longer open: its time was up, or somebody else has answered it."""
+        self.terminal.out.line(str(error), "limit")
+        self.questions = []
+        outcome = self.runs.outcome(self.run)
+        if outcome.status in ENDED:
+            self.terminal.out.line(outcome.text)
+            self._refresh()
         else:
             await self.resume()
 
@@ -296,6 +314,8 @@ class ChatSession:
             event = event.event
         if isinstance(event, UsageCounted):
             self._add(usage_usd(event.usage))
+        if isinstance(event, SummaryBilled):
+            self._add(event.usd)
 
     def _add(self, usd: float | None) -> None:
         self.usd = None if usd is None or self.usd is None else self.usd + usd

@@ -32,12 +32,13 @@ COMMANDS: dict[str, CommandHelp] = {
         ),
     ),
     "runs": CommandHelp(
-        "List the runs of agents in a store; show one, wait for it, cancel or pause it, or tell its tree and its cost.",
+        "List the runs of agents in a store; show one, wait for it, cancel or pause it, tell its tree, cost and audit trail.",
         (
             "foveal runs --store agent.db",
             "foveal runs show default-1f0c#1 --store agent.db",
             "foveal runs cancel default-1f0c --reason 'not needed any more' --store agent.db",
             "foveal runs work --agent mender.toml --store postgresql://agents@db/agents",
+            "foveal runs audit default-1f0c --json --store agent.db",
         ),
     ),
     "resume": CommandHelp(
@@ -62,6 +63,7 @@ COMMANDS: dict[str, CommandHelp] = {
             "foveal serve --watch",
             "foveal serve --port 8080 --budget 60000",
             "foveal serve --upstream openai=http://localhost:11434 --budget 30000",
+            "foveal serve --agent mender.toml",
         ),
     ),
     "replay": CommandHelp(

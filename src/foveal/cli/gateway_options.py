@@ -2,13 +2,14 @@
 
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from foveal.agent.agent import Agent
 from foveal.cli.arguments import open_place, positive
 from foveal.cli.budget import with_budget
 from foveal.cli.output import complaints
@@ -58,7 +59,12 @@ def require_gateway() -> None:
 
 @contextmanager
 def opened_gateway(
-    args: Namespace, *, upstreams: Mapping[str, str], tell: Callable[[str], None], token: str = ""
+    args: Namespace,
+    *,
+    upstreams: Mapping[str, str],
+    tell: Callable[[str], None],
+    token: str = "",
+    agents: Sequence[Agent] = (),
 ) -> Generator["Gateway"]:
     """Open the store and a gateway on it, until the block ends."""
     require_gateway()
@@ -75,6 +81,7 @@ def opened_gateway(
             tell=tell,
             place=str(file),
             most_body_mb=args.max_body,
+            agents=agents,
         )
 
 

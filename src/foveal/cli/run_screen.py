@@ -10,8 +10,10 @@ import msgspec
 
 from foveal.agent.driver import RunOutcome
 from foveal.agent.run_events import (
+    ChildEnded,
     ChildStarted,
     ContextFolded,
+    HandedOver,
     ModelFellBack,
     ModelRetried,
     RunEvent,
@@ -103,6 +105,10 @@ def event_line(event: RunEvent) -> tuple[str, str]:
             return f"folded: {before:,} → {after:,} tokens", "fold"
         case ChildStarted(child=child):
             return f"sub-agent {child}", "axis"
+        case ChildEnded(child=child, status=status):
+            return f"sub-agent {child} is {status}", "axis"
+        case HandedOver(agent=agent):
+            return f"handed over to {agent}", "axis"
         case _:
             return "", ""
 

@@ -1,6 +1,6 @@
-"""List the runs of agents in a store; show one, wait for it, cancel or pause it, or tell its tree and its cost.
+"""List the runs of agents in a store; show one, wait for it, cancel or pause it, tell its tree, cost and audit trail.
 
-`foveal runs VERB ID`, with VERB one of show, wait, cancel, pause, resume, tree, cost. `foveal resume ID` takes answers as well.
+`foveal runs VERB ID`: VERB is one of show, wait, cancel, pause, resume, tree, cost, audit. `foveal resume ID` also takes answers.
 `foveal runs work` is a worker: it drives runs that were left to workers, or by processes that died, until it is told to end.
 """
 
@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from foveal.agent.agent import Agent
+from foveal.agent.audit import audit_trail
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_log import read_events
 from foveal.agent.run_marks import split_run
@@ -166,9 +167,22 @@ def _cost(runs: Runs, name: str, args: Namespace, out: Output) -> None:
 def _cost_rows(cost: RunCost) -> list[tuple[str, ...]]:
     own = [
         (cost.run, model, f"{one.calls:,}", f"{one.input_tokens:,}", f"{one.output_tokens:,}", _usd(cost.own_usd))
-        for model, one in cost.own.items()
+        for model, one in (*cost.own.items(), *((f"{name} (summaries)", one) for name, one in cost.summaries.items()))
     ]
     return [*own, *(row for child in cost.children for row in _cost_rows(child))]
+
+
+def _audit(runs: Runs, name: str, args: Namespace, out: Output) -> None:
+    tree = runs.tree(name)
+    records = list(audit_trail(runs.store, tree.run))
+    if out.is_json:
+        out.document({"run": tree.run, "records": records})
+        return
+    rows = [
+        (_time(one.time_ms), one.run, one.actor, one.action, one.decision.outcome[:40], one.decision.reason[:60])
+        for one in records
+    ]
+    out.table(("time", "run", "actor", "action", "outcome", "reason"), rows, "llllll")
 
 
 def _usd(usd: float | None) -> str:
@@ -186,4 +200,5 @@ _VERBS: dict[str, Callable[[Runs, str, Namespace, Output], int | None]] = {
     "pause": _pause,
     "tree": _tree,
     "cost": _cost,
+    "audit": _audit,
 }

@@ -11,6 +11,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from importlib import import_module
 from urllib.parse import urlsplit
 
+from foveal.agent.agent_file import read_agent
 from foveal.cli.gateway_options import add_gateway, opened_gateway, require_gateway, store_file
 from foveal.cli.output import Output, complain
 from foveal.gateway.routes import UPSTREAMS
@@ -32,6 +33,13 @@ def configure(parser: ArgumentParser) -> None:
         default=[],
         help=f"another address for a provider: {', '.join(UPSTREAMS)} (repeatable; the address comes without /v1)",
     )
+    parser.add_argument(
+        "--agent",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="an agent that callers of the HTTP API may run, with the keys of this machine (repeatable)",
+    )
     parser.add_argument("--token", metavar="TOKEN", help=f"that every request has to name (default: ${TOKEN})")
     add_gateway(parser)
 
@@ -44,9 +52,10 @@ def run(args: Namespace, out: Output) -> None:
             f"other machines can reach {args.host}, and could read the sessions and use the gateway; demand a token of them "
             f"with --token TOKEN or ${TOKEN}, or serve this machine alone with --host 127.0.0.1"
         )
+    agents = [read_agent(file) for file in args.agent]
     with (
         _listener(args.host, args.port) as listener,
-        opened_gateway(args, upstreams=dict(args.upstream), tell=complain, token=token) as gateway,
+        opened_gateway(args, upstreams=dict(args.upstream), tell=complain, token=token, agents=agents) as gateway,
     ):
         _announce(args, listener.getsockname()[1], bool(token), out)  # whoever connects from now on is answered
         # The server ends by itself, and raises the signal again: it must not end us before the store is closed.

@@ -5,20 +5,22 @@ declared as JSON, which no page may do without being asked about, and no answer 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from foveal.agent.definition import AgentDefinition
 from foveal.gateway.api_types import ApiError, ErrorReply
 from foveal.gateway.conversations import ClientConversations
-from foveal.gateway.event_stream import event_stream
+from foveal.gateway.event_stream import event_stream, run_stream
 from foveal.gateway.gateway_figures import GatewayFigures
 from foveal.gateway.json_reply import decoded_object, encoded_json
 from foveal.gateway.openapi import openapi_document
-from foveal.gateway.operations import EVENTS, FIGURES, OPERATIONS, PREFIX, SESSION, ApiOperation
+from foveal.gateway.operations import FIGURES, OPERATIONS, PREFIX, SESSION, ApiOperation
+from foveal.gateway.run_api import RunApi
 from foveal.gateway.session_api import SessionApi
 from foveal.gateway.session_names import ApiCaller
 from foveal.gateway.strict_values import read_value
@@ -70,15 +72,23 @@ class HttpApi:
         *,
         figures: Callable[[], GatewayFigures],
         tell: Callable[[str], None],
+        agents: Iterable[AgentDefinition] = (),
     ) -> None:
         self._sessions = SessionApi(conversations, policy)
+        self.runs = RunApi(self._sessions, agents, tell)
         self._figures, self._tell = figures, tell
         self.is_over = False
         """Whether the gateway is about to end: streams of events end as well."""
 
-    def close(self) -> None:
+    async def end(self) -> None:
+        """Answer those who wait: runs are paused, and streams end."""
+        self.is_over = True
+        await self.runs.end()
+
+    async def close(self) -> None:
         """Release everything."""
         self.is_over = True
+        await self.runs.close()
         self._sessions.close()
 
     async def answer(self, request: Request) -> Response:
@@ -104,25 +114,33 @@ class HttpApi:
             raise BadInput(f"{operation.name} has its parameters in the body; the query says {', '.join(query)[:200]}")
         plain = await _body(request) if operation.method == "POST" else query
         given: Any = read_value(plain, operation.given, operation.name, strict=operation.method == "POST")
-        if operation.name == EVENTS:
-            return await self._events(request, caller, name, given.after)
+        if operation.is_stream:
+            return await self._events(request, operation, caller, name, given.after)
         if operation.act is not None:
             try:
-                return _reply(await operation.act(self._sessions, caller, name, given))
+                part = self.runs if operation.is_of_runs else self._sessions
+                return _reply(await operation.act(part, caller, name, given))
             except NotFound:
                 if SESSION in operation.path:
                     await self._sessions.known(caller, name)  # deleted meanwhile: not a word about other sessions
                 raise
         return _reply(self._figures() if operation.name == FIGURES else openapi_document())
 
-    async def _events(self, request: Request, caller: ApiCaller, name: str, after: int) -> Response:
-        session = (await self._sessions.known(caller, name)).id
+    async def _events(
+        self, request: Request, operation: ApiOperation, caller: ApiCaller, name: str, after: int
+    ) -> Response:
+        is_of_run = operation.is_of_runs
+        found = await (self.runs.known(caller, name) if is_of_run else self._sessions.stored(caller, name))
         if last := request.headers.get("last-event-id"):
             if not (last.isascii() and last.isdecimal() and len(last) < 16):
                 raise BadInput(f"last-event-id is {last!r:.80}; it is the id of an event, a whole number")
             after = int(last)
-        stream = event_stream(self._sessions, session, after, is_over=lambda: self.is_over)
-        return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
+        begun = (
+            run_stream(self.runs, found, after, is_over=lambda: self.is_over)
+            if is_of_run
+            else event_stream(self._sessions, found, after, is_over=lambda: self.is_over)
+        )
+        return StreamingResponse(begun, media_type="text/event-stream", headers=_HEADERS)
 
 
 _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
@@ -145,24 +163,26 @@ def _check_origin(headers: Mapping[str, str]) -> None:
 
 
 def _found(request: Request) -> tuple[ApiOperation, str]:
-    """Return the operation of a request, and the name of the session that its address has."""
+    """Return the operation of a request, and the name of the session or the run that its address has."""
     raw = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
     path = raw.partition("?")[0]
     segments = path.removeprefix(PREFIX + "/").split("/")
-    fitting = [one for one in OPERATIONS if path.startswith(PREFIX + "/") and _fits(one.path, segments)]
+    fitting = [one for one in OPERATIONS if path.startswith(PREFIX + "/") and _fits(one, segments)]
     if not fitting:
         raise NotFound(f"there is no address {raw!r:.200}; {PREFIX}/openapi.json lists all of them")
     found = next((one for one in fitting if one.method == request.method), None)
     if found is None:
         allowed = ", ".join(one.method for one in fitting)
         raise _Refusal(405, f"{request.method} is not for this address; it takes {allowed}", headers={"allow": allowed})
-    name = unquote(segments[found.path.index(SESSION)], errors="replace") if SESSION in found.path else ""
+    name = "" if found.place is None else unquote(segments[found.place], errors="replace")
     return found, name
 
 
-def _fits(path: tuple[str, ...], segments: list[str]) -> bool:
+def _fits(operation: ApiOperation, segments: list[str]) -> bool:
+    path = operation.path
     return len(path) == len(segments) and all(
-        (one == SESSION and segment) or one == segment for one, segment in zip(path, segments, strict=True)
+        segment if place == operation.place else one == segment
+        for place, (one, segment) in enumerate(zip(path, segments, strict=True))
     )
 
 

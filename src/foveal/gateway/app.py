@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from base64 import b64decode
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from hmac import compare_digest
@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from foveal.agent.definition import AgentDefinition
 from foveal.dialects.sse import KEEP_ALIVE
 from foveal.gateway.api import HttpApi
 from foveal.gateway.bodies import MOST_BODY_MB, BodyTooLarge, body_pieces, is_small, read_body
@@ -58,8 +59,11 @@ class Gateway:
         tell: Callable[[str], None] = lambda line: None,
         place: str = "",
         most_body_mb: int = MOST_BODY_MB,
+        agents: Iterable[AgentDefinition] = (),
     ) -> None:
         """Open a gateway. `place` is the file of the store, for commands that people are shown.
+
+        `agents` can be started over the HTTP API, by everybody who gets through the door.
 
         `most_body_mb` are the megabytes that a request with a conversation may have; uploads of files are passed on as they come.
         """
@@ -68,7 +72,7 @@ class Gateway:
         self._upstream = Upstream({**UPSTREAMS, **(upstreams or {})})
         self._relay = Relay(self.conversations, self._upstream, tell=tell, watch=watch)
         self._counts = TokenCounts(self._relay, is_whole_sent=watch)
-        self.api = HttpApi(self.conversations, policy, figures=lambda: self.figures, tell=tell)
+        self.api = HttpApi(self.conversations, policy, figures=lambda: self.figures, tell=tell, agents=agents)
         routes = [
             StarletteRoute("/metrics", self._metrics),
             StarletteRoute("/{path:path}", self._serve, methods=_METHODS),
@@ -78,8 +82,10 @@ class Gateway:
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
+        taking_up = asyncio.ensure_future(self.api.runs.recover())
         yield
-        self.api.close()
+        await taking_up
+        await self.api.close()
         await self._upstream.close()
         self.conversations.close()
 

@@ -1,14 +1,19 @@
-"""The log of a session as a stream of events: the entries that are there, then those that come.
+"""The log of a session, or a run of an agent, as a stream of events: those that are there, then those that come.
 
-The place of an entry is the id of its event, so that a client that lost its connection goes on where it was. Entries of other
-processes come as well: the store is asked, and not the session.
+An event of a session is an entry, and its place is the id; one of a run has an id of its own. A client that lost its connection
+goes on where it was. Entries of other processes come as well: the store is asked, and not the session.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
+import msgspec
+
+from foveal.agent.run_events import RunEvent
 from foveal.gateway.api_types import LoggedEntry
 from foveal.gateway.json_reply import encoded_json
+from foveal.gateway.run_api import LOOK_S, RunApi
 from foveal.gateway.session_api import SessionApi, lean_entry
 from foveal.stores import rows as log
 from foveal.values.errors import NotFound, StoreError
@@ -20,6 +25,7 @@ POLL_S = 0.25
 """Seconds between two looks at the store."""
 
 _PING = b": ping\n\n"
+_RETRY = b"retry: 1000\n\n"
 _BATCH = 100
 """Entries that are read at once."""
 
@@ -39,14 +45,13 @@ async def event_stream(
         rows = store.rows(session, after=place, upto=place + _BATCH)
         return [(row.seq, _event(LoggedEntry(row.seq, lean_entry(log.to_entry(row, session))))) for row in rows]
 
-    yield b"retry: 1000\n\n"
+    yield _RETRY
     silent_s = 0.0
     while not is_over():
         try:
             events = await api.read(lambda place=after: new(place))
         except (NotFound, StoreError) as error:
-            told = encoded_json({"type": type(error).__name__, "message": str(error)})
-            yield b"event: end\ndata: " + told + b"\n\n"
+            yield _end(type(error).__name__, str(error))
             return
         for seq, event in events:
             after = seq
@@ -59,6 +64,36 @@ async def event_stream(
         if silent_s >= PING_S:
             silent_s = 0.0
             yield _PING
+
+
+async def run_stream(api: RunApi, run: str, after: int, *, is_over: Callable[[], bool]) -> AsyncGenerator[bytes]:
+    """Yield the events of a run after an id until it has ended. One that waits for the user, or rests, is waited for."""
+    yield _RETRY
+    silent_s = 0.0
+    try:
+        async with aclosing(api.observed(run, after)) as events:
+            async for event in events:
+                if is_over():
+                    return
+                silent_s = 0.0 if event else silent_s + LOOK_S
+                if event:
+                    yield _run_event(event)
+                elif silent_s >= PING_S:
+                    silent_s = 0.0
+                    yield _PING
+    except (NotFound, StoreError) as error:
+        yield _end(type(error).__name__, str(error))
+        return
+    yield _end("RunEnded", f"run {run} has ended")
+
+
+def _end(kind: str, message: str) -> bytes:
+    return b"event: end\ndata: " + encoded_json({"type": kind, "message": message}) + b"\n\n"
+
+
+def _run_event(event: RunEvent) -> bytes:
+    told = msgspec.to_builtins(event, enc_hook=repr)  # a tool may hand any value to the program
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.id, told["is"].encode(), encoded_json(told))
 
 
 def _event(logged: LoggedEntry) -> bytes:

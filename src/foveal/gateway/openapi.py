@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from foveal.gateway.api_types import ErrorReply, NoParameters
-from foveal.gateway.operations import EVENTS, OPERATIONS, PREFIX, SESSION, ApiOperation
+from foveal.gateway.operations import OPERATIONS, PREFIX, ApiOperation
 
 _TEMPLATE = "#/components/schemas/{name}"
 _JSON = "application/json"
@@ -26,7 +26,11 @@ def openapi_document() -> dict[str, Any]:
         paths.setdefault(one.address, {})[one.method.lower()] = described
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Foveal", "version": version("foveal"), "description": "Sessions of a Foveal gateway."},
+        "info": {
+            "title": "Foveal",
+            "version": version("foveal"),
+            "description": "Sessions and runs of a Foveal gateway.",
+        },
         "servers": [{"url": PREFIX}],
         "paths": paths,
         "components": {"schemas": components},
@@ -37,8 +41,10 @@ def _described(
     one: ApiOperation, schema: dict[str, Any], given: dict[str, Any], *, returns: dict[str, Any], error: dict[str, Any]
 ) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = []
-    if SESSION in one.path:
-        parameters.append({"name": "session", "in": "path", "required": True, "schema": {"type": "string"}})
+    if one.place is not None:
+        parameters.append(
+            {"name": one.path[one.place].strip("{}"), "in": "path", "required": True, "schema": {"type": "string"}}
+        )
     found: dict[str, Any] = {"operationId": one.name, "summary": one.summary}
     if one.method == "POST":
         is_needed = bool(given.get("required"))
@@ -49,9 +55,9 @@ def _described(
             {"name": name, "in": "query", "required": name in required, "schema": field}
             for name, field in given["properties"].items()
         ]
-    if one.name == EVENTS:
+    if one.is_stream:
         parameters.append({"name": "last-event-id", "in": "header", "required": False, "schema": {"type": "integer"}})
-    media = "text/event-stream" if one.name == EVENTS else _JSON
+    media = "text/event-stream" if one.is_stream else _JSON
     return found | {
         "parameters": parameters,
         "responses": {

@@ -5,8 +5,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from foveal.agent.driver import RunOutcome
+from foveal.agent.run_events import RunEvent
+from foveal.agent.runs import RunTree
 from foveal.gateway import api_types as types
+from foveal.gateway import run_types
 from foveal.gateway.gateway_figures import GatewayFigures
+from foveal.gateway.run_api import RunApi
 from foveal.gateway.session_api import SessionApi
 from foveal.gateway.session_names import ApiCaller
 from foveal.stores.deletion import Deletion
@@ -18,10 +23,13 @@ PREFIX = "/foveal/v1"
 SESSION = "{session}"
 """The segment of an address that names a session; a `/` in the name is written `%2F`."""
 
+RUN = "{run}"
+"""The segment of an address that names a run, or a session for its newest one; a `#` is written `%23`."""
+
 _OWN = "foveal"
 
-EVENTS, FIGURES, OPENAPI = "events", "figures", "openapi"
-"""Operations that are answered by others than `SessionApi`."""
+EVENTS, RUN_EVENTS, FIGURES, OPENAPI = "events", "run_events", "figures", "openapi"
+"""Operations that are answered by others than `SessionApi` and `RunApi`."""
 
 
 class ApiOperation(NamedTuple):
@@ -33,13 +41,26 @@ class ApiOperation(NamedTuple):
     """The segments of the address after the prefix."""
     given: type[msgspec.Struct]
     returns: Any
-    act: Callable[[SessionApi, ApiCaller, str, Any], Awaitable[Any]] | None = None
+    act: Callable[[Any, ApiCaller, str, Any], Awaitable[Any]] | None = None
+    """A method of `SessionApi`, or of `RunApi`."""
     about: str = ""
+    is_stream: bool = False
+    """Whether it answers with server-sent events."""
 
     @property
     def address(self) -> str:
         """The path after the prefix."""
         return "/" + "/".join(self.path)
+
+    @property
+    def place(self) -> int | None:
+        """The segment of the address that is a name."""
+        return next((i for i, segment in enumerate(self.path) if segment in (SESSION, RUN)), None)
+
+    @property
+    def is_of_runs(self) -> bool:
+        """Whether it is about agents and their runs."""
+        return self.path[0] in ("agents", "runs")
 
     @property
     def summary(self) -> str:
@@ -54,6 +75,10 @@ def is_own(path: str) -> bool:
 
 def _on(name: str, method: str, given: type[msgspec.Struct], returns: Any) -> ApiOperation:
     return ApiOperation(name, method, ("sessions", SESSION, name), given, returns, getattr(SessionApi, name))
+
+
+def _of_run(name: str, method: str, given: type[msgspec.Struct], returns: Any = RunOutcome) -> ApiOperation:
+    return ApiOperation(f"run_{name}", method, ("runs", RUN, name), given, returns, getattr(RunApi, name))
 
 
 OPERATIONS: tuple[ApiOperation, ...] = (
@@ -84,6 +109,31 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         types.EventsRequest,
         types.LoggedEntry,
         about="Stream the entries of the log as server-sent events, those to come as well; an event's id is its place.",
+        is_stream=True,
+    ),
+    ApiOperation("agents", "GET", ("agents",), types.NoParameters, run_types.AgentList, RunApi.agents),
+    ApiOperation("run_start", "POST", ("runs",), run_types.RunStart, RunOutcome, RunApi.start),
+    ApiOperation("run_list", "GET", ("runs",), run_types.RunFilter, run_types.RunList, RunApi.list),
+    ApiOperation("run_show", "GET", ("runs", RUN), types.NoParameters, RunOutcome, RunApi.show),
+    _of_run("steer", "POST", run_types.RunWords),
+    _of_run("follow_up", "POST", run_types.RunWords),
+    _of_run("answer", "POST", run_types.RunAnswer),
+    _of_run("approve", "POST", run_types.RunDecision),
+    _of_run("cancel", "POST", run_types.RunStop),
+    _of_run("pause", "POST", run_types.RunStop),
+    _of_run("resume", "POST", run_types.RunResume),
+    _of_run("wait", "GET", run_types.RunWait),
+    _of_run("tree", "GET", types.NoParameters, RunTree),
+    _of_run("cost", "GET", types.NoParameters, run_types.RunBill),
+    _of_run("audit", "GET", types.NoParameters, run_types.RunAudit),
+    ApiOperation(
+        RUN_EVENTS,
+        "GET",
+        ("runs", RUN, EVENTS),
+        run_types.RunEvents,
+        RunEvent,
+        about="Stream the events of a run as server-sent events: the kept ones after an id, then those to come.",
+        is_stream=True,
     ),
     ApiOperation(
         FIGURES,

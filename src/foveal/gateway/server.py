@@ -50,7 +50,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End."""
-        self._gateway.api.is_over = True
+        await self._gateway.api.end()
         await super().shutdown(sockets)
 
 

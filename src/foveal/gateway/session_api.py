@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from foveal import recall
+from foveal.agent.inbox import is_inbox
 from foveal.analysis.inspect.stored_session import stored_prompt, tool_name
 from foveal.dialects import find_dialect
 from foveal.gateway.adoption import continued_in
@@ -122,11 +123,40 @@ class SessionApi:
             )
         return cards[0]
 
+    async def stored(self, caller: ApiCaller, name: str) -> str:
+        """Return the name under which the store has a caller's session."""
+        return (await self.known(caller, name)).id
+
+    async def own_name(self, caller: ApiCaller, wanted: str) -> str:
+        """Return the stored name of a session that a caller opens; `BadInput` for a name that cannot be its own."""
+        name = caller.stored_name(wanted)
+        if name is None:
+            raise BadInput(
+                f"{wanted!r:.200} cannot be used: a dash and 16 hexadecimal digits at the end are the hash of a key, "
+                "and this one is not yours"
+            )
+        if name in (".", ".."):
+            raise BadInput(
+                f"{name!r} cannot be used as a name: clients take it for a part of an address and leave it out"
+            )
+        return await self.read(partial(continued_in, self._store, name))
+
+    @asynccontextmanager
+    async def released(self, stored: str) -> AsyncGenerator[None]:
+        """Give up a session that is open here, so that a run can have it; nobody opens it again within the block."""
+        async with self._turn(stored) as conversation:
+            await self.conversations.in_thread(conversation, conversation.close)
+            yield
+
     async def list(self, caller: ApiCaller, _name: str, given: ListRequest) -> SessionList:
         """List the sessions of the caller's key, most recently used first."""
 
         def found() -> list[SessionCard]:
-            return [self._under_own_name(card) for card in self._store.cards() if caller.owns(card.id)]
+            return [
+                self._under_own_name(card)
+                for card in self._store.cards()
+                if caller.owns(card.id) and not is_inbox(card.id)
+            ]
 
         return SessionList(tuple((await self.read(found))[: given.limit]))
 
@@ -137,17 +167,7 @@ class SessionApi:
 
     async def create(self, caller: ApiCaller, _name: str, given: CreateRequest) -> SessionCard:
         """Open a session for a model: a new one, or one that goes on. Its name gets the hash of the caller's key."""
-        name = caller.stored_name(given.name)
-        if name is None:
-            raise BadInput(
-                f"{given.name!r:.200} cannot be used: a dash and 16 hexadecimal digits at the end are the hash of a key, "
-                "and this one is not yours"
-            )
-        if name in (".", ".."):
-            raise BadInput(
-                f"{name!r} cannot be used as a name: clients take it for a part of an address and leave it out"
-            )
-        name = await self.read(partial(continued_in, self._store, name))
+        name = await self.own_name(caller, given.name)
         policy = self._checked(SessionOpening(given.model, given.dialect or "", given.policy))
         dialect = find_dialect(given.dialect or catalogue.find(given.model, policy.models).dialect).name
         opening = SessionOpening(given.model, dialect, given.policy)
@@ -253,7 +273,7 @@ class SessionApi:
 
     async def why(self, caller: ApiCaller, name: str, given: WhyRequest) -> WhyReply:
         """Explain the next prompt, or the prompt of a past call: one line an entry."""
-        stored = (await self.known(caller, name)).id
+        stored = await self.stored(caller, name)
 
         def explained() -> Trace | None:
             try:
@@ -269,7 +289,7 @@ class SessionApi:
 
     async def recall(self, caller: ApiCaller, name: str, given: RecallRequest) -> RecallReply:
         """Return the original of a reference: whole, or an excerpt of it."""
-        stored = (await self.known(caller, name)).id
+        stored = await self.stored(caller, name)
         window = {key: value for key, value in msgspec.structs.asdict(given).items() if value is not None}
         if len(window) == 1:
             return RecallReply(given.ref, await self.read(lambda: self._whole(stored, given.ref)))
@@ -288,7 +308,7 @@ class SessionApi:
 
     async def search(self, caller: ApiCaller, name: str, given: SearchRequest) -> SearchReply:
         """Return the parts of the session that hold the words, best first."""
-        stored = (await self.known(caller, name)).id
+        stored = await self.stored(caller, name)
         return SearchReply(tuple(await self.read(lambda: search(self._store, stored, given.words, limit=given.limit))))
 
     async def pressure(self, caller: ApiCaller, name: str, _given: NoParameters) -> PressureReply:
@@ -351,7 +371,7 @@ class SessionApi:
 
     async def children(self, caller: ApiCaller, name: str, given: ChildRequest) -> SessionCard:
         """Open a session for a sub-agent: `session.children.open` of the library. Its name is the parent's, `/` and its own."""
-        stored = (await self.known(caller, name)).id
+        stored = await self.stored(caller, name)
         async with self._turn(stored) as parent, self._turn(f"{stored}/{given.name}") as child:
             return await self.conversations.in_thread(parent, lambda: self._begin_child(parent, child, given))
 
@@ -387,7 +407,7 @@ class SessionApi:
 
     async def delete(self, caller: ApiCaller, name: str, given: DeleteRequest) -> Deletion:
         """Delete a session, its children, and the artifacts that no other session names. Nothing brings them back."""
-        stored = (await self.known(caller, name)).id
+        stored = await self.stored(caller, name)
         doomed = [card.id for card in await self.read(lambda: with_children(self._store, [stored]))]
         async with AsyncExitStack() as turns:
             held = [await turns.enter_async_context(self._turn(one)) for one in sorted(doomed)]
@@ -411,7 +431,7 @@ class SessionApi:
         count: Callable[[ClientConversation, T], None] = lambda conversation, done: None,
     ) -> T:
         """Do something with the open session in its turn, in a thread; then count it, where all others count."""
-        stored = (await self.known(caller, name)).id
+        stored = await self.stored(caller, name)
         async with self._turn(stored) as conversation:
             done = await self.conversations.in_thread(conversation, lambda: act(self._session(conversation)))
             count(conversation, done)

@@ -1,0 +1,297 @@
+"""Runs of agents over the HTTP API: started, watched, steered, answered and ended, by those whose they are."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from foveal import Policy
+from foveal.agent import Agent, ApprovalRule, ModelChoice, ToolContext, ToolOutput, tool
+from foveal.agent.run_log import read_events
+from foveal.gateway.app import Gateway
+from foveal.gateway.operations import OPERATIONS
+from foveal.gateway.server import served
+from foveal.stores import Store
+from foveal.testing.provider import Call, ScriptedProvider, Turn
+from foveal.testing.run_checks import run_problems
+from foveal.values.errors import BadPolicy
+
+from .api_client import ApiClient, problems
+from .conftest import Gateways, RunningGateway
+
+
+class Bench:
+    """An agent whose tool waits until it is told to go on."""
+
+    def __init__(self, provider: ScriptedProvider) -> None:
+        self.began, self.go = threading.Event(), threading.Event()
+
+        @tool
+        def work(ctx: ToolContext, n: int) -> ToolOutput:
+            """Work."""
+            self.began.set()
+            while not self.go.wait(0.01):
+                if ctx.is_cancelled:
+                    break
+            return ToolOutput(f"worked {n}", data={"value": object()})
+
+        @tool
+        def remove(path: str) -> str:
+            """Remove a file."""
+            return f"removed {path}"
+
+        model = ModelChoice("gpt-5", "openai", f"{provider.url}/v1")
+        reader = Agent("You read.", name="reader", model=model)
+        self.agent = Agent(
+            "You work.",
+            name="worker",
+            description="works",
+            model=model,
+            tools=[work, remove],
+            agents=[reader],
+            approvals=[ApprovalRule("remove")],
+        )
+
+
+@pytest.fixture
+def bench(provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    made = Bench(provider)
+    yield made
+    made.go.set()
+
+
+@pytest.fixture
+def gateway(start: Gateways, bench: Bench) -> RunningGateway:
+    return start(agents=[bench.agent])
+
+
+def calls(name: str, **given: Any) -> Turn:
+    return Turn("", (Call("call_1", name, given),))
+
+
+def events_in(api: ApiClient, lines: Iterator[str]) -> Iterator[tuple[int, str, Any]]:
+    """Yield id, name and data of the events of a stream, each as the document says."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if line:
+            fields[name] = value
+            continue
+        if "data" in fields:
+            data = json.loads(fields["data"])
+            if fields["event"] != "end":
+                schema = api._operations["run_events"][2]["responses"]["200"]["content"]["text/event-stream"]["schema"]
+                assert problems(data, schema, api.document) == [], data
+            yield int(fields.get("id", 0)), fields["event"], data
+        fields = {}
+
+
+@contextmanager
+def listening(api: ApiClient, run: str, **headers: str) -> Iterator[Iterator[tuple[int, str, Any]]]:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with api.http.stream("GET", f"/runs/{run.replace('#', '%23')}/events", headers=named) as reply:
+        assert reply.status_code == 200
+        yield events_in(api, reply.iter_lines())
+
+
+def test_a_run_from_its_start_to_its_answer(gateway: RunningGateway, bench: Bench, provider: ScriptedProvider) -> None:
+    """The caller gets its id at once, and its outcome, its tree and its bill when it has ended; the session keeps all of it."""
+    provider.script(calls("work", n=1), Turn("Done."))
+    with ApiClient(gateway) as api:
+        (offered,) = api.ask("agents")["agents"]
+        assert (offered["name"], offered["tools"], offered["agents"]) == ("worker", ["work", "remove"], ["reader"])
+        started = api.ask("run_start", agent="worker", text="Go.", session="s")
+        assert (started["run"], started["session"]) == ("s#1", "s")
+        assert bench.began.wait(30)
+        assert api.ask("run_wait", "s#1", timeout_s=0)["status"] == "running"
+        bench.go.set()
+        ended = api.ask("run_wait", "s#1")
+        assert (ended["status"], ended["text"], ended["steps"]) == ("completed", "Done.", 2)
+        assert api.ask("run_show", "s") == ended
+        assert [card["run"] for card in api.ask("run_list")["runs"]] == ["s#1"]
+        assert api.ask("run_list", status="failed")["runs"] == []
+        assert api.ask("run_tree", "s#1")["status"] == "completed"
+        assert api.ask("run_cost", "s#1")["calls"] == 2
+        assert [one["action"] for one in api.ask("run_audit", "s")["records"]][:2] == ["run.start", "model.select"]
+        assert [card["id"] for card in api.ask("list")["sessions"]] == ["s"]
+        provider.script(Turn("Again."))
+        assert api.ask("run_start", agent="worker", text="And now?", session="s")["run"] == "s#2"
+        assert api.ask("run_wait", "s")["text"] == "Again."
+        assert api.ask("run_show", "s#1")["text"] == "Done."
+
+
+def test_events_of_a_run_come_as_they_happen_and_resume_from_an_id(
+    gateway: RunningGateway, bench: Bench, provider: ScriptedProvider, store: Store
+) -> None:
+    """A listener sees words and calls, also values that JSON cannot hold; one that lost its connection gets every kept event
+    after the last one that it has seen."""
+    provider.script(calls("work", n=1), Turn("Done."))
+    with ApiClient(gateway) as api:
+        api.ask("run_start", agent="worker", text="Go.", session="s")
+        seen: list[tuple[int, str, Any]] = []
+        with listening(api, "s#1") as events:
+            for event in events:
+                seen.append(event)
+                if event[1] == "tool_started":
+                    bench.go.set()
+        names = [name for _, name, _ in seen]
+        assert (names[0], names[-2:]) == ("run_started", ["run_ended", "end"])
+        assert {"tool_called", "tool_returned", "text", "model_replied"} <= set(names)
+        assert run_problems([data for _, name, data in seen if name != "end"]) == []
+        kept = [event.id for event in read_events(store, "s")]
+        for last in (0, kept[3], kept[3] + 1, kept[-1]):
+            with listening(api, "s#1", last_event_id=str(last)) as events:
+                assert [number for number, name, _ in events if name != "end"] == [one for one in kept if one > last]
+
+
+def test_a_stream_goes_on_over_a_question(gateway: RunningGateway, provider: ScriptedProvider) -> None:
+    """The question comes with the call and the choices; after the answer the same stream has the rest."""
+    provider.script(calls("remove", path="a.tmp"), Turn("Tidy."))
+    with ApiClient(gateway) as api, ApiClient(gateway) as other:
+        api.ask("run_start", agent="worker", text="Tidy up.", session="s")
+        with listening(api, "s#1") as events:
+            for _, name, data in events:
+                if name == "question_asked":
+                    asked = data["question"]
+                if name == "status_changed" and data["status"] == "awaiting_user":
+                    break
+            assert (asked["tool"], asked["arguments"]) == ("remove", '{"path": "a.tmp"}')
+            assert asked["options"] == ["allow", "deny", "edit", "always"]
+            assert [one["id"] for one in other.ask("run_show", "s")["questions"]] == [asked["id"]]
+            assert other.refused("run_resume", "s")[:2] == (400, "BadInput")
+            other.ask("run_approve", "s", decision="edit", arguments={"path": "b.tmp"}, question=asked["id"])
+            other.ask("run_resume", "s")
+            rest = [(name, data) for _, name, data in events]
+        assert rest[-1][0] == "end"
+        assert any("removed b.tmp" in data["text"] for name, data in rest if name == "tool_ended")
+
+
+def test_words_wishes_and_answers_reach_a_run(
+    gateway: RunningGateway, bench: Bench, provider: ScriptedProvider
+) -> None:
+    """Steering and follow-ups are heard; a pause and a cancellation end the work; an answer may come with the resumption."""
+    provider.script(calls("work", n=1), calls("remove", path="a"), Turn("Denied, then."), Turn("And so on."))
+    with ApiClient(gateway) as api:
+        api.ask("run_start", agent="worker", text="Go.", session="s")
+        assert bench.began.wait(30)
+        api.ask("run_follow_up", "s", text="And after that?")
+        api.ask("run_pause", "s", reason="lunch")
+        assert api.ask("run_wait", "s")["status"] == "paused"
+        bench.go.set()
+        api.ask("run_resume", "s")
+        assert api.ask("run_wait", "s")["status"] == "awaiting_user"
+        api.ask("run_steer", "s", text="Be careful.")
+        api.ask("run_resume", "s", answer={"decision": "deny", "text": "not that one"})
+        assert api.ask("run_wait", "s")["text"] == "And so on."
+        sent = json.dumps(provider.requests[-1].body)
+        assert "Be careful." in sent
+        assert "And after that?" in sent
+        assert "not run: the user said something first" in sent or "not that one" in sent
+        assert api.refused("run_cancel", "s")[0] == 400
+        assert "no agent 'worke' here. Did you mean worker?" in api.refused("run_start", agent="worke", text="x")[2]
+
+
+def test_a_run_is_its_keys_alone(gateway: RunningGateway, bench: Bench, provider: ScriptedProvider) -> None:
+    """The same name is another run with another key; nobody can tell another's run from one that is not there."""
+    bench.go.set()
+    provider.improvise = lambda request: Turn("A secret.")
+    with ApiClient(gateway, x_api_key="k-1") as api:
+        mine = api.ask("run_start", agent="worker", text="Go.", session="s")["run"]
+        assert mine.startswith("s-")
+        assert api.ask("run_wait", "s")["run"] == api.ask("run_wait", mine)["run"] == mine
+    for headers in ({}, {"x_api_key": "k-2"}):
+        with ApiClient(gateway, **headers) as api:
+            assert api.ask("run_list")["runs"] == []
+            absent = f"s-{'0' * 16}#1"
+            for one in OPERATIONS:
+                if one.is_of_runs and one.place is not None:
+                    told: list[str] = []
+                    for name in (mine, absent):
+                        address = one.address.replace("{run}", name.replace("#", "%23"))
+                        given: Mapping[str, Any] = (
+                            {"json": {"text": "x"}} if "text" in one.given.__struct_fields__ else {}
+                        )
+                        given = given or ({"json": {}} if one.method == "POST" else {})
+                        reply = api.http.request(one.method, address, **given)
+                        assert reply.status_code == 404, (one.name, reply.text)
+                        told.append(reply.text.replace(name.partition("#")[0], "NAME"))
+                    assert told[0] == told[1], one.name
+            assert api.refused("run_start", agent="worker", text="x", session=mine.partition("#")[0])[0] == 400
+
+
+def test_a_session_of_the_api_is_given_to_a_run_and_back(gateway: RunningGateway, provider: ScriptedProvider) -> None:
+    """A session that is open for the other operations can have a run, and goes on afterwards."""
+    provider.script(Turn("Yes."))
+    with ApiClient(gateway) as api:
+        api.ask("create", name="s", model="gpt-5")
+        api.ask("append", "s", item={"role": "user", "content": "The cookie is lost."})
+        api.ask("run_start", agent="worker", text="Is it?", session="s")
+        assert api.ask("run_wait", "s")["text"] == "Yes."
+        assert "The cookie is lost." in json.dumps(provider.requests[-1].body)
+        assert "Yes." in json.dumps(api.ask("prompt", "s")["request"])
+
+
+def test_a_gateway_without_agents_still_has_the_runs_of_others(start: Gateways, store: Store, bench: Bench) -> None:
+    """They are read, and can be cancelled; to start one, it says how to offer agents."""
+    bench.go.set()
+    with ApiClient(start()) as api:
+        assert "foveal serve --agent FILE" in api.refused("run_start", agent="worker", text="x")[2]
+        assert api.ask("agents")["agents"] == []
+        assert api.refused("run_show", "s")[:2] == (404, "NotFound")
+
+
+def test_a_gateway_that_ends_pauses_its_runs_and_the_next_one_goes_on(
+    store: Store, provider: ScriptedProvider, bench: Bench
+) -> None:
+    """A request that waits is answered before the end, and the next gateway takes the run up by itself."""
+    provider.script(calls("work", n=1), Turn("Done."))
+    answers: list[str] = []
+    with served(Gateway(store, Policy(), agents=[bench.agent])) as url:
+        httpx2.post(f"{url}/foveal/v1/runs", json={"agent": "worker", "text": "Go.", "session": "s"})
+        assert bench.began.wait(30)
+
+        def wait() -> None:
+            answers.append(httpx2.get(f"{url}/foveal/v1/runs/s/wait", timeout=60).json()["status"])
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while not gateway_waits(url):
+            pass
+    waiting.join(30)
+    assert answers == ["paused"]
+    bench.go.set()
+    with (
+        served(Gateway(store, Policy(), agents=[bench.agent])) as url,
+        httpx2.Client(base_url=f"{url}/foveal/v1", timeout=60) as http,
+    ):
+        told = (http.get("/runs/s/wait").json()["status"] for _ in range(3_000))
+        assert "completed" in told
+    assert run_problems(read_events(store, "s")) == []
+
+
+def gateway_waits(url: str) -> bool:
+    """Return whether the gateway has answered a request that was sent after the waiting one."""
+    return httpx2.get(f"{url}/foveal/v1/runs/s/wait", params={"timeout_s": 0}, timeout=60).status_code == 200
+
+
+def test_a_slow_listener_holds_up_nobody(gateway: RunningGateway, bench: Bench, provider: ScriptedProvider) -> None:
+    """A client that opens a stream and never reads it does not keep the run from its end."""
+    bench.go.set()
+    long = "word " * 100_000
+    provider.script(calls("work", n=1), Turn(long))
+    with ApiClient(gateway) as api, ApiClient(gateway) as other:
+        api.ask("run_start", agent="worker", text="Go.", session="s")
+        with other.http.stream("GET", "/runs/s/events"):
+            assert api.ask("run_wait", "s")["status"] == "completed"
+
+
+def test_an_agent_with_a_memory_is_not_offered(store: Store) -> None:
+    """All keys would share it."""
+    agent = Agent("You keep.", model="gpt-5", policy=Policy(memory="all"))
+    with pytest.raises(BadPolicy, match="all keys would share"):
+        Gateway(store, Policy(), agents=[agent])
