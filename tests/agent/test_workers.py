@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from foveal.agent import ApprovalRule, Runs, tool
+from foveal.agent import ApprovalRule, Limits, Runs, tool
 from foveal.agent import dbos_queue as dbos
 from foveal.agent.abandoned_runs import QUIET_LOOKS, AbandonedRuns
 from foveal.agent.dbos_queue import DbosQueue
@@ -97,6 +97,32 @@ def test_a_run_that_waits_for_a_worker_is_paused_resumed_and_cancelled(store):
 
     asyncio.run(talk())
     assert statuses(store) == ["pending", "paused", "running", "cancelled"]
+
+
+@pytest.mark.parametrize(("question_s", "found"), [(0.0001, ["s#1"]), (3_600, [])])
+def test_a_question_that_is_overdue_is_minded_by_workers(store, question_s, found):
+    """The process that asked may be dead: a worker takes the run up once its deadline is over, and not before."""
+    model = FakeModel(calls("look"), says("Then not."))
+    agent = agent_with(model, look, approvals=[ApprovalRule("look")], limits=Limits(question_s=question_s))
+
+    async def talk():
+        asked = Runs(store, [agent])
+        assert (await asked.wait(await asked.start(agent, "Go.", session="s"), 30)).status == "awaiting_user"
+        asked._timers.popitem()[1].cancel()  # as if that process were dead
+        looked = AbandonedRuns(store)
+        looked.look()
+        return [one.run for one in looked.look()]
+
+    assert asyncio.run(talk()) == found
+
+    async def work():
+        async with worker(Runs(store, [agent])), asyncio.timeout(30):
+            while read_run(store, "s").status != "completed":
+                await asyncio.sleep(0.02)
+
+    if found:
+        asyncio.run(work())
+        assert read_run(store, "s").answer == "Then not."
 
 
 def test_a_wish_to_stop_before_the_resumption_is_void(store):
