@@ -117,7 +117,7 @@ def test_a_question_that_is_overdue_is_minded_by_workers(store, question_s, foun
 
     async def work():
         async with worker(Runs(store, [agent])), asyncio.timeout(30):
-            while read_run(store, "s").status != "completed":
+            while read_run(store, "s").status != "completed":  # noqa: ASYNC110 - the worker tells nobody here
                 await asyncio.sleep(0.02)
 
     if found:
