@@ -47,7 +47,9 @@ _KILLS = "kills"
 """The file that numbers the calls in which a process is killed."""
 
 _RECALL_AT, _MIXED_AT = 0.6, 0.8
-_FILE_LINE = re.compile(r"\.py:\d+ value \d")
+_OF_THE_RUN = re.compile(r"\.py\b|Step \d")
+"""Words that only a session of the run holds."""
+
 _AT_ONCE = {"retry-after-ms": "1", "retry-after": "0"}
 
 
@@ -114,10 +116,10 @@ class ContractAgent:
         return sum(isinstance(entry.body, Rewind) for entry in self.entries())
 
     def answered(self) -> list[str]:
-        """Return the names of Foveal's own tools that were called and answered with lines of a file."""
+        """Return the names of Foveal's own tools that were called and answered with words of the run."""
         parts = [part for entry in self.entries() if isinstance(entry.body, Message) for part in entry.body.parts]
         results = [part for part in parts if isinstance(part, ToolResult) and part.status == "ok"]
-        fine = {part.call for part in results if _FILE_LINE.search(as_text(part.content))}
+        fine = {part.call for part in results if _OF_THE_RUN.search(as_text(part.content))}
         calls = [part for part in parts if isinstance(part, ToolCall) and part.name in (RECALL_TOOL, SEARCH_TOOL)]
         return [call.name for call in calls if call.id in fine]
 
