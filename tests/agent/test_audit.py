@@ -72,7 +72,7 @@ def test_every_decision_of_a_run_is_told_with_its_actor(store):
     ]
     costs = [one.cost_usd for one in records if one.action == "model.call"]
     assert len(costs) == 4
-    assert sum(costs) == pytest.approx(Runs(store).cost("s").total_usd)
+    assert sum(cost or 0.0 for cost in costs) == pytest.approx(Runs(store).cost("s").total_usd)
     assert len({one.id for one in records}) == len(records)
 
 

@@ -908,6 +908,6 @@ def test_the_summariser_is_part_of_the_cost(store, reply, usd):
             assert one.own_usd is None
         else:
             told = read_events(store, one.run.partition("#")[0])
-            models = sum(usage_usd(event.usage) for event in told if isinstance(event, UsageCounted))
+            models = sum(usage_usd(event.usage) or 0.0 for event in told if isinstance(event, UsageCounted))
             assert one.own_usd == pytest.approx(models + asked * usd)
     assert cost.calls > sum(bill.calls for one in (cost, *cost.children) for bill in one.own.values())

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,6 +19,7 @@ class Scope:
     """The run of a call, as far as tools use it."""
 
     session, run = "s", "s#1"
+    todos: Sequence[Mapping[str, Any]] = ()
 
     def __init__(self) -> None:
         self.store = foveal.open_store()

@@ -5,6 +5,7 @@ import json
 import logging
 import sqlite3
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -387,7 +388,7 @@ def test_a_search_reads_only_logs_that_have_grown(store):
             await asker.start(agent, "Go.", session=name)
 
     asyncio.run(started())
-    counted = Counted(store)
+    counted: Any = Counted(store)
     search = AbandonedRuns(counted)
     held = store.acquire("b")
     assert [one.run for one in search.look()] == ["a#1", "c#1"]

@@ -154,6 +154,7 @@ def test_a_stream_goes_on_over_a_question(gateway: RunningGateway, provider: Scr
     provider.script(calls("remove", path="a.tmp"), Turn("Tidy."))
     with ApiClient(gateway) as api, ApiClient(gateway) as other:
         api.ask("run_start", agent="worker", text="Tidy up.", session="s")
+        asked: dict[str, Any] = {}
         with listening(api, "s#1") as events:
             for _, name, data in events:
                 if name == "question_asked":

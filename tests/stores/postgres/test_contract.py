@@ -68,7 +68,7 @@ class TestPostgresStore(StoreContract):
 class TestPrivatePostgresStore(TestPostgresStore):
     """The promises hold for a tenant's sessions under keys, too, but for the hashes in tombstones: see `test_private.py`."""
 
-    test_a_deleted_session_is_gone_and_leaves_a_tombstone = None
+    test_a_deleted_session_is_gone_and_leaves_a_tombstone = None  # pyright: ignore[reportAssignmentType]
 
     def make_store(self) -> Store:
         self.keys = LocalKeys(b64encode(token_bytes(32)).decode(), "the test")
