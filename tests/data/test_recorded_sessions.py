@@ -27,7 +27,7 @@ BUDGETS = (4_000, 16_000, 64_000, 200_000)
 DIALECTS = sorted(MODELS)
 SAMPLED = 360
 """One session in so many, besides the largest of each set; which budgets and dialects they meet goes round."""
-CHECKED = 8
+CHECKED = 32
 
 pytestmark = [
     pytest.mark.skipif(not SETS, reason=f"the recorded sessions are not at {DATA}"),

@@ -3,6 +3,7 @@
 The recorded sessions are not part of the repository; they are read from `../shared/data` where that is there.
 """
 
+import os
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
@@ -94,7 +95,7 @@ def _drawn() -> list[Recording]:
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the recorded sessions are not at {DATA}")
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(3 if os.environ.get("FOVEAL_ALL") == "1" else 1))
 def test_fifty_compactions_of_a_recorded_session(number: int) -> None:
     """The same for long recorded sessions; of what is needed late, nine tenths are still known."""
     recording = _drawn()[number]

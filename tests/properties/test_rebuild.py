@@ -65,7 +65,7 @@ def test_a_session_opened_again_gives_the_same_prompt(dialect: str, moves: list[
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@given(moves=histories(unsendable=True), limit=st.sampled_from((700, 2_500, 12_000, 200_000)))
+@given(moves=histories(unsendable=True, size=8), limit=st.sampled_from((700, 2_500, 12_000, 200_000)))
 def test_snapshots_change_nothing(dialect: str, moves: list[Move], limit: int) -> None:
     """With a snapshot after every entry, and the session opened again after every prompt, nothing is different."""
     plain = asked(play(MemoryStore(), moves, dialect, limit))

@@ -59,13 +59,13 @@ _SPLIT: Final = rf"\s\x00-\x1f\x7f{UNSEEN}<\\/!?"
 _FOREIGN_TAG: Final = rf"<(?!{_WIDE}{_SLASH}{_WIDE}{_spread('sys', _WIDE)}{_WIDE}>)[^<>]{{0,80}}+>"
 _LONG_GAPS: Final = tuple(
     lazy_pattern(
-        rf"(?:{_COLOUR}|\\++[{codes}]|{_FOREIGN_TAG})(?:[{blanks}{_CONTROL}]++|{_COLOUR}|\\++[{codes}]|{_FOREIGN_TAG}){{6,}}+",
+        rf"(?:{_COLOUR}|(?<!\\)\\++[{codes}]|{_FOREIGN_TAG})(?:[{blanks}{_CONTROL}]++|{_COLOUR}|\\++[{codes}]|{_FOREIGN_TAG}){{6,}}+",
         re.IGNORECASE,
     )
     for blanks, codes in ((r"\s", "bfnrt"), (r" \t", "bt"))
 )
-"""Gaps of more pieces than the patterns look across: with line ends, and without. They do not overlap, so that looking for them
-is linear, too."""
+"""Gaps of more pieces than the patterns look across: with line ends, and without. They do not overlap, and a
+run of backslashes is read from its first one alone, so that looking for them is linear, too."""
 
 _OUR_TAG: Final = rf"{_spread('foveal')}{_GAP}[:>]"
 _OUR_LINE: Final = (
