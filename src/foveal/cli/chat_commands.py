@@ -4,7 +4,6 @@ import asyncio
 import shlex
 from argparse import Namespace
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import NamedTuple, cast, get_args
 
 from foveal.agent.model_port import ModelChoice
@@ -14,7 +13,7 @@ from foveal.agent.run_marks import ENDED
 from foveal.analysis.inspect.stored_session import branch_of
 from foveal.cli.chat_names import without_files
 from foveal.cli.chat_session import ChatSession, QueueMode
-from foveal.cli.output import Output
+from foveal.cli.output import Output, utc_time
 from foveal.cli.parser import parse
 from foveal.session.session import Session
 from foveal.stores import rows as log
@@ -108,7 +107,7 @@ class ChatCommands:
 
     async def _sessions(self, rest: str) -> None:
         cards = [one for one in await asyncio.to_thread(self._chat.runs.list) if not one.parent]
-        rows = [(one.session, one.agent, one.status, _time(one.updated_ms)) for one in cards]
+        rows = [(one.session, one.agent, one.status, utc_time(one.updated_ms / 1000)) for one in cards]
         self._out.table(("session", "agent", "last run", "last entry"), rows, "llll")
 
     async def _load(self, rest: str) -> None:
@@ -184,7 +183,7 @@ class ChatCommands:
         for row in self._chat.store.rows(self._chat.session) if self._chat.run else ():
             entry = log.to_entry(row, self._chat.session)
             if isinstance(entry.body, Rewind) and newest is not None:
-                rows.append((newest.id, _time(newest.time_ms), words))
+                rows.append((newest.id, utc_time(newest.time_ms / 1000), words))
             newest, words = entry, _words(entry) if _is_said(entry) else words
         if not rows:
             self._out.line("no branch was left; /undo and /rewind make one")
@@ -283,7 +282,3 @@ def _words(entry: Entry) -> str:
 
 def _usd(usd: float | None) -> str:
     return "unknown" if usd is None else f"${usd:.4f}"
-
-
-def _time(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")

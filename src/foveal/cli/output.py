@@ -7,6 +7,7 @@ import textwrap
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
@@ -35,6 +36,11 @@ _STYLES = {
 }
 _PLAIN_COLUMNS = 80
 _LEAST_COLUMNS = 20  # of a last column that is wrapped
+
+
+def utc_time(seconds: float) -> str:
+    """Return a time since 1970 for people: day and minute."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def complain(text: object) -> None:

@@ -9,7 +9,6 @@ import signal
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -22,7 +21,7 @@ from foveal.agent.runs import RunCost, Runs, RunTree
 from foveal.cli import resume
 from foveal.cli.agent_options import add_agent, opened_agent
 from foveal.cli.arguments import add_store, existing_store, open_place, positive, store_place
-from foveal.cli.output import Output
+from foveal.cli.output import Output, utc_time
 from foveal.cli.queue_options import add_queue, opened_queue
 from foveal.stores.port import Store
 from foveal.values.errors import BadInput
@@ -87,7 +86,7 @@ def _list(runs: Runs, args: Namespace, out: Output) -> None:
     if out.is_json:
         out.document({"runs": cards})
         return
-    rows = [(one.run, one.agent, one.status, _time(one.updated_ms), one.reason[:60]) for one in cards]
+    rows = [(one.run, one.agent, one.status, utc_time(one.updated_ms / 1000), one.reason[:60]) for one in cards]
     if rows:
         out.table(("run", "agent", "status", "last entry", "reason"), rows, "lllll")
     else:
@@ -179,7 +178,14 @@ def _audit(runs: Runs, name: str, args: Namespace, out: Output) -> None:
         out.document({"run": tree.run, "records": records})
         return
     rows = [
-        (_time(one.time_ms), one.run, one.actor, one.action, one.decision.outcome[:40], one.decision.reason[:60])
+        (
+            utc_time(one.time_ms / 1000),
+            one.run,
+            one.actor,
+            one.action,
+            one.decision.outcome[:40],
+            one.decision.reason[:60],
+        )
         for one in records
     ]
     out.table(("time", "run", "actor", "action", "outcome", "reason"), rows, "llllll")
@@ -187,10 +193,6 @@ def _audit(runs: Runs, name: str, args: Namespace, out: Output) -> None:
 
 def _usd(usd: float | None) -> str:
     return "unknown" if usd is None else f"${usd:.4f}"
-
-
-def _time(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 _VERBS: dict[str, Callable[[Runs, str, Namespace, Output], int | None]] = {

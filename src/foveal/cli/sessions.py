@@ -7,14 +7,13 @@ gives a session its tags and its title.
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import msgspec
 
 from foveal.agent.inbox import is_inbox
 from foveal.cli.arguments import add_store, existing_store, positive
 from foveal.cli.expire import age_s
-from foveal.cli.output import Output
+from foveal.cli.output import Output, utc_time
 from foveal.recall.search import SessionHit, search_store
 from foveal.stores.branches import LogBranch, list_branches
 from foveal.stores.port import PAGE_CARDS, SessionCard, Store
@@ -76,8 +75,8 @@ def _print_cards(cards: Sequence[SessionCard], out: Output) -> None:
         (
             _name(card),
             f"{card.entries:,}",
-            _time(card.created_ms),
-            _time(card.updated_ms),
+            utc_time(card.created_ms / 1000),
+            utc_time(card.updated_ms / 1000),
             card.holder or "–",
             card.scope or "–",
             ", ".join(card.tags) or "–",
@@ -89,14 +88,14 @@ def _print_cards(cards: Sequence[SessionCard], out: Output) -> None:
 
 def _print_hits(hits: Sequence[SessionHit], cards: Sequence[SessionCard], out: Output) -> None:
     for hit, card in zip(hits, cards, strict=True):
-        out.line(f"{_name(card)}  {hit.role}, entry {hit.seq:,}, {_time(hit.time_ms)}", "strong")
+        out.line(f"{_name(card)}  {hit.role}, entry {hit.seq:,}, {utc_time(hit.time_ms / 1000)}", "strong")
         for line in hit.snippet.split("\n"):
             out.line(f"    {line}")
 
 
 def _print_branches(cards: Sequence[SessionCard], branches: Sequence[Sequence[LogBranch]], out: Output) -> None:
     rows = [
-        (_name(card), branch.head, f"{branch.entries:,}", _time(branch.time_ms), branch.forked_from or "–")
+        (_name(card), branch.head, f"{branch.entries:,}", utc_time(branch.time_ms / 1000), branch.forked_from or "–")
         for card, listed in zip(cards, branches, strict=True)
         for branch in listed
     ]
@@ -105,7 +104,3 @@ def _print_branches(cards: Sequence[SessionCard], branches: Sequence[Sequence[Lo
 
 def _name(card: SessionCard) -> str:
     return card.id if card.title is None else f"{card.id} ({card.title})"
-
-
-def _time(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -6,12 +6,12 @@
 import os
 import re
 from argparse import ArgumentParser, Namespace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 
 from foveal.cli.arguments import add_json
-from foveal.cli.output import Output
+from foveal.cli.output import Output, utc_time
 from foveal.context.workspace import Cleaned, CleaningPlan, SessionFolder, clean, folders
 from foveal.values.errors import BadInput
 
@@ -75,16 +75,12 @@ def _print(plan: CleaningPlan, cleaned: Cleaned | None, out: Output) -> None:
 
 
 def _table(found: tuple[SessionFolder, ...], out: Output) -> None:
-    rows = [(f"{one.files:,}", f"{one.size_bytes:,}", _time(one.used_s), one.folder, _name(one)) for one in found]
+    rows = [(f"{one.files:,}", f"{one.size_bytes:,}", utc_time(one.used_s), one.folder, _name(one)) for one in found]
     out.table(("files", "bytes", "last used", "folder", "session"), rows, "rrlll")
 
 
 def _name(folder: SessionFolder) -> str:
     return "(left by an interrupted cleaning)" if folder.session is None else folder.session
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _age(text: str) -> timedelta:
