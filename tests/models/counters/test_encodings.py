@@ -5,7 +5,10 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 import types
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import tiktoken
@@ -230,6 +233,24 @@ def test_importing_loads_no_vocabulary_and_no_price_table() -> None:
         "sys.exit('splintr' in sys.modules or foveal.models.catalogue.table._data.cache_info().currsize)\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_threads_that_count_first_at_once_load_the_vocabulary_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty sessions that begin together would take a second and hundreds of megabytes."""
+    loaded: list[str] = []
+
+    def load(name: str) -> Any:
+        loaded.append(name)
+        time.sleep(0.05)
+        return Tokenizer.from_pretrained(name)
+
+    module = types.ModuleType("splintr")
+    module.Tokenizer = types.SimpleNamespace(from_pretrained=load)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "splintr", module)
+    counter = Encoding("o200k_base")
+    with ThreadPoolExecutor(8) as pool:
+        counts = list(pool.map(counter.count, ["hello world"] * 8))
+    assert (counts, loaded) == ([2] * 8, ["o200k_base"])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")

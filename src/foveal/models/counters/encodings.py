@@ -15,6 +15,7 @@ and would wait for for ever; a fork of a process that used it counts piece by pi
 
 import os
 import re
+import threading
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -53,6 +54,8 @@ class Encoding:
 
     # The process whose thread pool is alive; see the theory above. Shared, because the library has one pool.
     _pool_pid: ClassVar[int | None] = None
+    _loading: ClassVar[dict[int, threading.Lock]] = {}
+    """The lock of each process: a forked one may inherit that of its parent in the middle of a loading."""
 
     __slots__ = ("_fallback", "_loaded_pid", "_markers", "_tokenizer", "_vocabulary", "failure")
 
@@ -111,9 +114,19 @@ class Encoding:
             cls._pool_pid = pid
         return cls._pool_pid == pid
 
-    def _load(self) -> "AnyTokenizer | None":
+    def _is_settled(self) -> bool:
         # A forked process loads its own: the inherited one may hold a lock of a thread that was not forked.
-        if self.failure is not None or (self._tokenizer is not None and self._loaded_pid == os.getpid()):
+        return self.failure is not None or (self._tokenizer is not None and self._loaded_pid == os.getpid())
+
+    def _load(self) -> "AnyTokenizer | None":
+        if self._is_settled():
+            return self._tokenizer
+        with self._loading.setdefault(os.getpid(), threading.Lock()):
+            return self._load_once()
+
+    def _load_once(self) -> "AnyTokenizer | None":
+        """Load the vocabulary, unless another thread has just done so: it takes a tenth of a second and 75 MB."""
+        if self._is_settled():
             return self._tokenizer
         try:
             from splintr import Tokenizer  # noqa: PLC0415  a 38 MB library that importing foveal must not load
