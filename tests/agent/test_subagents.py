@@ -45,6 +45,17 @@ def test_a_sub_agent_has_a_window_of_its_own(store):
     assert tree_problems(store) == []
 
 
+def test_a_sub_agent_that_the_user_mentions_is_pointed_out(store):
+    """The model is reminded that it may give work to it; a name that is nobody's is an ordinary word."""
+    above = FakeModel(says("Yes."), says("No."))
+    agent = agent_with(above, agents=[sub(FakeModel())])
+    for words in ("Ask @looker about it.", "Ask @nobody about it."):
+        asyncio.run(agent.run(words, session=words[5:8], store=store))
+    first, second = (json.dumps(request["messages"]) for request in above.requests)
+    assert "The user mentioned these agents: looker." in first
+    assert "The user mentioned these agents" not in second
+
+
 def test_the_tree_and_its_cost(store):
     """Every call is counted once, where it was made."""
     below = FakeModel(calls("look", path="a"), says(LONG))

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from foveal.agent.approvals import ApprovalRule
 from foveal.agent.model_port import ModelChoice, ModelPort
 from foveal.agent.next_step import Limits
@@ -57,13 +59,24 @@ class AgentDefinition:
         self.detached, self.handoffs = _by_name(name, detached), _by_name(name, handoffs)
         self.policy = policy if policy is not None else Policy(remind=True)
         self.finalize, self.limits, self.approvals = finalize, limits, tuple(approvals)
-        self.environment, self.summariser, self.open_model = environment, summariser, open_model
+        self.environment = _with_agents(environment, frozenset((*self.agents, *self.detached, *self.handoffs)))
+        self.summariser, self.open_model = summariser, open_model
 
     def limited(self, limits: Limits) -> "AgentDefinition":
         """Return the same agent with other limits."""
         made = copy(self)
         made.limits = limits
         return made
+
+
+def _with_agents(environment: "Environment | None", names: frozenset[str]) -> "Environment | None":
+    """Return the environment with the names of other agents: the user may mention them (`@reader`)."""
+    if not names:
+        return environment
+    from foveal.context.environment import Environment  # noqa: PLC0415 - only for agents that know others
+
+    known = environment if environment is not None else Environment()
+    return msgspec.structs.replace(known, agents=known.agents | names)
 
 
 def _by_name(owner: str, agents: Sequence[AgentDefinition]) -> dict[str, AgentDefinition]:

@@ -115,7 +115,7 @@ class ToolOutput(msgspec.Struct, frozen=True):
     retain: RetentionRule | None = None
     """Retention of this one result, above the tool's own."""
     data: Any = None
-    """A value for the program, in the event `ToolEnded`. No model sees it, and no log keeps it."""
+    """A value for the program, in the event `ToolReturned`. No model sees it, and no log keeps it."""
 
 
 class CallScope(Protocol):

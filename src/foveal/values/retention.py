@@ -1,7 +1,7 @@
 """Retention: at which level of detail a result starts, how low it may fall, and when.
 
-Rules come in layers, and each layer overrides only the fields it sets: built in < policy file (toolkit < pattern < exact name)
-< scenario < the tool's own definition < the single call. `RetentionRule` is one layer; `Retention` is the result of all.
+Rules come in layers, and each layer overrides only the fields it sets: built in < the tool's own definition < policy file
+(toolkit < pattern < exact name) < scenario < the single call. `RetentionRule` is one layer; `Retention` is the result of all.
 """
 
 from typing import Literal, TypeAlias, get_args
