@@ -12,11 +12,11 @@ from foveal.agent.model_port import ModelChoice, ModelPort
 from foveal.agent.next_step import Limits
 from foveal.agent.providers import open_model
 from foveal.agent.tools import Tool, as_tools
+from foveal.context.environment import Environment
 from foveal.session.policy import Policy
 from foveal.values.errors import BadInput
 
 if TYPE_CHECKING:
-    from foveal.context.environment import Environment
     from foveal.writers.port import Summariser
 
 
@@ -45,7 +45,7 @@ class AgentDefinition:
         finalize: str = "",
         limits: Limits = Limits(),  # noqa: B008 - a frozen value
         approvals: Sequence[ApprovalRule] = (),
-        environment: "Environment | None" = None,
+        environment: Environment | None = None,
         summariser: "Summariser | None" = None,
         open_model: Callable[[ModelChoice], ModelPort] = open_model,
     ) -> None:
@@ -69,12 +69,10 @@ class AgentDefinition:
         return made
 
 
-def _with_agents(environment: "Environment | None", names: frozenset[str]) -> "Environment | None":
+def _with_agents(environment: Environment | None, names: frozenset[str]) -> Environment | None:
     """Return the environment with the names of other agents: the user may mention them (`@reader`)."""
     if not names:
         return environment
-    from foveal.context.environment import Environment  # noqa: PLC0415 - only for agents that know others
-
     known = environment if environment is not None else Environment()
     return msgspec.structs.replace(known, agents=known.agents | names)
 
