@@ -96,7 +96,8 @@ def letters(store: Store, session: str, after: int) -> list[tuple[int, Letter]]:
         for row in store.rows(name, after=after):
             body = log.to_entry(row, name).body
             if isinstance(body, Note) and body.text.startswith(_PREFIX):
-                found.append((row.seq, _DECODER.decode(body.text.removeprefix(_PREFIX))))
+                with suppress(msgspec.MsgspecError, RecursionError):  # a message of a newer Foveal
+                    found.append((row.seq, _DECODER.decode(body.text.removeprefix(_PREFIX))))
     except NotFound:  # nobody has written to it yet
         return []
     return found
