@@ -117,6 +117,26 @@ def test_a_cancellation_that_nobody_can_grant_is_told(store, monkeypatch):
     assert asyncio.run(talk()) == "cancelled"
 
 
+def test_a_run_whose_process_was_killed_can_be_cancelled(store, monkeypatch):
+    """The card of its session still names that process: whether it lives is only seen by trying."""
+
+    async def talk():
+        agent = agent_with(FakeModel())
+        driver = RunDriver(agent, store, "s")
+        await driver.begin("Go.")
+        await driver.journal.set_status("running")
+        await driver.let_go()
+        whole = store.cards
+        monkeypatch.setattr(
+            store, "cards", lambda *name: [msgspec.structs.replace(one, holder="a dead one") for one in whole(*name)]
+        )
+        runs = Runs(store, [agent])
+        await runs.cancel("s", "killed")
+        return runs.outcome("s").status
+
+    assert asyncio.run(talk()) == "cancelled"
+
+
 def test_the_next_run_may_begin_as_soon_as_the_end_is_told(store):
     """Whoever sees the end goes on with the conversation at once."""
 
