@@ -13,14 +13,17 @@ import foveal
 from foveal.agent import Agent, ApprovalRule, AskUser, Limits, Runs, ToolContext, UserAnswer, delegation, tool
 from foveal.agent import driver as drivers
 from foveal.agent import runs as supervision
+from foveal.agent.audit import audit_trail
 from foveal.agent.deadlines import overdue_answers
 from foveal.agent.driver import RunDriver
 from foveal.agent.inbox import letters, post
 from foveal.agent.run_events import AnswerGiven, ToolEnded
 from foveal.agent.run_journal import now_ms
 from foveal.agent.run_log import read_events, read_run
+from foveal.agent.run_marks import RunStatus
 from foveal.agent.tool_calls import INTERRUPTED
 from foveal.session.session import Session
+from foveal.stores.deletion import delete_sessions
 from foveal.testing.crash_points import cut_log
 from foveal.testing.run_checks import run_problems
 from foveal.values.errors import BadInput, SessionHeld, StoreCorrupt, StoreUnavailable
@@ -426,7 +429,7 @@ def test_a_run_that_waited_for_the_user_is_not_failed_by_a_recovery(store):
 
 
 @pytest.mark.parametrize("status", ["cancelled", "paused"])
-def test_a_run_that_was_stopped_stays_so_though_its_question_is_overdue(store, status):
+def test_a_run_that_was_stopped_stays_so_though_its_question_is_overdue(store, status: RunStatus):
     """Whoever waits for it gets its outcome, and does not set it going again."""
     limits = Limits(question_s=0.05)
     agent = agent_with(FakeModel(calls("look"), says("Then not.")), look, approvals=ASKS, limits=limits)
@@ -552,3 +555,43 @@ def test_a_detached_run_that_is_taken_up_keeps_the_bounds_of_a_sub_agent(store):
     first, later = asyncio.run(talk())
     assert first == later
     assert later.max_steps == 20
+
+
+def test_a_deleted_sub_agent_hides_nothing_of_the_run_above(store):
+    """Its tree and its audit trail are read on; its cost is unknown, and not zero; the model hears that it has ended."""
+
+    async def talk():
+        bench = Background(calls("spawn", task="Dig."), says("It is under way."))
+        bench.go.set()
+        runs = bench.runs(store)
+        await runs.start(bench.agent, "Go.", session="s")
+        await runs.wait("s")
+        child = child_of(store)
+        await runs.wait(child)
+        delete_sessions(store, [child.partition("#")[0]])
+        above = runs.tree("s#1"), runs.cost("s#1"), len(list(audit_trail(store, "s#1")))
+        bench.above.replies.append(says("Gone."))
+        await runs.wait(await runs.start(bench.agent, "And?", session="s"))
+        return child, *above, runs.state("s").spawned
+
+    child, tree, cost, records, left = asyncio.run(talk())
+    assert [(one.run, one.agent, one.status) for one in tree.children] == [(child, "reader", None)]
+    assert (cost.calls, cost.total_usd, left) == (2, None, ())
+    assert records > 3
+
+
+def test_arguments_that_are_nested_too_deeply_are_refused(store):
+    """Before anything is kept of them."""
+
+    async def talk():
+        agent = agent_with(FakeModel(calls("look")), look, approvals=ASKS)
+        runs = Runs(store, [agent])
+        await runs.wait(await runs.start(agent, "Go.", session="s"))
+        deep: dict[str, object] = {}
+        for _ in range(10_000):
+            deep = {"a": deep}
+        with pytest.raises(BadInput, match="nested too deeply"):
+            await runs.approve("s", "edit", arguments=deep)
+
+    asyncio.run(talk())
+    assert letters(store, "s", 0) == []

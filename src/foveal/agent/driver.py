@@ -364,17 +364,19 @@ class RunDriver:
 
     def _tell_ended(self, session: Session) -> None:
         """Take the ends of detached runs into the log, as words that the model hears before its next step."""
-        ended: dict[str, RunStatus] = {
-            child: mark.status
-            for child in self.state.spawned
-            for card in self.store.cards(split_run(child)[0])
-            if (mark := newest_status(self.store, card.id, card.entries)) and mark.status in ENDED
-        }
+        ended = {child: status for child in self.state.spawned if (status := self._status_of(child)) in ENDED}
         if ended:
             told = "; ".join(f"{child} is {status}" for child, status in ended.items())
             words = MessageQueued(f"[{told}. The tool `spawned` returns the answers.]", is_steering=True)
             session.extend([*(to_note(SpawnEnded(child, status)) for child, status in ended.items()), to_note(words)])
             self.journal.follow()
+
+    def _status_of(self, child: str) -> RunStatus | None:
+        """Return the status of a detached run; one whose session was deleted will not go on."""
+        for card in self.store.cards(split_run(child)[0]):
+            found = newest_status(self.store, card.id, card.entries)
+            return found.status if found else None
+        return "cancelled"
 
     async def _end(self, status: RunStatus, text: str | None, reason: str = "") -> RunOutcome:
         if self.state.status not in ENDED:

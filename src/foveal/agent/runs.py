@@ -83,7 +83,7 @@ class RunCost(msgspec.Struct, frozen=True):
     own: dict[str, RunUsage]
     """By model."""
     own_usd: float | None
-    """With the summaries. None if a price is unknown; never zero for that reason."""
+    """With the summaries. None if a price is unknown, or if the session was deleted; never zero for that reason."""
     children: "tuple[RunCost, ...]" = ()
     summaries: dict[str, RunUsage] = {}
     """Calls of the summariser, by model; of one that tells no model, under an empty name."""
@@ -107,6 +107,7 @@ class RunTree(msgspec.Struct, frozen=True):
     run: str
     agent: str
     status: RunStatus | None
+    """None for a sub-agent's run whose session was deleted."""
     children: "tuple[RunTree, ...]" = ()
 
 
@@ -296,7 +297,10 @@ class Runs:
         events = self._events(run)
         agent = next(one.agent for one in events if isinstance(one, RunStarted))
         statuses: list[RunStatus] = [one.status for one in events if isinstance(one, StatusChanged)]
-        children = tuple(self.tree(one.child) for one in events if isinstance(one, ChildStarted))
+        begun = [one for one in events if isinstance(one, ChildStarted)]
+        children = tuple(
+            self.tree(one.child) if self._is_there(one.child) else RunTree(one.child, one.agent, None) for one in begun
+        )
         return RunTree(events[0].scope.run, agent, statuses[-1], children)
 
     def cost(self, run: str) -> RunCost:
@@ -305,9 +309,14 @@ class Runs:
         prices = [usage_usd(event.usage) for event in events if isinstance(event, UsageCounted)]
         prices += [event.usd for event in events if isinstance(event, SummaryBilled)]
         own_usd = None if None in prices else sum(price for price in prices if price is not None)
-        children = tuple(self.cost(one.child) for one in events if isinstance(one, ChildStarted))
+        begun = [one.child for one in events if isinstance(one, ChildStarted)]
+        children = tuple(self.cost(one) if self._is_there(one) else RunCost(one, {}, None) for one in begun)
         bills = [event.usage or Usage("", 0, 0) for event in events if isinstance(event, SummaryBilled)]
         return RunCost(events[0].scope.run, _usage_in(events), own_usd, children, _summed(bills))
+
+    def _is_there(self, run: str) -> bool:
+        """Return whether the session of a run was not deleted."""
+        return bool(self.store.cards(split_run(run)[0]))
 
     def _events(self, run: str) -> "list[RunEvent]":
         """Return the kept events of a run; of the newest one, if a session is named."""
