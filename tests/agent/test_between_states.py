@@ -26,9 +26,9 @@ from foveal.session.session import Session
 from foveal.stores.deletion import delete_sessions
 from foveal.testing.crash_points import cut_log
 from foveal.testing.run_checks import run_problems
-from foveal.values.errors import BadInput, SessionHeld, StoreCorrupt, StoreUnavailable
+from foveal.values.errors import BadInput, SessionHeld, StoreUnavailable
 
-from .conftest import FakeModel, agent_with, calls, says
+from .conftest import FakeModel, agent_with, calls, damage, says
 from .test_other_agents import LONG, Background, child_of, ended, named, tree_problems
 
 
@@ -393,14 +393,7 @@ def test_one_damaged_session_keeps_no_other_from_its_recovery(store, monkeypatch
         agent = agent_with(FakeModel(says("Done.")))
         for name in ("bad", "good"):
             await RunDriver(agent, store, name).begin("Go.")
-        whole = store.rows
-
-        def rows(session, **options):
-            if session == "bad":
-                raise StoreCorrupt("session bad", "entry 2 is damaged", "memory")
-            return whole(session, **options)
-
-        monkeypatch.setattr(store, "rows", rows)
+        damage(store, monkeypatch, "bad")
         for card in store.cards():  # as if that process were dead
             store.acquire(card.id, takeover=True).release()
         runs = Runs(store, [agent])

@@ -23,7 +23,7 @@ from foveal.stores.lease import pack, this_process, unpack
 from foveal.testing.run_checks import run_problems
 from foveal.values.errors import BadInput, MissingExtra, SessionHeld, StoreCorrupt, StoreUnavailable
 
-from .conftest import FakeModel, agent_with, calls, collect, says
+from .conftest import FakeModel, agent_with, calls, collect, damage, says
 
 
 @tool
@@ -427,14 +427,7 @@ def test_a_damaged_session_keeps_no_other_waiting(store, monkeypatch, caplog):
             await asker.start(agent, "Go.", session=name)
 
     asyncio.run(started())
-    whole = store.rows
-
-    def rows(session, **options):
-        if session == "bad":
-            raise StoreCorrupt("session bad", "entry 2 is damaged", "memory")
-        return whole(session, **options)
-
-    monkeypatch.setattr(store, "rows", rows)
+    damage(store, monkeypatch, "bad")
     assert [one.run for one in AbandonedRuns(store).look()] == ["good#1"]
     assert "session bad cannot be read" in caplog.text
 

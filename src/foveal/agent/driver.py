@@ -364,7 +364,9 @@ class RunDriver:
 
     def _tell_ended(self, session: Session) -> None:
         """Take the ends of detached runs into the log, as words that the model hears before its next step."""
-        ended = {child: status for child in self.state.spawned if (status := self._status_of(child)) in ENDED}
+        ended: dict[str, RunStatus] = {
+            child: status for child in self.state.spawned if (status := self._status_of(child)) and status in ENDED
+        }
         if ended:
             told = "; ".join(f"{child} is {status}" for child, status in ended.items())
             words = MessageQueued(f"[{told}. The tool `spawned` returns the answers.]", is_steering=True)
