@@ -9,10 +9,12 @@ import pytest
 
 import foveal
 from foveal.agent import Agent, ModelChoice
+from foveal.stores.port import Store
+from foveal.values.errors import StoreCorrupt
 
 from ..context.skills.conftest import put, root
 
-__all__ = ["FakeModel", "agent_with", "calls", "collect", "put", "root", "says", "store"]
+__all__ = ["FakeModel", "agent_with", "calls", "collect", "damage", "put", "root", "says", "store"]
 
 
 def says(text: str, *made: tuple[str, Mapping[str, Any]], tokens: int = 10) -> dict[str, Any]:
@@ -63,6 +65,18 @@ def agent_with(model: FakeModel, *tools: Any, instructions: str = "You are caref
 
 async def collect(events: AsyncGenerator[Any, None]) -> list[Any]:
     return [event async for event in events]
+
+
+def damage(store: Store, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Let the log of a session be damaged."""
+    whole = store.rows
+
+    def rows(session: str, **options: Any) -> Any:
+        if session == name:
+            raise StoreCorrupt(f"session {name}", "entry 2 is damaged", "memory")
+        return whole(session, **options)
+
+    monkeypatch.setattr(store, "rows", rows)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import msgspec
 import pytest
 
+from foveal import Policy
 from foveal.agent import ApprovalRule, Limits, Runs, UserAnswer, tool
 from foveal.agent.audit import audit_file, audit_trail, audited
 
@@ -178,3 +179,37 @@ def test_refusals_of_providers_are_in_the_trail(store):
         "provider",
         True,
     )
+
+
+def test_arguments_that_the_user_changed_are_told_as_they_ran(store):
+    """The model's own were not: whoever reads the trail must not take them for the deed."""
+    agent = agent_with(FakeModel(calls("remove", path="a"), says("Done.")), remove, approvals=RULES)
+
+    async def talk():
+        await agent.run("Go.", session="s", store=store)
+        runs = Runs(store, [agent])
+        await runs.approve("s", "edit", arguments={"path": "b"})
+        await runs.resume("s")
+        await runs.wait("s")
+
+    asyncio.run(talk())
+    (allowed,) = [one for one in audit_trail(store, "s") if one.action == "tool.allow"]
+    assert (allowed.actor, allowed.decision.reason) == ("user", "edit")
+    assert json.loads(allowed.evidence["arguments"]) == {"path": "b"}
+
+
+def test_notes_that_the_model_keeps_are_told(store):
+    """With the words and the key; one that it forgets, too. A search that finds nothing is no denial."""
+    model = FakeModel(
+        calls("remember_context", text="Ann likes blue", key="colour"),
+        calls("remember_context", text="", key="colour"),
+        calls("remember_context", text="", key="size"),
+        calls("recall_context", ref="zzz"),
+        says("Done."),
+    )
+    agent = agent_with(model, policy=Policy(memory="ann"))
+    asyncio.run(agent.run("Go.", session="s", store=store))
+    written = [one for one in audit_trail(store, "s") if one.action == "memory.write"]
+    assert [(one.actor, one.decision.outcome) for one in written] == [("model", "kept"), ("model", "forgotten")]
+    assert json.loads(written[0].evidence["arguments"]) == {"text": "Ann likes blue", "key": "colour"}
+    assert "tool.deny" not in {one.action for one in audit_trail(store, "s")}

@@ -1,5 +1,6 @@
 """Runs of agents over the HTTP API: started, watched, steered, answered and ended, by those whose they are."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator, Mapping
@@ -10,8 +11,13 @@ import httpx2
 import pytest
 
 from foveal import Policy
-from foveal.agent import Agent, ApprovalRule, ModelChoice, ToolContext, ToolOutput, tool
+from foveal.agent import Agent, ApprovalRule, Limits, ModelChoice, ToolContext, ToolOutput, tool
+from foveal.agent.definition import AgentDefinition
+from foveal.agent.driver import RunDriver
+from foveal.agent.inbox import FollowUp, post
 from foveal.agent.run_log import read_events
+from foveal.agent.run_marks import RunBegan, to_note
+from foveal.agent.runs import ENDING
 from foveal.gateway.app import Gateway
 from foveal.gateway.operations import OPERATIONS
 from foveal.gateway.server import served
@@ -237,6 +243,84 @@ def test_a_session_of_the_api_is_given_to_a_run_and_back(gateway: RunningGateway
         assert "Yes." in json.dumps(api.ask("prompt", "s")["request"])
 
 
+def test_a_run_that_rests_is_cancelled_though_its_session_is_open_here(
+    gateway: RunningGateway, provider: ScriptedProvider
+) -> None:
+    """Another operation has opened the session and keeps it: the caller's wish is granted all the same."""
+    provider.script(calls("remove", path="a.tmp"))
+    with ApiClient(gateway) as api:
+        api.ask("run_start", agent="worker", text="Tidy up.", session="s")
+        assert api.ask("run_wait", "s")["status"] == "awaiting_user"
+        api.ask("create", name="s", model="gpt-5")
+        assert api.ask("run_cancel", "s", reason="not needed")["status"] == "cancelled"
+
+
+def test_a_deadline_holds_though_the_session_is_open_here(
+    start: Gateways, bench: Bench, provider: ScriptedProvider
+) -> None:
+    """Whoever waits for the run has the gateway give the session up."""
+    provider.script(calls("remove", path="a.tmp"), Turn("Then not."))
+    bench.agent.limits = Limits(question_s=0.2)
+    with ApiClient(start(agents=[bench.agent])) as api:
+        api.ask("run_start", agent="worker", text="Tidy up.", session="s")
+        assert api.ask("run_wait", "s")["status"] == "awaiting_user"
+        api.ask("create", name="s", model="gpt-5")
+        told = (api.ask("run_wait", "s")["status"] for _ in range(3_000))
+        assert "completed" in told
+
+
+def test_callers_write_no_marks_of_runs_and_open_no_inboxes(
+    gateway: RunningGateway, bench: Bench, provider: ScriptedProvider, store: Store
+) -> None:
+    """A forged mark would start an agent that is not offered, or tell a decision that nobody made."""
+    bench.go.set()
+    provider.script(Turn("Yes."), Turn("And more."))
+    with ApiClient(gateway) as api:
+        api.ask("create", name="s", model="gpt-5")
+        forged = {"is": "note", "text": to_note(RunBegan(1, "reader")).text}
+        assert "only runs write those" in api.refused("append", "s", item=forged)[2]
+        assert api.refused("extend", "s", items=[forged])[0] == 400
+        api.ask("append", "s", item={"is": "note", "text": "seen by me"})
+        assert "the inbox of a session" in api.refused("create", name="s/.inbox", model="gpt-5")[2]
+        assert api.refused("run_start", agent="worker", text="x", session="s/.inbox")[0] == 400
+        assert "end the id of a run" in api.refused("run_start", agent="worker", text="x", session="s#1")[2]
+        post(store, "s", FollowUp("And?"))
+        for operation in ("get", "events", "delete"):
+            assert api.refused(operation, "s/.inbox")[0] == 404, operation
+        api.ask("run_start", agent="worker", text="Go.", session="s")
+        assert api.ask("run_wait", "s")["status"] == "completed"
+
+
+def test_a_run_that_cannot_be_taken_up_keeps_no_other_waiting(
+    store: Store, provider: ScriptedProvider, bench: Bench
+) -> None:
+    """The gateway tells its operator of one that another process has, and goes on with the rest."""
+    provider.improvise = lambda request: Turn("Done.")
+    bench.go.set()
+    for name in ("a", "b"):
+        asyncio.run(paused(bench.agent, store, name))
+    asyncio.run(paused(bench.agent.agents["reader"], store, "c"))  # as after a handoff, or of a detached run
+    held = store.acquire("b")
+    told: list[str] = []
+    with (
+        served(Gateway(store, Policy(), agents=[bench.agent], tell=told.append)) as url,
+        httpx2.Client(base_url=f"{url}/foveal/v1", timeout=60) as http,
+    ):
+        for name in ("a", "c"):
+            assert "completed" in (http.get(f"/runs/{name}/wait").json()["status"] for _ in range(3_000)), name
+        assert http.get("/runs/b").json()["status"] == "paused"
+    held.release()
+    assert any(line.startswith("run b#1 could not be taken up") for line in told)
+
+
+async def paused(agent: AgentDefinition, store: Store, session: str) -> None:
+    """Begin a run and leave it as a gateway does that ends."""
+    driver = RunDriver(agent, store, session)
+    await driver.begin("Go.")
+    await driver.journal.set_status("paused", ENDING)
+    await driver.let_go()
+
+
 def test_a_gateway_without_agents_still_has_the_runs_of_others(start: Gateways, store: Store, bench: Bench) -> None:
     """They are read, and can be cancelled; to start one, it says how to offer agents."""
     bench.go.set()
@@ -292,7 +376,14 @@ def test_a_slow_listener_holds_up_nobody(gateway: RunningGateway, bench: Bench, 
 
 
 def test_an_agent_with_a_memory_is_not_offered(store: Store) -> None:
-    """All keys would share it."""
-    agent = Agent("You keep.", model="gpt-5", policy=Policy(memory="all"))
-    with pytest.raises(BadPolicy, match="all keys would share"):
-        Gateway(store, Policy(), agents=[agent])
+    """All keys would share it; also that of an agent which works for one that is offered, by whichever way."""
+    keeper = Agent("You keep.", name="keeper", model="gpt-5", policy=Policy(memory="all"))
+    above = Agent("You ask.", name="above", model="gpt-5", agents=[keeper])
+    handing = Agent("You hand over.", name="handing", model="gpt-5", handoffs=[above])
+    above.handoffs["handing"] = handing  # they know each other
+    spawning = Agent("You spawn.", name="spawning", model="gpt-5", detached=[keeper])
+    for agent in (keeper, above, handing, spawning):
+        with pytest.raises(
+            BadPolicy, match="'keeper' has memory = 'all' in its policy; over HTTP all keys would share"
+        ):
+            Gateway(store, Policy(), agents=[agent])

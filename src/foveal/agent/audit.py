@@ -36,9 +36,11 @@ from foveal.agent.tools import APPROVAL, UserAnswer
 from foveal.agent.usage_cost import usage_usd
 from foveal.stores.port import Store
 from foveal.text.redaction import Redactor, redact_secrets
+from foveal.values.own_tools import CHECKPOINT_TOOL, RECALL_TOOL, REMEMBER_TOOL, SEARCH_TOOL
 
 Actor: TypeAlias = Literal["user", "agent", "model", "policy", "timeout", "provider"]
 
+OWN_TOOLS = (RECALL_TOOL, SEARCH_TOOL, CHECKPOINT_TOOL, REMEMBER_TOOL)
 _STATUSES = {"paused": "run.pause", "cancelled": "run.cancel", "completed": "run.end", "failed": "run.end"}
 
 
@@ -167,14 +169,26 @@ class AuditFold:
                 said = self._answers.get(key + APPROVAL)
                 actor: Actor = said.source if said else "policy"
                 outcome = AuditDecision("allowed", said.decision if said else "", "approvals")
-                yield actor, "tool.allow", outcome, {"tool": tool, "key": key, **self._call(call)}
+                ran = {"arguments": msgspec.json.encode(said.arguments).decode()} if said and said.arguments else {}
+                yield actor, "tool.allow", outcome, {"tool": tool, "key": key, **self._call(call), **ran}
                 self._calls.pop(call, None)
+            case ToolEnded(call=call, status=status, text=text) if self._is_own(call, text):
+                called = self._calls.pop(call)
+                if status == "ok" and called.tool == REMEMBER_TOOL:
+                    outcome = AuditDecision("forgotten" if text.startswith("[forgotten") else "kept", text, "memory")
+                    yield "model", "memory.write", outcome, _arguments(called)
             case ToolEnded(call=call, status=status, text=text) if status != "ok" and call in self._calls:
                 called = self._calls.pop(call)
                 actor = "user" if text.startswith("[denied by the user") else "policy"
                 yield actor, "tool.deny", AuditDecision("denied", text), {"tool": called.tool, **_arguments(called)}
             case _:
                 pass
+
+    def _is_own(self, call: str, text: str) -> bool:
+        """Return whether a result is that of a tool of Foveal's own, which the session answers; an error of it is no denial."""
+        return (
+            call in self._calls and self._calls[call].tool in OWN_TOOLS and not text.startswith(("[denied", "[not run"))
+        )
 
     def _call(self, call: str) -> Mapping[str, Any]:
         return _arguments(self._calls[call]) if call in self._calls else {"call": call}

@@ -1,6 +1,7 @@
 """Deadlines of questions to the user: after it an approval is denied, and any other question has its stated answer."""
 
 from collections.abc import Iterable
+from math import inf
 
 import msgspec
 
@@ -11,7 +12,7 @@ from foveal.agent.tools import UserAnswer, UserQuestion
 
 def with_deadline(question: UserQuestion, timeout_s: float | None, now_ms: int) -> UserQuestion:
     """Return a question that waits for so long from now on; as it is if it has a deadline, or if no time is named."""
-    if timeout_s is None or question.until_ms is not None:
+    if timeout_s in (None, inf) or question.until_ms is not None:
         return question
     return msgspec.structs.replace(question, until_ms=now_ms + round(timeout_s * 1_000))
 

@@ -1,7 +1,7 @@
 """The definition of an agent: its words, its models, its tools and its bounds. It holds no state: a run has a session."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,11 @@ from foveal.agent.tools import Tool, as_tools
 from foveal.context.environment import Environment
 from foveal.session.policy import Policy
 from foveal.values.errors import BadInput
+
+THIN_CHARACTERS = 200
+"""Answers below this were found to be of no use to the parent; such a sub-agent is asked once more."""
+SUB_AGENT_STEPS = 20
+"""Steps of a sub-agent whose own limits say nothing else."""
 
 if TYPE_CHECKING:
     from foveal.writers.port import Summariser
@@ -62,10 +67,12 @@ class AgentDefinition:
         self.environment = _with_agents(environment, frozenset((*self.agents, *self.detached, *self.handoffs)))
         self.summariser, self.open_model = summariser, open_model
 
-    def limited(self, limits: Limits) -> "AgentDefinition":
-        """Return the same agent with other limits."""
-        made = copy(self)
-        made.limits = limits
+    def as_sub_agent(self) -> "AgentDefinition":
+        """Return the agent with the bounds of a sub-agent, where its own limits leave them open."""
+        usual, limits, made = Limits(), self.limits, copy(self)
+        steps = SUB_AGENT_STEPS if limits.max_steps == usual.max_steps else limits.max_steps
+        thin = THIN_CHARACTERS if limits.thin_answer == usual.thin_answer else limits.thin_answer
+        made.limits = msgspec.structs.replace(limits, max_steps=steps, thin_answer=thin)
         return made
 
 
@@ -87,10 +94,17 @@ def _by_name(owner: str, agents: Sequence[AgentDefinition]) -> dict[str, AgentDe
 def with_successors(agents: Iterable[AgentDefinition]) -> dict[str, AgentDefinition]:
     """Return agents by name, with all that may get a run of theirs: by a handoff, or detached. The first of a name counts."""
     found: dict[str, AgentDefinition] = {}
-    waiting = deque(agents)
+    for one in everybody(agents):
+        found.setdefault(one.name, one)
+    return found
+
+
+def everybody(agents: Iterable[AgentDefinition]) -> Iterator[AgentDefinition]:
+    """Yield agents, then those that work for them, then those that work for these; each once, though they may know each other."""
+    seen, waiting = set[int](), deque(agents)
     while waiting:
         one = waiting.popleft()
-        if found.setdefault(one.name, one) is one:
-            more = (*one.handoffs.values(), *one.detached.values(), *one.agents.values())
-            waiting.extend(each for each in more if each.name not in found)
-    return found
+        if id(one) not in seen:
+            seen.add(id(one))
+            waiting.extend((*one.handoffs.values(), *one.detached.values(), *one.agents.values()))
+            yield one

@@ -8,6 +8,7 @@ is told when it has ended.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from typing import Annotated, TypeAlias
@@ -25,18 +26,15 @@ from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tools import AskUser, Tool, ToolContext, ToolOutput, tool
 from foveal.session.options import Host
 from foveal.session.session import Session
+from foveal.values.errors import FovealError
 
 ANSWER_TOKENS = 2_000
 """Tokens of a sub-agent's answer that its parent is shown at once; a model that was shown less fetched the rest again and
 again."""
-THIN_CHARACTERS = 200
-"""Answers below this were found to be of no use to the parent; such a sub-agent is asked once more."""
 AT_ONCE = 4
 """Sub-agents of one run that work at the same time."""
 MOST_SPAWNED = 8
 """Detached sub-agents of one session that have not ended; a model that spawns more has lost count."""
-MOST_STEPS = 20
-"""Steps of a sub-agent whose own limits say nothing else."""
 _OFFERED = ("delegate", "spawn", "spawned", "handoff")
 _ANSWER = {"mode": "summary", "limit_tokens": ANSWER_TOKENS}
 
@@ -126,7 +124,7 @@ def _spawn_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
         "Give a task to a sub-agent that works in the background, and get the name of its run at once. You are told when it "
         f"has ended. Agents: {listed(agents)}"
     )
-    made = tool(name="spawn", timeout_s=None)(spawn)
+    made = tool(name="spawn", timeout_s=None, serial=True)(spawn)  # each counts those before it
     return msgspec.structs.replace(made, description=described), spawned
 
 
@@ -144,10 +142,11 @@ async def _delegated(
         return _output(RunOutcome.of(state))
     if ctx.answer is not None and ctx.answer.question in state.asked:
         await asyncio.to_thread(post, driver.store, session, QuestionReply(ctx.answer))
-    bounded, is_new = _bounded(agent), state.status is None
+    bounded, is_new = agent.as_sub_agent(), state.status is None
     meter = SummaryMeter(agent)
-    opened = await driver.journal.do(
-        lambda parent: _opened(parent, bounded, name, task, meter=meter, model=None if is_new else state.model)
+    opened = await _begun(
+        driver,
+        lambda parent: _opened(parent, bounded, name, task, meter=meter, model=None if is_new else state.model),
     )
     child = RunDriver(
         bounded,
@@ -173,7 +172,7 @@ async def _spawned(
             return ToolOutput(
                 f"[not spawned: {MOST_SPAWNED} sub-agents are at work. Wait until one has ended.]", "error"
             )
-        bounded, spawner = _bounded(agent), SpawnedBy(driver.state.id, dict(task.metadata))
+        bounded, spawner = agent.as_sub_agent(), SpawnedBy(driver.state.id, dict(task.metadata))
         meter, more = SummaryMeter(agent), partial(agent_tools, drive)
 
         def open_child(parent: Session) -> Session:
@@ -181,7 +180,7 @@ async def _spawned(
             opened.append(to_note(spawner))
             return opened
 
-        opened = await driver.journal.do(open_child)
+        opened = await _begun(driver, open_child)
         child = RunDriver(bounded, driver.store, session, opened=opened, meter=meter, more_tools=more)
         await child.begin("", is_told=True)
         drive(child)
@@ -189,6 +188,18 @@ async def _spawned(
     if ctx.key not in driver.state.children:
         await driver.journal.write(ChildBegan(ctx.key, run, agent.name, is_detached=True))
     return ToolOutput(f"[{run} is under way; spawned({run!r}) returns its answer when it has ended]", data={"run": run})
+
+
+async def _begun(driver: RunDriver, open_child: Callable[[Session], Session]) -> Session:
+    """Return the session of a sub-agent. If the call is given up meanwhile, it is closed again: nobody else could have it."""
+    opening = asyncio.ensure_future(driver.journal.do(open_child))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        with suppress(FovealError):
+            opened = await opening
+            await asyncio.to_thread(opened.close)
+        raise
 
 
 def _opened(
@@ -230,6 +241,7 @@ async def _driven(driver: RunDriver, child: RunDriver, ctx: ToolContext, *, is_n
         outcome = await child.drive()
     finally:
         driver.children.discard(child)
+        await child.let_go()  # also if it was given up before it was driven
     if outcome.status == "awaiting_user" and outcome.questions:
         raise AskUser(outcome.questions[0].text, question=outcome.questions[0])
     return _output(outcome)
@@ -241,12 +253,3 @@ def _output(outcome: RunOutcome) -> ToolOutput:
         return ToolOutput(outcome.text, summary=f"answer of {outcome.run} after {outcome.steps} steps", data=outcome)
     told = f"[{outcome.run} {outcome.status} after {outcome.steps} steps: {outcome.reason}]\n{outcome.text}"
     return ToolOutput(told.strip(), "error", data=outcome)
-
-
-def _bounded(agent: AgentDefinition) -> AgentDefinition:
-    """Return the agent with the bounds of a sub-agent, where its own limits leave them open."""
-    usual = type(agent.limits)()
-    limits = agent.limits
-    steps = MOST_STEPS if limits.max_steps == usual.max_steps else limits.max_steps
-    thin = THIN_CHARACTERS if limits.thin_answer == usual.thin_answer else limits.thin_answer
-    return agent.limited(msgspec.structs.replace(limits, max_steps=steps, thin_answer=thin))

@@ -17,7 +17,7 @@ from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRe
 from foveal.agent.model_step import ModelSteps
 from foveal.agent.next_step import Ask, Done, HandOver, Hear, Run, Wait, next_step
 from foveal.agent.run_journal import RunJournal, now_ms
-from foveal.agent.run_log import newest_status
+from foveal.agent.run_log import done_in, newest_status
 from foveal.agent.run_marks import (
     AT_REST,
     ENDED,
@@ -26,8 +26,10 @@ from foveal.agent.run_marks import (
     MessageQueued,
     QueueTaken,
     RunBegan,
+    RunLeft,
     RunMark,
     RunStatus,
+    RunTaken,
     SpawnEnded,
     UserAnswered,
     UserAsked,
@@ -48,6 +50,10 @@ from foveal.writers.faults import describe
 
 UNDER_WAY: frozenset[RunStatus] = frozenset({"pending", "running"})
 """Statuses in which somebody works at the run, or should: if nobody has its session, anybody may take it up."""
+
+MOST_TAKE_UPS = 5
+"""Times in a row that a run is taken up without one more reply or result; then it fails. A run that ends whoever drives it, by
+its memory or by a tool that crashes, would else end all workers, one after the other."""
 
 INBOX_PAUSE_S = 0.25
 """Seconds between two looks into the inbox while a model or a tool is at work; a wish of this process is seen at once."""
@@ -79,7 +85,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
             reason=state.reason,
             steps=state.all_steps,
             usage=dict(state.usage),
-            questions=tuple(state.asked.values()),
+            questions=() if state.status in ENDED else tuple(state.asked.values()),
         )
 
 
@@ -168,9 +174,24 @@ class RunDriver:
         async with self._opened_journal() as state:
             is_late = state.status == "awaiting_user" and bool(overdue_answers(state, now_ms()))
             is_due = state.status in UNDER_WAY or is_late
+            if state.status == "running":
+                is_due = await self._is_survived(state)
         if not is_due:
             await self.journal.close()
         return is_due
+
+    async def _is_survived(self, state: RunState) -> bool:
+        """Count that the run is taken up, and return True; end it if those who took it up before have ended at the same place."""
+        done = await asyncio.to_thread(done_in, self.store, state)
+        if state.take_ups < MOST_TAKE_UPS or state.done != done:
+            await self.journal.write(RunTaken(done))
+            return True
+        reason = (
+            f"{state.take_ups} processes in a row that took it up have ended without one more reply or result; something in it "
+            f"may have ended them, such as a tool that crashes. Mend that; resume({state.id!r}) goes on"
+        )
+        await self._end("failed", None, reason)
+        return False
 
     async def settle(self) -> None:
         """Grant a wish of the inbox to end the run or to let it rest, without driving it. Without one, nothing happens."""
@@ -188,6 +209,8 @@ class RunDriver:
     async def _opened_journal(self) -> AsyncGenerator[RunState]:
         """Open the session; give it up again if the run cannot be begun."""
         state = await self.journal.open()
+        if state.spawned_by is not None and not state.handoffs:
+            self._take(self.agent.as_sub_agent(), self._meter)  # also when it is taken up in another process
         try:
             yield state
         except BaseException:
@@ -342,16 +365,20 @@ class RunDriver:
     def _tell_ended(self, session: Session) -> None:
         """Take the ends of detached runs into the log, as words that the model hears before its next step."""
         ended: dict[str, RunStatus] = {
-            child: mark.status
-            for child in self.state.spawned
-            for card in self.store.cards(split_run(child)[0])
-            if (mark := newest_status(self.store, card.id, card.entries)) and mark.status in ENDED
+            child: status for child in self.state.spawned if (status := self._status_of(child)) and status in ENDED
         }
         if ended:
             told = "; ".join(f"{child} is {status}" for child, status in ended.items())
             words = MessageQueued(f"[{told}. The tool `spawned` returns the answers.]", is_steering=True)
             session.extend([*(to_note(SpawnEnded(child, status)) for child, status in ended.items()), to_note(words)])
             self.journal.follow()
+
+    def _status_of(self, child: str) -> RunStatus | None:
+        """Return the status of a detached run; one whose session was deleted will not go on."""
+        for card in self.store.cards(split_run(child)[0]):
+            found = newest_status(self.store, card.id, card.entries)
+            return found.status if found else None
+        return "cancelled"
 
     async def _end(self, status: RunStatus, text: str | None, reason: str = "") -> RunOutcome:
         if self.state.status not in ENDED:
@@ -363,6 +390,8 @@ class RunDriver:
         """End or pause the run as somebody wished. The open calls of a cancelled one get results, so that a chat can go on."""
         is_cancelled = stop.status == "cancelled"
         if stop.status in UNDER_WAY:
+            if self.state.take_ups:
+                await self.journal.write(RunLeft())
             return RunOutcome.of(self.state)
 
         def write(session: Session) -> None:
@@ -381,9 +410,10 @@ class RunDriver:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), INBOX_PAUSE_S)
             self._wake.clear()
-            for _, letter in await asyncio.to_thread(letters, self.store, self.session, self.state.inbox):
-                if isinstance(letter, StopRequest):
-                    self.stop("cancelled" if letter.status == "cancelled" else "paused", letter.reason)
+            with suppress(FovealError):  # of the store, which the next look may find again
+                for _, letter in await asyncio.to_thread(letters, self.store, self.session, self.state.inbox):
+                    if isinstance(letter, StopRequest):
+                        self.stop("cancelled" if letter.status == "cancelled" else "paused", letter.reason)
 
     def _mark_of(self, letter: Letter) -> RunMark | None:
         match letter:

@@ -15,7 +15,7 @@ from foveal.session.options import Clock
 from foveal.stores import rows as log
 from foveal.stores.port import Draft, Store, Writer
 from foveal.values.entry import Note
-from foveal.values.errors import NotFound, SessionHeld
+from foveal.values.errors import BadInput, NotFound, SessionHeld
 
 _NAME = ".inbox"
 _PREFIX = "foveal inbox "
@@ -69,10 +69,13 @@ def is_inbox(session: str) -> bool:
 def post(store: Store, session: str, letter: Letter, clock: Clock = Clock()) -> None:  # noqa: B008 - a frozen value
     """Put a message into the inbox of a session. Durable when it returns."""
     name = inbox_of(session)
+    try:
+        text = _PREFIX + msgspec.json.encode(letter).decode()
+    except RecursionError:
+        raise BadInput("the arguments are nested too deeply to be kept; some hundred levels are the most") from None
     writer = _acquired(store, name)
     try:
         card = next(iter(store.cards(name)), None)
-        text = _PREFIX + msgspec.json.encode(letter).decode()
         payload = log.encoded(Note(text)).payload
         writer.append([Draft(clock.new_id(), card.head if card else None, clock.now_ms(), "user", payload)])
     finally:
@@ -96,7 +99,8 @@ def letters(store: Store, session: str, after: int) -> list[tuple[int, Letter]]:
         for row in store.rows(name, after=after):
             body = log.to_entry(row, name).body
             if isinstance(body, Note) and body.text.startswith(_PREFIX):
-                found.append((row.seq, _DECODER.decode(body.text.removeprefix(_PREFIX))))
+                with suppress(msgspec.MsgspecError, RecursionError):  # a message of a newer Foveal
+                    found.append((row.seq, _DECODER.decode(body.text.removeprefix(_PREFIX))))
     except NotFound:  # nobody has written to it yet
         return []
     return found

@@ -48,8 +48,8 @@ class ModelSteps:
             place = journal.state.model + 1
             if place >= len(self._agent.models):
                 raise
-            await self.use_model(place)
             await journal.write(ModelSwitched(place, self._agent.models[place].model, str(error)))
+            await self.use_model(place)
 
     async def use_model(self, place: int) -> None:
         """Go on with the agent's model at this place."""

@@ -11,6 +11,7 @@ A driver does it, appends the outcome to the log, reads the state from the log a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -56,7 +57,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Seconds that a question waits for the user; then an approval is denied, and a tool's question has its stated answer."""
 
     def __post_init__(self) -> None:
-        if self.question_s is not None and not self.question_s > 0:
+        if self.question_s is not None and not 0 < self.question_s < inf:
             raise BadInput(f"limits: question_s is {self.question_s}; it is a number above 0, or is left out")
         for name in self.__struct_fields__:
             if name == "question_s":
@@ -224,7 +225,7 @@ class _Decisions(NamedTuple):
             return RefusedCall(call, NO_STEPS)
         if key in state.asked:
             return state.asked[key]
-        if key in state.started and tool.retry == "never" and key not in state.answers:
+        if key in state.started and tool.retry == "never":
             return RefusedCall(call, INTERRUPTED, "interrupted")
         if state.repeated > limits.same_call and not tool.may_repeat:
             times = f"{state.repeated} times in a row with the same arguments"

@@ -18,10 +18,13 @@ from foveal.session.async_session import SessionTurns
 from foveal.session.session import Session
 from foveal.stores.port import Store
 from foveal.values.entry import Body
-from foveal.values.errors import FovealError
+from foveal.values.errors import FovealError, LeaseLost, SessionHeld
 from foveal.values.events import Event
 
 T = TypeVar("T")
+
+_ATTEMPTS, _PAUSE_S = 100, 0.02
+"""Another process may have a session for some milliseconds that it finds free, while it sees whether there is something to do."""
 
 
 def now_ms() -> int:
@@ -104,9 +107,23 @@ class RunJournal:
         await self.write(self.status_mark(status, reason, text))
 
     async def use_model(self, place: int) -> None:
-        """Go on with another model of the agent: the session is opened again, for that one."""
-        await self._turns.run(Session.close)
-        self._turns = SessionTurns(lambda: self._open_session(place))
+        """Go on with another model of the agent: the session is opened again, for that one.
+
+        Whoever only looks in meanwhile is waited for. `LeaseLost` if somebody else has taken the run up.
+        """
+        held = await self._turns.run(lambda session: session)
+
+        def open_again() -> Session:
+            held.close()
+            for _ in range(_ATTEMPTS):
+                with suppress(SessionHeld):
+                    return self._open_session(place)
+                time.sleep(_PAUSE_S)
+            self._is_open = False
+            raise LeaseLost(f"session {self.session!r} was taken by another process while the run changed its model")
+
+        self._turns = SessionTurns(open_again)
+        await self._turns.run(lambda session: None)
 
     async def close(self) -> None:
         """Give the session up, and end the streams of all listeners."""

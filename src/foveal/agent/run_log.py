@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from foveal.agent.run_events import RunEvent, events_of
-from foveal.agent.run_marks import AgentTook, RunBegan, StatusSet, mark_in
+from foveal.agent.run_marks import AgentTook, RunBegan, StatusSet, mark_in, split_run
 from foveal.agent.run_state import RunState, after
 from foveal.stores import rows as log
 from foveal.stores.port import Row, Store
@@ -47,6 +47,12 @@ def read_run(store: Store, session: str) -> RunState:
     follower = RunLog(store, session)
     follower.pull()
     return follower.state
+
+
+def done_in(store: Store, state: RunState) -> int:
+    """Return the replies and results of a run, and of the runs that its calls have begun."""
+    below = (read_run(store, split_run(child)[0]) for child in state.children.values())
+    return state.all_steps + state.results + sum(done_in(store, child) for child in below)
 
 
 def read_events(store: Store, session: str, *, run: str = "", since: int = 0) -> Iterator[RunEvent]:

@@ -51,6 +51,17 @@ class StatusSet(_Mark, frozen=True, tag="status"):
     parent: str = ""
 
 
+class RunTaken(_Mark, frozen=True, tag="taken_up"):
+    """A run under way was taken up: whoever drove it has died, or has left it."""
+
+    done: int
+    """Replies and results of the run and of the runs below it."""
+
+
+class RunLeft(_Mark, frozen=True, tag="left"):
+    """The process that drives the run ends in order, and leaves it to others."""
+
+
 class CallStarted(_Mark, frozen=True, tag="started"):
     """A tool is about to run: its effect may have happened from here on."""
 
@@ -159,6 +170,8 @@ class AgentTook(_Mark, frozen=True, tag="took"):
 RunMark: TypeAlias = (
     RunBegan
     | StatusSet
+    | RunTaken
+    | RunLeft
     | CallStarted
     | UserAsked
     | UserAnswered
@@ -188,7 +201,7 @@ def mark_in(note: Note) -> RunMark | None:
         return None
     try:
         return _DECODER.decode(note.text.removeprefix(_PREFIX))
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 

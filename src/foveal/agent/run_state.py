@@ -21,8 +21,10 @@ from foveal.agent.run_marks import (
     ModelSwitched,
     QueueTaken,
     RunBegan,
+    RunLeft,
     RunMark,
     RunStatus,
+    RunTaken,
     SpawnedBy,
     SpawnEnded,
     StatusSet,
@@ -113,6 +115,12 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     checkpoints: int = 0
     calls: int = 0
     """Tool calls in this run."""
+    results: int = 0
+    """Results of calls in this run."""
+    take_ups: int = 0
+    """Times in a row that the run was taken up without one more reply or result."""
+    done: int = 0
+    """Replies and results of the run and of those below it, when it was last taken up."""
     newest: Newest = "nothing"
     answer: str = ""
     """Text of the newest reply."""
@@ -254,7 +262,8 @@ def _results(state: RunState, message: Message, entry_id: str) -> dict[str, Any]
             malformed = malformed + 1 if is_malformed else 0
             if part.status == "ok" and (scope := state.caching.get(part.call)) and part.call in state.said:
                 cached[state.said[part.call]] = CachedResult(entry_id, part.call, scope, state.turn)
-    return {"malformed": malformed, "cached": cached}
+    results = sum(isinstance(part, ToolResult) for part in message.parts)
+    return {"malformed": malformed, "cached": cached, "results": state.results + results}
 
 
 def todos_in(arguments: str) -> list[dict[str, Any]]:
@@ -271,13 +280,14 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             own = {"run": began.run, "agent": began.agent, "parent": began.parent, "model": began.model}
             return {**reset, **own, "status": "pending"}
         case StatusSet(status=status, reason=reason):
-            return {"status": status, "reason": reason}
+            return {"status": status, "reason": reason, "take_ups": 0}
         case CallStarted(call=call, key=key, cache=scope):
             caching = {**state.caching, call: scope} if scope else state.caching
             return {"started": state.started | {key}, "caching": caching}
         case UserAsked(question=question):
             answers = {key: one for key, one in state.answers.items() if key != question.id}
-            return {"asked": {**state.asked, question.id: question}, "answers": answers}
+            started = state.started - {question.id}  # it is called again with the answer, which is a start of its own
+            return {"asked": {**state.asked, question.id: question}, "answers": answers, "started": started}
         case UserAnswered(question=named, answer=answer):
             return _answered(state, named, answer)
         case InboxRead(place=place):
@@ -296,8 +306,12 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
 
 
 def _of_agents(state: RunState, mark: RunMark | None) -> dict[str, Any]:
-    """Return the changes by a mark about other agents: those below, and those that take over."""
+    """Return the changes by a mark about others: agents below, those that take over, and processes that take up."""
     match mark:
+        case RunTaken(done=done):
+            return {"take_ups": state.take_ups + 1 if done == state.done else 1, "done": done}
+        case RunLeft():
+            return {"take_ups": 0}
         case ChildBegan(call=call, child=child, is_detached=is_detached):
             spawned = (*state.spawned, child) if is_detached else state.spawned
             return {"children": {**state.children, call: child}, "spawned": spawned}

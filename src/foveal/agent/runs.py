@@ -44,9 +44,10 @@ from foveal.agent.run_queue import RunQueue, StoreQueue
 from foveal.agent.run_state import RunState, RunUsage
 from foveal.agent.tools import UserAnswer, UserQuestion
 from foveal.agent.usage_cost import usage_usd
-from foveal.stores.port import Store
+from foveal.stores.port import SessionCard, Store
 from foveal.values.entry import Usage
 from foveal.values.errors import BadInput, FovealError, LeaseLost, NotFound, SessionHeld
+from foveal.writers.faults import describe
 
 ENDING = "the program is ending"
 """Reason of a pause by `drain`."""
@@ -82,7 +83,7 @@ class RunCost(msgspec.Struct, frozen=True):
     own: dict[str, RunUsage]
     """By model."""
     own_usd: float | None
-    """With the summaries. None if a price is unknown; never zero for that reason."""
+    """With the summaries. None if a price is unknown, or if the session was deleted; never zero for that reason."""
     children: "tuple[RunCost, ...]" = ()
     summaries: dict[str, RunUsage] = {}
     """Calls of the summariser, by model; of one that tells no model, under an empty name."""
@@ -106,6 +107,7 @@ class RunTree(msgspec.Struct, frozen=True):
     run: str
     agent: str
     status: RunStatus | None
+    """None for a sub-agent's run whose session was deleted."""
     children: "tuple[RunTree, ...]" = ()
 
 
@@ -127,6 +129,9 @@ class Runs:
     async def start(self, agent: str | AgentDefinition, text: str, *, session: str = "") -> str:
         """Begin a run in the background and return its id. A session that has had runs goes on with its conversation."""
         named = self._agent(agent) if isinstance(agent, str) else agent
+        if is_inbox(session) or split_run(session)[1] is not None:
+            raise BadInput(f"{session!r} cannot name a session of runs: '#' and a number end the id of a run")
+        await self._is_at_work(session)
         driver = self._driver(named, session or f"{named.name}-{token_hex(4)}")
         await driver.begin(text)
         return await self._hand_on(driver)
@@ -142,7 +147,7 @@ class Runs:
         elif self._is_unanswered(state) and not letters(self.store, state.session, state.inbox):
             asked = "; ".join(question.text for question in state.asked.values())
             raise BadInput(f"run {state.id} waits for an answer: {asked} Give one: resume(run, answer)")
-        if self._is_live(state.session):
+        if await self._is_at_work(state.session):
             return state.id
         deadline = time.monotonic() + _LETTING_GO_S
         while True:
@@ -167,7 +172,7 @@ class Runs:
 
     async def answer(self, run: str, answer: UserAnswer | str) -> None:
         """Answer an open question of a run; the only one, or the one that the answer names. `resume` goes on with the run."""
-        given = UserAnswer(answer) if isinstance(answer, str) else answer
+        given = UserAnswer(answer) if isinstance(answer, str) else msgspec.structs.replace(answer, source="user")
         asked = self.state(run).asked
         if not given.question and len(asked) == 1:
             given = msgspec.structs.replace(given, question=next(iter(asked)))
@@ -201,8 +206,7 @@ class Runs:
         if state.status in ENDED:
             raise BadInput(f"run {state.id} is {state.status} already")
         await self._post(run, StopRequest("cancelled", reason))
-        if not self._is_driven(state.session):  # nobody else will
-            await self._settle(state)
+        await self._see_to(state)
 
     async def pause(self, run: str, reason: str = "") -> None:
         """Let a run rest after what it is doing is given up; `resume` goes on."""
@@ -210,8 +214,7 @@ class Runs:
         if state.status in AT_REST:
             raise BadInput(f"run {state.id} is {state.status}; only a run under way can be paused")
         await self._post(run, StopRequest("paused", reason))
-        if not self._is_driven(state.session):
-            await self._settle(state)
+        await self._see_to(state)
 
     async def wait(self, run: str, timeout_s: float | None = None) -> RunOutcome:
         """Return the outcome of a run when it ends or rests, however that comes about. `TimeoutError` if it takes longer."""
@@ -219,7 +222,8 @@ class Runs:
             return _outcome(past)
         session = split_run(run)[0]
         state = self.state(run)
-        if overdue_answers(state, now_ms()) and state.agent in self._agents and not self._is_driven(session):
+        is_late = state.status == "awaiting_user" and bool(overdue_answers(state, now_ms()))
+        if is_late and state.agent in self._agents and not self._is_live(session):
             with suppress(SessionHeld):  # somebody else has just done so
                 await self.resume(run)
         async with asyncio.timeout(timeout_s):
@@ -231,7 +235,7 @@ class Runs:
             async with aclosing(self.observe(run)) as events:
                 async for _ in events:
                     pass
-        return RunOutcome.of(self.state(run))
+        return self.outcome(state.id)  # its session may have gone on with another run meanwhile
 
     async def observe(self, run: str, *, since: int = 0) -> AsyncGenerator[RunEvent, None]:
         """Yield the events of a run: the kept ones after the id `since`, then those to come, until it ends or rests.
@@ -280,19 +284,23 @@ class Runs:
 
     def list(self, *, status: RunStatus | None = None) -> "list[RunCard]":
         """Return the newest run of each session, most recently used first; of one status, if it is named."""
-        cards: list[RunCard] = []
-        for card in self.store.cards():
-            found = None if is_inbox(card.id) else newest_status(self.store, card.id, card.entries)
-            if found is not None and status in (None, found.status):
-                cards.append(_card(card.id, found, card.updated_ms, is_held=card.holder is not None))
-        return cards
+        cards = filter(None, map(self._newest_run, self.store.cards()))
+        return [card for card in cards if status in (None, card.status)]
+
+    def _newest_run(self, card: SessionCard) -> RunCard | None:
+        """Return the newest run of a session; None if it has had none."""
+        found = None if is_inbox(card.id) else newest_status(self.store, card.id, card.entries)
+        return found and _card(card.id, found, card.updated_ms, is_held=card.holder is not None)
 
     def tree(self, run: str) -> RunTree:
         """Return a run with the runs of its sub-agents, at any depth."""
         events = self._events(run)
         agent = next(one.agent for one in events if isinstance(one, RunStarted))
         statuses: list[RunStatus] = [one.status for one in events if isinstance(one, StatusChanged)]
-        children = tuple(self.tree(one.child) for one in events if isinstance(one, ChildStarted))
+        begun = [one for one in events if isinstance(one, ChildStarted)]
+        children = tuple(
+            self.tree(one.child) if self._is_there(one.child) else RunTree(one.child, one.agent, None) for one in begun
+        )
         return RunTree(events[0].scope.run, agent, statuses[-1], children)
 
     def cost(self, run: str) -> RunCost:
@@ -301,9 +309,14 @@ class Runs:
         prices = [usage_usd(event.usage) for event in events if isinstance(event, UsageCounted)]
         prices += [event.usd for event in events if isinstance(event, SummaryBilled)]
         own_usd = None if None in prices else sum(price for price in prices if price is not None)
-        children = tuple(self.cost(one.child) for one in events if isinstance(one, ChildStarted))
+        begun = [one.child for one in events if isinstance(one, ChildStarted)]
+        children = tuple(self.cost(one) if self._is_there(one) else RunCost(one, {}, None) for one in begun)
         bills = [event.usage or Usage("", 0, 0) for event in events if isinstance(event, SummaryBilled)]
         return RunCost(events[0].scope.run, _usage_in(events), own_usd, children, _summed(bills))
+
+    def _is_there(self, run: str) -> bool:
+        """Return whether the session of a run was not deleted."""
+        return bool(self.store.cards(split_run(run)[0]))
 
     def _events(self, run: str) -> "list[RunEvent]":
         """Return the kept events of a run; of the newest one, if a session is named."""
@@ -317,22 +330,27 @@ class Runs:
         """Take up the runs that a process left behind when it died, and return their ids. Runs that wait or rest stay as
         they are.
 
-        `fail` ends them instead. Runs of sub-agents go on with the run above them.
+        `fail` ends them instead. Runs of sub-agents go on with the run above them. One that cannot be taken up keeps no other
+        waiting; it is told in the program's log.
         """
         found: list[str] = []
-        for card in self.list():
-            if (
-                card.parent
-                or not self._is_left_behind(card)
-                or (driver := await self._taken(card.run, card.agent)) is None
-            ):
-                continue
-            if policy == "resume":
-                self._drive(driver)
-            else:
-                await driver.fail("the process that drove it has died")
-            found.append(card.run)
+        for session in self.store.cards():
+            with _told(f"the run of session {session.id} cannot be taken up"):
+                card = self._newest_run(session)
+                if card is not None and await self._recovered(card, policy):
+                    found.append(card.run)
         return found
+
+    async def _recovered(self, card: RunCard, policy: Literal["resume", "fail"]) -> bool:
+        """Take a run up if it was left behind, and return whether it was. One whose question is overdue always goes on."""
+        is_left = not card.parent and self._is_left_behind(card)
+        if not is_left or (driver := await self._taken(card.run, card.agent)) is None:
+            return False
+        if policy == "resume" or card.status == "awaiting_user":
+            self._drive(driver)
+        else:
+            await driver.fail("the process that drove it has died")
+        return True
 
     async def work(self, *, at_once: int = 16) -> None:
         """Drive runs that nobody drives, so many at once, until `drain`, which waits for them, or until the caller is
@@ -365,11 +383,11 @@ class Runs:
 
     async def leave(self) -> None:
         """Give up the runs that are driven here, as they are, and start nothing more: workers go on with them."""
-        self._is_draining = True
-        tasks = [task for _, task in self._live.values()]
-        for driver, _ in list(self._live.values()):
-            driver.stop("running")
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._end_timers()
+        while live := self._under_way():  # a run that is given up may just have begun another one
+            for driver, _ in live:
+                driver.stop("running")
+            await asyncio.wait([task for _, task in live])
 
     async def _take_up(self, run: str, agent: str) -> asyncio.Task[RunOutcome] | None:
         """Drive a run that is under way, if nobody does; return the task of it."""
@@ -405,21 +423,24 @@ class Runs:
     def _is_unanswered(self, state: RunState) -> bool:
         return state.status == "awaiting_user" and bool(state.asked) and not overdue_answers(state, now_ms())
 
-    def _mind(self, session: str, questions: Iterable[UserQuestion]) -> None:
+    def _mind(self, session: str, questions: Iterable[UserQuestion], least_s: float = 0.0) -> None:
         """Go on with a run that waits when its first question is overdue. A timer costs nothing until then."""
         until_ms = first_deadline(questions)
         if until_ms is not None and not self._is_draining:
             if session in self._timers:
                 self._timers[session].cancel()
-            delay_s = max(0.0, (until_ms - now_ms()) / 1_000)
+            delay_s = max(least_s, (until_ms - now_ms()) / 1_000)
             self._timers[session] = asyncio.get_running_loop().call_later(delay_s, self._time_up, session)
 
     def _time_up(self, session: str) -> None:
         async def go_on() -> None:
-            with suppress(FovealError):  # deleted, or taken by another process meanwhile
+            with suppress(FovealError):  # deleted, or its agent is not known here
                 state = self.state(session)
                 if state.status == "awaiting_user" and overdue_answers(state, now_ms()):
-                    await self.resume(session)
+                    try:
+                        await self.resume(session)
+                    except SessionHeld:  # by somebody who goes on with it, or who only reads it
+                        self._mind(session, state.asked.values(), _LETTING_GO_S)
 
         self._timers.pop(session, None)
         task = asyncio.ensure_future(go_on())
@@ -428,18 +449,25 @@ class Runs:
 
     async def drain(self, timeout_s: float | None = None) -> None:
         """Start nothing more, and wait for the runs under way; after the time they are paused."""
+        self._end_timers()
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while live := self._under_way():  # those that they have spawned meanwhile, too
+            left_s = None if until is None else max(0.0, until - time.monotonic())
+            _, late = await asyncio.wait([task for _, task in live], timeout=left_s)
+            for driver, task in live:
+                if task in late:
+                    driver.stop("paused", ENDING)
+            if late:
+                await asyncio.wait(late)
+
+    def _end_timers(self) -> None:
+        """Begin to drain: what is overdue from here on is for others."""
         self._is_draining = True
         for timer in self._timers.values():
             timer.cancel()
-        tasks = [task for _, task in self._live.values()]
-        if not tasks:
-            return
-        _, late = await asyncio.wait(tasks, timeout=timeout_s)
-        for driver, task in list(self._live.values()):
-            if task in late:
-                driver.stop("paused", ENDING)
-        if late:
-            await asyncio.wait(late)
+
+    def _under_way(self) -> "list[tuple[RunDriver, asyncio.Task[RunOutcome]]]":
+        return [one for one in self._live.values() if not one[1].done()]
 
     def _past(self, run: str) -> "list[RunEvent] | None":
         """Return the events of a run after which its session had others; None for the newest one."""
@@ -462,10 +490,11 @@ class Runs:
     async def _hand_on(self, driver: RunDriver) -> str:
         """Drive a run that has begun or goes on, or have a worker drive it; return its id."""
         run, agent = driver.state.id, driver.agent.name
-        if self._queue is None:
+        if self._queue is None and not self._is_draining:
             self._drive(driver)
-        else:
-            await driver.let_go()
+            return run
+        await driver.let_go()
+        if self._queue is not None:
             await self._queue.put(run, agent)
         return run
 
@@ -488,11 +517,28 @@ class Runs:
         """Return whether a run of the session is driven here. A task that has ended counts no longer."""
         return session in self._live and not self._live[session][1].done()
 
-    def _is_driven(self, session: str) -> bool:
-        if self._is_live(session):
-            return True
-        card = next(iter(self.store.cards(session)), None)
-        return card is not None and card.holder is not None
+    async def _is_at_work(self, session: str) -> bool:
+        """Return whether a driver here will read the inbox of a session once more. One whose run rests is letting go: it is
+        waited for, since nobody would hear it."""
+        while self._is_live(session):
+            if self.state(session).status in UNDER_WAY:
+                return True
+            await asyncio.wait({self._live[session][1]}, timeout=_LOOK_S)
+        return False
+
+    async def _see_to(self, state: RunState) -> None:
+        """Have a wish to stop a run granted, here if nobody drives it. Whoever drives it reads its inbox, unless the run has
+        come to rest and is being let go."""
+        deadline = time.monotonic() + _LETTING_GO_S
+        while self._is_live(state.session) or not await self._settle(state):
+            if self.state(state.session).status not in AT_REST - ENDED:
+                return
+            if time.monotonic() > deadline:
+                raise SessionHeld(
+                    f"run {state.id} rests, and a process that does not drive it has had its session for {_LETTING_GO_S:g} "
+                    "seconds; the wish is kept, and granted when it is said again after that session is closed"
+                )
+            await asyncio.sleep(_LOOK_S)
 
     async def _post(self, run: str, letter: Letter) -> None:
         state = self.state(run)
@@ -502,13 +548,16 @@ class Runs:
         if state.session in self._live:
             self._live[state.session][0].wake()
 
-    async def _settle(self, state: RunState) -> None:
-        """Let a run that nobody drives read its inbox once: a wish to end it is granted."""
+    async def _settle(self, state: RunState) -> bool:
+        """Let a run that nobody drives read its inbox once: a wish to end it is granted. Return whether nobody else has it."""
         # Nothing is asked: any model will do to write the end of a run whose agent is not known here.
         stand_in = AgentDefinition(model=next(iter(state.usage), "gpt-5"), name=state.agent)
         driver = self._driver(self._agents.get(state.agent, stand_in), state.session)
-        with suppress(SessionHeld):  # whoever has it by now reads the inbox
+        try:
             await driver.settle()
+        except SessionHeld:
+            return False
+        return True
 
 
 @contextmanager
@@ -516,8 +565,8 @@ def _told(failure: str) -> Generator[None]:
     """Let a worker go on after an error of one run or of the store, which may be mended: it is told in the program's log."""
     try:
         yield
-    except FovealError as error:
-        logger.warning("%s: %s", failure, error)
+    except Exception as error:  # noqa: BLE001, RUF100 - also of a part that the host brought
+        logger.warning("%s: %s", failure, error if isinstance(error, FovealError) else describe(error))
 
 
 def _card(session: str, found: StatusSet, updated_ms: int, *, is_held: bool) -> RunCard:

@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from foveal.agent.audit import audit_trail
-from foveal.agent.definition import AgentDefinition
+from foveal.agent.deadlines import is_overdue
+from foveal.agent.definition import AgentDefinition, everybody, with_successors
 from foveal.agent.driver import RunOutcome
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_events import RunEvent
+from foveal.agent.run_journal import now_ms
 from foveal.agent.run_marks import ENDED, run_name, split_run
 from foveal.agent.runs import ENDING, RunCard, Runs, RunTree
 from foveal.agent.tools import UserAnswer
@@ -93,11 +95,16 @@ class RunApi:
         try:
             await self._loop.do(self._runs.recover())
             cards = await self._sessions.read(lambda: self._runs.list(status="paused"))
-            for card in cards:
-                if card.reason == ENDING and card.agent in self._agents and not card.parent:
-                    await self._loop.do(self._runs.resume(card.run))
         except FovealError as error:
             self._tell(f"runs of the last process could not all be taken up: {error}")
+            return
+        known = with_successors(self._agents.values())
+        for card in cards:
+            if card.reason == ENDING and card.agent in known and not card.parent:
+                try:
+                    await self._loop.do(self._runs.resume(card.run))
+                except FovealError as error:  # of this run alone
+                    self._tell(f"run {card.run} could not be taken up: {error}")
 
     async def end(self) -> None:
         """Begin nothing more, and pause the runs under way: requests that wait for them are answered."""
@@ -155,11 +162,11 @@ class RunApi:
 
     async def cancel(self, caller: ApiCaller, name: str, given: RunStop) -> RunOutcome:
         """End a run; its model call, its tools and its sub-agents are given up."""
-        return await self._on(caller, name, lambda run: self._runs.cancel(run, given.reason))
+        return await self._stopped(caller, name, lambda run: self._runs.cancel(run, given.reason))
 
     async def pause(self, caller: ApiCaller, name: str, given: RunStop) -> RunOutcome:
         """Let a run rest; `resume` goes on."""
-        return await self._on(caller, name, lambda run: self._runs.pause(run, given.reason))
+        return await self._stopped(caller, name, lambda run: self._runs.pause(run, given.reason))
 
     async def resume(self, caller: ApiCaller, name: str, given: RunResume) -> RunOutcome:
         """Go on with a run that rests, has failed or was left behind, with the answer to its question if it has one."""
@@ -170,6 +177,9 @@ class RunApi:
     async def wait(self, caller: ApiCaller, name: str, given: RunWait) -> RunOutcome:
         """Return a run when it ends or rests, or after the time as far as it has come."""
         run = await self.known(caller, name)
+        if any(is_overdue(one, now_ms()) for one in (await self._so_far(run)).questions):
+            async with self._sessions.released(split_run(run)[0]):
+                pass  # it goes on without an answer
         with suppress(TimeoutError):
             return await self._loop.do(self._runs.wait(run, given.timeout_s))
         return await self._so_far(run)
@@ -243,16 +253,25 @@ class RunApi:
         await self._loop.do(act(run))
         return await self._so_far(run)
 
+    async def _stopped(
+        self, caller: ApiCaller, name: str, act: Callable[[str], Coroutine[Any, Any, None]]
+    ) -> RunOutcome:
+        """Stop a run. One that rests needs its session for that, which another operation may have left open here."""
+        async with self._sessions.released(split_run(await self.known(caller, name))[0]):
+            return await self._on(caller, name, act)
+
     async def _so_far(self, run: str) -> RunOutcome:
         return await self._sessions.read(lambda: self._runs.outcome(run))
 
 
 def _offered(agent: AgentDefinition) -> AgentDefinition:
-    if agent.policy.memory is not None:
-        raise BadPolicy(
-            f"the agent {agent.name!r} has memory = {agent.policy.memory!r:.80} in its policy; over HTTP all keys would share "
-            "it; leave it out"
-        )
+    """Return an agent that can be offered to all keys; `BadPolicy` if it, or an agent that works for it, has a memory."""
+    for one in everybody([agent]):
+        if one.policy.memory is not None:
+            raise BadPolicy(
+                f"the agent {one.name!r} has memory = {one.policy.memory!r:.80} in its policy; over HTTP all keys would share "
+                "it; leave it out"
+            )
     return agent
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from foveal import recall
 from foveal.agent.inbox import is_inbox
+from foveal.agent.run_marks import mark_in
 from foveal.analysis.inspect.stored_session import stored_prompt, tool_name
 from foveal.dialects import find_dialect
 from foveal.gateway.adoption import continued_in
@@ -116,6 +117,8 @@ class SessionApi:
     async def known(self, caller: ApiCaller, name: str) -> SessionCard:
         """Return the card of a caller's session. `NotFound` if there is none, or if it is another's: nobody can tell which."""
         stored = caller.stored_name(name)
+        if stored is not None and is_inbox(stored):  # it is a part of its session
+            stored = None
         cards = await self.read(lambda: self._store.cards(continued_in(self._store, stored))) if stored else []
         if not cards:
             raise NotFound(
@@ -135,6 +138,8 @@ class SessionApi:
                 f"{wanted!r:.200} cannot be used: a dash and 16 hexadecimal digits at the end are the hash of a key, "
                 "and this one is not yours"
             )
+        if is_inbox(name):
+            raise BadInput(f"{wanted!r:.200} cannot be used: it is the inbox of a session, which runs read")
         if name in (".", ".."):
             raise BadInput(
                 f"{name!r} cannot be used as a name: clients take it for a part of an address and leave it out"
@@ -549,7 +554,10 @@ def _opening_id(number: int) -> str:
 
 def _item(given: Mapping[str, Any]) -> object:
     """Return an item as the library takes it: a neutral one as a value, a provider's as it came."""
-    return read_value(given, cast("type[Body]", Body), "item") if "is" in given else given
+    item = read_value(given, cast("type[Body]", Body), "item") if "is" in given else given
+    if isinstance(item, Note) and mark_in(item) is not None:
+        raise BadInput("this note is a mark of a run, and only runs write those; use the operations below /runs")
+    return item
 
 
 def _message(given: Mapping[str, Any]) -> Mapping[str, Any] | Message:
