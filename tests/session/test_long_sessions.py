@@ -14,7 +14,7 @@ from foveal.stores.port import Row
 from foveal.testing.builders import MODELS, READ_TOOL, counted_ids
 from foveal.values.entry import Message, Pin, ToolCall, assistant, result, user
 
-SHORT, LONG = 300, 1_200
+SHORT, LONG = 300, 2_400
 """Messages of the two sessions that are compared."""
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
@@ -107,7 +107,7 @@ def copied(store: CountingStore) -> CountingStore:
 
 @pytest.mark.parametrize("act", ACTS)
 def test_an_act_reads_as_many_rows_in_a_long_session(act: str, sizes: Any) -> None:
-    """The act and the fold after it: at most twice as many rows for four times as many messages."""
+    """The act and the fold after it: at most twice as many rows for eight times as many messages."""
     counts: dict[int, list[int]] = {}
     for messages, (kept, ids) in sizes.items():
         store = copied(kept)
