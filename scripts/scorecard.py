@@ -10,20 +10,23 @@ Exit 1 if any figure failed, or any bug was missed.
 """
 
 import argparse
-import json
+import multiprocessing
 import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from scorecard_figures import FIGURES, Figure
+from scorecard_figures import FIGURES, result_of
+from scorecard_parts import Figure
 
-HERE = Path(__file__).parent
-RESULTS = HERE.parent / "benchmarks" / "results" / "scorecard.md"
+FORK = multiprocessing.get_context("fork")
+"""A copy of this process: the product is imported once for all figures."""
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "scorecard.md"
 HEAD = "| | tried | cases | failures | bugs planted, caught | seconds |\n|---|---|---:|---:|---|---:|"
 
 
@@ -51,14 +54,23 @@ class Line(NamedTuple):
 
 def run(figure: Figure, cases: int, seed: int, plant: str = "") -> dict[str, Any]:
     """Run a figure in a process of its own. One that ends by an error has failed."""
-    command = [sys.executable, str(HERE / "scorecard_figures.py"), figure.name, str(cases), str(seed), plant]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return {
-            "failures": 1,
-            "examples": [done.stderr.strip().splitlines()[-1] if done.stderr else "it ended by itself"],
-        }
-    return json.loads(done.stdout.splitlines()[-1])
+    here, there = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_answer, args=(there, figure.name, cases, seed, plant))
+    child.start()
+    there.close()
+    try:
+        return here.recv()
+    except EOFError:
+        return {"failures": 1, "examples": ["it ended by itself"]}
+    finally:
+        child.join()
+
+
+def _answer(there: Connection, *asked: Any) -> None:
+    try:
+        there.send(result_of(*asked))
+    except BaseException as error:
+        there.send({"failures": 1, "examples": [f"{type(error).__name__}: {error}"]})
 
 
 def measured(figure: Figure, cases: int, seed: int) -> Line:
