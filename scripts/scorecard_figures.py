@@ -22,6 +22,7 @@ import frame_attacks
 import kill_postgres
 import newest_test
 import power_cut
+import scorecard_data
 from scorecard_parts import Failures, Figure, add_step, begun_session, folder_in_memory, in_child, planted, replace
 
 from foveal.dialects import admission
@@ -462,6 +463,7 @@ FIGURES = (
         1_000_000,
         {"no guard": replace(protection, "forms", lambda *_, **__: [])},
     ),
+    *scorecard_data.FIGURES,
 )
 
 
