@@ -30,6 +30,7 @@ from foveal.testing.provider.replies import SPELLED, Call, Turn
 from foveal.testing.provider.streams import SPOKEN
 from foveal.testing.random_sessions import poisons
 from foveal.testing.strategies import LONG_TEXTS, ODD_ARGUMENTS, ODD_TEXTS
+from foveal.text import repair
 from foveal.values.entry import Message, ToolCall, assistant, result, user
 from foveal.values.errors import BadInput, FovealError, StoreError
 from foveal.values.own_tools import RECALL_TOOL, SEARCH_TOOL
@@ -379,7 +380,7 @@ FIGURES = (
         5_000,
         {
             "unchecked images": replace(admission, "fit_media", lambda item, _limits, _role: (item, "")),
-            "unchecked blocks": replace(admission.Admission, "_refusal", lambda _self, _part: ""),
+            "unmended calls": replace(repair, "_repair_call", lambda call: (call, "")),
         },
     ),
     Figure(
