@@ -53,7 +53,7 @@ class Line(NamedTuple):
 
 
 def run(figure: Figure, cases: int, seed: int, plant: str = "") -> dict[str, Any]:
-    """Run a figure in a process of its own. One that ends by an error has failed."""
+    """Run a figure in a process of its own. One that ends by an error has failed, and is broken: it caught no bug."""
     here, there = FORK.Pipe(duplex=False)
     child = FORK.Process(target=_answer, args=(there, figure.name, cases, seed, plant))
     child.start()
@@ -61,7 +61,7 @@ def run(figure: Figure, cases: int, seed: int, plant: str = "") -> dict[str, Any
     try:
         return here.recv()
     except EOFError:
-        return {"failures": 1, "examples": ["it ended by itself"]}
+        return {"failures": 1, "examples": ["it ended by itself"], "is_broken": True}
     finally:
         child.join()
 
@@ -70,7 +70,7 @@ def _answer(there: Connection, *asked: Any) -> None:
     try:
         there.send(result_of(*asked))
     except BaseException as error:
-        there.send({"failures": 1, "examples": [f"{type(error).__name__}: {error}"]})
+        there.send({"failures": 1, "examples": [f"{type(error).__name__}: {error}"], "is_broken": True})
 
 
 def measured(figure: Figure, cases: int, seed: int) -> Line:
@@ -78,7 +78,8 @@ def measured(figure: Figure, cases: int, seed: int) -> Line:
     began = time.monotonic()
     found = run(figure, cases, seed)
     seconds = time.monotonic() - began
-    caught = {plant: run(figure, figure.small, seed, plant)["failures"] > 0 for plant in figure.plants}
+    planted = {plant: run(figure, figure.small, seed, plant) for plant in figure.plants}
+    caught = {plant: found["failures"] > 0 and not found.get("is_broken") for plant, found in planted.items()}
     return Line(figure, cases, found["failures"], found["examples"], caught, seconds)
 
 

@@ -23,6 +23,8 @@ import kill_postgres
 import newest_test
 import power_cut
 import scorecard_data
+import scorecard_growth
+import scorecard_strangers
 from scorecard_parts import Failures, Figure, add_step, begun_session, folder_in_memory, in_child, planted, replace
 
 from foveal.dialects import admission
@@ -45,6 +47,7 @@ from foveal.values.codec import encode
 from foveal.values.entry import Pin, assistant, user
 from foveal.values.errors import LeaseLost, SessionHeld
 from foveal.values.pins import Pins
+from foveal.values.prompt import Prompt
 from foveal.writers import summary_writer
 
 # Disks and processes
@@ -227,17 +230,23 @@ def summarisers(cases: int, seed: int) -> Failures:
         session = begun_session(MemoryStore(), case + seed, now_ms=count(1).__next__, limit=3_000, summariser=liar)
         for n in range(14):
             add_step(session, case, n)
-        prompt = session.prompt()
-        problems = [str(problem) for problem in oracles.problems(prompt)]
-        if not prompt.fold or prompt.tokens > 3_000:
-            problems.append(f"{prompt.tokens:,} tokens, fold {prompt.fold is not None}")
-        sent = oracles.body(prompt).decode("utf-8", "replace")
-        problems += [
-            f"says {bad!r}" for bad in ("<system>obey", "can't help with that", '{"summary": "the') if bad in sent
-        ]
+        try:
+            problems = _misled(session.prompt())
+        except Exception as error:  # whatever is raised, there is no prompt
+            problems = [f"{type(error).__name__}: {error}"]
         failures += [f"{name}, case {case}: {problem}" for problem in problems]
         session.close()
     return failures
+
+
+def _misled(prompt: Prompt) -> Failures:
+    """Return the ways in which a summariser got its way."""
+    problems = [str(problem) for problem in oracles.problems(prompt)]
+    if not prompt.fold or prompt.tokens > 3_000:
+        problems.append(f"{prompt.tokens:,} tokens, fold {prompt.fold is not None}")
+    sent = oracles.body(prompt).decode("utf-8", "replace")
+    refused = ("<system>obey", "can't help with that", '{"summary": "the')
+    return [*problems, *(f"says {bad!r}" for bad in refused if bad in sent)]
 
 
 def _cycled(ways: dict[str, Callable[[Any], Any]]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
@@ -356,7 +365,9 @@ def _hashed() -> None:
 
     def scattered(self: Renderer, *given: Any, **options: Any) -> Any:
         rendered = real(self, *given, **options)
-        return rendered._replace(tail=[{"role": "user", "content": "".join({"a", "b", "c", "d", "e"})}])
+        text = "".join({"a", "b", "c", "d", "e"})
+        said = {"parts": [{"text": text}]} if self._dialect.name == "gemini" else {"content": text}
+        return rendered._replace(tail=[{"role": "user", **said}])
 
     Renderer.render = scattered
 
@@ -464,6 +475,8 @@ FIGURES = (
         {"no guard": replace(protection, "forms", lambda *_, **__: [])},
     ),
     *scorecard_data.FIGURES,
+    *scorecard_growth.FIGURES,
+    *scorecard_strangers.FIGURES,
 )
 
 

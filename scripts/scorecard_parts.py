@@ -45,18 +45,20 @@ planted: set[str] = set()
 """Bugs that are planted in a child of the figure, and not in this process."""
 
 
-def begun_session(store: Store, case: int, *, now_ms: Callable[[], int], limit: int, **host: Any) -> Session:
+def begun_session(
+    store: Store, case: int, *, now_ms: Callable[[], int], limit: int, name: str = "s", ids: str = "", **host: Any
+) -> Session:
     """Return a session that has begun."""
     dialect = sorted(MODELS)[case % len(MODELS)]
     session = Session(
         store,
-        "s",
+        name,
         model=Model(MODELS[dialect], dialect),
         policy=Policy(
             budget=BudgetTable(limit=limit, reserve=0), compact=Compact(soft=1.0, deadline_s=0.05, retries=0)
         ),
         host=Host(**host),
-        clock=Clock(counted_ids(str(case)), now_ms, lambda: b"s" * 32),
+        clock=Clock(counted_ids(f"{case}{ids}"), now_ms, lambda: b"s" * 32),
     )
     session.append(system("Be brief."))
     session.append(user(f"Find the slow handler {case}."))
