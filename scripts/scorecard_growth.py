@@ -2,24 +2,29 @@
 
 import gc
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import msgspec
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
 from scorecard_parts import Failures, Figure, add_step, begun_session, folder_in_memory
 
+import big_result
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Opened, Row
 from foveal.stores.sqlite import SqliteStore
 
+MOST_MB = 64
+"""The scorecard's own bound for a result of a gigabyte."""
 WARM = 10
 """Sessions before the first count: modules are loaded at first use, and caches fill."""
 TURNS = 5
 MOST_OBJECTS = 2.0
-"""Objects that a turn may leave behind; measured 0.0 to 0.4, for caches that still fill."""
+"""Objects that a turn may leave behind, for caches that still fill; measured 0.0."""
 
 
 def leaks(cases: int, _seed: int) -> Failures:
@@ -52,7 +57,7 @@ def _lived(path: Path, number: int) -> None:
 def _held() -> tuple[int, int]:
     """Return how many objects and how many open files this process holds."""
     gc.collect()
-    return len(gc.get_objects()), len(os.listdir("/proc/self/fd"))
+    return len(gc.get_objects()), len(list(Path("/proc/self/fd").iterdir()))
 
 
 class CountedStore(MemoryStore):
@@ -88,17 +93,22 @@ def long_logs(cases: int, _seed: int) -> Failures:
 
 
 def _rows_read(messages: int) -> int:
+    """Return the rows that are read when a session of so many messages is opened and goes on for two turns."""
     store = CountedStore()
-    for turns, name in ((messages // 2, "first"), (2, "again")):
-        session = begun_session(store, 0, now_ms=count(1).__next__, limit=4_000, ids=name)
-        store.read = store.read if name == "again" else 0
+    for ids, turns in (("first", messages // 2), ("again", 2)):
+        store.read = 0
+        session = begun_session(store, 0, now_ms=count(1).__next__, limit=4_000, ids=ids)
         for n in range(turns):
-            add_step(session, 0, n + (messages if name == "again" else 0))
+            add_step(session, 0, n)
             session.prompt()
         session.close()
-        if name == "first":
-            store.read = 0
     return store.read
+
+
+def big_results(cases: int, _seed: int) -> Failures:
+    """Keep a result of so many megabytes that comes in pieces: memory does not grow with it."""
+    grown_mb = big_result.measure(cases << 20)["peak_growth_mb"]
+    return [f"{grown_mb:.0f} MB for a result of {cases} MB; {MOST_MB} are the most"] if grown_mb > MOST_MB else []
 
 
 # Plants
@@ -126,24 +136,32 @@ def _open_files() -> None:
     SqliteStore.close = close
 
 
-def _no_snapshot() -> None:
-    """Let the snapshot of a session be lost."""
-    real = MemoryStore.load
+def _joined_result() -> None:
+    """Let the pieces of a result be joined before they are kept."""
+    real = big_result.keep_stream
+    big_result.keep_stream = lambda store, chunks: real(store, [b"".join(chunks)])
 
-    def load(self: MemoryStore, session: str, **options: Any) -> Opened:
-        return msgspec.structs.replace(real(self, session, **options), snapshot=None, rows=())
 
-    MemoryStore.load = load
+def _whole_log() -> None:
+    """Let a prompt read the log from its beginning."""
+    real = Session.prompt
+
+    def prompt(self: Session, *given: Any, **options: Any) -> Any:
+        list(self._journal.store.rows(self._journal.name))
+        return real(self, *given, **options)
+
+    Session.prompt = prompt
 
 
 FIGURES = (
+    Figure("G4", "megabytes of one result: memory that grows", big_results, 96, 1_024, {"joined": _joined_result}),
     Figure(
         "G5",
         "rows that opening a long session and its prompt read, against one of a fifth",
         long_logs,
         400,
-        100_000,
-        {"no snapshot": _no_snapshot},
+        20_000,
+        {"whole log": _whole_log},
     ),
     Figure(
         "G9",
