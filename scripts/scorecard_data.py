@@ -113,7 +113,7 @@ def hostile_values(cases: int, seed: int) -> Failures:
 
 def hostile_values_in_postgres(cases: int, seed: int) -> Failures:
     """Keep hostile values in memory and in PostgreSQL."""
-    from foveal.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra
+    from foveal.stores.postgres.store import PostgresStore  # noqa: PLC0415 - an extra
 
     programs = find_postgres()
     assert programs
@@ -136,7 +136,7 @@ def _replaces_nul(kind: type[Any]) -> None:
 
 
 def _postgres_replaces_nul() -> None:
-    from foveal.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra
+    from foveal.stores.postgres.store import PostgresStore  # noqa: PLC0415 - an extra
 
     _replaces_nul(PostgresStore)
 
