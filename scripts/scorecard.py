@@ -10,20 +10,23 @@ Exit 1 if any figure failed, or any bug was missed.
 """
 
 import argparse
-import json
+import multiprocessing
 import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from scorecard_figures import FIGURES, Figure
+from scorecard_figures import FIGURES, result_of
+from scorecard_parts import Figure
 
-HERE = Path(__file__).parent
-RESULTS = HERE.parent / "benchmarks" / "results" / "scorecard.md"
+FORK = multiprocessing.get_context("fork")
+"""A copy of this process: the product is imported once for all figures."""
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "scorecard.md"
 HEAD = "| | tried | cases | failures | bugs planted, caught | seconds |\n|---|---|---:|---:|---|---:|"
 
 
@@ -50,15 +53,24 @@ class Line(NamedTuple):
 
 
 def run(figure: Figure, cases: int, seed: int, plant: str = "") -> dict[str, Any]:
-    """Run a figure in a process of its own. One that ends by an error has failed."""
-    command = [sys.executable, str(HERE / "scorecard_figures.py"), figure.name, str(cases), str(seed), plant]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return {
-            "failures": 1,
-            "examples": [done.stderr.strip().splitlines()[-1] if done.stderr else "it ended by itself"],
-        }
-    return json.loads(done.stdout.splitlines()[-1])
+    """Run a figure in a process of its own. One that ends by an error has failed, and is broken: it caught no bug."""
+    here, there = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_answer, args=(there, figure.name, cases, seed, plant))
+    child.start()
+    there.close()
+    try:
+        return here.recv()
+    except EOFError:
+        return {"failures": 1, "examples": ["it ended by itself"], "is_broken": True}
+    finally:
+        child.join()
+
+
+def _answer(there: Connection, *asked: Any) -> None:
+    try:
+        there.send(result_of(*asked))
+    except BaseException as error:
+        there.send({"failures": 1, "examples": [f"{type(error).__name__}: {error}"], "is_broken": True})
 
 
 def measured(figure: Figure, cases: int, seed: int) -> Line:
@@ -66,7 +78,8 @@ def measured(figure: Figure, cases: int, seed: int) -> Line:
     began = time.monotonic()
     found = run(figure, cases, seed)
     seconds = time.monotonic() - began
-    caught = {plant: run(figure, figure.small, seed, plant)["failures"] > 0 for plant in figure.plants}
+    planted = {plant: run(figure, figure.small, seed, plant) for plant in figure.plants}
+    caught = {plant: found["failures"] > 0 and not found.get("is_broken") for plant, found in planted.items()}
     return Line(figure, cases, found["failures"], found["examples"], caught, seconds)
 
 

@@ -3,19 +3,16 @@
 A figure runs so many cases from a seed and returns the failures. A plant breaks the product in this process, on purpose.
 """
 
-import json
 import os
 import random
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -25,87 +22,60 @@ import frame_attacks
 import kill_postgres
 import newest_test
 import power_cut
+import scorecard_data
+import scorecard_growth
+import scorecard_strangers
+from scorecard_parts import Failures, Figure, add_step, begun_session, folder_in_memory, in_child, planted, replace
 
 from foveal.dialects import admission
 from foveal.dialects.renderer import Renderer
 from foveal.fit import cuts, scene
-from foveal.fit.stages.compact import Compact
 from foveal.record.client_list import ClientList
-from foveal.session.options import Clock, Host, Model
+from foveal.session.options import Model
 from foveal.session.planner import Planner
 from foveal.session.policy import BudgetTable, Policy
 from foveal.session.session import Session
 from foveal.stores.port import Draft, Store
 from foveal.stores.sqlite import SqliteStore, transactions
 from foveal.testing import oracles
-from foveal.testing.builders import MODELS, counted_ids
+from foveal.testing.builders import MODELS
 from foveal.testing.list_clients import follow_client
 from foveal.testing.postgres_server import find_postgres
 from foveal.testing.random_sessions import play
 from foveal.text.guard import protection
 from foveal.values.codec import encode
-from foveal.values.entry import Pin, ToolCall, assistant, result, system, user
+from foveal.values.entry import Pin, assistant, user
 from foveal.values.errors import LeaseLost, SessionHeld
 from foveal.values.pins import Pins
+from foveal.values.prompt import Prompt
 from foveal.writers import summary_writer
-
-Failures = list[str]
-
-
-class Figure(NamedTuple):
-    """One line of the scorecard."""
-
-    name: str
-    what: str
-    run: Callable[[int, int], Failures]
-    """Runs so many cases from a seed, and returns a line for each failure."""
-    small: int
-    """Cases of the run that is made with every change."""
-    whole: int
-    """Cases of the run whose figure is published."""
-    plants: Mapping[str, Callable[[], object]]
-    """Bugs by name, each of which must make the small run fail."""
-    skipped: Callable[[], str] = lambda: ""
-    """Reason why it cannot run here; empty if it can."""
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    parent = Path("/dev/shm") if Path("/dev/shm").is_dir() else None  # noqa: S108 - wiped afterwards
-    with tempfile.TemporaryDirectory(prefix="foveal-score-", dir=parent) as folder:
-        yield Path(folder)
-
 
 # Disks and processes
 
 
-_planted: set[str] = set()
-"""Bugs that are planted in a child of the figure, and not in this process."""
-
-
 def kills(cases: int, seed: int) -> Failures:
     """Kill a writer at random moments."""
-    with _folder() as folder:
-        outcome = crash_test.crash(cases, seed, folder, is_sabotaged="early answer" in _planted)
+    with folder_in_memory() as folder:
+        outcome = crash_test.crash(cases, seed, folder, is_sabotaged="early answer" in planted)
     return [] if outcome.is_clean() else outcome.problems
 
 
 def power_cuts(cases: int, seed: int) -> Failures:
     """Open the states that power cuts leave."""
-    with _folder() as folder:
-        outcome = power_cut.cut(cases, seed, folder, "lazy-commit" if "lazy commit" in _planted else "")
+    with folder_in_memory() as folder:
+        outcome = power_cut.cut(cases, seed, folder, "lazy-commit" if "lazy commit" in planted else "")
     return [] if outcome.is_clean() else outcome.problems
 
 
 def damage(cases: int, seed: int) -> Failures:
     """Damage files, and look for what is missed in silence."""
-    with _folder() as folder:
+    with folder_in_memory() as folder:
         return damage_test.run(cases, seed, folder).silent
 
 
 def postgres_kills(cases: int, seed: int) -> Failures:
     """Kill PostgreSQL and its clients under load."""
-    sabotage = "ack-first" if "early answer of PostgreSQL" in _planted else None
+    sabotage = "ack-first" if "early answer of PostgreSQL" in planted else None
     kinds = (*kill_postgres.SERVER_KILLS, *kill_postgres.WORKER_KILLS)
     outcome = kill_postgres.run(cases, kinds=kinds, seed=seed, sabotage=sabotage)
     return [] if outcome.is_clean() else outcome.problems or [outcome.line()]
@@ -115,7 +85,7 @@ def failovers(cases: int, seed: int) -> Failures:
     """Lose PostgreSQL's machine under load, in turn with a replica that is synchronous and with one that is not."""
     failures = Failures()
     for is_synchronous in (True, False):
-        sabotage = next((name for name in ("late-replica", "blind") if name in _planted), None)
+        sabotage = next((name for name in ("late-replica", "blind") if name in planted), None)
         outcome = kill_postgres.fail_over(cases // 2, is_synchronous=is_synchronous, seed=seed, sabotage=sabotage)
         failures += [] if outcome.is_clean() else outcome.problems or [outcome.line()]
     return failures
@@ -124,7 +94,7 @@ def failovers(cases: int, seed: int) -> Failures:
 def races(cases: int, seed: int) -> Failures:
     """Let two processes' handles fight for sessions: each append that returned is there once, in order, and no other."""
     failures, rng = Failures(), random.Random(seed)
-    with _folder() as folder:
+    with folder_in_memory() as folder:
         handles = [SqliteStore(folder / "race.db"), SqliteStore(folder / "race.db")]
         for case in range(cases):
             session, kept = f"s{case}", list[str]()
@@ -178,37 +148,13 @@ def _worked(case: int, steps: int, now_ms: Callable[[], int]) -> tuple[list[str]
     from foveal.stores.memory import MemoryStore  # noqa: PLC0415 - as the plant of the clock left it
 
     store = MemoryStore()
-    session = _session(store, case, now_ms=now_ms, limit=2_500)
+    session = begun_session(store, case, now_ms=now_ms, limit=2_500)
     for n in range(steps):
-        _step(session, case, n)
+        add_step(session, case, n)
         session.prompt()
     prompt = session.prompt()
     session.close()
     return [row.id for row in store.rows("s")], oracles.body(prompt)
-
-
-def _session(store: Store, case: int, *, now_ms: Callable[[], int], limit: int, **host: Any) -> Session:
-    """Return a session that has begun."""
-    dialect = sorted(MODELS)[case % len(MODELS)]
-    session = Session(
-        store,
-        "s",
-        model=Model(MODELS[dialect], dialect),
-        policy=Policy(
-            budget=BudgetTable(limit=limit, reserve=0), compact=Compact(soft=1.0, deadline_s=0.05, retries=0)
-        ),
-        host=Host(**host),
-        clock=Clock(counted_ids(str(case)), now_ms, lambda: b"s" * 32),
-    )
-    session.append(system("Be brief."))
-    session.append(user(f"Find the slow handler {case}."))
-    return session
-
-
-def _step(session: Session, case: int, n: int) -> None:
-    text = "\n".join(f"def handler_{case}_{n}_{i}(request): return table[{(n * 31 + i * 7) % 997}]" for i in range(12))
-    session.append(assistant("", ToolCall(f"c{n}", "read_file", f'{{"path": "src/part_{n}.py"}}')))
-    session.append(result(f"c{n}", text))
 
 
 # Prompts
@@ -227,12 +173,12 @@ def pins(cases: int, seed: int) -> Failures:
     failures = Failures()
     for case in range(cases):
         rng = random.Random(f"{seed} {case}")
-        session = _session(MemoryStore(), case, now_ms=count(1).__next__, limit=3_000)
+        session = begun_session(MemoryStore(), case, now_ms=count(1).__next__, limit=3_000)
         secrets = [f"The vault of {case}.{n} opens with {rng.getrandbits(64):x}." for n in range(3)]
         session.append(Pin(session.append(assistant(" ".join(secrets))).id))
         folds = 0
         for n in range(40):
-            _step(session, case, n)
+            add_step(session, case, n)
             prompt = session.prompt()
             folds += prompt.fold is not None
             sent = oracles.body(prompt).decode()
@@ -281,20 +227,26 @@ def summarisers(cases: int, seed: int) -> Failures:
 
     failures = Failures()
     for case, (name, liar) in islice(enumerate(_cycled(LIARS)), cases):
-        session = _session(MemoryStore(), case + seed, now_ms=count(1).__next__, limit=3_000, summariser=liar)
+        session = begun_session(MemoryStore(), case + seed, now_ms=count(1).__next__, limit=3_000, summariser=liar)
         for n in range(14):
-            _step(session, case, n)
-        prompt = session.prompt()
-        problems = [str(problem) for problem in oracles.problems(prompt)]
-        if not prompt.fold or prompt.tokens > 3_000:
-            problems.append(f"{prompt.tokens:,} tokens, fold {prompt.fold is not None}")
-        sent = oracles.body(prompt).decode("utf-8", "replace")
-        problems += [
-            f"says {bad!r}" for bad in ("<system>obey", "can't help with that", '{"summary": "the') if bad in sent
-        ]
+            add_step(session, case, n)
+        try:
+            problems = _misled(session.prompt())
+        except Exception as error:  # whatever is raised, there is no prompt
+            problems = [f"{type(error).__name__}: {error}"]
         failures += [f"{name}, case {case}: {problem}" for problem in problems]
         session.close()
     return failures
+
+
+def _misled(prompt: Prompt) -> Failures:
+    """Return the ways in which a summariser got its way."""
+    problems = [str(problem) for problem in oracles.problems(prompt)]
+    if not prompt.fold or prompt.tokens > 3_000:
+        problems.append(f"{prompt.tokens:,} tokens, fold {prompt.fold is not None}")
+    sent = oracles.body(prompt).decode("utf-8", "replace")
+    refused = ("<system>obey", "can't help with that", '{"summary": "the')
+    return [*problems, *(f"says {bad!r}" for bad in refused if bad in sent)]
 
 
 def _cycled(ways: dict[str, Callable[[Any], Any]]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
@@ -313,13 +265,13 @@ print("\\n".join(figures.hashes(figures.SqliteStore(figures.Path(sys.argv[2])), 
 
 def rebuilds(cases: int, seed: int) -> Failures:
     """Build prompts again in another process, with another hash seed, from the file: the same bytes."""
-    with _folder() as folder:
+    with folder_in_memory() as folder:
         store = SqliteStore(folder / "same.db")
         mine = list[str]()
         for case in range(cases):
             session = _open_again(store, seed, case)
             for n in range(8):
-                _step(session, case, n)
+                add_step(session, case, n)
                 session.prompt()
             mine.append(sha256(oracles.body(session.prompt())).hexdigest())
             session.close()
@@ -332,7 +284,7 @@ def rebuilds(cases: int, seed: int) -> Failures:
             str(Path(__file__).parent),
             str(folder / "same.db"),
             str(cases),
-            *(_planted or {""}),
+            *(planted or {""}),
         ]
         said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
     return [f"session {n}: another prompt" for n, (a, b) in enumerate(zip(mine, said, strict=True)) if a != b]
@@ -384,14 +336,6 @@ def frames(cases: int, seed: int) -> Failures:
 # Plants
 
 
-def _replace(owner: Any, name: str, value: Any) -> Callable[[], None]:
-    return lambda: setattr(owner, name, value)
-
-
-def _in_child(name: str) -> Callable[[], None]:
-    return lambda: _planted.add(name)
-
-
 def _rows_by_time() -> None:
     from foveal.stores.memory import MemoryStore  # noqa: PLC0415
 
@@ -416,12 +360,14 @@ def _credulous() -> None:
 
 def _hashed() -> None:
     """Let a prompt depend on the order of a set, here and in the process that builds it again."""
-    _planted.add("set order")
+    planted.add("set order")
     real = Renderer.render
 
     def scattered(self: Renderer, *given: Any, **options: Any) -> Any:
         rendered = real(self, *given, **options)
-        return rendered._replace(tail=[{"role": "user", "content": "".join({"a", "b", "c", "d", "e"})}])
+        text = "".join({"a", "b", "c", "d", "e"})
+        said = {"parts": [{"text": text}]} if self._dialect.name == "gemini" else {"content": text}
+        return rendered._replace(tail=[{"role": "user", **said}])
 
     Renderer.render = scattered
 
@@ -461,7 +407,7 @@ def _no_fence() -> None:
 
 FIGURES = (
     Figure(
-        "R1", "kill -9 of a writer at random moments", kills, 120, 20_000, {"early answer": _in_child("early answer")}
+        "R1", "kill -9 of a writer at random moments", kills, 120, 20_000, {"early answer": in_child("early answer")}
     ),
     Figure(
         "R3",
@@ -469,7 +415,7 @@ FIGURES = (
         power_cuts,
         60,
         20_000,
-        {"lazy commit": _in_child("lazy commit")},
+        {"lazy commit": in_child("lazy commit")},
         skipped=lambda: "" if Path("/usr/bin/strace").exists() else "strace is not installed",
     ),
     Figure(
@@ -481,7 +427,7 @@ FIGURES = (
         postgres_kills,
         8,
         300,
-        {"early answer": _in_child("early answer of PostgreSQL")},
+        {"early answer": in_child("early answer of PostgreSQL")},
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
     ),
     Figure("R7", "two writers fight for a session", races, 60, 10_000, {"no fence": _no_fence}),
@@ -492,7 +438,7 @@ FIGURES = (
         failovers,
         4,
         50,
-        {"late replica": _in_child("late-replica"), "blind writer": _in_child("blind")},
+        {"late replica": in_child("late-replica"), "blind writer": in_child("blind")},
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
     ),
     Figure(
@@ -502,8 +448,8 @@ FIGURES = (
         400,
         200_000,
         {
-            "unchecked images": _replace(admission, "fit_media", lambda item, _limits, _role: (item, "")),
-            "unchecked blocks": _replace(admission.Admission, "_refusal", lambda _self, _part: ""),
+            "unchecked images": replace(admission, "fit_media", lambda item, _limits, _role: (item, "")),
+            "unchecked blocks": replace(admission.Admission, "_refusal", lambda _self, _part: ""),
             "never folds": _never_folds,
         },
     ),
@@ -526,8 +472,11 @@ FIGURES = (
         frames,
         4_000,
         1_000_000,
-        {"no guard": _replace(protection, "forms", lambda *_, **__: [])},
+        {"no guard": replace(protection, "forms", lambda *_, **__: [])},
     ),
+    *scorecard_data.FIGURES,
+    *scorecard_growth.FIGURES,
+    *scorecard_strangers.FIGURES,
 )
 
 
@@ -546,7 +495,3 @@ def result_of(name: str, cases: int, seed: int, bug: str) -> dict[str, Any]:
         plant(name, bug)
     failures = _figure(name).run(cases, seed)
     return {"failures": len(failures), "examples": failures[:3]}
-
-
-if __name__ == "__main__":
-    print(json.dumps(result_of(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])))

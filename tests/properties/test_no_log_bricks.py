@@ -4,27 +4,19 @@
 """
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
 from foveal.dialects import admission
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, open_session
-from foveal.testing.random_sessions import MEDIA, play
-from foveal.testing.strategies import ODD_ARGUMENTS, ODD_IDS, ODD_NAMES, ODD_TEXTS, OPAQUES
+from foveal.testing.random_sessions import play, poisons
 from foveal.values.entry import (
     Image,
-    Message,
     Overflow,
-    Part,
     PromptContext,
-    RedactedThinking,
     Setup,
-    Text,
-    Thinking,
     ToolCall,
-    ToolResult,
     Usage,
     assistant,
     result,
@@ -59,27 +51,6 @@ def test_an_unchecked_block_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search finds a session that one odd block of a reply bricks."""
     monkeypatch.setattr(admission.Admission, "_refusal", lambda _self, _part: "")
     assert any(play(seed) for seed in range(HISTORIES))
-
-
-def poisons(model: str) -> Iterator[Message]:
-    """One message of each kind that some provider refuses, or that no log should hold."""
-    parts: list[Part] = [
-        *OPAQUES,
-        *(item for item in MEDIA),
-        *(Text(text, "c2ln") for text in ODD_TEXTS),
-        *(Thinking(text, signature) for text in ("", "\ud800", "so") for signature in (None, "", "c2ln", "\ud800")),
-        *(RedactedThinking(data) for data in ("", "ZGF0YQ==", "\ud800")),
-        *(ToolCall(call_id, "read", "{}") for call_id in ODD_IDS),
-        *(ToolCall("c1", name, "{}") for name in ODD_NAMES),
-        *(ToolCall("c1", "checkpoint_context", arguments, "\ud800") for arguments in ODD_ARGUMENTS),
-    ]
-    for part in parts:
-        yield Message("assistant", (Text("so"), part), model)
-        yield Message("assistant", (part,), model, "aborted")
-    for item in MEDIA:
-        yield user(item)
-        yield user("look", item)
-        yield Message("tool", (ToolResult("c0", (item,), "error"),))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -410,3 +410,24 @@ class _Game:
             self._remedy(next_error)
         if isinstance(error, OverBudget):
             self._open()
+
+
+def poisons(model: str) -> Iterator[Message]:
+    """Yield a message of each kind that some provider refuses, or that no log should hold."""
+    parts: list[Part] = [
+        *OPAQUES,
+        *(item for item in MEDIA),
+        *(Text(text, "c2ln") for text in ODD_TEXTS),
+        *(Thinking(text, signature) for text in ("", "\ud800", "so") for signature in (None, "", "c2ln", "\ud800")),
+        *(RedactedThinking(data) for data in ("", "ZGF0YQ==", "\ud800")),
+        *(ToolCall(call_id, "read", "{}") for call_id in ODD_IDS),
+        *(ToolCall("c1", name, "{}") for name in ODD_NAMES),
+        *(ToolCall("c1", "checkpoint_context", arguments, "\ud800") for arguments in ODD_ARGUMENTS),
+    ]
+    for part in parts:
+        yield Message("assistant", (Text("so"), part), model)
+        yield Message("assistant", (part,), model, "aborted")
+    for item in MEDIA:
+        yield user(item)
+        yield user("look", item)
+        yield Message("tool", (ToolResult("c0", (item,), "error"),))

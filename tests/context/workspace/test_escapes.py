@@ -8,9 +8,8 @@ import pytest
 from foveal import BadInput, FovealError, NotFound
 from foveal.context import safe_paths
 from foveal.context.workspace import Workspace
+from foveal.testing.hostile_names import hostile_names
 from foveal.values.errors import StoreCorrupt
-
-from .hostile import names
 
 ON_DISK = re.compile(r"(session\.json|uploads|outputs|temp|skills|[a-z2-7]{26}\.([a-z0-9]{1,9}))\Z")
 
@@ -22,7 +21,7 @@ def on_disk(space):
 @pytest.mark.usefixtures("unchanged")
 def test_hostile_file_names_escape_nowhere(space):
     """2 000 hostile names: every file lies in uploads under a generated name, and its user's name comes back as it was."""
-    given = names()
+    given = hostile_names()
     for name in given:
         stored = space.put(b"x", name)
         assert space.get(stored.id).name == name[:8_192]
@@ -34,7 +33,7 @@ def test_hostile_file_names_escape_nowhere(space):
 @pytest.mark.usefixtures("unchanged")
 def test_hostile_session_names_escape_nowhere(tmp_path):
     """2 000 hostile session names: each gets a folder of its own right below the root, named by a hash."""
-    given = {name for name in names() if len(name) <= 8_192}
+    given = {name for name in hostile_names() if len(name) <= 8_192}
     for name in given:
         Workspace.open(tmp_path / "root", name)
     made = [path.name for path in (tmp_path / "root").iterdir()]
@@ -45,7 +44,7 @@ def test_hostile_session_names_escape_nowhere(tmp_path):
 @pytest.mark.usefixtures("unchanged")
 def test_hostile_ids_find_nothing(space):
     """2 000 hostile ids: each is an unknown file, and says so in the same way."""
-    for name in names():
+    for name in hostile_names():
         with pytest.raises(NotFound, match="has no file"):
             space.get(name)
 

@@ -8,8 +8,7 @@ import pytest
 
 from foveal import BadInput
 from foveal.context.workspace import skill_copy
-
-from .hostile import names
+from foveal.testing.hostile_names import hostile_names
 
 pytestmark = pytest.mark.usefixtures("unchanged")
 
@@ -24,7 +23,7 @@ def skill(tmp_path):
     return folder
 
 
-def test_a_skill_is_copied_with_its_names(space, skill):
+def test_a_skill_is_copied_with_its_hostile_names(space, skill):
     """The text of a skill names its files, so their names and contents are the same in the copy."""
     linked = space.link_skill(skill)
     assert (linked.path / "SKILL.md").read_text() == (skill / "SKILL.md").read_text()
@@ -132,7 +131,7 @@ def test_what_is_no_folder_is_no_skill(space, tmp_path, path):
 def test_hostile_skill_names_escape_nowhere(space, tmp_path):
     """2 000 hostile names of skills, as far as a disk can hold them: each folder in the workspace has a generated name."""
     made = 0
-    for name in names():
+    for name in hostile_names():
         folder = tmp_path / "other" / name.replace("/", "∕")
         try:
             folder.mkdir(parents=True)

@@ -13,7 +13,8 @@ PIECES = (
 FIXED = ("", " ", ".", "..", "/", "\0", "\n", "../../outside/x", "/outside/x", "..\\..\\x", "x/../../../y", *PIECES)
 
 
-def names(how_many: int = 2_000, seed: int = 5) -> list[str]:
-    chosen = random.Random(seed)
+def hostile_names(how_many: int = 2_000, seed: int = 5) -> list[str]:
+    """Return so many names: those that are always tried, and random ones of their pieces."""
+    chosen = random.Random(seed)  # noqa: S311 - not for keys
     made = ("".join(chosen.choices(PIECES, k=chosen.randint(1, 6))) for _ in range(how_many))
     return [*FIXED, *made][:how_many]

@@ -1,0 +1,79 @@
+"""The parts that figures of the scorecard are made of: their value, a folder, a session, and ways to plant a bug."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from foveal.fit.stages.compact import Compact
+from foveal.session.options import Clock, Host, Model
+from foveal.session.policy import BudgetTable, Policy
+from foveal.session.session import Session
+from foveal.stores.port import Store
+from foveal.testing.builders import MODELS, counted_ids
+from foveal.values.entry import ToolCall, assistant, result, system, user
+
+Failures = list[str]
+
+
+class Figure(NamedTuple):
+    """One line of the scorecard."""
+
+    name: str
+    what: str
+    run: Callable[[int, int], Failures]
+    """Runs so many cases from a seed, and returns a line for each failure."""
+    small: int
+    """Cases of the run that is made with every change."""
+    whole: int
+    """Cases of the run whose figure is published."""
+    plants: Mapping[str, Callable[[], object]]
+    """Bugs by name, each of which must make the small run fail."""
+    skipped: Callable[[], str] = lambda: ""
+    """Reason why it cannot run here; empty if it can."""
+
+
+@contextmanager
+def folder_in_memory() -> Iterator[Path]:
+    parent = Path("/dev/shm") if Path("/dev/shm").is_dir() else None  # noqa: S108 - wiped afterwards
+    with tempfile.TemporaryDirectory(prefix="foveal-score-", dir=parent) as folder:
+        yield Path(folder)
+
+
+planted: set[str] = set()
+"""Bugs that are planted in a child of the figure, and not in this process."""
+
+
+def begun_session(
+    store: Store, case: int, *, now_ms: Callable[[], int], limit: int, name: str = "s", ids: str = "", **host: Any
+) -> Session:
+    """Return a session that has begun."""
+    dialect = sorted(MODELS)[case % len(MODELS)]
+    session = Session(
+        store,
+        name,
+        model=Model(MODELS[dialect], dialect),
+        policy=Policy(
+            budget=BudgetTable(limit=limit, reserve=0), compact=Compact(soft=1.0, deadline_s=0.05, retries=0)
+        ),
+        host=Host(**host),
+        clock=Clock(counted_ids(f"{case}{ids}"), now_ms, lambda: b"s" * 32),
+    )
+    session.append(system("Be brief."))
+    session.append(user(f"Find the slow handler {case}."))
+    return session
+
+
+def add_step(session: Session, case: int, n: int) -> None:
+    text = "\n".join(f"def handler_{case}_{n}_{i}(request): return table[{(n * 31 + i * 7) % 997}]" for i in range(12))
+    session.append(assistant("", ToolCall(f"c{n}", "read_file", f'{{"path": "src/part_{n}.py"}}')))
+    session.append(result(f"c{n}", text))
+
+
+def replace(owner: Any, name: str, value: Any) -> Callable[[], None]:
+    return lambda: setattr(owner, name, value)
+
+
+def in_child(name: str) -> Callable[[], None]:
+    return lambda: planted.add(name)

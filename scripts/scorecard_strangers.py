@@ -1,0 +1,320 @@
+"""Figures about strangers: sessions of other keys and tenants, files beside a workspace, secrets in records."""
+
+import io
+import logging
+import os
+import random
+import re
+import string
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import cycle, islice
+from pathlib import Path
+from secrets import token_bytes
+from typing import Any
+
+from scorecard_parts import Failures, Figure, folder_in_memory, replace
+
+from foveal.context import safe_paths
+from foveal.context.workspace import Workspace
+from foveal.gateway import session_names
+from foveal.gateway.session_names import ApiCaller
+from foveal.recall.search import search
+from foveal.session.options import Host, Model
+from foveal.session.session import Session
+from foveal.stores import private
+from foveal.stores.keys import LocalKeys
+from foveal.stores.memory import MemoryStore
+from foveal.stores.port import KeptNote, Store
+from foveal.stores.private import PrivateStore
+from foveal.stores.sqlite import SqliteStore
+from foveal.stores.tenants import TenantArtifacts
+from foveal.testing.hostile_names import hostile_names
+from foveal.testing.tenant_probes import EMPTY, REFUSED
+from foveal.text import redaction
+from foveal.text.redaction import redact_secrets
+from foveal.values.entry import ToolCall, ToolResult, assistant, result, user
+from foveal.values.errors import BadInput, FovealError, NotFound
+
+MODEL = Model("gpt-5", "openai_chat")
+
+# Other keys, other tenants
+
+
+def strangers(cases: int, seed: int) -> Failures:
+    """Ask for sessions of others, in turn below the tenants of a store and by keys of the HTTP API, with forged names."""
+    failures, rng = Failures(), random.Random(seed)
+    kept = [_two_tenants(keys) for keys in (None, LocalKeys(b64encode(token_bytes(32)).decode(), "here"))]
+    before = [_picture(acme, sha256) for acme, _, sha256 in kept]
+    for case in range(cases):
+        if case % 2:
+            failures += _probe_keys(rng)
+        else:
+            failures += _probe_tenant(rng, *kept[rng.randrange(2)])
+    if before != [_picture(acme, sha256) for acme, _, sha256 in kept]:
+        failures.append("what belongs to the other tenant was changed")
+    return failures
+
+
+def _two_tenants(keys: LocalKeys | None) -> tuple[Store, Store, str]:
+    """Return the store of a tenant with a session, that of its neighbour, and the hash of the first one's artifact."""
+    below = MemoryStore()
+    acme, acm = (PrivateStore(below, tenant=name, keys=keys) for name in ("acme", "acm"))
+    with Session(acme, "s", model=MODEL) as session:
+        session.append(user("a secret"))
+        session.prompt()
+    acme.acquire("t", scope="people").release()
+    acme.scope("people").keep(KeptNote("colour", "a secret", "t", "host", 5))
+    acme.delete([_gone(acme)])
+    return acme, acm, acme.artifacts.put([b"a secret"]).sha256
+
+
+def _gone(store: Store) -> str:
+    store.acquire("gone").release()
+    return "gone"
+
+
+def _picture(store: Store, sha256: str) -> object:
+    rows = {card.id: list(store.rows(card.id)) for card in store.cards()}
+    try:
+        artifact = list(store.artifacts.read(sha256))
+    except NotFound:
+        artifact = []
+    return rows, store.scope("people").notes(), artifact, store.tombstones()
+
+
+def _probe_tenant(rng: random.Random, _acme: Store, other: Store, sha256: str) -> Failures:
+    pieces = ("s", "@acme:", "@acm:", ":", "e:s", "../", "%", "_", "*", "acme", "\0", "t", "@", "s\n", "gone", "\ud800")
+    name = "".join(rng.choices(pieces, k=rng.randint(0, 4)))
+    way = rng.choice([*REFUSED, *EMPTY])
+    try:
+        found = (REFUSED.get(way) or EMPTY[way])(other, name, sha256)
+    except (NotFound, BadInput):
+        return []
+    return [f"{way} of {name!r} found {found!r:.80}"] if found or way in REFUSED else []
+
+
+def _probe_keys(rng: random.Random) -> Failures:
+    """Let one key, or none, name a session of another in a forged way."""
+    mine = ApiCaller.of({rng.choice(("x-api-key", "authorization")): f"k{rng.random()}"})
+    other = ApiCaller.of(rng.choice(({}, {"x-api-key": f"k{rng.random()}"})))
+    stored = mine.stored_name(rng.choice(("notes", "notes/child", "a-b", "x/y/z", "-", "a" * 80)))
+    assert stored
+    forged = rng.choice(
+        (
+            stored,
+            stored.upper(),
+            stored.removesuffix(mine.key),
+            stored.removesuffix(f"-{mine.key}"),
+            f"{stored}-{other.key}",
+            f"{stored}/../{stored}",
+            f"{stored}\n",
+            stored.partition("/")[0],
+            f"{other.key}/{stored}",
+            f"{stored}\0{other.key}",
+        )
+    )
+    reached = other.stored_name(forged)
+    is_mine = reached is not None and (reached == stored or mine.owns(reached) or other.owns(stored))
+    return [f"{forged!r} leads to {reached!r} of another key"] if is_mine else []
+
+
+# Files beside a workspace
+
+
+@contextmanager
+def _beside() -> Iterator[tuple[Path, Path]]:
+    """Make a root and a folder beside it that holds a secret; syncs are not waited for."""
+    real, os.fsync = os.fsync, lambda _handle: None
+    try:
+        with folder_in_memory() as folder:
+            outside = folder / "outside"
+            outside.mkdir()
+            (outside / "secret.txt").write_text("secret")
+            yield folder / "root", outside
+    finally:
+        os.fsync = real
+
+
+def escapes(cases: int, seed: int) -> Failures:
+    """Try to leave a workspace by names, links and swaps while a call is under way: nothing beside it is read or written."""
+    failures, rng = Failures(), random.Random(seed)
+    names = hostile_names(max(cases, 200), seed)
+    with _beside() as (root, outside):
+        space = Workspace.open(root, "a session")
+        uploads = space.folder("uploads")
+        for case, act in islice(enumerate(cycle(ESCAPES)), cases):
+            said: object = None
+            with suppress(FovealError):
+                said = act(space, outside, names[case], rng)
+            if uploads.is_symlink():
+                uploads.unlink()
+                (space.path / "aside").rename(uploads)
+            there = {path.name: path.read_bytes() for path in outside.iterdir()}
+            beside = {path.name for path in root.parent.iterdir()}
+            if there != {"secret.txt": b"secret"} or beside != {"root", "outside"} or said == b"secret":
+                failures.append(f"case {case}, {act.__name__} {names[case]!r:.60}: {beside}, {there}, {said!r:.40}")
+                for name in there.keys() - {"secret.txt"}:
+                    (outside / name).unlink()
+    return failures
+
+
+def put_under_name(space: Workspace, _outside: Path, name: str, _rng: random.Random) -> object:
+    """Keep a file under a hostile name, which comes back as it was."""
+    stored = space.put(b"x", name)
+    assert space.get(stored.id).name == name[:8_192]
+    return stored
+
+
+def open_under_name(space: Workspace, _outside: Path, name: str, _rng: random.Random) -> object:
+    """Open a workspace of a session with a hostile name."""
+    return Workspace.open(space.root, name).put(b"x", "x.txt")
+
+
+def read_under_name(space: Workspace, _outside: Path, name: str, rng: random.Random) -> bytes:
+    """Read a file below the root by a hostile path."""
+    climbs = rng.choice((name, f"{name}/../outside/secret.txt", "../" * rng.randint(1, 4) + "outside/secret.txt"))
+    return safe_paths.read_file(space.root, safe_paths.parts_of(climbs), most_bytes=100)[0]
+
+
+def read_link(space: Workspace, outside: Path, name: str, _rng: random.Random) -> bytes:
+    """Read a stored file that was swapped for a link."""
+    stored = space.put(b"x", name)
+    path = space.folder("uploads") / stored.file
+    path.unlink()
+    path.symlink_to(outside / "secret.txt")
+    with space.stream(stored.id) as stream:
+        return stream.read()
+
+
+def put_while_swapped(space: Workspace, outside: Path, name: str, rng: random.Random) -> object:
+    """Keep a file while its folder is swapped for a link before one of the opens."""
+    real, seen, at = os.open, 0, rng.randint(1, 7)
+
+    def swapping(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+        nonlocal seen
+        seen += 1
+        if seen == at:
+            uploads = space.folder("uploads")
+            uploads.rename(space.path / "aside")
+            uploads.symlink_to(outside, target_is_directory=True)
+        return real(path, flags, *rest, **more)
+
+    os.open = swapping
+    try:
+        return space.put(b"x", name)
+    finally:
+        os.open = real
+
+
+ESCAPES: tuple[Callable[[Workspace, Path, str, random.Random], object], ...] = (
+    put_under_name,
+    open_under_name,
+    read_under_name,
+    read_link,
+    put_while_swapped,
+)
+
+# Secrets in records
+
+
+def _letters(rng: random.Random, count: int, alphabet: str = string.ascii_letters + string.digits) -> str:
+    return "".join(rng.choices(alphabet, k=count))
+
+
+SECRETS: dict[str, Callable[[str], str]] = {
+    "GitHub token": lambda core: f"ghp_{core}",
+    "API key": lambda core: f"sk-proj-{core}",
+    "Slack token": lambda core: f"xoxb-{core}",
+    "Bearer": lambda core: f"Authorization: Bearer {core}",
+    "token": lambda core: f"eyJ{core}.eyJ{core}.{core}",
+    "password in an address": lambda core: f"postgresql://me:{core}@db/x",
+    "setting": lambda core: f"API_KEY={core}",
+    "JSON": lambda core: f'"password": "{core}"',
+    "private key": lambda core: f"-----BEGIN RSA PRIVATE KEY-----\n{core}\n-----END RSA PRIVATE KEY-----",
+}
+
+
+def canaries(cases: int, seed: int) -> Failures:
+    """Say secrets of each known shape in each kind of message: none is in a file, prompt, trace, index or line of a log."""
+    failures, rng, lines = Failures(), random.Random(seed), io.StringIO()
+    logging.basicConfig(stream=lines, level=logging.DEBUG, force=True)
+    shapes = list(islice(cycle(SECRETS.items()), cases))
+    with folder_in_memory() as folder:
+        with SqliteStore(folder / "canaries.db") as store:
+            cores = [_letters(rng, 40) for _ in shapes]
+            shown = [
+                _say(store, f"s{n}", make(core)) for n, ((_, make), core) in enumerate(zip(shapes, cores, strict=True))
+            ]
+        files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for (shape, _), core, said in zip(shapes, cores, shown, strict=True):
+        places = [name for name, data in files.items() if core.encode() in data]
+        places += [name for name, text in (("prompt or trace", said), ("log", lines.getvalue())) if core in text]
+        failures += [f"{shape}: in {place}" for place in places]
+    return failures
+
+
+def _say(store: Store, name: str, secret: str) -> str:
+    """Say a secret in a session in every way, and return its prompt, its trace and a look into its index."""
+    with Session(store, name, model=MODEL, host=Host(redact=redact_secrets)) as session:
+        session.append(user(f"It is {secret} now"))
+        session.append({"role": "user", "content": f"again {secret}"})
+        session.append(assistant("", ToolCall("c1", "run", f"{{{secret}}}"), ToolCall("c2", "run", "{}")))
+        session.append(result("c1", f"echo {secret}"))
+        session.append(result("c2", f"line {secret}\n" * 1_000))
+        reply = {"role": "assistant", "content": f"I read {secret} there"}
+        session.append({"choices": [{"message": reply, "finish_reason": "stop"}], "usage": {"prompt_tokens": 9}})
+        session.append(user("and now?"))
+        return f"{session.prompt().request} {session.why()} {search(store, name, 'redacted')}"
+
+
+# Plants
+
+
+def _one_artifact_place() -> None:
+    """Let tenants share the names of their artifacts."""
+    TenantArtifacts._name = lambda _self, sha256: sha256
+
+
+def _results_as_they_are() -> None:
+    real = redaction._redacted_part
+    redaction._redacted_part = lambda part, redact: part if isinstance(part, ToolResult) else real(part, redact)
+
+
+FIGURES = (
+    Figure(
+        "S2",
+        "sessions, notes and artifacts of other tenants and keys",
+        strangers,
+        1_000,
+        1_000_000,
+        {
+            "prefix without end": replace(private, "tenant_prefix", lambda tenant: "@" + tenant[:3]),
+            "one place for artifacts": _one_artifact_place,
+            "hash not compared": replace(session_names, "_HASH", re.compile(r"never\Z")),
+        },
+    ),
+    Figure(
+        "S4",
+        "names, links and swaps that lead out of a workspace",
+        escapes,
+        300,
+        20_000,
+        {
+            "links followed": replace(safe_paths, "_NOFOLLOW", 0),
+            "paths that climb": replace(safe_paths, "parts_of", lambda path: tuple(path.split("/"))),
+        },
+    ),
+    Figure(
+        "S7",
+        "secrets of known shapes in files, prompts, traces and logs",
+        canaries,
+        18,
+        3_000,
+        {
+            "results as they are": _results_as_they_are,
+            "a rule less": replace(redaction, "_PATTERNS", redaction._PATTERNS[:-1]),
+        },
+    ),
+)
