@@ -205,7 +205,7 @@ def _believes() -> None:
         reply = real(of)
         return reply and WireReply(Message("assistant", reply.message.parts, reply.message.model), reply.usage)
 
-    ReplyFilter._read = staticmethod(read)
+    ReplyFilter._read = staticmethod(read)  # type: ignore[method-assign]
 
 
 # Disks that fail
@@ -262,7 +262,7 @@ class DiskFile(apsw.VFSFile):
         if self._disk.number == errno.ENOSPC:
             return apsw.FullError("database or disk is full")
         error = apsw.IOError("disk I/O error")
-        error.extendedresult = code
+        error.extendedresult = code  # type: ignore[attr-defined]
         return error
 
 
