@@ -102,15 +102,24 @@ def test_an_end_is_told_once_and_does_not_cut_calls(store):
 
         async def complete(self, request):
             if len(self.requests) == 1:
+                is_asked.set()
                 await runs[0].wait(child_of(store))
             async for event in super().complete(request):
                 yield event
 
-    runs = []
+    class Waiting(FakeModel):
+        """Answers when its parent has been asked for the second time."""
+
+        async def complete(self, request):
+            await is_asked.wait()
+            async for event in super().complete(request):
+                yield event
+
+    runs, is_asked = [], asyncio.Event()
 
     async def talk():
         above = Patient(calls("spawn", task="Dig."), calls("look", path="a"), says("Well."), says("Bye."))
-        agent = agent_with(above, look, detached=[named("reader", FakeModel(says(LONG)))])
+        agent = agent_with(above, look, detached=[named("reader", Waiting(says(LONG)))])
         runs.append(Runs(store, [agent]))
         for text in ("Go.", "More?"):
             await runs[0].start(agent, text, session="s")
