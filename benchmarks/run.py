@@ -31,7 +31,7 @@ from foveal_bench.baselines import BASELINES
 from foveal_bench.frontier import frontier
 from foveal_bench.page import data, page
 from foveal_bench.pooling import Row
-from foveal_bench.runners import BUDGETS
+from foveal_bench.runners import BUDGETS, RUNNERS
 from foveal_bench.tables import ALL, rows_of
 from foveal_bench.untouched import CHECK, FITS, that_fit, touched, untouched_table
 
@@ -148,7 +148,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--slow", action="store_true", help=f"with {' and '.join(SLOW)} (minutes more)")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, help="a folder (default: results, of FILE none)")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if unknown := [name for name in given.policies if name not in (*RUNNERS, *peers.ENGINES)]:
+        parser.error(f"there is no policy {unknown[0]!r}; known: {'; '.join((*RUNNERS, *peers.ENGINES))}")
+    return given
 
 
 def own_page(files: Sequence[Path], given: argparse.Namespace) -> None:
