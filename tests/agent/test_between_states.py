@@ -18,10 +18,10 @@ from foveal.agent.deadlines import overdue_answers
 from foveal.agent.driver import RunDriver
 from foveal.agent.inbox import letters, post
 from foveal.agent.run_events import AnswerGiven, ToolEnded
-from foveal.agent.run_journal import now_ms
 from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_marks import RunStatus
 from foveal.agent.tool_calls import INTERRUPTED
+from foveal.session.options import now_ms
 from foveal.session.session import Session
 from foveal.stores.deletion import delete_sessions
 from foveal.testing.crash_points import cut_log

@@ -11,9 +11,9 @@ import msgspec
 from foveal.agent.deadlines import first_deadline
 from foveal.agent.driver import UNDER_WAY
 from foveal.agent.inbox import is_inbox
-from foveal.agent.run_journal import now_ms
 from foveal.agent.run_log import newest_status, read_run
 from foveal.agent.run_marks import StatusSet, run_name
+from foveal.session.options import now_ms
 from foveal.stores.port import SessionCard, Store
 from foveal.values.errors import FovealError
 

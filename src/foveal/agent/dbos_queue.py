@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from foveal.agent.run_marks import split_run
 from foveal.agent.run_queue import TakeUp
+from foveal.session.options import now_ms
 from foveal.stores.lease import pack, this_process, unpack
 from foveal.values.errors import BadInput, MissingExtra
 
@@ -70,7 +71,7 @@ class DbosQueue:
                 "name": APPLICATION,
                 "system_database_url": self._url,
                 "application_version": VERSION,
-                "executor_id": pack(this_process(time.time_ns() // 1_000_000)),
+                "executor_id": pack(this_process(now_ms())),
                 "serializer": DBOSPortableJSONSerializer(),
                 "log_level": "WARNING",
             }

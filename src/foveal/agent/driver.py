@@ -16,7 +16,7 @@ from foveal.agent.definition import AgentDefinition
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letters
 from foveal.agent.model_step import ModelSteps
 from foveal.agent.next_step import Ask, Done, HandOver, Hear, Run, Wait, next_step
-from foveal.agent.run_journal import RunJournal, now_ms
+from foveal.agent.run_journal import RunJournal
 from foveal.agent.run_log import done_in, newest_status
 from foveal.agent.run_marks import (
     AT_REST,
@@ -41,7 +41,7 @@ from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tool_batch import ToolBatch
 from foveal.agent.tool_calls import CANCELLED, refused
 from foveal.agent.tools import Tool, UserQuestion
-from foveal.session.options import Host
+from foveal.session.options import Host, now_ms
 from foveal.session.session import Session
 from foveal.stores.port import Store
 from foveal.values.entry import Message, ToolCall, system, user

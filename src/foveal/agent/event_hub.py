@@ -1,12 +1,12 @@
 """The listeners of a run: each has a queue of its own, so that none of them can make the run wait."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 
 import msgspec
 
 from foveal.agent.run_events import PASSING, RunEvent, is_kept, passing_id
+from foveal.session.options import now_ms
 
 MOST_WAITING = 10_000
 """Events that wait for a slow listener before those that are not kept are left out."""
@@ -27,8 +27,7 @@ class EventHub:
         """Hand events on. One that is not kept gets its number here."""
         for event in events:
             if isinstance(event, PASSING):
-                now_ms = time.time_ns() // 1_000_000
-                event = msgspec.structs.replace(event, id=passing_id(self.last), time_ms=now_ms)  # noqa: PLW2901
+                event = msgspec.structs.replace(event, id=passing_id(self.last), time_ms=now_ms())  # noqa: PLW2901
             self.last = max(self.last, event.id)
             for queue in self._queues:
                 if is_kept(event) or queue.qsize() < MOST_WAITING:

@@ -27,11 +27,6 @@ _ATTEMPTS, _PAUSE_S = 100, 0.02
 """Another process may have a session for some milliseconds that it finds free, while it sees whether there is something to do."""
 
 
-def now_ms() -> int:
-    """Return the time, for deadlines."""
-    return time.time_ns() // 1_000_000
-
-
 class RunJournal:
     """Writes the log of one session for its run, and follows it."""
 

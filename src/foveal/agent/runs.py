@@ -37,13 +37,13 @@ from foveal.agent.run_events import (
     SummaryBilled,
     UsageCounted,
 )
-from foveal.agent.run_journal import now_ms
 from foveal.agent.run_log import RunLog, newest_status, read_events, read_run
 from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, StatusSet, run_name, split_run
 from foveal.agent.run_queue import RunQueue, StoreQueue
 from foveal.agent.run_state import RunState, RunUsage
 from foveal.agent.tools import UserAnswer, UserQuestion
 from foveal.agent.usage_cost import usage_usd
+from foveal.session.options import now_ms
 from foveal.stores.port import SessionCard, Store
 from foveal.values.entry import Usage
 from foveal.values.errors import BadInput, FovealError, LeaseLost, NotFound, SessionHeld

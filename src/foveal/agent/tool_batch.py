@@ -11,10 +11,11 @@ from foveal.agent.deadlines import with_deadline
 from foveal.agent.inbox import Steering, letters
 from foveal.agent.next_step import CachedCall, Limits, ReadyCall, RefusedCall, Run
 from foveal.agent.run_events import ToolProgressed, ToolReturned, scope_of
-from foveal.agent.run_journal import RunJournal, now_ms
+from foveal.agent.run_journal import RunJournal
 from foveal.agent.run_marks import CallStarted, HandoffAsked, UserAsked
 from foveal.agent.tool_calls import SKIPPED, refused, run_call
 from foveal.agent.tools import AskUser, ToolContext, UserQuestion
+from foveal.session.options import now_ms
 from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.values.entry import Message, Text, ToolResult

@@ -19,7 +19,6 @@ from foveal.agent.definition import AgentDefinition, everybody, with_successors
 from foveal.agent.driver import RunOutcome
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_events import RunEvent
-from foveal.agent.run_journal import now_ms
 from foveal.agent.run_marks import ENDED, run_name, split_run
 from foveal.agent.runs import ENDING, RunCard, Runs, RunTree
 from foveal.agent.tools import UserAnswer
@@ -41,6 +40,7 @@ from foveal.gateway.run_types import (
 )
 from foveal.gateway.session_api import SessionApi
 from foveal.gateway.session_names import ApiCaller
+from foveal.session.options import now_ms
 from foveal.values.errors import BadInput, BadPolicy, FovealError
 
 T = TypeVar("T")

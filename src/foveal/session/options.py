@@ -52,7 +52,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     function of the host's own."""
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
+    """Return the time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -69,6 +70,6 @@ class Clock(msgspec.Struct, frozen=True):
     bytes."""
 
     new_id: Callable[[], str] = _random_id
-    now_ms: Callable[[], int] = _now_ms
+    now_ms: Callable[[], int] = now_ms
     new_secret: Callable[[], bytes] = _random_secret
     """The secret of a session that is made when it is opened; `store.secret` returns it."""
