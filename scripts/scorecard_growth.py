@@ -3,7 +3,6 @@
 import gc
 import os
 import sys
-from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,9 @@ from scorecard_parts import Failures, Figure, add_step, begun_session, folder_in
 
 import big_result
 from foveal.session.session import Session
-from foveal.stores.memory import MemoryStore
-from foveal.stores.port import Opened, Row
+from foveal.stores.port import Opened
 from foveal.stores.sqlite import SqliteStore
+from foveal.testing.counting_store import CountingStore
 
 MOST_MB = 64
 """The scorecard's own bound for a result of a gigabyte."""
@@ -60,30 +59,14 @@ def _held() -> tuple[int, int]:
     return len(gc.get_objects()), len(list(Path("/proc/self/fd").iterdir()))
 
 
-class CountedStore(MemoryStore):
-    """A store that counts the rows that are read from it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = 0
+class CountedStore(CountingStore):
+    """A store that counts all rows that are read from it, those of an opening as well."""
 
     def load(self, session: str, **options: Any) -> Opened:
         """Open a session, and count the rows that come with it."""
         opened = super().load(session, **options)
         self.read += len(opened.rows)
         return opened
-
-    def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
-        """Yield rows, and count them."""
-        for row in super().rows(session, after=after, upto=upto):
-            self.read += 1
-            yield row
-
-    def rows_at(self, session: str, seqs: Iterable[int]) -> dict[int, Row]:
-        """Return rows, and count them."""
-        found = super().rows_at(session, seqs)
-        self.read += len(found)
-        return found
 
 
 def long_logs(cases: int, _seed: int) -> Failures:

@@ -1,6 +1,6 @@
 """An act on a long session reads and writes what its prompt holds, not what its history holds. Counted, not timed."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -10,32 +10,14 @@ from foveal.session.options import Clock, Model
 from foveal.session.policy import BudgetTable, Policy
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
-from foveal.stores.port import Row
 from foveal.testing.builders import MODELS, READ_TOOL, counted_ids
+from foveal.testing.counting_store import CountingStore
 from foveal.values.entry import Message, Pin, ToolCall, assistant, result, user
 
 SHORT, LONG = 300, 2_400
 """Messages of the two sessions that are compared."""
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
-
-
-class CountingStore(MemoryStore):
-    """A store that counts the rows that are read from it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = 0
-
-    def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
-        for row in super().rows(session, after=after, upto=upto):
-            self.read += 1
-            yield row
-
-    def rows_at(self, session: str, seqs: Iterable[int]) -> dict[int, Row]:
-        found = super().rows_at(session, seqs)
-        self.read += len(found)
-        return found
 
 
 def opened(store: MemoryStore, dialect: str = "openai_chat", ids: str = "first") -> Session:
