@@ -305,44 +305,51 @@ def test_names_are_completed(chat, typed, become):
     terminal.see(f"› {become}")
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("/help", "/rewind [N|ENTRY]"),
-        ("/cost", "s#1"),
-        ("/current", "session s, 3 messages"),
-        ("/why", "gpt-5 in the openai_chat dialect"),
-        ("/sessions", "completed"),
-        ("/tools", "asks first"),
-        ("/skills", "no skills"),
-        ("/branches", "no branch was left"),
-        ("/rewind", "First."),
-        ("/model", "gpt-5"),
-        ("/search First", "First."),
-        ("/export", "written to s.jsonl"),
-        ("/compact", "s"),
-        ("/clean", ""),
-        ("/new", "session default-"),
-        ("/load x", "there is no conversation 'x'"),
-        ("/queue often", "/queue is one, all, steer; it is one now"),
-        ("/pin", "name an entry or --tool"),
-        ("/crrent", "Did you mean current"),
-        ("/model anthropic:claude-sonnet-5", "Set ANTHROPIC_API_KEY"),
-        ("/why 'open", "No closing quotation"),
-    ],
+COMMANDS = (
+    ("/current", "session s, 3 messages"),
+    ("/help", "/rewind [N|ENTRY]"),
+    ("/cost", "s#"),
+    ("/why", "gpt-5 in the openai_chat dialect"),
+    ("/sessions", "completed"),
+    ("/tools", "asks first"),
+    ("/skills", "no skills"),
+    ("/branches", "no branch was left"),
+    ("/rewind", "Word 1."),
+    ("/model", "gpt-5"),
+    ("/search First", "First."),
+    ("/export", "written to s.jsonl"),
+    ("/compact", "s"),
+    ("/load x", "there is no conversation 'x'"),
+    ("/queue often", "/queue is one, all, steer; it is one now"),
+    ("/pin", "name an entry or --tool"),
+    ("/crrent", "Did you mean current"),
+    ("/model anthropic:claude-sonnet-5", "Set ANTHROPIC_API_KEY"),
+    ("/why 'open", "No closing quotation"),
+    ("/clean", ""),
+    ("/new", "session default-"),
 )
-def test_commands(folder, provider, command, said):
+
+
+def test_commands(folder, provider):
     """Each command answers in words, and none of them ends the chat: what is said after it is heard."""
-    provider.script(Turn("One."), Turn("Two."))
+    provider.script(Turn("Answer 0."), *(Turn(f"Answer {number}.") for number in range(1, len(COMMANDS) + 1)))
     options = ["--model", f"openai:gpt-5@{provider.url}/v1", "--session", "s", "--store", "agent.db"]
-    lines = f"First.\n{command}\nSecond.\n"
+    lines = ["First.", *(line for number, (one, _) in enumerate(COMMANDS, 1) for line in (one, f"Word {number}."))]
     done = subprocess.run(
-        [sys.executable, "-m", "foveal.cli", "chat", *options], input=lines, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "foveal.cli", "chat", *options],
+        input="\n".join((*lines, "")),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0
-    assert said in done.stdout
-    assert done.stdout.index("One.") < done.stdout.index("Two.")
     assert "Traceback" not in done.stdout + done.stderr
+    rest = done.stdout
+    for number, (command, said) in enumerate(COMMANDS):
+        _, _, rest = rest.partition(f"Answer {number}.")
+        answered, _, _ = rest.partition(f"Answer {number + 1}.")
+        assert said in answered, f"{command}: {answered}"
+        assert f"Answer {number + 1}." in rest, command
 
 
 def test_without_a_key_it_says_what_to_set(run, folder):

@@ -6,6 +6,8 @@ import re
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,12 +15,17 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "foveal"
 
 
-class Source(NamedTuple):
-    """A module of the package: its dotted name below `foveal`, its text and its tree."""
+@dataclass(frozen=True)
+class Source:
+    """A module of the package: its dotted name below `foveal`, and its text."""
 
     name: str
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Syntax of the module, parsed when a rule first asks for it."""
+        return ast.parse(self.text)
 
     @property
     def room(self) -> str:
@@ -26,18 +33,14 @@ class Source(NamedTuple):
         return self.name.partition(".")[0]
 
 
-def source(name: str, text: str) -> Source:
-    """Return a module made of text, as rules see it."""
-    return Source(name, text, ast.parse(text))
-
-
-def sources(package: Path = PACKAGE) -> list[Source]:
+@cache
+def sources(package: Path = PACKAGE) -> tuple[Source, ...]:
     """Return every module of the package."""
     found: list[Source] = []
     for path in sorted(package.rglob("*.py")):
         name = ".".join(path.relative_to(package).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
-        found.append(source(name, path.read_text(encoding="utf-8")))
-    return found
+        found.append(Source(name, path.read_text(encoding="utf-8")))
+    return tuple(found)
 
 
 def public_types(modules: Iterable[Source]) -> dict[str, list[str]]:

@@ -12,11 +12,11 @@ import pytest
 from .rules import (
     PACKAGE,
     ROOT,
+    Source,
     concrete_stores,
     imports_in_functions,
     own_ancestors,
     riddles,
-    source,
     sources,
     types_defined_twice,
     what_clauses,
@@ -52,7 +52,7 @@ def test_a_public_type_has_one_definition():
 
 def test_two_definitions_of_a_type_are_noticed():
     """The rule sees a class and an alias of the same name."""
-    planted = [source("a", "class Step: ..."), source("b", "from typing import TypeAlias\nStep: TypeAlias = int")]
+    planted = [Source("a", "class Step: ..."), Source("b", "from typing import TypeAlias\nStep: TypeAlias = int")]
     assert types_defined_twice(planted) == {"Step": ["a", "b"]}
 
 
@@ -69,7 +69,7 @@ def test_functions_import_only_what_is_optional():
 
 def test_an_import_in_a_function_is_noticed():
     """The rule sees an import of our own package inside a function, and none of an extra."""
-    planted = source("a", "def f():\n    from foveal.recall import read\n\ndef g():\n    import openai\n")
+    planted = Source("a", "def f():\n    from foveal.recall import read\n\ndef g():\n    import openai\n")
     assert list(imports_in_functions([planted])) == ["a.f: foveal.recall"]
 
 
@@ -82,7 +82,7 @@ def test_docstrings_begin_with_their_subject(module):
 @pytest.mark.parametrize("opening", ["What stands behind a reference.", "The original of it.", "Whoever asks."])
 def test_a_riddle_is_noticed(opening):
     """The rule sees a noun clause and a noun where a function's verb should be."""
-    assert len(list(riddles(source("a", f'def f():\n    """{opening}"""\n')))) == 1
+    assert len(list(riddles(Source("a", f'def f():\n    """{opening}"""\n')))) == 1
 
 
 def test_prose_uses_nouns_for_things():
@@ -93,7 +93,7 @@ def test_prose_uses_nouns_for_things():
 
 def test_what_clauses_are_counted():
     """The measure sees them in docstrings and in comments."""
-    planted = source("a.b", '"""Says what is shown."""\n# what it was\nx = "what is data is not prose"\n')
+    planted = Source("a.b", '"""Says what is shown."""\n# what it was\nx = "what is data is not prose"\n')
     assert what_clauses([planted]) == {"a": 1_000 * 2 / 8}
 
 
@@ -107,7 +107,7 @@ def test_nobody_asks_a_store_for_its_class():
 
 def test_a_concrete_store_is_noticed():
     """The rule sees a class in a tuple of classes too."""
-    planted = source("recall.a", "isinstance(store, (int, SqliteStore))")
+    planted = Source("recall.a", "isinstance(store, (int, SqliteStore))")
     assert list(concrete_stores([planted], {"SqliteStore"})) == ["recall.a:1"]
 
 
@@ -119,7 +119,7 @@ def test_inheritance_is_shallow():
 
 def test_a_ladder_of_classes_is_noticed():
     """The measure counts classes across modules."""
-    planted = [source("a", "class A: ...\nclass B(A): ..."), source("b", "class C(B): ...")]
+    planted = [Source("a", "class A: ...\nclass B(A): ..."), Source("b", "class C(B): ...")]
     assert own_ancestors(planted) == {"A": 0, "B": 1, "C": 2}
 
 
