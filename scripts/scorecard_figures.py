@@ -23,9 +23,21 @@ import kill_postgres
 import newest_test
 import power_cut
 import scorecard_data
+import scorecard_disk
 import scorecard_growth
+import scorecard_proofs
 import scorecard_strangers
-from scorecard_parts import Failures, Figure, add_step, begun_session, folder_in_memory, in_child, planted, replace
+from scorecard_parts import (
+    Failures,
+    Figure,
+    Tried,
+    add_step,
+    begun_session,
+    folder_in_memory,
+    in_child,
+    planted,
+    replace,
+)
 
 from foveal.dialects import admission
 from foveal.dialects.renderer import Renderer
@@ -317,11 +329,11 @@ def clients(cases: int, seed: int) -> Failures:
     return [line for number in range(seed * 1_000, seed * 1_000 + cases) for line in follow_client(number, 12)]
 
 
-def newest(cases: int, seed: int) -> Failures:
+def newest(cases: int, seed: int) -> Tried:
     """Replay recorded sessions at 8k to 64k: every prompt shows the newest results and the latest words."""
     places = newest_test.places_of(every=1)
     chosen = random.Random(seed).sample(places, min(cases, len(places)))
-    return [line for name, number in chosen for line in newest_test.check_line(name, number)[1]]
+    return Tried(len(chosen), [line for name, number in chosen for line in newest_test.check_line(name, number)[1]])
 
 
 def frames(cases: int, seed: int) -> Failures:
@@ -474,9 +486,11 @@ FIGURES = (
         1_000_000,
         {"no guard": replace(protection, "forms", lambda *_, **__: [])},
     ),
+    *scorecard_disk.FIGURES,
     *scorecard_data.FIGURES,
     *scorecard_growth.FIGURES,
     *scorecard_strangers.FIGURES,
+    *scorecard_proofs.FIGURES,
 )
 
 
@@ -493,5 +507,6 @@ def result_of(name: str, cases: int, seed: int, bug: str) -> dict[str, Any]:
     """Run one figure in this process, with a bug planted first if one is named."""
     if bug:
         plant(name, bug)
-    failures = _figure(name).run(cases, seed)
-    return {"failures": len(failures), "examples": failures[:3]}
+    found = _figure(name).run(cases, seed)
+    tried, failures = found if isinstance(found, Tried) else (cases, found)
+    return {"cases": tried, "failures": len(failures), "examples": failures[:3]}
