@@ -4,6 +4,7 @@ import errno
 import os
 import random
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import product
@@ -35,6 +36,7 @@ class Disk(apsw.VFS):
     def heal(self) -> None:
         """Fail no more, and count the calls anew."""
         self.calls, self.at, self.is_lasting, self.number, self.kill = 0, 0, False, 0, ""
+        self.syncs, self.sync_s = 0, 0.0
 
     def is_hit(self) -> bool:
         """Count a call, and return whether it fails."""
@@ -74,7 +76,9 @@ class DiskFile(apsw.VFSFile):
         super().xWrite(data, offset)
 
     def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's name
-        """Sync."""
+        """Sync, and take as long as the disk does."""
+        self._disk.syncs += 1
+        time.sleep(self._disk.sync_s)
         if self._disk.is_hit():
             if self._disk.kill:
                 super().xSync(flags)

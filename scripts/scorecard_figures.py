@@ -24,9 +24,11 @@ import newest_test
 import power_cut
 import scorecard_data
 import scorecard_disk
+import scorecard_gateway
 import scorecard_growth
 import scorecard_proofs
 import scorecard_strangers
+import scorecard_viewer
 from scorecard_parts import (
     Failures,
     Figure,
@@ -490,6 +492,8 @@ FIGURES = (
     *scorecard_data.FIGURES,
     *scorecard_growth.FIGURES,
     *scorecard_strangers.FIGURES,
+    *scorecard_viewer.FIGURES,
+    *scorecard_gateway.FIGURES,
     *scorecard_proofs.FIGURES,
 )
 

@@ -149,9 +149,9 @@ def _evaluated_arguments() -> None:
     """Let the reader of a stream's lines evaluate them."""
     real = SseDecoder.feed
 
-    def feed(self: SseDecoder, data: bytes) -> Any:
+    def feed(self: SseDecoder, piece: bytes) -> Any:
         eval("0")  # noqa: S307 - the bug
-        return real(self, data)
+        return real(self, piece)
 
     SseDecoder.feed = feed
 
@@ -165,9 +165,9 @@ def _strict_text() -> None:
     """Let the reader of a stream take bytes for UTF-8."""
     real = SseDecoder.feed
 
-    def feed(self: SseDecoder, data: bytes) -> Any:
-        data.decode()
-        return real(self, data)
+    def feed(self: SseDecoder, piece: bytes) -> Any:
+        piece.decode()
+        return real(self, piece)
 
     SseDecoder.feed = feed
 
