@@ -260,7 +260,7 @@ FIGURES = (
         "G5",
         "rows that opening a long session and its prompt read, against one of a fifth",
         long_logs,
-        400,
+        120,
         20_000,
         {"whole log": _whole_log},
     ),
@@ -268,7 +268,7 @@ FIGURES = (
         "G9",
         "turns: objects and open files that stay",
         leaks,
-        100,
+        20,
         100_000,
         {"kept sessions": _kept_sessions, "open files": _open_files},
     ),
@@ -276,11 +276,11 @@ FIGURES = (
         "G6",
         "stored sessions, a share of which works at once: no error, and no more work for each",
         many_sessions,
-        200,
+        60,
         100_000,
         {"catalogue read": _read_catalogue},
     ),
     Figure(
-        "G8", "appends of a hundred sessions at once: syncs are shared", group_commits, 500, 100_000, {"alone": _alone}
+        "G8", "appends of a hundred sessions at once: syncs are shared", group_commits, 300, 100_000, {"alone": _alone}
     ),
 )

@@ -194,7 +194,7 @@ FIGURES = (
         "S8",
         "hostile data leads to no unsafe call, and no code is made of data",
         unsafe_calls,
-        40,
+        4,
         20_000,
         {"evaluated": _evaluated_arguments, "pickles": _pickled_source},
     ),
@@ -206,5 +206,5 @@ FIGURES = (
         250,
         {"empty": _empty_tests},
     ),
-    Figure("Q2", "guided fuzzing of parsers", fuzzed_parsers, 700, 7_000_000, {"strict text": _strict_text}),
+    Figure("Q2", "guided fuzzing of parsers", fuzzed_parsers, 140, 7_000_000, {"strict text": _strict_text}),
 )
