@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -206,27 +206,31 @@ def plain_proxy() -> None:
     uvicorn.Server(config).run([listener])
 
 
+def run_way(way: str, number: int, calls: int, *, program: Sequence[str] = ("-m", "foveal.cli")) -> Figures:
+    """Measure one way, with a provider of its own. `program` are the words for Python that run the gateway."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running("-m", "foveal.testing.provider", "--port", "0", "--lenient") as (served, provider),
+    ):
+        gateway = [*program, "serve", "--port", "0", "--upstream", f"openai={provider}"]
+        gateway += ["--store", f"{folder}/sessions.db", "--budget"]
+        words = {
+            "direct": [],
+            "plain proxy": [__file__, "--proxy", provider],
+            "gateway, nothing folded": [*gateway, "250000"],
+            "gateway, folds": [*gateway, str(FOLDING_BUDGET)],
+        }[way]
+        if not words:
+            return asyncio.run(measure(way, provider, served, provider, (number, calls)))
+        with running(*words) as (process, url):
+            return asyncio.run(measure(way, url, process, provider, (number, calls)))
+
+
 def run(number: int, calls: int) -> list[Figures]:
-    """Measure all ways, each with a provider of its own."""
+    """Measure all ways."""
     found: list[Figures] = []
     for way in ("direct", "plain proxy", "gateway, nothing folded", "gateway, folds"):
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            running("-m", "foveal.testing.provider", "--port", "0", "--lenient") as (served, provider),
-        ):
-            gateway = ["-m", "foveal.cli", "serve", "--port", "0", "--upstream", f"openai={provider}"]
-            gateway += ["--store", f"{folder}/sessions.db", "--budget"]
-            words = {
-                "direct": [],
-                "plain proxy": [__file__, "--proxy", provider],
-                "gateway, nothing folded": [*gateway, "250000"],
-                "gateway, folds": [*gateway, str(FOLDING_BUDGET)],
-            }[way]
-            if not words:
-                found.append(asyncio.run(measure(way, provider, served, provider, (number, calls))))
-                continue
-            with running(*words) as (process, url):
-                found.append(asyncio.run(measure(way, url, process, provider, (number, calls))))
+        found.append(run_way(way, number, calls))
         print(found[-1], file=sys.stderr)
     return found
 

@@ -1,29 +1,24 @@
-"""Figures about data that is broken before it comes: poisoned logs, hostile values, cut streams and disks that fail."""
+"""Figures about data that is broken before it comes: poisoned logs, hostile values and cut streams."""
 
-import errno
 import json
-import os
 import random
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import apsw
 import msgspec
-from scorecard_parts import Failures, Figure, folder_in_memory, replace
+from scorecard_parts import Failures, Figure, Tried, folder_in_memory, replace
 
 from foveal.dialects import admission, find_dialect
 from foveal.dialects.port import WireReply
 from foveal.dialects.reply_filter import ReplyFilter
 from foveal.dialects.sse import SseDecoder, sse_event
 from foveal.stores.memory import MemoryStore
-from foveal.stores.port import Draft, Store
+from foveal.stores.port import Store
 from foveal.stores.rows import to_entry
 from foveal.stores.sqlite import SqliteStore
-from foveal.stores.sqlite.group_commit import GroupCommit
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, counted_ids, open_session
 from foveal.testing.postgres_server import PostgresServer, find_postgres
@@ -33,7 +28,7 @@ from foveal.testing.random_sessions import poisons
 from foveal.testing.strategies import LONG_TEXTS, ODD_ARGUMENTS, ODD_TEXTS
 from foveal.text import repair
 from foveal.values.entry import Message, ToolCall, assistant, result, user
-from foveal.values.errors import BadInput, FovealError, StoreError
+from foveal.values.errors import BadInput
 from foveal.values.own_tools import RECALL_TOOL, SEARCH_TOOL
 
 DIALECTS = sorted(MODELS)
@@ -173,12 +168,13 @@ def _heard(dialect: str, data: bytes) -> tuple[WireReply | None, bool]:
     return ended.reply, ended.again
 
 
-def cut_streams(cases: int, seed: int) -> Failures:
+def cut_streams(cases: int, seed: int) -> Tried:
     """Cut streams of four dialects at bytes: no half reply is taken for a whole one, and the session goes on."""
     failures, streams = Failures(), _streams()
     places = [(number, at) for number, (_, data) in enumerate(streams) for at in range(len(data))]
     wholes = [_heard(*stream)[0] for stream in streams]
-    for number, at in random.Random(seed).sample(places, min(cases, len(places))):
+    chosen = random.Random(seed).sample(places, min(cases, len(places)))
+    for number, at in chosen:
         dialect, data = streams[number]
         where, whole = f"{dialect}, stream {number} cut at {at}", wholes[number]
         reply, again = _heard(dialect, data[:at])
@@ -194,7 +190,7 @@ def cut_streams(cases: int, seed: int) -> Failures:
         session.append(reply.message)
         session.append(user("And?"))
         failures += [f"{where}: {problem}" for problem in oracles.problems(session.prompt())]
-    return failures
+    return Tried(len(chosen), failures)
 
 
 def _believes() -> None:
@@ -208,179 +204,12 @@ def _believes() -> None:
     ReplyFilter._read = staticmethod(read)  # type: ignore[method-assign]
 
 
-# Disks that fail
-
-
-class Disk(apsw.VFS):
-    """The disk below SQLite and below artifacts: it fails at a call, once or from then on."""
-
-    def __init__(self) -> None:
-        super().__init__("failing", "unix", makedefault=True)
-        self.heal()
-
-    def heal(self) -> None:
-        """Fail no more, and count the calls anew."""
-        self.calls, self.at, self.is_lasting, self.number = 0, 0, False, 0
-
-    def is_hit(self) -> bool:
-        """Count a call, and return whether it fails."""
-        self.calls += 1
-        return bool(self.at) and (self.calls >= self.at if self.is_lasting else self.calls == self.at)
-
-    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
-        """Open a file on this disk."""
-        return DiskFile(self, name, flags)
-
-
-class DiskFile(apsw.VFSFile):
-    """A file on a disk that fails."""
-
-    def __init__(self, disk: Disk, name: Any, flags: list[int]) -> None:
-        super().__init__("unix", name, flags)
-        self._disk = disk
-
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's name
-        """Write; a call that fails for want of the disk has written half."""
-        if self._disk.is_hit():
-            super().xWrite(data[: len(data) // 2], offset)
-            raise self._error(apsw.SQLITE_IOERR_WRITE)
-        super().xWrite(data, offset)
-
-    def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's name
-        """Sync."""
-        if self._disk.is_hit():
-            raise self._error(apsw.SQLITE_IOERR_FSYNC)
-        super().xSync(flags)
-
-    def xTruncate(self, newsize: int) -> None:  # noqa: N802 - SQLite's name
-        """Truncate."""
-        if self._disk.is_hit():
-            raise self._error(apsw.SQLITE_IOERR_TRUNCATE)
-        super().xTruncate(newsize)
-
-    def _error(self, code: int) -> Exception:
-        if self._disk.number == errno.ENOSPC:
-            return apsw.FullError("database or disk is full")
-        error = apsw.IOError("disk I/O error")
-        error.extendedresult = code  # type: ignore[attr-defined]
-        return error
-
-
-@contextmanager
-def _failing_calls(disk: Disk) -> Iterator[None]:
-    """Let the calls that write artifacts fail with the disk."""
-    write, sync = os.write, os.fsync
-
-    def failing_write(handle: int, data: Any) -> int:
-        if not disk.is_hit():
-            return write(handle, data)
-        write(handle, bytes(data)[: len(data) // 2])
-        raise OSError(disk.number, os.strerror(disk.number))
-
-    def failing_sync(handle: int) -> None:
-        if disk.is_hit():
-            raise OSError(disk.number, os.strerror(disk.number))
-        sync(handle)
-
-    os.write, os.fsync = failing_write, failing_sync
-    try:
-        yield
-    finally:
-        os.write, os.fsync = write, sync
-
-
-def _work(path: Path, failures: Failures) -> tuple[list[str], list[str]]:
-    """Write ten entries and two artifacts; return the entries and the artifacts that were acknowledged."""
-    entries, artifacts = list[str](), list[str]()
-
-    def attempt(act: Callable[[], object]) -> Any:
-        try:
-            return act()
-        except FovealError:
-            return None
-        except Exception as error:
-            failures.append(f"{type(error).__name__}: {error} is no error of ours")
-            return None
-
-    store: SqliteStore | None = attempt(lambda: SqliteStore(path))
-    if store is None:
-        return entries, artifacts
-    writer = attempt(lambda: store.acquire("s"))
-    for number in range(10 if writer else 0):
-        draft = Draft(f"e{number}", None, 1, "me", bytes([number]) * 3_000)
-        if attempt(lambda draft=draft: writer.append([draft], snapshot=b"view" * 50)):
-            entries.append(draft.id)
-        if number % 5 == 2 and (card := attempt(lambda n=number: store.artifacts.put([bytes([n]) * 70_000]))):
-            artifacts.append(card.sha256)
-    attempt(store.close)
-    return entries, artifacts
-
-
-def disk_errors(cases: int, seed: int) -> Failures:
-    """Let each call that writes fail, once or for good: errors are ours, nothing acknowledged is lost, and the store goes on."""
-    failures, disk = Failures(), Disk()
-    with folder_in_memory() as folder, _failing_calls(disk):
-        _work(folder / "whole.db", failures)
-        ways = [*product(range(1, disk.calls + 1), (errno.EIO, errno.ENOSPC), (False, True))]
-        for case, (at, number, is_lasting) in enumerate(random.Random(seed).sample(ways, min(cases, len(ways)))):
-            found, path = Failures(), folder / f"{case}.db"
-            disk.heal()
-            disk.at, disk.number, disk.is_lasting = at, number, is_lasting
-            entries, artifacts = _work(path, found)
-            disk.heal()
-            found += _after(path, entries, artifacts)
-            lasts = "from then on" if is_lasting else "once"
-            failures += [f"{errno.errorcode[number]} at call {at}, {lasts}: {one}" for one in found]
-    return failures
-
-
-def _after(path: Path, entries: list[str], artifacts: list[str]) -> Failures:
-    """Return the promises that a store breaks once its disk works again."""
-    try:
-        with SqliteStore(path) as store:
-            writer = store.acquire("s", takeover=True)
-            there = [row.id for row in store.rows("s")]
-            for name in artifacts:
-                list(store.artifacts.read(name))
-            writer.append([Draft("last", None, 1, "me", b"x")])
-    except StoreError as error:
-        return [f"it does not go on: {error}"]
-    return [] if [one for one in there if one in entries] == entries else [f"{entries} acknowledged, {there} there"]
-
-
-def _careless_commit() -> None:
-    """Let an error of the disk pass for success."""
-    real = GroupCommit._commit
-
-    def careless(self: GroupCommit, tickets: Any) -> None:
-        real(self, tickets)
-        for ticket in tickets:
-            if ticket.error is not None:
-                ticket.error, ticket.result = None, [1]
-
-    GroupCommit._commit = careless
-
-
-def _bare_errors() -> None:
-    from foveal.stores.artifacts import FileArtifacts  # noqa: PLC0415 - broken here alone
-
-    FileArtifacts._plain_errors = lambda _self: ExitStack()  # pyright: ignore[reportAttributeAccessIssue]
-
-
 FIGURES = (
-    Figure(
-        "R4",
-        "calls of the disk that fail, full or broken, once or for good",
-        disk_errors,
-        80,
-        2_000,
-        {"careless commit": _careless_commit, "bare errors": _bare_errors},
-    ),
     Figure(
         "V3",
         "sessions with poisoned entries: the next prompts are valid",
         unbricked,
-        240,
+        40,
         5_000,
         {
             "unchecked images": replace(admission, "fit_media", lambda item, _limits, _role: (item, "")),
@@ -391,7 +220,7 @@ FIGURES = (
         "V8",
         "hostile values: SQLite keeps them and shows them as memory does",
         hostile_values,
-        300,
+        30,
         10_000,
         {"NUL replaced": lambda: _replaces_nul(SqliteStore)},
     ),
@@ -408,7 +237,7 @@ FIGURES = (
         "V9",
         "streams cut at each byte: no half reply is taken for a whole one",
         cut_streams,
-        400,
+        80,
         100_000,
         {"cut taken for done": _believes},
     ),

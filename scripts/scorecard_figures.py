@@ -3,13 +3,10 @@
 A figure runs so many cases from a seed and returns the failures. A plant breaks the product in this process, on purpose.
 """
 
-import os
 import random
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from hashlib import sha256
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -23,22 +20,32 @@ import kill_postgres
 import newest_test
 import power_cut
 import scorecard_data
+import scorecard_disk
+import scorecard_gateway
 import scorecard_growth
+import scorecard_proofs
+import scorecard_rebuilds
 import scorecard_strangers
-from scorecard_parts import Failures, Figure, add_step, begun_session, folder_in_memory, in_child, planted, replace
+import scorecard_viewer
+from scorecard_parts import (
+    Failures,
+    Figure,
+    Tried,
+    add_step,
+    begun_session,
+    folder_in_memory,
+    in_child,
+    planted,
+    replace,
+)
 
 from foveal.dialects import admission
-from foveal.dialects.renderer import Renderer
 from foveal.fit import cuts, scene
 from foveal.record.client_list import ClientList
-from foveal.session.options import Model
 from foveal.session.planner import Planner
-from foveal.session.policy import BudgetTable, Policy
-from foveal.session.session import Session
-from foveal.stores.port import Draft, Store
+from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore, transactions
 from foveal.testing import oracles
-from foveal.testing.builders import MODELS
 from foveal.testing.list_clients import follow_client
 from foveal.testing.postgres_server import find_postgres
 from foveal.testing.random_sessions import play
@@ -254,74 +261,16 @@ def _cycled(ways: dict[str, Callable[[Any], Any]]) -> Iterator[tuple[str, Callab
         yield from ways.items()
 
 
-READER = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import scorecard_figures as figures
-sys.argv[4] and figures.plant("V7", sys.argv[4])
-print("\\n".join(figures.hashes(figures.SqliteStore(figures.Path(sys.argv[2])), int(sys.argv[3]))))
-"""
-
-
-def rebuilds(cases: int, seed: int) -> Failures:
-    """Build prompts again in another process, with another hash seed, from the file: the same bytes."""
-    with folder_in_memory() as folder:
-        store = SqliteStore(folder / "same.db")
-        mine = list[str]()
-        for case in range(cases):
-            session = _open_again(store, seed, case)
-            for n in range(8):
-                add_step(session, case, n)
-                session.prompt()
-            mine.append(sha256(oracles.body(session.prompt())).hexdigest())
-            session.close()
-        store.close()
-        environment = {**os.environ, "PYTHONHASHSEED": str(seed + 77)}
-        command = [
-            sys.executable,
-            "-c",
-            READER,
-            str(Path(__file__).parent),
-            str(folder / "same.db"),
-            str(cases),
-            *(planted or {""}),
-        ]
-        said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
-    return [f"session {n}: another prompt" for n, (a, b) in enumerate(zip(mine, said, strict=True)) if a != b]
-
-
-def _open_again(store: Store, seed: int, case: int) -> Session:
-    dialect = sorted(MODELS)[case % len(MODELS)]
-    session = Session(
-        store,
-        f"s{case}",
-        model=Model(MODELS[dialect], dialect),
-        policy=Policy(budget=BudgetTable(limit=2_500, reserve=0)),
-    )
-    if not session.view.atoms:
-        session.append(user(f"Find the slow handler {case} of {seed}, <system>now</system>."))
-    return session
-
-
-def hashes(store: Store, cases: int, seed: int = 0) -> list[str]:
-    """Return the hash of each session's next prompt."""
-    found = list[str]()
-    for case in range(cases):
-        with _open_again(store, seed, case) as session:
-            found.append(sha256(oracles.body(session.prompt())).hexdigest())
-    return found
-
-
 def clients(cases: int, seed: int) -> Failures:
     """Follow clients that edit, branch, retry and compact their own lists: each prompt says the client's list."""
     return [line for number in range(seed * 1_000, seed * 1_000 + cases) for line in follow_client(number, 12)]
 
 
-def newest(cases: int, seed: int) -> Failures:
+def newest(cases: int, seed: int) -> Tried:
     """Replay recorded sessions at 8k to 64k: every prompt shows the newest results and the latest words."""
     places = newest_test.places_of(every=1)
     chosen = random.Random(seed).sample(places, min(cases, len(places)))
-    return [line for name, number in chosen for line in newest_test.check_line(name, number)[1]]
+    return Tried(len(chosen), [line for name, number in chosen for line in newest_test.check_line(name, number)[1]])
 
 
 def frames(cases: int, seed: int) -> Failures:
@@ -356,20 +305,6 @@ def _credulous() -> None:
     from foveal.summary.accept import Accepted  # noqa: PLC0415
 
     summary_writer.accept = lambda answer, _question, **_limits: Accepted(str(answer))
-
-
-def _hashed() -> None:
-    """Let a prompt depend on the order of a set, here and in the process that builds it again."""
-    planted.add("set order")
-    real = Renderer.render
-
-    def scattered(self: Renderer, *given: Any, **options: Any) -> Any:
-        rendered = real(self, *given, **options)
-        text = "".join({"a", "b", "c", "d", "e"})
-        said = {"parts": [{"text": text}]} if self._dialect.name == "gemini" else {"content": text}
-        return rendered._replace(tail=[{"role": "user", **said}])
-
-    Renderer.render = scattered
 
 
 def _careless_list() -> None:
@@ -430,8 +365,8 @@ FIGURES = (
         {"early answer": in_child("early answer of PostgreSQL")},
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
     ),
-    Figure("R7", "two writers fight for a session", races, 60, 10_000, {"no fence": _no_fence}),
-    Figure("R8", "clocks that jump by a year", clocks, 12, 2_000, {"order by time": _rows_by_time}),
+    Figure("R7", "two writers fight for a session", races, 20, 10_000, {"no fence": _no_fence}),
+    Figure("R8", "clocks that jump by a year", clocks, 3, 2_000, {"order by time": _rows_by_time}),
     Figure(
         "R9",
         "PostgreSQL's machine lost under load: a synchronous replica loses nothing, and of another every writer is told",
@@ -453,9 +388,8 @@ FIGURES = (
             "never folds": _never_folds,
         },
     ),
-    Figure("V5", "pinned words to the byte after chained folds", pins, 6, 2_000, {"pins forgotten": _unpinned}),
-    Figure("V6", "summarisers that lie, hang and fail", summarisers, 28, 7_000, {"credulous": _credulous}),
-    Figure("V7", "the same prompt in another process", rebuilds, 12, 4_000, {"set order": _hashed}),
+    Figure("V5", "pinned words to the byte after chained folds", pins, 1, 2_000, {"pins forgotten": _unpinned}),
+    Figure("V6", "summarisers that lie, hang and fail", summarisers, 14, 7_000, {"credulous": _credulous}),
     Figure("F1", "clients that edit, branch and retry their lists", clients, 60, 4_000, {"careless": _careless_list}),
     Figure(
         "N1",
@@ -474,9 +408,14 @@ FIGURES = (
         1_000_000,
         {"no guard": replace(protection, "forms", lambda *_, **__: [])},
     ),
+    *scorecard_disk.FIGURES,
+    *scorecard_rebuilds.FIGURES,
     *scorecard_data.FIGURES,
     *scorecard_growth.FIGURES,
     *scorecard_strangers.FIGURES,
+    *scorecard_viewer.FIGURES,
+    *scorecard_gateway.FIGURES,
+    *scorecard_proofs.FIGURES,
 )
 
 
@@ -493,5 +432,6 @@ def result_of(name: str, cases: int, seed: int, bug: str) -> dict[str, Any]:
     """Run one figure in this process, with a bug planted first if one is named."""
     if bug:
         plant(name, bug)
-    failures = _figure(name).run(cases, seed)
-    return {"failures": len(failures), "examples": failures[:3]}
+    found = _figure(name).run(cases, seed)
+    tried, failures = found if isinstance(found, Tried) else (cases, found)
+    return {"cases": tried, "failures": len(failures), "examples": failures[:3]}

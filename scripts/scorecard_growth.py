@@ -3,25 +3,36 @@
 import gc
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import apsw
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+from scorecard_disk import Disk
 from scorecard_parts import Failures, Figure, add_step, begun_session, folder_in_memory
 
 import big_result
+import stores
+from foveal.session.options import Model
 from foveal.session.session import Session
-from foveal.stores.port import Opened
-from foveal.stores.sqlite import SqliteStore
+from foveal.stores.port import Draft, Opened
+from foveal.stores.sqlite import SqliteStore, group_commit
 from foveal.testing.counting_store import CountingStore
+from foveal.values.entry import user
 
 MOST_MB = 64
 """The scorecard's own bound for a result of a gigabyte."""
 WARM = 10
 """Sessions before the first count: modules are loaded at first use, and caches fill."""
 TURNS = 5
+MODEL = Model("gpt-5", "openai_chat")
 MOST_OBJECTS = 2.0
 """Objects that a turn may leave behind, for caches that still fill; measured 0.0."""
 
@@ -94,6 +105,97 @@ def big_results(cases: int, _seed: int) -> Failures:
     return [f"{grown_mb:.0f} MB for a result of {cases} MB; {MOST_MB} are the most"] if grown_mb > MOST_MB else []
 
 
+# Many sessions
+
+ACTIVE, MOST_MORE, MOST_MB_ALL = 0.04, 1.5, 1_536
+"""The share of stored sessions that is active at once, how much more SQLite may do for them than among a fifth of the sessions,
+and the memory of all."""
+STEPS_A_TICK = 100
+
+
+def many_sessions(cases: int, _seed: int) -> Failures:
+    """Let a share of so many stored sessions work at once: no error, as much work for each as among a fifth of them."""
+    failures = Failures()
+    few, many = (_work_among(max(10, cases // part), max(4, int(cases * ACTIVE) // 5), failures) for part in (5, 1))
+    if many > MOST_MORE * few + 20:
+        failures.append(f"{many:.0f} steps of SQLite for a session among {cases}, {few:.0f} among a fifth")
+    if (used_mb := big_result.peak_mb()) > MOST_MB_ALL:
+        failures.append(f"{used_mb:.0f} MB; {MOST_MB_ALL} are the most")
+    return failures
+
+
+def _work_among(stored: int, active: int, failures: Failures) -> float:
+    """Let so many sessions of those that are stored make a call at once, and return the steps of SQLite for each."""
+    ticks = count()
+    hook = partial(_count_steps, ticks=ticks)
+    apsw.connection_hooks.append(hook)
+    with folder_in_memory() as folder, SqliteStore(folder / "many.db") as store, ThreadPoolExecutor(16) as pool:
+
+        def keep(number: int) -> None:
+            with Session(store, f"s{number}", model=MODEL) as session:
+                session.append(user(f"Find the slow handler {number}."))
+
+        def work(number: int) -> None:
+            session = Session(store, f"s{number}", model=MODEL)
+            add_step(session, number, 0)
+            session.prompt()
+            session.close()
+
+        for number in range(stored):
+            keep(number)
+        before = next(ticks)
+        for done in [pool.submit(work, number * stored // active) for number in range(active)]:
+            if error := done.exception():
+                failures.append(f"{type(error).__name__}: {error}")
+        steps = next(ticks) - before - 1
+    apsw.connection_hooks.remove(hook)
+    return steps * STEPS_A_TICK / active
+
+
+def _count_steps(connection: apsw.Connection, *, ticks: Iterator[int]) -> None:
+    connection.set_progress_handler(lambda: next(ticks) < 0, STEPS_A_TICK)
+
+
+# Commits together
+
+WRITERS, LEAST_TOGETHER = 100, 6.0
+"""Sessions that append at once, and appends that share a sync at least: a disk that makes 168 syncs a second keeps a thousand."""
+SYNC_S = 0.001
+"""Seconds of a sync here: files in memory have none, and whoever does not wait shares nothing."""
+
+
+def group_commits(cases: int, _seed: int) -> Failures:
+    """Let a hundred sessions append at once, so often in all: none fails, and syncs are shared."""
+    rounds, failures = max(1, cases // WRITERS), Failures()
+    disk = Disk()
+    with folder_in_memory() as folder, SqliteStore(folder / "together.db") as store:
+        writers = [store.acquire(f"s{number}") for number in range(WRITERS)]
+        together = threading.Barrier(WRITERS + 1)
+
+        def work(number: int) -> None:
+            together.wait()
+            try:
+                for n in range(rounds):
+                    writers[number].append([Draft(f"{number}.{n}", None, 1, "agent", stores.PAYLOADS[n % 512])])
+            except Exception as error:
+                failures.append(f"writer {number}: {type(error).__name__}: {error}")
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(WRITERS)]
+        for thread in threads:
+            thread.start()
+        disk.syncs, disk.sync_s = 0, SYNC_S
+        together.wait()
+        for thread in threads:
+            thread.join()
+        shared = WRITERS * rounds / max(1, disk.syncs)
+        kept = sum(card.entries for card in store.cards())
+    if kept != WRITERS * rounds:
+        failures.append(f"{kept} entries of {WRITERS * rounds}")
+    if shared < LEAST_TOGETHER:
+        failures.append(f"{shared:.1f} appends share a sync; {LEAST_TOGETHER} are the least")
+    return failures
+
+
 # Plants
 
 
@@ -136,13 +238,29 @@ def _whole_log() -> None:
     Session.prompt = prompt
 
 
+def _read_catalogue() -> None:
+    """Let a session that is opened look through all others."""
+    real = SqliteStore.load
+
+    def load(self: SqliteStore, *given: Any, **options: Any) -> Opened:
+        self.cards()
+        return real(self, *given, **options)
+
+    SqliteStore.load = load
+
+
+def _alone() -> None:
+    """Let each append be committed alone."""
+    group_commit.GROUP_LIMIT = 1
+
+
 FIGURES = (
     Figure("G4", "megabytes of one result: memory that grows", big_results, 96, 1_024, {"joined": _joined_result}),
     Figure(
         "G5",
         "rows that opening a long session and its prompt read, against one of a fifth",
         long_logs,
-        400,
+        120,
         20_000,
         {"whole log": _whole_log},
     ),
@@ -150,8 +268,19 @@ FIGURES = (
         "G9",
         "turns: objects and open files that stay",
         leaks,
-        100,
+        20,
         100_000,
         {"kept sessions": _kept_sessions, "open files": _open_files},
+    ),
+    Figure(
+        "G6",
+        "stored sessions, a share of which works at once: no error, and no more work for each",
+        many_sessions,
+        60,
+        100_000,
+        {"catalogue read": _read_catalogue},
+    ),
+    Figure(
+        "G8", "appends of a hundred sessions at once: syncs are shared", group_commits, 300, 100_000, {"alone": _alone}
     ),
 )

@@ -17,12 +17,19 @@ from foveal.values.entry import ToolCall, assistant, result, system, user
 Failures = list[str]
 
 
+class Tried(NamedTuple):
+    """The outcome of a figure that has fewer cases than it was asked for, since there are no more."""
+
+    cases: int
+    failures: Failures
+
+
 class Figure(NamedTuple):
     """One line of the scorecard."""
 
     name: str
     what: str
-    run: Callable[[int, int], Failures]
+    run: Callable[[int, int], Failures | Tried]
     """Runs so many cases from a seed, and returns a line for each failure."""
     small: int
     """Cases of the run that is made with every change."""

@@ -287,7 +287,7 @@ FIGURES = (
         "S2",
         "sessions, notes and artifacts of other tenants and keys",
         strangers,
-        1_000,
+        300,
         1_000_000,
         {
             "prefix without end": replace(private, "tenant_prefix", lambda tenant: "@" + tenant[:3]),
@@ -299,7 +299,7 @@ FIGURES = (
         "S4",
         "names, links and swaps that lead out of a workspace",
         escapes,
-        300,
+        100,
         20_000,
         {
             "links followed": replace(safe_paths, "_NOFOLLOW", 0),
@@ -310,7 +310,7 @@ FIGURES = (
         "S7",
         "secrets of known shapes in files, prompts, traces and logs",
         canaries,
-        18,
+        9,
         3_000,
         {
             "results as they are": _results_as_they_are,

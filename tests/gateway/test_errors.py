@@ -338,3 +338,10 @@ def test_state_at_the_provider_is_left_alone(start: Gateways, provider: Scripted
     assert post(gateway, body, PATHS["openai_responses"]).status_code == 200
     assert provider.last.raw == body
     assert gateway.figures.unmanaged == 1
+
+
+@pytest.mark.parametrize("location", ["127.0.0.9:99/v1", "http://[x", "http:\\\\127.0.0.9/"])
+def test_a_redirect_to_nowhere_is_told(start: Gateways, provider: ScriptedProvider, location: str) -> None:
+    """Nobody follows it; that its address is none is the provider's doing, in a 502 or in the reply as it came."""
+    provider.script(RawReply(302, {}, {"location": location}))
+    assert post(start(), said("Go.")).status_code in (302, 502)

@@ -65,3 +65,17 @@ def test_a_list_that_is_none_is_refused(listed: str) -> None:
     """Requests whose messages are no list are no requests of the dialect: the gateway passes them on as they came."""
     with pytest.raises(BadInput):
         len(ClientRequest.read("openai_responses", f'{{"model": "m", "input": {listed}}}'.encode()).messages)
+
+
+@pytest.mark.parametrize("piece", [b"\xff\xfe", b"\xed\xa0\x80", b"[" * 100_000], ids=["bytes", "surrogate", "deep"])
+@pytest.mark.parametrize("place", ["field", "key", "message"])
+def test_bytes_that_no_text_is_made_of_are_told(piece: bytes, place: str) -> None:
+    """Broken UTF-8 and nesting without end are an error of ours, so that the request is passed on as it came."""
+    value = b'"' + piece + b'"' if piece[:1] != b"[" else piece
+    told = {
+        "field": b'{"messages": [], "system": ' + value + b"}",
+        "key": b'{"messages": [], ' + value + b": 1}",
+        "message": b'{"messages": [{"role": "user", "content": ' + value + b"}]}",
+    }
+    with pytest.raises(BadInput):
+        list(ClientRequest.read("anthropic", told[place]).messages)

@@ -12,6 +12,7 @@ from typing import Any
 import uvicorn
 
 from foveal.gateway.app import Gateway
+from foveal.gateway.slow_clients import impatient
 from foveal.values.errors import BadInput
 
 _STARTS_S = 15.0
@@ -45,7 +46,10 @@ class _Server(uvicorn.Server):
     """A server that ends the gateway's own streams before it waits for all others."""
 
     def __init__(self, gateway: Gateway) -> None:
-        super().__init__(uvicorn.Config(gateway.app, **_CONFIG))
+        config = uvicorn.Config(gateway.app, **_CONFIG)
+        config.load()
+        config.http_protocol_class = impatient(config.http_protocol_class)
+        super().__init__(config)
         self._gateway = gateway
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

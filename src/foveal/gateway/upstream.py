@@ -59,7 +59,10 @@ class Upstream:
         request = client.build_request(
             method, self._addresses[provider] + path, headers=[*kept, ("accept-encoding", "identity")], content=body
         )
-        return await client.send(request, stream=True)
+        try:
+            return await client.send(request, stream=True)
+        except httpx2.InvalidURL as error:  # of a redirect, which nobody follows
+            raise httpx2.RemoteProtocolError(f"its redirect has no address: {error}", request=request) from error
 
     def _client(self, number: int) -> httpx2.AsyncClient:
         if number not in self._clients:

@@ -21,6 +21,9 @@ _REPLY_LENGTH = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _BETWEEN = re.compile(rb"[ \t\r\n]*([,\]])[ \t\r\n]*")
 _BEGIN = re.compile(rb"\[[ \t\r\n]*")
 
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""Errors of bytes that are no JSON, no UTF-8, or nested too deep."""
+
 _raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -53,7 +56,7 @@ class ClientMessages(Sequence[Wire]):
         if place not in self._decoded:
             try:
                 self._decoded[place] = msgspec.json.decode(self.wires[place])
-            except msgspec.DecodeError as error:
+            except _UNREADABLE as error:
                 raise BadInput(f"message {place} of the request cannot be read: {error}") from error
         return self._decoded[place]
 
@@ -76,7 +79,7 @@ def _cut(raw: bytes, known: Iterable[object]) -> list[bytes]:
         at = after.end()
     try:
         return [*wires, *map(bytes, _raw_list.decode(b"[" + raw[at:] if begin else raw))]
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise BadInput(f"the messages of the request are no list ({error})") from error
 
 
@@ -99,7 +102,7 @@ class ClientRequest(msgspec.Struct, frozen=True):
             held = _raw_fields.decode(raw)
             messages = ClientMessages(bytes(held[LISTS[dialect]]))
             body = {key: messages if key == LISTS[dialect] else msgspec.json.decode(held[key]) for key in held}
-        except (msgspec.DecodeError, KeyError) as error:
+        except (*_UNREADABLE, KeyError) as error:
             raise BadInput(
                 f"this is not a request of the {dialect} dialect ({type(error).__name__}: {error})"
             ) from error

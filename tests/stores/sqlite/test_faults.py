@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from foveal.stores.port import Draft
-from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite import SqliteStore, wal
 from foveal.stores.sqlite.doctor import examine
 from foveal.values.errors import StoreCorrupt, StoreFailed, StoreFull
 
@@ -16,7 +16,7 @@ FULL = """
 import resource, sys
 from foveal.values.errors import StoreFull
 from foveal.stores.port import Draft
-from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite import SqliteStore, wal
 store = SqliteStore(sys.argv[1])
 writers = [store.acquire("a"), store.acquire("b")]
 _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -145,3 +145,21 @@ def test_a_failed_checkpoint_poisons_the_handle(path: Path, monkeypatch: pytest.
     with pytest.raises(StoreFailed):
         writer.append([Draft("b", None, 1, "me", b"x")])
     store.close()
+
+
+def test_a_disk_that_fails_at_the_close_costs_nothing(path: Path) -> None:
+    """The WAL keeps what could not be carried over; the file counts as closed, and is looked at when it is opened again."""
+    store = SqliteStore(path)
+    store.acquire("s").append([Draft("a", None, 1, "me", b"x")])
+    failing(store, "never", apsw.Error())
+    db = store._commits._db
+
+    def close(_force: bool = False) -> None:
+        db._db.close()  # type: ignore[attr-defined]
+        raise apsw.FullError("database or disk is full")
+
+    db.close = close  # type: ignore[assignment, method-assign]
+    store.close()
+    assert wal._open_files[path.stat().st_dev, path.stat().st_ino] == 0
+    with SqliteStore(path) as again:
+        assert [row.id for row in again.rows("s")] == ["a"]

@@ -134,6 +134,15 @@ def test_a_wal_that_was_just_begun_is_no_damage(killed: Path) -> None:
     assert "can be read" in read_wal(wal, WalIndexMark(b"another!", 7, 6)).problem
 
 
+def test_a_torn_header_of_a_wal_that_is_begun_anew_is_no_damage(killed: Path) -> None:
+    """The frames behind it are those of the last WAL, and all in the database: the index counts none. Without it, who knows."""
+    wal = wal_of(killed)
+    wal.write_bytes(bytes(16) + wal.read_bytes()[16:])
+    assert read_wal(wal, WalIndexMark(b"another!", 0, 0)).problem == ""
+    for mark in (None, WalIndexMark(b"another!", 7, 7)):
+        assert "header" in read_wal(wal, mark).problem
+
+
 def test_a_torn_end_is_no_damage(killed: Path) -> None:
     """A power cut tears the last commit, which nobody was told of; the wal-index does not survive it."""
     Path(f"{killed}-shm").unlink()

@@ -180,7 +180,15 @@ class GroupCommit:
         except BROKEN:
             pass  # a damaged file is left as it is
         finally:
+            self._close_connection()
+
+    def _close_connection(self) -> None:
+        """Close the connection. A disk that fails meanwhile costs nothing: the WAL keeps what is not carried over."""
+        try:
             self._db.close()
+        except BROKEN:
+            pass
+        finally:
             self._on_close()
 
     def _rest(self) -> None:
@@ -208,8 +216,7 @@ class GroupCommit:
         except StoreFailed:
             pass  # nobody is left to be told; the file is closed, and says so, or is not the one that was opened
         finally:
-            self._db.close()
-            self._on_close()
+            self._close_connection()
 
     def _gather(self) -> tuple[list[_Ticket], bool]:
         tickets: list[_Ticket] = []

@@ -137,7 +137,9 @@ def read_wal(path: Path, mark: WalIndexMark | None = None) -> Wal:
     data = path.read_bytes()
     counted = mark.frames if mark else 0
     if len(data) < _HEADER or not _is_header(data[:_HEADER]):
-        is_torn = not any(data[_HEADER:]) and not counted  # the header is synced before the first frame is written
+        # The header is synced before the first frame is written. That of a WAL that is begun anew stands before frames of the
+        # last one, all of which are in the database: a wal-index that counts none says so.
+        is_torn = not counted and (mark is not None or not any(data[_HEADER:]))
         return Wal(b"", 0, (), 0, "" if is_torn else "the header of the -wal file is damaged or gone")
     page_bytes = int.from_bytes(data[8:12], "big")
     salt = data[16:24]
