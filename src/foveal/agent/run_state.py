@@ -36,7 +36,7 @@ from foveal.agent.run_marks import (
 from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion
 from foveal.dialects.json_values import fields, mapping, sequence
 from foveal.text.repair import json_object
-from foveal.values.entry import Body, Entry, Message, Note, Text, ToolCall, ToolResult, Usage
+from foveal.values.entry import ATTACHED, Body, Entry, Message, Note, Text, ToolCall, ToolResult, Usage
 from foveal.values.own_tools import CHECKPOINT_TOOL
 
 Newest: TypeAlias = Literal["nothing", "user", "tool", "answer", "cut_off"]
@@ -193,7 +193,7 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def after(state: RunState, seq: int, entry: Entry) -> RunState:
     """Return the state after an entry."""
-    changed = _changes(state, entry.body, entry.id)
+    changed = {} if entry.author == ATTACHED else _changes(state, entry.body, entry.id)
     return msgspec.structs.replace(state, seq=seq, **changed)
 
 
