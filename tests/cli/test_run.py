@@ -45,6 +45,16 @@ def test_one_document_for_programs(capsys):
     assert (told["outcome"]["status"], told["outcome"]["run"], told["calls"]) == ("completed", "s#1", 2)
 
 
+def test_files_come_with_the_task(folder, capsys):
+    """Each `--file` is attached; one that is not there is told before anything is kept."""
+    (folder / "notes.md").write_text("Buy milk.")
+    assert run("run", *SCRIPTED, "--session", "s", "--file", "notes.md", "--file", "missing.md", "Look.") == 2
+    assert "missing.md cannot be sent: No such file" in capsys.readouterr().err
+    assert run("run", *SCRIPTED, "--session", "s", "--file", "notes.md", "Look.") == 0
+    assert run("runs", "show", "s") == 0
+    assert "file_attached    text: [file notes.md: text, text/markdown, 1 line, 9 bytes" in capsys.readouterr().out
+
+
 def test_without_a_key_it_says_what_to_set(capsys):
     """And how to try it without one."""
     assert run("run", "Look.") == 2

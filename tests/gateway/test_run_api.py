@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -129,6 +130,20 @@ def test_a_run_from_its_start_to_its_answer(gateway: RunningGateway, bench: Benc
         assert api.ask("run_start", agent="worker", text="And now?", session="s")["run"] == "s#2"
         assert api.ask("run_wait", "s")["text"] == "Again."
         assert api.ask("run_show", "s#1")["text"] == "Done."
+
+
+def test_files_come_with_the_words_of_a_run(gateway: RunningGateway, provider: ScriptedProvider, store: Store) -> None:
+    """As base64; one that cannot be shown is refused, and no session is made for it."""
+    provider.script(Turn("Milk."))
+    with ApiClient(gateway) as api:
+        bad = {"name": "x.bin", "data": b64encode(bytes(range(256))).decode()}
+        status, kind, said = api.refused("run_start", agent="worker", text="Read.", session="s", files=[bad])
+        assert (status, kind, "x.bin cannot be sent" in said) == (400, "BadInput", True)
+        assert store.cards() == []
+        notes = {"name": "notes.txt", "data": b64encode(b"Buy milk.").decode()}
+        api.ask("run_start", agent="worker", text="Read.", session="s", files=[notes])
+        assert api.ask("run_wait", "s#1")["text"] == "Milk."
+    assert "Buy milk." in str(provider.last.body["messages"])
 
 
 def test_events_of_a_run_come_as_they_happen_and_resume_from_an_id(

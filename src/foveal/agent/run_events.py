@@ -7,7 +7,7 @@ ones under the same ids. The others are told as they happen and are gone: words 
 |---|---|---|
 | `RunStarted` | yes | a mark |
 | `StatusChanged` | yes | a mark |
-| `UserSpoke` | yes | a message of the user |
+| `UserSpoke`, `FileAttached` | yes | a message of the user, a file that came with it |
 | `ModelReplied` | yes | a reply of the model |
 | `ToolCalled`, `TodosChanged` | yes | a call in a reply |
 | `ToolStarted` | yes | a mark |
@@ -49,6 +49,7 @@ from foveal.agent.run_marks import (
 from foveal.agent.run_state import TODO_TOOL, RunState, todos_in
 from foveal.agent.tools import UserAnswer, UserQuestion
 from foveal.values.entry import (
+    ATTACHED,
     Entry,
     Fold,
     Message,
@@ -101,6 +102,12 @@ class StatusChanged(_RunEvent, frozen=True, tag="status_changed"):
 
 class UserSpoke(_RunEvent, frozen=True, tag="user_spoke"):
     text: str
+
+
+class FileAttached(_RunEvent, frozen=True, tag="file_attached"):
+    text: str
+    """The line that tells its name, kind and size."""
+    entry: str
 
 
 class StepStarted(_RunEvent, frozen=True, tag="step_started"):
@@ -250,6 +257,7 @@ RunEvent: TypeAlias = (
     RunStarted
     | StatusChanged
     | UserSpoke
+    | FileAttached
     | StepStarted
     | TextCame
     | ThinkingCame
@@ -321,6 +329,8 @@ def events_of(state: RunState, seq: int, entry: Entry) -> list[RunEvent]:
 
 def _told(entry: Entry, scope: RunScope) -> Iterator[RunEvent]:
     match entry.body:
+        case Message(role="user", parts=(Text(text=text) | Stored(shown=text), *_)) if entry.author == ATTACHED:
+            yield FileAttached(scope=scope, text=text.partition("\n")[0], entry=entry.id)
         case Message(role="user") as message:
             yield UserSpoke(scope=scope, text=_text(message))
         case Message(role="assistant") as message:

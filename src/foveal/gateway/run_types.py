@@ -9,7 +9,7 @@ from foveal.agent.audit import AuditRecord
 from foveal.agent.run_marks import RunStatus
 from foveal.agent.runs import RunCard, RunCost
 from foveal.agent.tools import UserAnswer
-from foveal.gateway.api_types import MOST_LISTED
+from foveal.gateway.api_types import MOST_LISTED, AttachRequest
 
 MOST_WAIT_S = 600.0
 """Seconds that one request may wait for a run; proxies close connections that are silent for longer."""
@@ -38,6 +38,8 @@ class RunStart(msgspec.Struct, frozen=True):
     agent: str
     text: str
     session: Annotated[str, Meta(max_length=400)] = ""
+    files: tuple[AttachRequest, ...] = ()
+    """Files that come with the words."""
 
 
 class RunFilter(msgspec.Struct, frozen=True):
