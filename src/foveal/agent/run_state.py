@@ -71,15 +71,19 @@ class RunUsage(msgspec.Struct, frozen=True):
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    reasoning_tokens: int | None = None
+    """The part of the output that was thinking, in the calls that tell it; None if none does."""
 
     def plus(self, usage: Usage) -> "RunUsage":
         """Return the sum with one more call."""
+        told = [one for one in (self.reasoning_tokens, usage.reasoning_tokens) if one is not None]
         return RunUsage(
             self.calls + 1,
             self.input_tokens + usage.input_tokens,
             self.output_tokens + usage.output_tokens,
             self.cache_read_tokens + usage.cache_read_tokens,
             self.cache_write_tokens + usage.cache_write_tokens,
+            sum(told) if told else None,
         )
 
 
