@@ -911,3 +911,18 @@ def test_the_summariser_is_part_of_the_cost(store, reply, usd):
             models = sum(usage_usd(event.usage) or 0.0 for event in told if isinstance(event, UsageCounted))
             assert one.own_usd == pytest.approx(models + asked * usd)
     assert cost.calls > sum(bill.calls for one in (cost, *cost.children) for bill in one.own.values())
+
+
+def test_thinking_is_part_of_the_output_and_paid_once(store):
+    """A run adds it up over the calls that tell it; the cost is that of the output, whatever of it was thinking."""
+    thinking = says("Yes.")
+    thinking["usage"] |= {"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 8}}
+    model = FakeModel(calls("look", path="a"), thinking)
+    outcome = run(agent_with(model, look), "Think.", store=store)
+    (used,) = outcome.usage.values()
+    assert (used.calls, used.output_tokens, used.reasoning_tokens) == (2, 10, 8)
+    told = [one.usage for one in read_events(store, "s") if isinstance(one, UsageCounted)]
+    assert [one.reasoning_tokens for one in told] == [None, 8]
+    cost = Runs(store).cost("s")
+    assert cost.own["gpt-5"] == used
+    assert cost.own_usd == pytest.approx(sum(usage_usd(Usage("gpt-5", 10, output)) or 0 for output in (1, 9)))

@@ -159,13 +159,19 @@ def _cost(runs: Runs, name: str, args: Namespace, out: Output) -> None:
     if out.is_json:
         out.document({"cost": cost, "usd": cost.total_usd, "calls": cost.calls})
         return
-    rows = [*_cost_rows(cost), ("all", "", f"{cost.calls:,}", "", "", _usd(cost.total_usd))]
-    out.table(("run", "model", "calls", "input", "output", "cost"), rows, "llrrrr")
+    rows = [*_cost_rows(cost), ("all", "", f"{cost.calls:,}", "", "", "", _usd(cost.total_usd))]
+    out.table(("run", "model", "calls", "input", "output", "reasoning", "cost"), rows, "llrrrrr")
 
 
 def _cost_rows(cost: RunCost) -> list[tuple[str, ...]]:
     own = [
-        (cost.run, model, f"{one.calls:,}", f"{one.input_tokens:,}", f"{one.output_tokens:,}", _usd(cost.own_usd))
+        (
+            cost.run,
+            model,
+            *(f"{number:,}" for number in (one.calls, one.input_tokens, one.output_tokens)),
+            "not told" if one.reasoning_tokens is None else f"{one.reasoning_tokens:,}",
+            _usd(cost.own_usd),
+        )
         for model, one in (*cost.own.items(), *((f"{name} (summaries)", one) for name, one in cost.summaries.items()))
     ]
     return [*own, *(row for child in cost.children for row in _cost_rows(child))]

@@ -160,6 +160,8 @@ class OpenTelemetryListener:
                 "gen_ai.usage.cache_creation.input_tokens": event.cache_write_tokens,
             }
         )
+        if event.reasoning_tokens is not None:
+            call.span.set_attribute("gen_ai.usage.reasoning.output_tokens", event.reasoning_tokens)
         self._seconds.record((time.time_ns() - call.began_ns) / 1e9, labels)
         _end(call)
 
