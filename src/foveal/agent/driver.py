@@ -107,6 +107,8 @@ class RunDriver:
         self.agent, self.store, self.session = agent, store, session
         self._parent, self._opened, self._more_tools = parent, opened, more_tools
         self.journal = RunJournal(store, session, self._open_session)
+        if agent.on_event is not None and not parent:  # of a sub-agent, the run above tells
+            self.journal.hub.tell(agent.on_event)
         self._take(agent, meter)
         self._stop: StopRequest | None = None
         self._act: asyncio.Task[None] | None = None
