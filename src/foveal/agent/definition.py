@@ -22,6 +22,7 @@ SUB_AGENT_STEPS = 20
 """Steps of a sub-agent whose own limits say nothing else."""
 
 if TYPE_CHECKING:
+    from foveal.agent.run_events import RunEvent
     from foveal.writers.port import Summariser
 
 
@@ -31,7 +32,8 @@ class AgentDefinition:
     `fallbacks` are asked in their order when a model refuses for good or does not answer. `agents` are sub-agents, to which the
     model may delegate; `detached` ones work in the background, `handoffs` take over the conversation. `approvals` say which calls
     a person must allow. `finalize` are words for one more step behind the answer, without tools, whose reply is the outcome:
-    "Write the report as …". `open_model` brings a model port of your own.
+    "Write the report as …". `open_model` brings a model port of your own. `on_event` is called with each event of
+    the runs of this agent, on their event loop, so let it be quick; events of sub-agents are in `ChildTold`.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class AgentDefinition:
         environment: Environment | None = None,
         summariser: "Summariser | None" = None,
         open_model: Callable[[ModelChoice], ModelPort] = open_model,
+        on_event: "Callable[[RunEvent], None] | None" = None,
     ) -> None:
         if not name or "/" in name or "#" in name:
             raise BadInput(f"{name!r} cannot name an agent: a name is not empty and has no '/' and no '#'")
@@ -65,7 +68,7 @@ class AgentDefinition:
         self.policy = policy if policy is not None else Policy(remind=True)
         self.finalize, self.limits, self.approvals = finalize, limits, tuple(approvals)
         self.environment = _with_agents(environment, frozenset((*self.agents, *self.detached, *self.handoffs)))
-        self.summariser, self.open_model = summariser, open_model
+        self.summariser, self.open_model, self.on_event = summariser, open_model, on_event
 
     def as_sub_agent(self) -> "AgentDefinition":
         """Return the agent with the bounds of a sub-agent, where its own limits leave them open."""

@@ -98,6 +98,7 @@ class RunStarted(_RunEvent, frozen=True, tag="run_started"):
 class StatusChanged(_RunEvent, frozen=True, tag="status_changed"):
     status: RunStatus
     reason: str = ""
+    agent: str = ""
 
 
 class UserSpoke(_RunEvent, frozen=True, tag="user_spoke"):
@@ -114,6 +115,7 @@ class StepStarted(_RunEvent, frozen=True, tag="step_started"):
     model: str
     tokens: int
     limit: int
+    dialect: str = ""
 
 
 class TextCame(_RunEvent, frozen=True, tag="text"):
@@ -127,6 +129,8 @@ class ThinkingCame(_RunEvent, frozen=True, tag="thinking"):
 class ModelRetried(_RunEvent, frozen=True, tag="model_retried"):
     because: str
     pause_s: float = 0.0
+    attempt: int = 1
+    """The attempt that failed, counted from 1."""
 
 
 class ModelReplied(_RunEvent, frozen=True, tag="model_replied"):
@@ -241,6 +245,8 @@ class HandedOver(_RunEvent, frozen=True, tag="handed_over"):
 class ChildTold(_RunEvent, frozen=True, tag="child_told"):
     event: Any
     """An event of the sub-agent's run, with a scope and an id of its own."""
+    call: str = ""
+    """The call that the sub-agent works for."""
 
 
 class SessionTold(_RunEvent, frozen=True, tag="session_told"):
@@ -368,9 +374,9 @@ def _of_mark(note: Note, scope: RunScope) -> Iterator[RunEvent]:
     match mark_in(note):
         case RunBegan(agent=agent):
             yield RunStarted(scope=scope, agent=agent)
-            yield StatusChanged(scope=scope, status="pending")
-        case StatusSet(status=status, reason=reason, text=text):
-            yield StatusChanged(scope=scope, status=status, reason=reason)
+            yield StatusChanged(scope=scope, status="pending", agent=agent)
+        case StatusSet(status=status, reason=reason, text=text, agent=agent):
+            yield StatusChanged(scope=scope, status=status, reason=reason, agent=agent)
             if status in ENDED:
                 yield RunEnded(scope=scope, status=status, text=text, reason=reason)
         case CallStarted(call=call, key=key, tool=tool):

@@ -165,6 +165,17 @@ class OpenTelemetryListener:
         self._seconds.record((time.time_ns() - call.began_ns) / 1e9, labels)
         _end(call)
 
+    def end_call(self, session: str, *, is_failed: bool) -> None:
+        """End the span of a session's call that was never counted, if there is one."""
+        with self._lock:
+            call = self._open.pop(session, None)
+        if call is None:
+            return
+        if is_failed and call.is_own:
+            call.span.set_attribute("error.type", "_OTHER")  # the words of an error may quote the conversation
+            call.span.set_status(Status(StatusCode.ERROR))
+        _end(call)
+
     def _note(self, name: str, event: Event) -> None:
         """Put an event on the span of the session's call under way, else on the current one."""
         with self._lock:
