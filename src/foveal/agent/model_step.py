@@ -33,7 +33,7 @@ class ModelSteps:
 
     def __init__(self, agent: AgentDefinition, journal: RunJournal, tools: list[Tool]) -> None:
         self._agent, self._journal = agent, journal
-        self._definitions = [tool.definition for tool in tools]
+        self._definitions = [tool.definition for tool in tools if tool.name not in agent.on_demand]
         self._port: ModelPort | None = None
 
     async def ask(self, step: Ask) -> None:
