@@ -251,7 +251,11 @@ class ChatCommands:
 
     async def _tools(self, rest: str) -> None:
         tools = self._chat.agent.toolset.values()
-        rows = [(one.name, "asks first" if one.is_guarded else "", one_line(one.description)) for one in tools]
+        behind = self._chat.agent.on_demand
+        notes = {
+            one.name: ", ".join(["asks first"] * one.is_guarded + ["on demand"] * (one.name in behind)) for one in tools
+        }
+        rows = [(one.name, notes[one.name], one_line(one.description)) for one in tools]
         agents = [(one.name, "sub-agent", one_line(one.description)) for one in self._chat.agent.agents.values()]
         self._out.table(("name", "", "description"), [*rows, *agents], "lll")
 
