@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 class AgentDefinition:
     """An agent as its driver sees it; `Agent` is the same with the verbs of a user.
 
-    `fallbacks` are asked in their order when a model refuses for good or does not answer. `on_demand` names tools, also by patterns
-    with `*` and `?`, that are offered when the model has found them with `foveal_tools` or the user mentions them: for agents with
-    more tools than a prompt should hold. `agents` are sub-agents, to which the model may delegate; `detached` ones work in the
-    background, `handoffs` take over the conversation. `approvals` say which calls a person must allow. `finalize` are words for one
-    more step behind the answer, without tools, whose reply is the outcome: "Write the report as …". `open_model` brings a model port
-    of your own. `on_event` is called with each event of the runs of this agent, on their event loop, so let it be quick; events of
-    sub-agents are in `ChildTold`.
+    `fallbacks` are asked in their order when a model refuses for good or does not answer. `on_demand` names tools, also by
+    patterns with `*` and `?`, that are offered when the model has found them with `foveal_tools` or the user mentions them:
+    for agents with more tools than a prompt should hold. `agents` are sub-agents, to which the model may delegate;
+    `detached` ones work in the background, `handoffs` take over the conversation. `approvals` say which calls a person must
+    allow. `finalize` are words for one more step behind the answer, without tools, whose reply is the outcome: "Write the
+    report as …". `open_model` brings a model port of your own. `on_event` is called with each event of the runs of this
+    agent, on their event loop, so let it be quick; events of sub-agents are in `ChildTold`.
     """
 
     def __init__(
