@@ -71,6 +71,16 @@ def test_the_cost_of_a_run_tells_its_thinking(capsys):
     assert [row[2:6] for row in rows] == [["1", "10", "9", "7"], ["1", "10", "9", "not"]]
 
 
+def test_events_of_some_kinds_are_shown(capsys):
+    """Of the kinds that are named, in their order; a wrong name is told with the nearest."""
+    run("run", *SCRIPTED, "--session", "s", "Look.")
+    capsys.readouterr()
+    assert run("runs", "show", "s", "--events", "tool_called", "--events", "run_ended", "--json") == 0
+    assert [one["is"] for one in json.loads(capsys.readouterr().out)["events"]] == ["tool_called", "run_ended"]
+    assert run("runs", "show", "s", "--events", "tool_caled") == 2
+    assert "Did you mean tool_called" in capsys.readouterr().err
+
+
 def test_without_a_key_it_says_what_to_set(capsys):
     """And how to try it without one."""
     assert run("run", "Look.") == 2

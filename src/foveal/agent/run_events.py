@@ -24,11 +24,12 @@ ones under the same ids. The others are told as they happen and are gone: words 
 | `ChildTold` | no | an event of a sub-agent's run |
 """
 
-from collections.abc import Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 
+from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_marks import (
     ENDED,
     AgentTook,
@@ -63,6 +64,7 @@ from foveal.values.entry import (
     ToolResult,
     Usage,
 )
+from foveal.values.errors import BadInput
 from foveal.values.events import Event
 
 _PLACES = 20
@@ -293,6 +295,23 @@ RunEvent: TypeAlias = (
 
 PASSING = (StepStarted, TextCame, ThinkingCame, ModelRetried, ToolProgressed, ToolReturned, ChildTold, SessionTold)
 """The events that are not kept."""
+
+
+KINDS: frozenset[str] = frozenset(str(kind.__struct_config__.tag) for kind in get_args(RunEvent))
+"""The kinds of events, as JSON names them."""
+
+
+def event_kinds(named: Iterable[str]) -> frozenset[str]:
+    """Return the kinds that somebody asks for. `BadInput`, with the nearest ones, for a name that is none."""
+    wanted = frozenset(named)
+    if unknown := sorted(wanted - KINDS):
+        raise BadInput(f"there are no events of the kind {unknown[0]!r:.80}. {did_you_mean(unknown[0], KINDS)}")
+    return wanted
+
+
+def kind_of(event: RunEvent) -> str:
+    """Return the kind of an event."""
+    return str(event.__struct_config__.tag)
 
 
 def is_kept(event: RunEvent) -> bool:

@@ -99,6 +99,7 @@ class RunEvents(msgspec.Struct, frozen=True):
     """The events of a run after an id are asked for. The header `last-event-id` says the same and counts more."""
 
     after: Annotated[int, Meta(ge=0)] = 0
+    kinds: Annotated[str, Meta(description="Kinds of events, with commas between them; all, if it is empty.")] = ""
 
 
 class RunAudit(msgspec.Struct, frozen=True):
