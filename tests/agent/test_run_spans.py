@@ -143,6 +143,29 @@ def test_a_sub_agent_is_below_the_tool_that_gave_it_its_task(traced, store):
     assert len({span.context.trace_id for span in traced.spans}) == 1
 
 
+def test_a_detached_sub_agent_is_below_the_run_that_spawned_it(traced, store):
+    """It is a run of its own, so that it needs the listener itself, and may end later."""
+
+    def reply(request):
+        said = str(request["messages"])
+        if "You help." in said:
+            return says("It took a while, and this is what came of it, in some detail. " * 5)
+        return says("Spawned.") if "is under way" in said else calls("spawn", task="Work.")
+
+    model = FakeModel(by=reply)
+    helper = agent_with(model, instructions="You help.", name="helper", on_event=traced.listener)
+    leader = agent_with(model, instructions="You lead.", name="leader", detached=[helper], on_event=traced.listener)
+
+    async def ask():
+        runs = Runs(store, [leader])
+        await runs.wait(await runs.start(leader, "Go.", session="s"))
+        await runs.drain()
+
+    asyncio.run(ask())
+    assert "invoke_agent leader > invoke_agent helper > chat gpt-5" in traced.tree()
+    assert len({span.context.trace_id for span in traced.spans}) == 1
+
+
 def test_nothing_that_was_said_is_exported(traced, store):
     """Not of the user, the model, a tool, its arguments, its errors, or the reason of a failure."""
     model = FakeModel(
