@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -99,6 +100,21 @@ def test_a_new_file_is_written_with_its_folders(hands, workspace):
     assert hands("write_file", path="docs/a/b.md", content="x\ny\n") == ("ok", "written: docs/a/b.md, 2 lines")
     assert [one.name for one in (workspace / "docs" / "a").iterdir()] == ["b.md"]
     assert hands("write_file", path="docs/a/b.md", content="z\n")[0] == "ok"
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 9_000), (40, 9_000), (4_000, 5_000), (9_000, 0), (0, 480), (480, 0)])
+def test_a_long_line_is_cut_around_its_match(hands, workspace, before, after):
+    """The match is shown with 500 characters of its line, and how many are left out on either side."""
+    (workspace / "app.min.js").write_text("ä" * before + "needle(1);" + "x" * after)
+    status, said = hands("search_files", pattern="needle")
+    assert status == "ok"
+    name, number, line = said.split(":", 2)
+    assert (name, number) == ("app.min.js", "1")
+    assert "needle(1);" in line
+    left = [int(one.replace(",", "")) for one in re.findall(r"\[([\d,]+) characters (?:before|after)\]", line)]
+    shown = re.sub(r"\[[\d,]+ characters before\] | \[[\d,]+ characters after\]", "", line)
+    assert sum(left) + len(shown) == before + 10 + after
+    assert len(shown) == min(500, before + 10 + after)
 
 
 def test_files_are_listed_and_searched(hands):

@@ -911,3 +911,23 @@ def test_the_summariser_is_part_of_the_cost(store, reply, usd):
             models = sum(usage_usd(event.usage) or 0.0 for event in told if isinstance(event, UsageCounted))
             assert one.own_usd == pytest.approx(models + asked * usd)
     assert cost.calls > sum(bill.calls for one in (cost, *cost.children) for bill in one.own.values())
+
+
+def test_thinking_is_part_of_the_output_and_paid_once(store):
+    """A run adds it up over the calls that tell it; the cost is that of the output, whatever of it was thinking."""
+
+    def thought(reply, tokens):
+        details = {"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": tokens}}
+        return reply | {"usage": reply["usage"] | details}
+
+    model = FakeModel(thought(calls("look", path="a"), 8), calls("look", path="b"), thought(says("Yes."), 3))
+    outcome = run(agent_with(model, look), "Think.", store=store)
+    (used,) = outcome.usage.values()
+    assert (used.calls, used.output_tokens, used.reasoning_tokens) == (3, 19, 11)
+    told = [one.usage for one in read_events(store, "s") if isinstance(one, UsageCounted)]
+    assert [one.reasoning_tokens for one in told] == [8, None, 3]
+    cost = Runs(store).cost("s")
+    assert cost.own["gpt-5"] == used
+    assert cost.own_usd == pytest.approx(sum(usage_usd(Usage("gpt-5", 10, output)) or 0 for output in (9, 1, 9)))
+    (silent,) = run(agent_with(FakeModel(says("Yes."))), "Quick.", store=store, session="t").usage.values()
+    assert silent.reasoning_tokens is None

@@ -12,9 +12,11 @@ import pytest
 import foveal
 from foveal.agent.run_log import read_events, read_run
 from foveal.cli.chat_blocks import MarkdownBlocks
+from foveal.cli.chat_names import with_files
 from foveal.testing.provider import Call, Refusal, ScriptedProvider, Turn
 from foveal.testing.run_checks import run_problems
 
+from ..context.files.made import png
 from .pseudo_terminal import END, ENTER, ESCAPE, INTERRUPT, PATIENCE_S, TAB, PseudoTerminal
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY")
@@ -289,6 +291,41 @@ def test_a_file_is_sent_with_the_message(chat, provider):
     terminal.say("Look at #login.py, please.")
     terminal.see("with login.py", "Read.")
     assert texts(provider) == ["Look at #login.py, please.\n\nlogin.py:\n```\ncookie = 1\n```"]
+
+
+def test_an_image_is_sent_as_an_image_and_taken_back_with_its_message(chat, provider, folder):
+    """`#shot.png` comes before the words that mention it; `/undo` leaves nothing of it."""
+    (folder / "shot.png").write_bytes(png(30, 20))
+    provider.script(Turn("A square."), Turn("Nothing."))
+    terminal = chat()
+    terminal.say("What is on #shot.png?")
+    terminal.see("with shot.png", "A square.")
+    image, words, *_ = texts(provider)
+    assert [part["type"] for part in image] == ["text", "image_url"]
+    assert words == "What is on #shot.png?"
+    terminal.see_rest()
+    terminal.say("/undo")
+    terminal.see("back before: What is on #shot.png?")
+    terminal.type("\x15")
+    terminal.say("Hello.")
+    terminal.see("Nothing.")
+    assert texts(provider) == ["Hello."]
+
+
+@pytest.mark.parametrize(
+    ("content", "inside", "beside"),
+    [
+        (b"cookie = 1", ("x.dat",), ()),
+        (b"cookie\n" * 20_000, (), ("x.dat",)),
+        (png(3, 2), (), ("x.dat",)),
+        (bytes(range(256)), (), ()),
+    ],
+)
+def test_a_mentioned_file_is_part_of_the_message_or_attached_by_its_content(folder, content, inside, beside):
+    """A short text is part of it, a long one and an image are attached; bytes that nobody can show stay a name."""
+    (folder / "x.dat").write_bytes(content)
+    said = with_files("See #x.dat and #missing.dat.", folder)
+    assert (said.inside, said.beside) == (inside, beside)
 
 
 @pytest.mark.skipif(not find_spec("prompt_toolkit"), reason="the extra chat is not installed")

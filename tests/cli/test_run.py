@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+import foveal
+from foveal.agent.run_marks import RunBegan, StatusSet, to_note
 from foveal.cli import main
 
 AGENT = 'model = "gpt-5"\ninstructions = "You look."\ntools = ["list_files"]\n[[approvals]]\ntool = "list_files"\n'
@@ -43,6 +45,40 @@ def test_one_document_for_programs(capsys):
     assert run("run", *SCRIPTED, "--session", "s", "--json", "Look.") == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["outcome"]["status"], told["outcome"]["run"], told["calls"]) == ("completed", "s#1", 2)
+
+
+def test_files_come_with_the_task(folder, capsys):
+    """Each `--file` is attached; one that is not there is told before anything is kept."""
+    (folder / "notes.md").write_text("Buy milk.")
+    assert run("run", *SCRIPTED, "--session", "s", "--file", "notes.md", "--file", "missing.md", "Look.") == 2
+    assert "missing.md cannot be sent: No such file" in capsys.readouterr().err
+    assert run("run", *SCRIPTED, "--session", "s", "--file", "notes.md", "Look.") == 0
+    assert run("runs", "show", "s") == 0
+    assert "file_attached    text: [file notes.md: text, text/markdown, 1 line, 9 bytes" in capsys.readouterr().out
+
+
+def test_the_cost_of_a_run_tells_its_thinking(capsys):
+    """Beside the output, of which it is a part; where the provider says nothing, so does the table."""
+    with foveal.open_store("agent.db") as store:
+        for session, told in (("s", 7), ("t", None)):
+            with foveal.Session(store, session, model="gpt-5") as opened:
+                marks = (RunBegan(1, "agent"), StatusSet("completed", 1, "agent"))
+                opened.extend([*map(to_note, marks), foveal.Usage("gpt-5", 10, 9, reasoning_tokens=told)])
+    rows = []
+    for session in ("s", "t"):
+        assert run("runs", "cost", session) == 0
+        rows.append(next(line.split() for line in capsys.readouterr().out.splitlines() if "gpt-5" in line))
+    assert [row[2:6] for row in rows] == [["1", "10", "9", "7"], ["1", "10", "9", "not"]]
+
+
+def test_events_of_some_kinds_are_shown(capsys):
+    """Of the kinds that are named, in their order; a wrong name is told with the nearest."""
+    run("run", *SCRIPTED, "--session", "s", "Look.")
+    capsys.readouterr()
+    assert run("runs", "show", "s", "--events", "tool_called", "--events", "run_ended", "--json") == 0
+    assert [one["is"] for one in json.loads(capsys.readouterr().out)["events"]] == ["tool_called", "run_ended"]
+    assert run("runs", "show", "s", "--events", "tool_caled") == 2
+    assert "Did you mean tool_called" in capsys.readouterr().err
 
 
 def test_without_a_key_it_says_what_to_set(capsys):

@@ -211,7 +211,10 @@ def test_gemini_texts_in_a_row_are_one_part() -> None:
         | {"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 3, "thoughtsTokenCount": 2}},
     ]
     parts = Thinking("Hm."), Text("Look."), Text("", "c2ln"), ToolCall("", "ls", '{"p":1}')
-    assert streamed("gemini", events) == (Message("assistant", parts, "gemini"), Usage("gemini", 9, 5))
+    assert streamed("gemini", events) == (
+        Message("assistant", parts, "gemini"),
+        Usage("gemini", 9, 5, reasoning_tokens=2),
+    )
 
 
 def test_gemini_answers_a_blocked_prompt_with_one_event() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -98,9 +99,10 @@ def events_in(api: ApiClient, lines: Iterator[str]) -> Iterator[tuple[int, str, 
 
 
 @contextmanager
-def listening(api: ApiClient, run: str, **headers: str) -> Iterator[Iterator[tuple[int, str, Any]]]:
+def listening(api: ApiClient, run: str, kinds: str = "", **headers: str) -> Iterator[Iterator[tuple[int, str, Any]]]:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    with api.http.stream("GET", f"/runs/{run.replace('#', '%23')}/events", headers=named) as reply:
+    chosen = {"kinds": kinds} if kinds else {}
+    with api.http.stream("GET", f"/runs/{run.replace('#', '%23')}/events", headers=named, params=chosen) as reply:
         assert reply.status_code == 200
         yield events_in(api, reply.iter_lines())
 
@@ -131,6 +133,20 @@ def test_a_run_from_its_start_to_its_answer(gateway: RunningGateway, bench: Benc
         assert api.ask("run_show", "s#1")["text"] == "Done."
 
 
+def test_files_come_with_the_words_of_a_run(gateway: RunningGateway, provider: ScriptedProvider, store: Store) -> None:
+    """As base64; one that cannot be shown is refused, and no session is made for it."""
+    provider.script(Turn("Milk."))
+    with ApiClient(gateway) as api:
+        bad = {"name": "x.bin", "data": b64encode(bytes(range(256))).decode()}
+        status, kind, said = api.refused("run_start", agent="worker", text="Read.", session="s", files=[bad])
+        assert (status, kind, "x.bin cannot be sent" in said) == (400, "BadInput", True)
+        assert store.cards() == []
+        notes = {"name": "notes.txt", "data": b64encode(b"Buy milk.").decode()}
+        api.ask("run_start", agent="worker", text="Read.", session="s", files=[notes])
+        assert api.ask("run_wait", "s#1")["text"] == "Milk."
+    assert "Buy milk." in str(provider.last.body["messages"])
+
+
 def test_events_of_a_run_come_as_they_happen_and_resume_from_an_id(
     gateway: RunningGateway, bench: Bench, provider: ScriptedProvider, store: Store
 ) -> None:
@@ -153,6 +169,21 @@ def test_events_of_a_run_come_as_they_happen_and_resume_from_an_id(
         for last in (0, kept[3], kept[3] + 1, kept[-1]):
             with listening(api, "s#1", last_event_id=str(last)) as events:
                 assert [number for number, name, _ in events if name != "end"] == [one for one in kept if one > last]
+
+
+def test_a_listener_may_ask_for_some_kinds_of_events(
+    gateway: RunningGateway, bench: Bench, provider: ScriptedProvider
+) -> None:
+    """It hears those alone, and the end of the stream; a kind that there is not is refused, with the nearest."""
+    provider.script(calls("work", n=1), Turn("Done."))
+    bench.go.set()
+    with ApiClient(gateway) as api:
+        api.ask("run_start", agent="worker", text="Go.", session="s")
+        with listening(api, "s#1", kinds="tool_called,run_ended") as events:
+            assert [name for _, name, _ in events] == ["tool_called", "run_ended", "end"]
+        status, kind, said = api.refused("run_events", "s#1", kinds="tool_caled")
+        assert (status, kind) == (400, "BadInput")
+        assert "Did you mean tool_called" in said
 
 
 def test_a_stream_goes_on_over_a_question(gateway: RunningGateway, provider: ScriptedProvider) -> None:

@@ -146,3 +146,16 @@ def test_calls_that_are_never_counted_end(collected: Collected) -> None:
     assert not second.status.is_ok
     assert [event.name for event in second.events] == ["foveal.refused"]
     assert collected.sums()["foveal.prompts.refused"] == 1
+
+
+@pytest.mark.parametrize("told", [None, 0, 7])
+def test_thinking_is_an_attribute_where_the_provider_tells_it(collected: Collected, told: int | None) -> None:
+    """Within the output's tokens, which stay as they are; a provider that says nothing has not said zero."""
+    with opened(collected.listener) as session:
+        session.append(user("Think."))
+        session.prompt()
+        session.extend([assistant("Done."), Usage("gpt-5", 10, 9, reasoning_tokens=told)])
+    (span,) = collected.spans
+    attributes = dict(span.attributes or {})
+    assert attributes["gen_ai.usage.output_tokens"] == 9
+    assert attributes.get("gen_ai.usage.reasoning.output_tokens") == told

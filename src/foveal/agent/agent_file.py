@@ -65,6 +65,8 @@ class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     instructions: str = ""
     fallbacks: tuple[str | ModelChoice, ...] = ()
     tools: tuple[str, ...] = ()
+    on_demand: tuple[str, ...] = ()
+    """Names or patterns of tools that are offered when they were found."""
     agents: tuple[str, ...] = ()
     detached: tuple[str, ...] = ()
     handoffs: tuple[str, ...] = ()
@@ -119,6 +121,7 @@ def _agent(
             description=table.description,
             fallbacks=table.fallbacks,
             tools=(*mine, *built_in, *served),
+            on_demand=table.on_demand,
             agents=others(table.agents),
             detached=others(table.detached),
             handoffs=others(table.handoffs),

@@ -3,16 +3,19 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from foveal.agent.approvals import ApprovalRule
 from foveal.agent.model_port import ModelChoice, ModelPort
+from foveal.agent.near_names import did_you_mean
 from foveal.agent.next_step import Limits
 from foveal.agent.providers import open_model
 from foveal.agent.tools import Tool, as_tools
 from foveal.context.environment import Environment
+from foveal.context.toolbox import toolbox
 from foveal.session.policy import Policy
 from foveal.values.errors import BadInput
 
@@ -22,16 +25,20 @@ SUB_AGENT_STEPS = 20
 """Steps of a sub-agent whose own limits say nothing else."""
 
 if TYPE_CHECKING:
+    from foveal.agent.run_events import RunEvent
     from foveal.writers.port import Summariser
 
 
 class AgentDefinition:
     """An agent as its driver sees it; `Agent` is the same with the verbs of a user.
 
-    `fallbacks` are asked in their order when a model refuses for good or does not answer. `agents` are sub-agents, to which the
-    model may delegate; `detached` ones work in the background, `handoffs` take over the conversation. `approvals` say which calls
-    a person must allow. `finalize` are words for one more step behind the answer, without tools, whose reply is the outcome:
-    "Write the report as …". `open_model` brings a model port of your own.
+    `fallbacks` are asked in their order when a model refuses for good or does not answer. `on_demand` names tools, also by
+    patterns with `*` and `?`, that are offered when the model has found them with `foveal_tools` or the user mentions them:
+    for agents with more tools than a prompt should hold. `agents` are sub-agents, to which the model may delegate;
+    `detached` ones work in the background, `handoffs` take over the conversation. `approvals` say which calls a person must
+    allow. `finalize` are words for one more step behind the answer, without tools, whose reply is the outcome: "Write the
+    report as …". `open_model` brings a model port of your own. `on_event` is called with each event of the runs of this
+    agent, on their event loop, so let it be quick; events of sub-agents are in `ChildTold`.
     """
 
     def __init__(
@@ -43,6 +50,7 @@ class AgentDefinition:
         description: str = "",
         fallbacks: Sequence[str | ModelChoice | Mapping[str, Any]] = (),
         tools: Sequence[Tool | Callable[..., object]] = (),
+        on_demand: Sequence[str] = (),
         agents: "Sequence[AgentDefinition]" = (),
         detached: "Sequence[AgentDefinition]" = (),
         handoffs: "Sequence[AgentDefinition]" = (),
@@ -53,6 +61,7 @@ class AgentDefinition:
         environment: Environment | None = None,
         summariser: "Summariser | None" = None,
         open_model: Callable[[ModelChoice], ModelPort] = open_model,
+        on_event: "Callable[[RunEvent], None] | None" = None,
     ) -> None:
         if not name or "/" in name or "#" in name:
             raise BadInput(f"{name!r} cannot name an agent: a name is not empty and has no '/' and no '#'")
@@ -60,12 +69,16 @@ class AgentDefinition:
         self.models = tuple(ModelChoice.of(one) for one in (model, *fallbacks))
         """The models in the order in which they are asked."""
         self.toolset = as_tools(tools)
+        self.on_demand = _matching(on_demand, self.toolset)
+        """Names of the tools that are offered on demand."""
         self.agents = _by_name(name, agents)
         self.detached, self.handoffs = _by_name(name, detached), _by_name(name, handoffs)
         self.policy = policy if policy is not None else Policy(remind=True)
         self.finalize, self.limits, self.approvals = finalize, limits, tuple(approvals)
-        self.environment = _with_agents(environment, frozenset((*self.agents, *self.detached, *self.handoffs)))
-        self.summariser, self.open_model = summariser, open_model
+        others = frozenset((*self.agents, *self.detached, *self.handoffs))
+        behind = [one.definition for name, one in self.toolset.items() if name in self.on_demand]
+        self.environment = _with_tools(_with_agents(environment, others), behind)
+        self.summariser, self.open_model, self.on_event = summariser, open_model, on_event
 
     def as_sub_agent(self) -> "AgentDefinition":
         """Return the agent with the bounds of a sub-agent, where its own limits leave them open."""
@@ -82,6 +95,25 @@ def _with_agents(environment: Environment | None, names: frozenset[str]) -> Envi
         return environment
     known = environment if environment is not None else Environment()
     return msgspec.structs.replace(known, agents=known.agents | names)
+
+
+def _with_tools(environment: Environment | None, definitions: Sequence[Mapping[str, Any]]) -> Environment | None:
+    """Return the environment with tools that are found by searching."""
+    if not definitions:
+        return environment
+    known = environment if environment is not None else Environment()
+    if known.toolbox is not None:
+        raise BadInput("an agent has tools on demand by `on_demand`, or by a toolbox of its environment; leave out one")
+    return msgspec.structs.replace(known, toolbox=toolbox(on_demand=definitions))
+
+
+def _matching(patterns: Sequence[str], tools: Iterable[str]) -> frozenset[str]:
+    """Return the names of tools that match. A pattern may match none, since a server's tools can change; a name may not."""
+    names = frozenset(tools)
+    for pattern in patterns:
+        if pattern not in names and not set(pattern) & set("*?["):
+            raise BadInput(f"on_demand names the tool {pattern!r}, which there is not. {did_you_mean(pattern, names)}")
+    return frozenset(name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
 
 
 def _by_name(owner: str, agents: Sequence[AgentDefinition]) -> dict[str, AgentDefinition]:

@@ -230,7 +230,7 @@ async def _driven(driver: RunDriver, child: RunDriver, ctx: ToolContext, *, is_n
     """Drive the run of a sub-agent, its events told by the run above."""
 
     def tell(event: RunEvent) -> None:
-        driver.journal.hub.publish([ChildTold(scope=scope_of(driver.state), event=event)])
+        driver.journal.hub.publish([ChildTold(scope=scope_of(driver.state), event=event, call=ctx.call)])
 
     child.journal.hub.relays.append(tell)
     driver.children.add(child)

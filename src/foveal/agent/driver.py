@@ -41,6 +41,7 @@ from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tool_batch import ToolBatch
 from foveal.agent.tool_calls import CANCELLED, refused
 from foveal.agent.tools import Tool, UserQuestion
+from foveal.context import FileEntry
 from foveal.session.options import Host, now_ms
 from foveal.session.session import Session
 from foveal.stores.port import Store
@@ -106,6 +107,8 @@ class RunDriver:
         self.agent, self.store, self.session = agent, store, session
         self._parent, self._opened, self._more_tools = parent, opened, more_tools
         self.journal = RunJournal(store, session, self._open_session)
+        if agent.on_event is not None and not parent:  # of a sub-agent, the run above tells
+            self.journal.hub.tell(agent.on_event)
         self._take(agent, meter)
         self._stop: StopRequest | None = None
         self._act: asyncio.Task[None] | None = None
@@ -128,17 +131,17 @@ class RunDriver:
         """The state of the run as the log has it."""
         return self.journal.state
 
-    async def begin(self, text: str, *, is_told: bool = False) -> str:
-        """Begin a run with the user's words and return its id. `is_told`: the session has them already."""
+    async def begin(self, text: str, *, files: Sequence[FileEntry] = (), is_told: bool = False) -> str:
+        """Begin a run with the user's words and files, and return its id. `is_told`: the session has them already."""
         async with self._opened_journal() as state:
             if state.status is not None and state.status not in ENDED:
                 raise BadInput(
                     f"run {state.id} of this session is {state.status}; resume or cancel it before another begins"
                 )
-            await self._write_beginning(state, [] if is_told else [user(text)], is_told=is_told)
+            await self._write_beginning(state, [] if is_told else [*files, user(text)], is_told=is_told)
         return self.state.id
 
-    async def _write_beginning(self, state: RunState, said: Sequence[Message], *, is_told: bool) -> None:
+    async def _write_beginning(self, state: RunState, said: Sequence[Message | FileEntry], *, is_told: bool) -> None:
         # Words that came too late for the run before are heard in this one; wishes about that run are void.
         late = await asyncio.to_thread(letters, self.store, self.session, state.inbox)
         words = [MessageQueued(one.text) for _, one in late if isinstance(one, Steering | FollowUp)]

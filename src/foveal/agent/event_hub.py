@@ -1,6 +1,7 @@
 """The listeners of a run: each has a queue of its own, so that none of them can make the run wait."""
 
 import asyncio
+import warnings
 from collections.abc import AsyncGenerator, Callable, Iterable
 
 import msgspec
@@ -34,6 +35,17 @@ class EventHub:
                     queue.put_nowait(event)
             for relay in self.relays:
                 relay(event)
+
+    def tell(self, listener: Callable[[RunEvent], None]) -> None:
+        """Call a listener of the program with each event from now on. Its failure is a warning, and no end of the run."""
+
+        def relay(event: RunEvent) -> None:
+            try:
+                listener(event)
+            except Exception as error:  # noqa: BLE001, RUF100 - of the program
+                warnings.warn(f"on_event raised {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2)
+
+        self.relays.append(relay)
 
     def close(self) -> None:
         """End the streams of all listeners, after the events that wait for them."""

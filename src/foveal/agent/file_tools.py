@@ -33,6 +33,8 @@ MOST_BYTES = 4 << 20
 """Largest file that is read or written at once: about a million tokens."""
 MOST_FOUND = 500
 """Files that are listed, and lines that a search returns."""
+MOST_LINE = 500
+"""Characters of a line that a search returns: a longer one is generated, and 500 of it would fill the prompt."""
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 _SUMMARY = {"mode": "summary", "limit_tokens": 2_000}
 
@@ -93,7 +95,9 @@ class Files:
                 text = decode_utf8(data, "/".join(parts))
                 lines = text.split("\n")
                 for number in sorted(wanted.lines_in(text)):
-                    yield f"{'/'.join(parts)}:{number + 1}:{lines[number]}"
+                    line = lines[number]
+                    shown = line if len(line) <= MOST_LINE else _around(line, wanted.end_in(line) or 0)
+                    yield f"{'/'.join(parts)}:{number + 1}:{shown}"
 
     def _walk(self, parts: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], bool]]:
         with open_folder(self._root, parts) as folder:
@@ -155,6 +159,14 @@ class Files:
 
 def _parts(folder: str) -> tuple[str, ...]:
     return () if folder in ("", ".") else parts_of(folder.rstrip("/"))
+
+
+def _around(line: str, end: int) -> str:
+    """Return the part of a long line around a match that ends there, and how much of the line is left out."""
+    start = max(0, min(end - MOST_LINE // 2, len(line) - MOST_LINE))
+    rest = len(line) - start - MOST_LINE
+    before = f"[{start:,} characters before] " if start else ""
+    return f"{before}{line[start : start + MOST_LINE]}" + (f" [{rest:,} characters after]" if rest else "")
 
 
 def _bounded(lines: Iterator[str] | list[str], what: str) -> str:

@@ -31,6 +31,8 @@ class Retried(NamedTuple):
 
     because: str
     pause_s: float
+    attempt: int
+    """The attempt that failed, counted from 1."""
 
 
 class StreamFailed(Exception):
@@ -107,5 +109,5 @@ class ModelCall:
                 if fault_class(error) != "transient" or attempt > self._attempts:
                     raise failed(self._model, error) from error  # the cause says by how much a prompt is too long
                 pause = pause_s(attempt, retry_after_s(error, time.time()))
-                yield Retried(failed(self._model, error).said, pause)
+                yield Retried(failed(self._model, error).said, pause, attempt)
                 await self._sleep(pause)

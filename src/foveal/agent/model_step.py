@@ -33,7 +33,7 @@ class ModelSteps:
 
     def __init__(self, agent: AgentDefinition, journal: RunJournal, tools: list[Tool]) -> None:
         self._agent, self._journal = agent, journal
-        self._definitions = [tool.definition for tool in tools]
+        self._definitions = [tool.definition for tool in tools if tool.name not in agent.on_demand]
         self._port: ModelPort | None = None
 
     async def ask(self, step: Ask) -> None:
@@ -86,7 +86,7 @@ class ModelSteps:
                 said = f"{empty + 1} replies in a row said nothing."
                 raise ModelFailed(prompt.setup.model, "rejected", said, "Ask in other words, or another model.")
             empty += 1
-            self._tell_retry("an empty reply", 0.0)
+            self._tell_retry("an empty reply", 0.0, empty)
 
     async def _call(self, step: Ask, prompt: Prompt) -> "ModelCall | ModelFailed":
         """Make one call and return it; or the error of a prompt that is too long."""
@@ -97,7 +97,9 @@ class ModelSteps:
         except Exception as error:
             raise failed(choice.model, error) from error
         request = without_calls(dialect, prompt.request) if step.is_last else prompt.request
-        started = StepStarted(scope=scope, model=choice.model, tokens=prompt.tokens, limit=prompt.setup.limit)
+        started = StepStarted(
+            scope=scope, model=choice.model, tokens=prompt.tokens, limit=prompt.setup.limit, dialect=dialect
+        )
         self._journal.hub.publish([started])
         call = ModelCall(self._port, dialect, choice.model)
         try:
@@ -116,15 +118,16 @@ class ModelSteps:
         async with aclosing(call.ask(request)) as words:
             async for one in words:
                 match one:
-                    case Retried(because=because, pause_s=pause):
-                        self._tell_retry(because, pause)
+                    case Retried(because=because, pause_s=pause, attempt=attempt):
+                        self._tell_retry(because, pause, attempt)
                     case _ if one.thinking:
                         self._journal.hub.publish([ThinkingCame(scope=scope, text=one.thinking)])
                     case _:
                         self._journal.hub.publish([TextCame(scope=scope, text=one.text)])
 
-    def _tell_retry(self, because: str, pause_s: float) -> None:
-        event = ModelRetried(scope=scope_of(self._journal.state), because=because, pause_s=pause_s)
+    def _tell_retry(self, because: str, pause_s: float, attempt: int) -> None:
+        scope = scope_of(self._journal.state)
+        event = ModelRetried(scope=scope, because=because, pause_s=pause_s, attempt=attempt)
         self._journal.hub.publish([event])
 
 

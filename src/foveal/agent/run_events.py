@@ -7,7 +7,7 @@ ones under the same ids. The others are told as they happen and are gone: words 
 |---|---|---|
 | `RunStarted` | yes | a mark |
 | `StatusChanged` | yes | a mark |
-| `UserSpoke` | yes | a message of the user |
+| `UserSpoke`, `FileAttached` | yes | a message of the user, a file that came with it |
 | `ModelReplied` | yes | a reply of the model |
 | `ToolCalled`, `TodosChanged` | yes | a call in a reply |
 | `ToolStarted` | yes | a mark |
@@ -24,11 +24,12 @@ ones under the same ids. The others are told as they happen and are gone: words 
 | `ChildTold` | no | an event of a sub-agent's run |
 """
 
-from collections.abc import Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 
+from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_marks import (
     ENDED,
     AgentTook,
@@ -49,6 +50,7 @@ from foveal.agent.run_marks import (
 from foveal.agent.run_state import TODO_TOOL, RunState, todos_in
 from foveal.agent.tools import UserAnswer, UserQuestion
 from foveal.values.entry import (
+    ATTACHED,
     Entry,
     Fold,
     Message,
@@ -62,6 +64,7 @@ from foveal.values.entry import (
     ToolResult,
     Usage,
 )
+from foveal.values.errors import BadInput
 from foveal.values.events import Event
 
 _PLACES = 20
@@ -97,16 +100,24 @@ class RunStarted(_RunEvent, frozen=True, tag="run_started"):
 class StatusChanged(_RunEvent, frozen=True, tag="status_changed"):
     status: RunStatus
     reason: str = ""
+    agent: str = ""
 
 
 class UserSpoke(_RunEvent, frozen=True, tag="user_spoke"):
     text: str
 
 
+class FileAttached(_RunEvent, frozen=True, tag="file_attached"):
+    text: str
+    """The line that tells its name, kind and size."""
+    entry: str
+
+
 class StepStarted(_RunEvent, frozen=True, tag="step_started"):
     model: str
     tokens: int
     limit: int
+    dialect: str = ""
 
 
 class TextCame(_RunEvent, frozen=True, tag="text"):
@@ -120,6 +131,8 @@ class ThinkingCame(_RunEvent, frozen=True, tag="thinking"):
 class ModelRetried(_RunEvent, frozen=True, tag="model_retried"):
     because: str
     pause_s: float = 0.0
+    attempt: int = 1
+    """The attempt that failed, counted from 1."""
 
 
 class ModelReplied(_RunEvent, frozen=True, tag="model_replied"):
@@ -234,6 +247,8 @@ class HandedOver(_RunEvent, frozen=True, tag="handed_over"):
 class ChildTold(_RunEvent, frozen=True, tag="child_told"):
     event: Any
     """An event of the sub-agent's run, with a scope and an id of its own."""
+    call: str = ""
+    """The call that the sub-agent works for."""
 
 
 class SessionTold(_RunEvent, frozen=True, tag="session_told"):
@@ -250,6 +265,7 @@ RunEvent: TypeAlias = (
     RunStarted
     | StatusChanged
     | UserSpoke
+    | FileAttached
     | StepStarted
     | TextCame
     | ThinkingCame
@@ -279,6 +295,23 @@ RunEvent: TypeAlias = (
 
 PASSING = (StepStarted, TextCame, ThinkingCame, ModelRetried, ToolProgressed, ToolReturned, ChildTold, SessionTold)
 """The events that are not kept."""
+
+
+KINDS: frozenset[str] = frozenset(str(kind.__struct_config__.tag) for kind in get_args(RunEvent))
+"""The kinds of events, as JSON names them."""
+
+
+def event_kinds(named: Iterable[str]) -> frozenset[str]:
+    """Return the kinds that somebody asks for. `BadInput`, with the nearest ones, for a name that is none."""
+    wanted = frozenset(named)
+    if unknown := sorted(wanted - KINDS):
+        raise BadInput(f"there are no events of the kind {unknown[0]!r:.80}. {did_you_mean(unknown[0], KINDS)}")
+    return wanted
+
+
+def kind_of(event: RunEvent) -> str:
+    """Return the kind of an event."""
+    return str(event.__struct_config__.tag)
 
 
 def is_kept(event: RunEvent) -> bool:
@@ -321,6 +354,8 @@ def events_of(state: RunState, seq: int, entry: Entry) -> list[RunEvent]:
 
 def _told(entry: Entry, scope: RunScope) -> Iterator[RunEvent]:
     match entry.body:
+        case Message(role="user", parts=(Text(text=text) | Stored(shown=text), *_)) if entry.author == ATTACHED:
+            yield FileAttached(scope=scope, text=text.partition("\n")[0], entry=entry.id)
         case Message(role="user") as message:
             yield UserSpoke(scope=scope, text=_text(message))
         case Message(role="assistant") as message:
@@ -358,9 +393,9 @@ def _of_mark(note: Note, scope: RunScope) -> Iterator[RunEvent]:
     match mark_in(note):
         case RunBegan(agent=agent):
             yield RunStarted(scope=scope, agent=agent)
-            yield StatusChanged(scope=scope, status="pending")
-        case StatusSet(status=status, reason=reason, text=text):
-            yield StatusChanged(scope=scope, status=status, reason=reason)
+            yield StatusChanged(scope=scope, status="pending", agent=agent)
+        case StatusSet(status=status, reason=reason, text=text, agent=agent):
+            yield StatusChanged(scope=scope, status=status, reason=reason, agent=agent)
             if status in ENDED:
                 yield RunEnded(scope=scope, status=status, text=text, reason=reason)
         case CallStarted(call=call, key=key, tool=tool):

@@ -36,7 +36,7 @@ from foveal.agent.run_marks import (
 from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion
 from foveal.dialects.json_values import fields, mapping, sequence
 from foveal.text.repair import json_object
-from foveal.values.entry import Body, Entry, Message, Note, Text, ToolCall, ToolResult, Usage
+from foveal.values.entry import ATTACHED, Body, Entry, Message, Note, Text, ToolCall, ToolResult, Usage
 from foveal.values.own_tools import CHECKPOINT_TOOL
 
 Newest: TypeAlias = Literal["nothing", "user", "tool", "answer", "cut_off"]
@@ -71,15 +71,19 @@ class RunUsage(msgspec.Struct, frozen=True):
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    reasoning_tokens: int | None = None
+    """The part of the output that was thinking, in the calls that tell it; None if none does."""
 
     def plus(self, usage: Usage) -> "RunUsage":
         """Return the sum with one more call."""
+        told = [one for one in (self.reasoning_tokens, usage.reasoning_tokens) if one is not None]
         return RunUsage(
             self.calls + 1,
             self.input_tokens + usage.input_tokens,
             self.output_tokens + usage.output_tokens,
             self.cache_read_tokens + usage.cache_read_tokens,
             self.cache_write_tokens + usage.cache_write_tokens,
+            sum(told) if told else None,
         )
 
 
@@ -193,7 +197,7 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def after(state: RunState, seq: int, entry: Entry) -> RunState:
     """Return the state after an entry."""
-    changed = _changes(state, entry.body, entry.id)
+    changed = {} if entry.author == ATTACHED else _changes(state, entry.body, entry.id)
     return msgspec.structs.replace(state, seq=seq, **changed)
 
 

@@ -37,6 +37,7 @@ from foveal.agent.run_events import (
     SummaryBilled,
     UsageCounted,
 )
+from foveal.agent.run_files import RunFile, read_run_files
 from foveal.agent.run_log import RunLog, newest_status, read_events, read_run
 from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, StatusSet, run_name, split_run
 from foveal.agent.run_queue import RunQueue, StoreQueue
@@ -126,14 +127,20 @@ class Runs:
         self._late: set[asyncio.Future[None]] = set()
         self._is_draining = False
 
-    async def start(self, agent: str | AgentDefinition, text: str, *, session: str = "") -> str:
-        """Begin a run in the background and return its id. A session that has had runs goes on with its conversation."""
+    async def start(
+        self, agent: str | AgentDefinition, text: str, *, session: str = "", files: Sequence[RunFile] = ()
+    ) -> str:
+        """Begin a run in the background and return its id. A session that has had runs goes on with its conversation.
+
+        The files are read first: `BadInput` for one that cannot be sent, and nothing has begun.
+        """
         named = self._agent(agent) if isinstance(agent, str) else agent
         if is_inbox(session) or split_run(session)[1] is not None:
             raise BadInput(f"{session!r} cannot name a session of runs: '#' and a number end the id of a run")
+        read = await asyncio.to_thread(read_run_files, files, named.models[0]) if files else ()
         await self._is_at_work(session)
         driver = self._driver(named, session or f"{named.name}-{token_hex(4)}")
-        await driver.begin(text)
+        await driver.begin(text, files=read)
         return await self._hand_on(driver)
 
     async def resume(self, run: str, answer: UserAnswer | str | None = None) -> str:

@@ -18,7 +18,7 @@ from foveal.cli.parser import parse
 from foveal.session.session import Session
 from foveal.stores import rows as log
 from foveal.text.display import one_line
-from foveal.values.entry import Entry, Message, Rewind, Text
+from foveal.values.entry import ATTACHED, Entry, Message, News, Rewind, Text
 from foveal.values.errors import BadInput, FovealError, NotFound
 
 _TEXT_CHARS = 70
@@ -158,8 +158,16 @@ class ChatCommands:
 
     async def _go_back(self, entry: Entry) -> None:
         """Continue before a message of the user's, whose words are put into the input line."""
-        await self._rewind_to(entry.parent or "", _words(entry))
+        await self._rewind_to(self._before(entry), _words(entry))
         self._chat.terminal.suggest(without_files(_text(entry)))
+
+    def _before(self, entry: Entry) -> str:
+        """Return the entry before a message, and before the files that came with it."""
+        branch = branch_of(self._chat.store, self._chat.session)
+        place = next(number for number, one in enumerate(branch) if one.id == entry.id)
+        while place and (branch[place - 1].author == ATTACHED or isinstance(branch[place - 1].body, News)):
+            place -= 1
+        return branch[place].parent or ""
 
     async def _rewind_to(self, entry: str, words: str) -> None:
         chat = self._chat
@@ -243,7 +251,11 @@ class ChatCommands:
 
     async def _tools(self, rest: str) -> None:
         tools = self._chat.agent.toolset.values()
-        rows = [(one.name, "asks first" if one.is_guarded else "", one_line(one.description)) for one in tools]
+        behind = self._chat.agent.on_demand
+        notes = {
+            one.name: ", ".join(["asks first"] * one.is_guarded + ["on demand"] * (one.name in behind)) for one in tools
+        }
+        rows = [(one.name, notes[one.name], one_line(one.description)) for one in tools]
         agents = [(one.name, "sub-agent", one_line(one.description)) for one in self._chat.agent.agents.values()]
         self._out.table(("name", "", "description"), [*rows, *agents], "lll")
 
@@ -268,7 +280,7 @@ class ChatCommands:
 
 
 def _is_said(entry: Entry) -> bool:
-    return isinstance(entry.body, Message) and entry.body.role == "user"
+    return isinstance(entry.body, Message) and entry.body.role == "user" and entry.author != ATTACHED
 
 
 def _text(entry: Entry) -> str:

@@ -1,6 +1,6 @@
 """Names that a chat completes: commands after `/`, tools, skills and sub-agents after `@`, files after `#`.
 
-A file that a message mentions is sent with it.
+A file that a message mentions is sent with it: a text in the message, an image or a document as an attachment.
 """
 
 import os
@@ -8,14 +8,16 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from foveal.agent.agent import Agent
+from foveal.context.files.kinds import HEAD_BYTES, classify
 from foveal.context.mentions import find
 
 MOST_FILES = 2_000
 """Files that are looked at for completion: a terminal shows a dozen of them."""
 MOST_FILE_BYTES = 100_000
-"""The longest file that is sent with a message, about 25,000 tokens; of longer ones the agent reads what it needs."""
+"""The longest text that is part of a message, about 25,000 tokens; a longer one is attached, by its outline."""
 
 _WORD = re.compile(r"(?:^/|(?<!\S)[@#])[^\s@#]*$")
 _FILE = re.compile(r"\n\n[^\n]+:\n`{3,}\n")
@@ -64,17 +66,30 @@ def _files(folder: Path) -> Iterator[str]:
                 yield (Path(place) / name).relative_to(folder).as_posix()
 
 
-def with_files(text: str, folder: Path) -> tuple[str, list[str]]:
-    """Return a message together with the files of the folder that it mentions, and their names.
+class FilledMessage(NamedTuple):
+    """A message with the texts that it mentions, and the names of the files that it mentions."""
 
-    A name that is no text file below the folder, or one that is too long, stays a name.
+    text: str
+    inside: tuple[str, ...] = ()
+    """Texts that are part of it."""
+    beside: tuple[str, ...] = ()
+    """Images, documents and long texts, to be attached."""
+
+
+def with_files(text: str, folder: Path) -> FilledMessage:
+    """Return a message together with the files of the folder that it mentions.
+
+    A name that is no file below the folder, or one of a type that no model can be shown, stays a name.
     """
-    loaded: dict[str, str] = {}
+    loaded: dict[str, str | None] = {}
     for mention in find(text):
-        if mention.sigil == "#" and (content := _content(folder, mention.name)) is not None:
-            loaded[mention.name] = content
-    parts = [f"{name}:\n{_fenced(content)}" for name, content in loaded.items()]
-    return "\n\n".join([text, *parts]), list(loaded)
+        path = (folder / mention.name).resolve()
+        if mention.sigil == "#" and path.is_relative_to(folder.resolve()) and path.is_file():
+            loaded[mention.name] = _content(path)
+    inside = {name: content for name, content in loaded.items() if content is not None}
+    beside = (name for name, content in loaded.items() if content is None and _is_shown(folder / name))
+    parts = [f"{name}:\n{_fenced(content)}" for name, content in inside.items()]
+    return FilledMessage("\n\n".join([text, *parts]), tuple(inside), tuple(beside))
 
 
 def without_files(text: str) -> str:
@@ -82,14 +97,21 @@ def without_files(text: str) -> str:
     return _FILE.split(text, maxsplit=1)[0]
 
 
-def _content(folder: Path, name: str) -> str | None:
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()) or not path.is_file() or path.stat().st_size > MOST_FILE_BYTES:
-        return None
+def _content(path: Path) -> str | None:
+    """Return the text of a file; None for a long one, and for one that is no text."""
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8") if path.stat().st_size <= MOST_FILE_BYTES else None
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def _is_shown(path: Path) -> bool:
+    """Return whether a file is of a type that a model can be shown."""
+    try:
+        with path.open("rb") as stream:
+            return classify(path.name, stream.read(HEAD_BYTES))[0].kind != "unknown"
+    except OSError:
+        return False
 
 
 def _fenced(content: str) -> str:

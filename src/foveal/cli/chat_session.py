@@ -160,10 +160,11 @@ class ChatSession:
         state = read_run(self.store, self.session)
         if state.run and state.status not in ENDED:
             await self.runs.cancel(self.session, "the user said something else")
-        words, loaded = with_files(messages[0], self.folder)
-        if loaded:
-            self.terminal.out.line(f"with {', '.join(loaded)}", "axis")
-        self.run = await self.runs.start(self.agent, words, session=self.session)
+        said = with_files(messages[0], self.folder)
+        if named := (*said.inside, *said.beside):
+            self.terminal.out.line(f"with {', '.join(named)}", "axis")
+        files = [self.folder / one for one in said.beside]
+        self.run = await self.runs.start(self.agent, said.text, session=self.session, files=files)
         for one in messages[1:]:
             await self.runs.follow_up(self.run, one)
         self._follow()

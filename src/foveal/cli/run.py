@@ -19,6 +19,9 @@ from foveal.stores.port import Store
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("task", metavar="TASK", help="what is to be done")
+    parser.add_argument(
+        "--file", metavar="F", action="append", default=[], help="a file that comes with the task; once for each"
+    )
     add_agent(parser)
     parser.add_argument(
         "--session", metavar="S", default="", help="the conversation to go on with (default: a new one)"
@@ -36,7 +39,7 @@ def run(args: Namespace, out: Output) -> int:
 async def _run(agent: Agent, store: Store, args: Namespace, out: Output) -> int:
     runs = Runs(store, [agent], queue=opened_queue(args) if args.detach else None)
     try:
-        named = await runs.start(agent, args.task, session=args.session)
+        named = await runs.start(agent, args.task, session=args.session, files=args.file)
         if args.detach:
             return tell_detached(runs, named, out)
         return tell_end(await follow(runs, named, out), runs.cost(named), args, out)

@@ -15,6 +15,7 @@ import msgspec
 from foveal.agent.agent import Agent
 from foveal.agent.audit import audit_trail
 from foveal.agent.near_names import did_you_mean
+from foveal.agent.run_events import event_kinds, kind_of
 from foveal.agent.run_log import read_events
 from foveal.agent.run_marks import split_run
 from foveal.agent.runs import RunCost, Runs, RunTree
@@ -35,6 +36,9 @@ def configure(parser: ArgumentParser) -> None:
         help=f"{', '.join((*_VERBS, 'resume'))}, and the run; or work; nothing lists all",
     )
     parser.add_argument("--status", metavar="S", help="list only the runs of this status")
+    parser.add_argument(
+        "--events", metavar="KIND", action="append", default=[], help="show only events of this kind; once for each"
+    )
     parser.add_argument("--reason", metavar="TEXT", default="", help="why it is cancelled or paused")
     parser.add_argument("--timeout", metavar="SECONDS", type=float, help="the longest to wait")
     parser.add_argument(
@@ -95,19 +99,21 @@ def _list(runs: Runs, args: Namespace, out: Output) -> None:
 
 def _show(runs: Runs, name: str, args: Namespace, out: Output) -> None:
     tree, session = runs.tree(name), split_run(name)[0]
-    events = list(read_events(runs.store, session, run=tree.run))
+    wanted = event_kinds(args.events)
+    kept = read_events(runs.store, session, run=tree.run)
+    events = [event for event in kept if not wanted or kind_of(event) in wanted]
     if out.is_json:
         out.document({"run": tree, "events": events})
         return
     out.line(f"{tree.run}: {tree.agent}, {tree.status}", "strong")
     for event in events:
-        kept = {
+        fields = {
             key: value
             for key, value in msgspec.to_builtins(event).items()
             if key not in ("id", "scope", "time_ms", "is")
         }
-        said = ", ".join(f"{key}: {str(value)[:100]}" for key, value in kept.items())
-        out.line(f"{event.id:>12}  {type(event).__struct_config__.tag!s:<16} {said}".replace("\n", " "))
+        said = ", ".join(f"{key}: {str(value)[:100]}" for key, value in fields.items())
+        out.line(f"{event.id:>12}  {kind_of(event):<16} {said}".replace("\n", " "))
 
 
 def _wait(runs: Runs, name: str, args: Namespace, out: Output) -> int:
@@ -159,13 +165,19 @@ def _cost(runs: Runs, name: str, args: Namespace, out: Output) -> None:
     if out.is_json:
         out.document({"cost": cost, "usd": cost.total_usd, "calls": cost.calls})
         return
-    rows = [*_cost_rows(cost), ("all", "", f"{cost.calls:,}", "", "", _usd(cost.total_usd))]
-    out.table(("run", "model", "calls", "input", "output", "cost"), rows, "llrrrr")
+    rows = [*_cost_rows(cost), ("all", "", f"{cost.calls:,}", "", "", "", _usd(cost.total_usd))]
+    out.table(("run", "model", "calls", "input", "output", "reasoning", "cost"), rows, "llrrrrr")
 
 
 def _cost_rows(cost: RunCost) -> list[tuple[str, ...]]:
     own = [
-        (cost.run, model, f"{one.calls:,}", f"{one.input_tokens:,}", f"{one.output_tokens:,}", _usd(cost.own_usd))
+        (
+            cost.run,
+            model,
+            *(f"{number:,}" for number in (one.calls, one.input_tokens, one.output_tokens)),
+            "not told" if one.reasoning_tokens is None else f"{one.reasoning_tokens:,}",
+            _usd(cost.own_usd),
+        )
         for model, one in (*cost.own.items(), *((f"{name} (summaries)", one) for name, one in cost.summaries.items()))
     ]
     return [*own, *(row for child in cost.children for row in _cost_rows(child))]

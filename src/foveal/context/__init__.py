@@ -13,10 +13,10 @@ from foveal.values.lazy import later
 
 if TYPE_CHECKING:
     from foveal.context.injector import Injector
-    from foveal.context.side_context import SessionAccess, SideContext
+    from foveal.context.side_context import FileEntry, NewEntry, SessionAccess, SideContext, file_entries
 
-__getattr__ = later(
-    __name__, {"Injector": "injector", "SessionAccess": "side_context", "SideContext": "side_context"}
-)  # loaded by the first session
+_BESIDE = ("FileEntry", "NewEntry", "SessionAccess", "SideContext", "file_entries")
+__getattr__ = later(__name__, {"Injector": "injector"} | dict.fromkeys(_BESIDE, "side_context"))
+# loaded by the first session
 
-__all__ = ["Injector", "SessionAccess", "SideContext"]
+__all__ = ["FileEntry", "Injector", "NewEntry", "SessionAccess", "SideContext", "file_entries"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -38,6 +38,21 @@ class SessionAccess(msgspec.Struct, frozen=True, kw_only=True):
     forget: Callable[[str], None]
     append: Callable[[Body | EncodedBody, str, str | None], Entry]
     """Appends an entry of this body, id and author; without an author it is the session's own."""
+
+
+class FileEntry(msgspec.Struct, frozen=True):
+    """A file that was read before its session is open, for `Session.extend`; and the id of the entry that will show it."""
+
+    id: str
+    file: "Attachment"
+
+
+class NewEntry(NamedTuple):
+    """A body that is to be kept under this id; without an author it is the session's own."""
+
+    body: Body | EncodedBody
+    id: str
+    author: str | None = None
 
 
 class SideContext:
@@ -99,13 +114,22 @@ def attach_bytes(data: bytes, name: str, injector: Injector, session: SessionAcc
 
 def _give(file: "Attachment", entry_id: str, injector: Injector, session: SessionAccess) -> Entry:
     """Append a file that was read, and keep facts about it for the reminders of the next call."""
-    entry = session.append(checked_message(files.message_of(file, session.store)), entry_id, ATTACHED)
-    found = [source.attached(file.name, file.media_type) for source in injector.sources]
-    if injector.reminders:
-        _tell(session, "uploads", (Upload(file.name, file.kind, file.size_bytes, short_ref(entry_id)),))
-        for field, names in (one for news in found for one in news.items() if one[1]):
-            _tell(session, field, names)
+    shown, *news = file_entries(FileEntry(entry_id, file), injector, session)
+    entry = session.append(*shown)
+    for one in news:
+        session.append(*one)
     return entry
+
+
+def file_entries(given: FileEntry, injector: Injector, session: SessionAccess) -> list[NewEntry]:
+    """Return the entry that shows a file, and behind it facts for the reminders of the next call."""
+    file, shown = given.file, checked_message(files.message_of(given.file, session.store))
+    found = [source.attached(file.name, file.media_type) for source in injector.sources]
+    marks: list[Body] = []
+    if injector.reminders:
+        marks.append(news_mark("uploads", [Upload(file.name, file.kind, file.size_bytes, short_ref(given.id))]))
+        marks += [news_mark(field, names) for news in found for field, names in news.items() if names]
+    return [NewEntry(shown, given.id, ATTACHED), *(NewEntry(mark, session.new_id()) for mark in marks)]
 
 
 def _tell(session: SessionAccess, field: str, values: Iterable[Upload | OneShot | str]) -> None:

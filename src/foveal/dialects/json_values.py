@@ -54,6 +54,11 @@ def count(value: object) -> int:
     return max(value, 0) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
+def told_count(value: object) -> int | None:
+    """Return a token count; None where a provider left it out or sent null."""
+    return count(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def expect_mapping(value: object, what: str) -> JsonObject:
     """Return the value as a JSON object, or raise `NotUnderstood`."""
     return _expected(mapping(value), value, f"{what} must be an object")

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from foveal.agent.definition import AgentDefinition
+from foveal.agent.run_events import KINDS, event_kinds
 from foveal.gateway.api_types import ApiError, ErrorReply
 from foveal.gateway.conversations import ClientConversations
 from foveal.gateway.event_stream import event_stream, run_stream
@@ -115,7 +116,7 @@ class HttpApi:
         plain = await _body(request) if operation.method == "POST" else query
         given: Any = read_value(plain, operation.given, operation.name, strict=operation.method == "POST")
         if operation.is_stream:
-            return await self._events(request, operation, caller, name, given.after)
+            return await self._events(request, operation, caller, name, given)
         if operation.act is not None:
             try:
                 part = self.runs if operation.is_of_runs else self._sessions
@@ -127,16 +128,17 @@ class HttpApi:
         return _reply(self._figures() if operation.name == FIGURES else openapi_document())
 
     async def _events(
-        self, request: Request, operation: ApiOperation, caller: ApiCaller, name: str, after: int
+        self, request: Request, operation: ApiOperation, caller: ApiCaller, name: str, given: Any
     ) -> Response:
-        is_of_run = operation.is_of_runs
+        is_of_run, after = operation.is_of_runs, given.after
+        kinds = event_kinds(given.kinds.split(",")) if is_of_run and given.kinds else KINDS
         found = await (self.runs.known(caller, name) if is_of_run else self._sessions.stored(caller, name))
         if last := request.headers.get("last-event-id"):
             if not (last.isascii() and last.isdecimal() and len(last) < 16):
                 raise BadInput(f"last-event-id is {last!r:.80}; it is the id of an event, a whole number")
             after = int(last)
         begun = (
-            run_stream(self.runs, found, after, is_over=lambda: self.is_over)
+            run_stream(self.runs, found, after, kinds=kinds, is_over=lambda: self.is_over)
             if is_of_run
             else event_stream(self._sessions, found, after, is_over=lambda: self.is_over)
         )

@@ -5,15 +5,16 @@ goes on where it was. Entries of other processes come as well: the store is aske
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+import time
+from collections.abc import AsyncGenerator, Callable, Container
 from contextlib import aclosing
 
 import msgspec
 
-from foveal.agent.run_events import RunEvent
+from foveal.agent.run_events import RunEvent, kind_of
 from foveal.gateway.api_types import LoggedEntry
 from foveal.gateway.json_reply import encoded_json
-from foveal.gateway.run_api import LOOK_S, RunApi
+from foveal.gateway.run_api import RunApi
 from foveal.gateway.session_api import SessionApi, lean_entry
 from foveal.stores import rows as log
 from foveal.values.errors import NotFound, StoreError
@@ -66,21 +67,22 @@ async def event_stream(
             yield _PING
 
 
-async def run_stream(api: RunApi, run: str, after: int, *, is_over: Callable[[], bool]) -> AsyncGenerator[bytes]:
-    """Yield the events of a run after an id until it has ended. One that waits for the user, or rests, is waited for."""
+async def run_stream(
+    api: RunApi, run: str, after: int, *, kinds: Container[str], is_over: Callable[[], bool]
+) -> AsyncGenerator[bytes]:
+    """Yield the events of a run after an id, of these kinds, until it has ended. One that waits or rests is waited for."""
     yield _RETRY
-    silent_s = 0.0
+    told_s = time.monotonic()
     try:
         async with aclosing(api.observed(run, after)) as events:
             async for event in events:
                 if is_over():
                     return
-                silent_s = 0.0 if event else silent_s + LOOK_S
-                if event:
-                    yield _run_event(event)
-                elif silent_s >= PING_S:
-                    silent_s = 0.0
-                    yield _PING
+                is_told = event is not None and kind_of(event) in kinds
+                if not is_told and time.monotonic() - told_s < PING_S:
+                    continue
+                told_s = time.monotonic()
+                yield _run_event(event) if event is not None and is_told else _PING
     except (NotFound, StoreError) as error:
         yield _end(type(error).__name__, str(error))
         return

@@ -41,6 +41,7 @@ from foveal.gateway.run_types import (
 from foveal.gateway.session_api import SessionApi
 from foveal.gateway.session_names import ApiCaller
 from foveal.session.options import now_ms
+from foveal.values.entry import File
 from foveal.values.errors import BadInput, BadPolicy, FovealError
 
 T = TypeVar("T")
@@ -121,14 +122,16 @@ class RunApi:
         return AgentList(tuple(map(_described, self._agents.values())))
 
     async def start(self, caller: ApiCaller, _name: str, given: RunStart) -> RunOutcome:
-        """Begin a run of an agent with the user's words. A session that has had runs goes on with its conversation."""
+        """Begin a run of an agent with the user's words and files. A session that has had runs goes on with its conversation."""
         agent = self._agents.get(given.agent)
         if agent is None:
             hint = did_you_mean(given.agent, self._agents) if self._agents else "Offer some: foveal serve --agent FILE"
             raise BadInput(f"there is no agent {given.agent!r:.200} here. {hint}")
         session = await self._sessions.own_name(caller, given.session or f"{agent.name}-{token_hex(4)}")
+        files = [File("", one.name, one.data) for one in given.files]
         async with self._sessions.released(session):
-            return await self._so_far(await self._loop.do(self._runs.start(agent, given.text, session=session)))
+            run = await self._loop.do(self._runs.start(agent, given.text, session=session, files=files))
+            return await self._so_far(run)
 
     async def list(self, caller: ApiCaller, _name: str, given: RunFilter) -> RunList:
         """List the newest run of each session of the caller's key, most recently used first."""

@@ -9,7 +9,7 @@ from foveal.agent.audit import AuditRecord
 from foveal.agent.run_marks import RunStatus
 from foveal.agent.runs import RunCard, RunCost
 from foveal.agent.tools import UserAnswer
-from foveal.gateway.api_types import MOST_LISTED
+from foveal.gateway.api_types import MOST_LISTED, AttachRequest
 
 MOST_WAIT_S = 600.0
 """Seconds that one request may wait for a run; proxies close connections that are silent for longer."""
@@ -38,6 +38,8 @@ class RunStart(msgspec.Struct, frozen=True):
     agent: str
     text: str
     session: Annotated[str, Meta(max_length=400)] = ""
+    files: tuple[AttachRequest, ...] = ()
+    """Files that come with the words."""
 
 
 class RunFilter(msgspec.Struct, frozen=True):
@@ -97,6 +99,7 @@ class RunEvents(msgspec.Struct, frozen=True):
     """The events of a run after an id are asked for. The header `last-event-id` says the same and counts more."""
 
     after: Annotated[int, Meta(ge=0)] = 0
+    kinds: Annotated[str, Meta(description="Kinds of events, with commas between them; all, if it is empty.")] = ""
 
 
 class RunAudit(msgspec.Struct, frozen=True):

@@ -160,7 +160,20 @@ class OpenTelemetryListener:
                 "gen_ai.usage.cache_creation.input_tokens": event.cache_write_tokens,
             }
         )
+        if event.reasoning_tokens is not None:
+            call.span.set_attribute("gen_ai.usage.reasoning.output_tokens", event.reasoning_tokens)
         self._seconds.record((time.time_ns() - call.began_ns) / 1e9, labels)
+        _end(call)
+
+    def end_call(self, session: str, *, is_failed: bool) -> None:
+        """End the span of a session's call that was never counted, if there is one."""
+        with self._lock:
+            call = self._open.pop(session, None)
+        if call is None:
+            return
+        if is_failed and call.is_own:
+            call.span.set_attribute("error.type", "_OTHER")  # the words of an error may quote the conversation
+            call.span.set_status(Status(StatusCode.ERROR))
         _end(call)
 
     def _note(self, name: str, event: Event) -> None:

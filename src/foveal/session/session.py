@@ -114,7 +114,10 @@ class Session:
     def extend(self, items: Iterable[Body | Mapping[str, Any] | object]) -> list[Entry]:
         """Keep several items together: all of them or none, with one commit."""
         with self._journal.turn.of("extend", is_append=True):
-            new = [body for item in items for body in self._journal.bodies_of(item)]
+            given = list(items)
+            if any(isinstance(one, context.FileEntry) for one in given):
+                return self._extend_with_files(given)
+            new = [body for item in given for body in self._journal.bodies_of(item)]
             return self._follower.keep(new) if self.view.facts.followed else self._journal.keep(new)
 
     def follow(
@@ -211,6 +214,17 @@ class Session:
         scope, now_ms = journal.setup.policy.memory, journal.clock.now_ms()
         session = own_tools.ToolSession(journal.store, self.name, now_ms, scope)
         return {call.id: own_tools.answer(session, call) for call in calls}
+
+    def _extend_with_files(self, items: Sequence[object]) -> list[Entry]:
+        """Keep several items together, files that were read before among them, each under the id that its text names."""
+        new = [one for item in items for one in self._new_entries(item)]
+        authors = {one.id: one.author for one in new if one.author}
+        return self._journal.keep([one.body for one in new], [one.id for one in new], authors=authors)
+
+    def _new_entries(self, item: object) -> "list[context.NewEntry]":
+        if isinstance(item, context.FileEntry):
+            return context.file_entries(item, self._injector, self._access)
+        return [context.NewEntry(body, self._journal.clock.new_id()) for body in self._journal.bodies_of(item)]
 
     @classmethod
     def _begun(cls, store: Store, name: str, *, begin: Callable[[Journal], None], **options: Any) -> "Session":

@@ -71,8 +71,8 @@ class LogEvents:
         """Yield the events that an entry tells of; `is_applied` says whether a limit that it teaches holds."""
         session, body = self._session, entry.body
         match body:
-            case Usage(model, tokens, output, read, written, estimated):
-                yield UsageReported(session, model, tokens, output, read, written, estimated)
+            case Usage(model, tokens, output, read, written, estimated, reasoning):
+                yield UsageReported(session, model, tokens, output, read, written, estimated, reasoning)
             case Fold():
                 yield CompactionEnded(session, body.reason, body.before, body.after, body.rebilled, _author(body), None)
             case Overflow(model, limit, because):

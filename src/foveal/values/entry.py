@@ -221,6 +221,8 @@ class Usage(_Value, frozen=True, tag="usage"):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     estimated: int | None = None
+    reasoning_tokens: int | None = None
+    """The part of the output that was thinking; None where the provider does not tell it."""
 
 
 class Fence(_Value, frozen=True, tag="fence"):

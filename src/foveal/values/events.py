@@ -200,6 +200,8 @@ class UsageReported(_Told, frozen=True):
     cache_write_tokens: int
     estimated: int | None
     """Our own count of the same prompt."""
+    reasoning_tokens: int | None = None
+    """The part of the output that was thinking; None where the provider does not tell it."""
 
     def _line(self) -> str:
         cached = f"{self.cache_read_tokens:,} from the cache, {self.cache_write_tokens:,} written to it"

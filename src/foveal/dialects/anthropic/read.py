@@ -25,6 +25,7 @@ from foveal.dialects.json_values import (
     mapping,
     sequence,
     string,
+    told_count,
 )
 from foveal.dialects.media import base64_bytes, guess_type
 from foveal.dialects.opaque import KeepVerbatim, sent_json
@@ -82,6 +83,7 @@ def read_usage(reply: JsonObject, model: str) -> Usage | None:
         output_tokens=count(usage.get("output_tokens")),
         cache_read_tokens=read,
         cache_write_tokens=written,
+        reasoning_tokens=told_count(fields(usage.get("output_tokens_details")).get("thinking_tokens")),
     )
 
 

@@ -24,6 +24,7 @@ from foveal.dialects.json_values import (
     json_text,
     mapping,
     string,
+    told_count,
 )
 from foveal.dialects.media import base64_bytes
 from foveal.dialects.opaque import sent_json
@@ -81,12 +82,13 @@ def read_usage(reply: JsonObject, model: str) -> Usage | None:
     if not usage:
         return None
     candidates = count(either(usage, "candidates_token_count"))
-    thoughts = count(either(usage, "thoughts_token_count"))
+    thoughts = told_count(either(usage, "thoughts_token_count"))
     return Usage(
         model=model,
         input_tokens=count(either(usage, "prompt_token_count")),
-        output_tokens=candidates + thoughts,
+        output_tokens=candidates + (thoughts or 0),
         cache_read_tokens=count(either(usage, "cached_content_token_count")),
+        reasoning_tokens=thoughts,
     )
 
 

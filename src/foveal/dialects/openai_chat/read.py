@@ -24,6 +24,7 @@ from foveal.dialects.json_values import (
     mapping,
     sequence,
     string,
+    told_count,
 )
 from foveal.dialects.media import base64_bytes, file_of_data, image_of_url
 from foveal.dialects.opaque import KeepVerbatim, sent_json
@@ -71,12 +72,17 @@ def read_usage(reply: JsonObject, model: str, sent: str = "prompt", made: str = 
     if not usage:
         return None
     details = fields(usage.get(f"{sent}_tokens_details"))
+    input_tokens, output_tokens = count(usage.get(f"{sent}_tokens")), count(usage.get(f"{made}_tokens"))
+    reasoning = told_count(fields(usage.get(f"{made}_tokens_details")).get("reasoning_tokens"))
+    if reasoning and count(usage.get("total_tokens")) == input_tokens + output_tokens + reasoning:
+        output_tokens += reasoning  # xAI counts it beside the output, and OpenAI within
     return Usage(
         model=model,
-        input_tokens=count(usage.get(f"{sent}_tokens")),
-        output_tokens=count(usage.get(f"{made}_tokens")),
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
         cache_read_tokens=count(details.get("cached_tokens")),
         cache_write_tokens=count(details.get("cache_write_tokens")),
+        reasoning_tokens=reasoning,
     )
 
 

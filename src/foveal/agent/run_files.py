@@ -1,0 +1,65 @@
+"""Files that a run begins with: read and checked before anything is started, so that a bad one costs nothing but an error.
+
+What is shown of a file follows the rules of attachments: small texts whole, larger ones by an outline with a reference
+under which all of it can be recalled, images scaled for the provider.
+"""
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TypeAlias
+
+from foveal.agent.model_port import ModelChoice
+from foveal.context import FileEntry, files
+from foveal.context.files.read_options import ReadLimits
+from foveal.models.counters import counter_for
+from foveal.session.options import Clock
+from foveal.values.entry import File
+from foveal.values.errors import BadInput
+from foveal.values.shown import short_ref
+
+RunFile: TypeAlias = "str | PathLike[str] | File"
+"""A path, or a file whose bytes are at hand: `foveal.File("image/png", "shot.png", data)`."""
+
+MOST_FILES = 20
+"""Files of one message: more are a folder, which an agent has tools for."""
+MOST_BYTES = ReadLimits().text_bytes
+"""Bytes of one file. Of a longer text, only the beginning would be read."""
+
+
+def read_run_files(given: Sequence[RunFile], model: ModelChoice, clock: Clock = Clock()) -> list[FileEntry]:  # noqa: B008 - a frozen value
+    """Read the files of a message for a model. `BadInput` for one that is not there, too large, or of no known type."""
+    if len(given) > MOST_FILES:
+        raise BadInput(f"{len(given)} files come with one message; {MOST_FILES} are the most. Name a folder instead")
+    return [_read(*_content(one), model, clock.new_id()) for one in given]
+
+
+def _content(given: RunFile) -> tuple[str, bytes]:
+    if isinstance(given, File):
+        if given.data is None:
+            raise BadInput(f"the file {given.name!r} has no data; an address is not fetched: give its bytes, or a path")
+        return given.name, _bounded(given.name, given.data)
+    path = Path(fspath(given))
+    try:
+        if path.exists() and not path.is_file():  # a pipe would never end
+            raise BadInput(f"{path} cannot be sent: it is no file. Name files, one by one")
+        with path.open("rb") as stream:
+            return path.name, _bounded(str(path), stream.read(MOST_BYTES + 1))
+    except OSError as error:
+        raise BadInput(f"{path} cannot be sent: {error.strerror or error}") from None
+
+
+def _bounded(name: str, data: bytes) -> bytes:
+    if len(data) > MOST_BYTES:
+        raise BadInput(f"{name} is too large to be sent: {MOST_BYTES:,} bytes are the most. Let a tool read it")
+    return data
+
+
+def _read(name: str, data: bytes, model: ModelChoice, entry_id: str) -> FileEntry:
+    counter = counter_for(model.model)
+    count, ref = counter.counter.count, short_ref(entry_id)
+    file = files.read_bytes(data, name, provider_family=counter.family, count=count, ref=ref)
+    if data and file.text is None and file.image is None:
+        kinds = "it is no text, image, document or archive that can be read"
+        raise BadInput(f"{file.name} cannot be sent: {'; '.join(filter(None, file.notes)) or kinds}")
+    return FileEntry(entry_id, file)
