@@ -141,7 +141,9 @@ async def _delegated(
     if state.status in ENDED:  # it ended before its answer was kept
         return _output(RunOutcome.of(state))
     if ctx.answer is not None and ctx.answer.question in state.asked:
-        await asyncio.to_thread(post, driver.store, session, QuestionReply(ctx.answer))
+        # Once, although this call may be run again: by then its tool may have asked the next question, under the same id.
+        answered = f"{ctx.key} {driver.state.answered.get(ctx.key, 0)}"
+        await asyncio.to_thread(post, driver.store, session, QuestionReply(ctx.answer), key=answered)
     bounded, is_new = agent.as_sub_agent(), state.status is None
     meter = SummaryMeter(agent)
     opened = await _begun(

@@ -5,7 +5,9 @@ the other: it is deleted together with it.
 """
 
 import time
+from base64 import b32encode
 from contextlib import suppress
+from hashlib import sha256
 from typing import TypeAlias
 
 import msgspec
@@ -66,8 +68,9 @@ def is_inbox(session: str) -> bool:
     return session.endswith(f"/{_NAME}")
 
 
-def post(store: Store, session: str, letter: Letter, clock: Clock = Clock()) -> None:  # noqa: B008 - a frozen value
-    """Put a message into the inbox of a session. Durable when it returns."""
+def post(store: Store, session: str, letter: Letter, *, key: str = "", clock: Clock = Clock()) -> None:  # noqa: B008 - a frozen value
+    """Put a message into the inbox of a session. Durable when it returns. With a `key`, the same message under the same key is
+    put there once, however often it is posted."""
     name = inbox_of(session)
     try:
         text = _PREFIX + msgspec.json.encode(letter).decode()
@@ -77,7 +80,8 @@ def post(store: Store, session: str, letter: Letter, clock: Clock = Clock()) -> 
     try:
         card = next(iter(store.cards(name)), None)
         payload = log.encoded(Note(text)).payload
-        writer.append([Draft(clock.new_id(), card.head if card else None, clock.now_ms(), "user", payload)])
+        entry = b32encode(sha256(key.encode()).digest())[:26].decode().lower() if key else clock.new_id()
+        writer.append([Draft(entry, card.head if card else None, clock.now_ms(), "user", payload)])
     finally:
         writer.release()
 
