@@ -14,6 +14,7 @@ from foveal.agent.providers import open_model
 from foveal.agent.tools import Tool, as_tools
 from foveal.context.environment import Environment
 from foveal.session.policy import Policy
+from foveal.text.redaction import Redactor
 from foveal.values.errors import BadInput
 
 THIN_CHARACTERS = 200
@@ -31,7 +32,7 @@ class AgentDefinition:
     `fallbacks` are asked in their order when a model refuses for good or does not answer. `agents` are sub-agents, to which the
     model may delegate; `detached` ones work in the background, `handoffs` take over the conversation. `approvals` say which calls
     a person must allow. `finalize` are words for one more step behind the answer, without tools, whose reply is the outcome:
-    "Write the report as …". `open_model` brings a model port of your own.
+    "Write the report as …". `open_model` brings a model port of your own. `redact` takes the secrets out of all that is kept.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class AgentDefinition:
         environment: Environment | None = None,
         summariser: "Summariser | None" = None,
         open_model: Callable[[ModelChoice], ModelPort] = open_model,
+        redact: Redactor | None = None,
     ) -> None:
         if not name or "/" in name or "#" in name:
             raise BadInput(f"{name!r} cannot name an agent: a name is not empty and has no '/' and no '#'")
@@ -65,7 +67,7 @@ class AgentDefinition:
         self.policy = policy if policy is not None else Policy(remind=True)
         self.finalize, self.limits, self.approvals = finalize, limits, tuple(approvals)
         self.environment = _with_agents(environment, frozenset((*self.agents, *self.detached, *self.handoffs)))
-        self.summariser, self.open_model = summariser, open_model
+        self.summariser, self.open_model, self.redact = summariser, open_model, redact
 
     def as_sub_agent(self) -> "AgentDefinition":
         """Return the agent with the bounds of a sub-agent, where its own limits leave them open."""

@@ -121,7 +121,7 @@ class RunDriver:
         self.agent = agent
         self.tools = {tool.name: tool for tool in (*agent.toolset.values(), *self._more_tools(self))}
         self._meter = meter or SummaryMeter(agent)
-        self.journal.bills = self._meter.take
+        self.journal.bills, self.journal.redact = self._meter.take, agent.redact
         self._model = ModelSteps(agent, self.journal, list(self.tools.values()))
         self._batch = ToolBatch(self.journal, agent.limits)
 
@@ -453,6 +453,7 @@ class RunDriver:
             on_event=self.journal.relay,
             environment=agent.environment,
             allowed_tools=allowed,
+            redact=agent.redact,
         )
         return Session(
             self.store, self.session, model=agent.models[place].session_model, policy=agent.policy, host=host

@@ -19,6 +19,7 @@ from foveal.agent.run_state import RunState
 from foveal.session.async_session import SessionTurns
 from foveal.session.session import Session
 from foveal.stores.port import Store
+from foveal.text.redaction import Redactor
 from foveal.values.entry import Body
 from foveal.values.errors import FovealError, LeaseLost, SessionHeld
 from foveal.values.events import Event
@@ -48,6 +49,8 @@ class RunJournal:
         self._open_session = open_session
         self.bills: Callable[[], Sequence[RunMark]] = tuple
         """Returns marks about calls that the session has made by itself, written with the next work."""
+        self.redact: Redactor | None = None
+        """Takes the secrets out of marks; messages are redacted by the session."""
         self._log = RunLog(store, session)
         self._waiting: deque[_Waiting] = deque()
         """Items that are written with the next work."""
@@ -114,11 +117,16 @@ class RunJournal:
         """Append marks and messages with one commit, behind those that were put, and tell of them. For work that is done with
         the session."""
         waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        bodies = [_body(one) for group in (*(one.items for one in waiting), items) for one in group]
+        bodies = [self._body(one) for group in (*(one.items for one in waiting), items) for one in group]
         if bodies:
             entries = session.extend(bodies)
             self.tell_soon(*self._log.take(entries, session.view.facts.seq))
         self.tell_soon(*(one.told for one in waiting if one.told is not None))
+
+    def _body(self, item: JournalItem) -> Body | Mapping[str, Any]:
+        if isinstance(item, RunMark.__args__):
+            return to_note(cast("RunMark", item), self.redact)
+        return cast("Body | Mapping[str, Any]", item)
 
     def follow(self, session: Session) -> None:
         """Read the entries that are new, and tell of them. For work that is done with the session."""
@@ -176,9 +184,3 @@ class RunJournal:
     def relay(self, event: Event) -> None:
         """Hand an event of the session to the listeners of the run."""
         self.tell_soon(SessionTold(scope=scope_of(self.state), event=event))
-
-
-def _body(item: JournalItem) -> Body | Mapping[str, Any]:
-    return (
-        to_note(cast("RunMark", item)) if isinstance(item, RunMark.__args__) else cast("Body | Mapping[str, Any]", item)
-    )

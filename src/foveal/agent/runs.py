@@ -417,7 +417,8 @@ class Runs:
         state = self.state(run)
         if state.status in ENDED and not isinstance(letter, StopRequest):
             raise BadInput(f"run {state.id} is {state.status}; say it with a new run of session {state.session!r}")
-        await asyncio.to_thread(post, self.store, state.session, letter)
+        agent = self._agents.get(state.agent)
+        await asyncio.to_thread(post, self.store, state.session, letter, redact=agent and agent.redact)
         if (driver := self._live.driver_of(state.session)) is not None:
             driver.wake()
 
