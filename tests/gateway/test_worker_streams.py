@@ -53,7 +53,7 @@ def test_a_stream_tells_a_run_that_a_worker_drives(folder: Path, provider: Scrip
         if "todo_write" not in said:
             return Turn("", (Call("call_1", "todo_write", {"todos": []}),))
         asked.set()
-        assert go.wait(60)
+        assert go.wait(20)
         return Turn("Heard." if "Be quick." in said else "Nothing to do.")
 
     provider.improvise = answer

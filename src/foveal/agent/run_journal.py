@@ -106,7 +106,7 @@ class RunJournal:
         """Write the bills of the session's own calls; never behind the end of a run."""
         if paid := self.bills():
             with suppress(FovealError):  # of a session that is lost: the next work tells why
-                self.keep(session, *paid)
+                self._append(session, paid)
 
     def put(self, *items: JournalItem, told: RunEvent | None = None) -> None:
         """Have items written with the next work, whatever it is, or when the session is closed: for the outcome of a step, which
@@ -117,11 +117,13 @@ class RunJournal:
         """Append marks and messages with one commit, behind those that were put, and tell of them. For work that is done with
         the session."""
         waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        bodies = [self._body(one) for group in (*(one.items for one in waiting), items) for one in group]
-        if bodies:
-            entries = session.extend(bodies)
-            self.tell_soon(*self._log.take(entries, session.view.facts.seq))
+        self._append(session, [*(item for one in waiting for item in one.items), *items])
         self.tell_soon(*(one.told for one in waiting if one.told is not None))
+
+    def _append(self, session: Session, items: Sequence[JournalItem]) -> None:
+        if items:
+            entries = session.extend(list(map(self._body, items)))
+            self.tell_soon(*self._log.take(entries, session.view.facts.seq))
 
     def _body(self, item: JournalItem) -> Body | Mapping[str, Any]:
         if isinstance(item, RunMark.__args__):
