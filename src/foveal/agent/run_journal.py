@@ -1,6 +1,7 @@
-"""The session of a run while it is driven: whatever is written is read back from the log, and told from there.
+"""The session of a run while it is driven: the state of the run, and the events that are told, are made of entries of the log.
 
-So nobody is told of anything that is not durable, and a replay tells the same.
+So nobody is told of anything that is not durable, and a replay tells the same. Entries that the session wrote by itself are
+read from the log; those that were written here are at hand.
 """
 
 import asyncio
