@@ -82,7 +82,7 @@ class ModelSteps:
             if not call.is_empty:
                 return self._journal.put(call.body)  # paid for, whoever stops the run now
             if call.usage is not None:
-                self._journal.put(call.usage)
+                await self._journal.write(call.usage)
             if empty >= self._agent.limits.empty_replies:
                 said = f"{empty + 1} replies in a row said nothing."
                 raise ModelFailed(prompt.setup.model, "rejected", said, "Ask in other words, or another model.")
