@@ -30,17 +30,17 @@ def ran(store, *names):
 
 
 def test_a_damaged_session_is_told_and_the_others_are_listed(store, monkeypatch, caplog):
-    """In a list and in a page."""
+    """In a list and in a page, with a card that says why; a list of one status has not got it."""
     ran(store, "a", "b", "c")
     damage(store, monkeypatch, "b")
     with caplog.at_level(logging.WARNING, "foveal.runs"):
-        listed, paged = Runs(store).list(), Runs(store).page()
-    assert [one.session for one in listed] == ["c", "a"]
-    assert [one.session for one in paged] == ["a", "c"]
-    (first, second) = [one.getMessage() for one in caplog.records]
-    assert first == second
-    assert "session b is not listed" in first
-    assert "entry 2 is damaged" in first
+        listed = Runs(store).list()
+    assert [(one.run, one.status) for one in listed] == [("c#1", "completed"), ("b", None), ("a#1", "completed")]
+    assert [one.session for one in Runs(store).page()] == ["a", "b", "c"]
+    assert [one.session for one in Runs(store).list(status="completed")] == ["c", "a"]
+    assert "cannot be read: " in listed[1].reason
+    assert "entry 2 is damaged" in listed[1].reason
+    assert "session b cannot be read" in caplog.text
 
 
 def test_a_list_with_a_limit_reads_only_the_logs_that_it_shows(store, reads):

@@ -33,7 +33,8 @@ class RunCard(msgspec.Struct, frozen=True):
     run: str
     session: str
     agent: str
-    status: RunStatus
+    status: RunStatus | None
+    """None for a session that cannot be read; `reason` says why, and `run` is its name."""
     reason: str
     parent: str
     updated_ms: int
@@ -87,13 +88,14 @@ def newest_run(store: Store, card: SessionCard) -> RunCard | None:
 
 def newest_runs(store: Store, cards: Iterable[SessionCard], status: RunStatus | None = None) -> Iterator[RunCard]:
     """Yield the newest run of each of these sessions, of one status if it is named. A session that cannot be read is told in the
-    program's log and left out, so that the others are listed."""
+    program's log, and has a card that says so if no status is named: the others are listed all the same."""
     for card in cards:
         try:
             found = newest_run(store, card)
         except FovealError as error:
-            logger.warning("the run of session %s is not listed, because it cannot be read: %s", card.id, error)
-            continue
+            logger.warning("the run of session %s cannot be read: %s", card.id, error)
+            reason = f"cannot be read: {error}"
+            found = RunCard(card.id, card.id, "", None, reason, "", card.updated_ms, card.holder is not None)
         if found is not None and status in (None, found.status):
             yield found
 

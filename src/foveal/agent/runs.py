@@ -241,7 +241,7 @@ class Runs:
     def list(self, *, status: RunStatus | None = None, limit: int | None = None) -> "list[RunCard]":
         """Return the newest run of each session, most recently used first; of one status, if it is named, and at most so many.
 
-        A session that cannot be read is told in the program's log and left out.
+        A session that cannot be read has a card without a status, and its reason; it is told in the program's log.
         """
         return list(islice(newest_runs(self.store, self.store.cards(), status), limit))
 

@@ -60,9 +60,7 @@ class ToolBatch:
         """Write the results of calls that are not run, and that the first ones of the others start; return the keys of those.
         For work that is done with the session."""
         told = [*map(_refusal, step.refused), *map(self._known_result, step.known)]
-        first = _first_group(step.ready)[
-            : 1 if step.ready and step.ready[0].tool.is_serial else self._limits.parallel_calls
-        ]
+        first = _first(step.ready, self._limits.parallel_calls)
         self._journal.keep(session, *told, *map(_started, first))
         return frozenset(one.key for one in first)
 
@@ -148,8 +146,10 @@ def _is_serial(one: ReadyCall) -> bool:
     return one.tool.is_serial
 
 
-def _first_group(calls: Sequence[ReadyCall]) -> tuple[ReadyCall, ...]:
-    return next((tuple(group) for _, group in groupby(calls, _is_serial)), ())
+def _first(calls: Sequence[ReadyCall], most: int) -> tuple[ReadyCall, ...]:
+    """Return the calls that start at once: a serial one alone, or those side by side that have a place."""
+    group = next((tuple(group) for _, group in groupby(calls, _is_serial)), ())
+    return group[: 1 if group and group[0].tool.is_serial else most]
 
 
 def _started(one: ReadyCall) -> CallStarted:
