@@ -116,3 +116,21 @@ def test_the_value_of_a_tool_is_told_behind_its_result(store):
     events = asyncio.run(collect(agent.stream("Go.", session="s", store=store)))
     kinds = [type(one) for one in events]
     assert kinds.index(ToolEnded) < kinds.index(ToolReturned)
+
+
+def test_words_that_wait_are_kept_by_a_run_that_is_cancelled(store):
+    """They were said before it was, while the model was at work: a chat goes on with them."""
+
+    async def talk():
+        begun = asyncio.Event()
+        agent = agent_with(FakeModel([begun]))
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await begun.wait()
+        runs._live.by_session["s"][0].wake = lambda: None  # nobody looks before the run is stopped
+        await runs.follow_up(run, "And then?")
+        runs._live.by_session["s"][0].stop("cancelled")
+        assert (await runs.wait(run)).status == "cancelled"
+        return runs.state(run).following
+
+    assert asyncio.run(talk()) == ("And then?",)

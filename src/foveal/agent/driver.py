@@ -273,6 +273,7 @@ class RunDriver:
         while True:
             step = await self._unless_stopped(self._next())
             if self._stop is not None:
+                await self.journal.do(self._take_letters)  # words that wait are in the state that the run is left in
                 return await self._rest(self._stop)
             match step:
                 case Hear():
