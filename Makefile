@@ -36,7 +36,7 @@ bench: .venv/.cli
 # Real clients from npm, against a scripted provider: needs node and npm, and no key.
 clients: .venv/.dev
 	$(BIN)/python benchmarks/clients.py; code=$$?; \
-	$(BIN)/python scripts/check_results.py --mark clients.md >/dev/null; exit $$code
+	$(BIN)/python scripts/check_results.py --mark clients.md; exit $$code
 
 # What was tried, how often, and the bugs that each figure catches. The published sizes take hours: --whole --write.
 scorecard: .venv/.dev
@@ -46,7 +46,7 @@ scorecard: .venv/.dev
 # environment of its own. Needs their packages, and no key.
 dropins: .venv/.dev
 	FOVEAL_DROPINS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal tests/integrations
-	$(BIN)/python benchmarks/dropins.py && $(BIN)/python scripts/check_results.py --mark dropins.md >/dev/null
+	$(BIN)/python benchmarks/dropins.py && $(BIN)/python scripts/check_results.py --mark dropins.md
 
 crash: .venv/.dev
 	$(BIN)/python scripts/crash_test.py --kills 2000

@@ -64,6 +64,7 @@ def main(words: Sequence[str] | None = None, root: Path = ROOT) -> int:
     args = parser.parse_args(words)
     if args.mark:
         mark(root, args.mark)
+        return 0
     found = states(root)
     for name, state in found.items():
         print(f"{state:8} {name}")

@@ -266,7 +266,7 @@ def test_a_run_that_is_taken_while_it_changes_its_model_is_left_to_the_taker(sto
         run = await runs.start(agent, "Go.", session="s")
         monkeypatch.setattr(Session, "close", close)
         waiting = asyncio.create_task(runs.wait(run, 30))
-        await until(lambda: takers and not runs._live)
+        await until(lambda: takers and not runs._live.by_session)
         assert read_run(store, "s").status == "running"
         takers[0].release()
         other = Runs(store, [agent])
@@ -284,7 +284,7 @@ def test_a_run_is_paused_also_while_it_changes_its_model(store, monkeypatch):
         agent = falling_back(says("Two."))
         runs, loop = Runs(store, [agent]), asyncio.get_running_loop()
         run = await runs.start(agent, "Go.", session="s")
-        driver = runs._live["s"][0]
+        driver = runs._live.by_session["s"][0]
 
         def close(session):
             monkeypatch.setattr(Session, "close", whole)
@@ -333,7 +333,7 @@ def test_a_run_that_begins_while_the_program_ends_is_left_to_the_next_one(store,
 
         monkeypatch.setattr(RunDriver, "begin", begin)
         run = await runs.start(agent, "Go.", session="s")
-        assert (runs._live, held(store)) == ({}, set())
+        assert (runs._live.by_session, held(store)) == ({}, set())
         later = Runs(store, [agent])
         assert await later.recover() == [run]
         return await later.wait(run)
@@ -430,7 +430,7 @@ def test_a_run_that_was_stopped_stays_so_though_its_question_is_overdue(store, s
     async def talk():
         runs = Runs(store, [agent])
         await runs.wait(await runs.start(agent, "Go.", session="s"))
-        runs._timers.popitem()[1].cancel()
+        runs._timers.by_session.popitem()[1].cancel()
         driver = RunDriver(agent, store, "s")
         await driver.go_on(is_wished=True)
         await driver.journal.set_status(status)
@@ -453,8 +453,8 @@ def test_a_deadline_is_kept_though_the_session_was_held_when_it_came(store, monk
         runs = Runs(store, [agent])
         await runs.wait(await runs.start(agent, "Go.", session="s"))
         reader = store.acquire("s")
-        first = runs._timers["s"]
-        await until(lambda: runs._timers.get("s", first) is not first)
+        first = runs._timers.by_session["s"]
+        await until(lambda: runs._timers.by_session.get("s", first) is not first)
         reader.release()
         await until(lambda: runs.outcome("s").status == "completed")
 
@@ -513,7 +513,7 @@ def test_a_sub_agent_that_is_being_opened_when_its_run_is_paused_can_be_opened_a
         run = await runs.start(agent, "Go.", session="s")
         await asyncio.to_thread(opening.wait, 30)
         await runs.pause(run)
-        await until(lambda: runs._live["s"][0]._stop is not None)
+        await until(lambda: runs._live.by_session["s"][0]._stop is not None)
         go.set()
         assert (await runs.wait(run, 30)).status == "paused"
         assert held(store) == set()
@@ -537,11 +537,11 @@ def test_a_detached_run_that_is_taken_up_keeps_the_bounds_of_a_sub_agent(store):
         await runs.wait("s")
         child = child_of(store)
         await until(lambda: runs.state(child).started)
-        first = runs._live[child.partition("#")[0]][0].agent.limits
+        first = runs._live.by_session[child.partition("#")[0]][0].agent.limits
         await runs.leave()
         later = Runs(store, [bench.agent])
         assert await later.recover() == [child]
-        driver = later._live[child.partition("#")[0]][0]
+        driver = later._live.by_session[child.partition("#")[0]][0]
         await later.drain(0)
         return first, driver.agent.limits
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from ..context.files.made import png
 from .conftest import FakeModel, agent_with, calls, collect, says
 
 
-def parts(request):
+def parts(request) -> list[Any]:
     """The types of the content parts of each message of the user, or the text of one that has no parts."""
     messages = [one["content"] for one in request["messages"] if one["role"] == "user"]
     return [one if isinstance(one, str) else [part["type"] for part in one] for one in messages]

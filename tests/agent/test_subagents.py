@@ -3,12 +3,14 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
 
 import foveal
 from foveal.agent import Agent, ApprovalRule, AskUser, Limits, Runs, ToolContext, tool
 from foveal.agent.run_events import ChildTold, ToolEnded
 from foveal.agent.run_log import read_events
+from foveal.stores.port import Draft
 from foveal.testing.run_checks import run_problems
 
 from .conftest import FakeModel, agent_with, calls, collect, says
@@ -144,6 +146,59 @@ def test_questions_reach_the_user_from_any_depth(store):
     assert "user: the second" in json.dumps(deepest.requests[-1]["messages"])
     assert "Which one?" not in json.dumps(above.requests[-1]["messages"])
     assert tree_problems(store) == []
+
+
+def copied(store, upto):
+    """A store with all sessions, of which some are cut after so many entries."""
+    copy = foveal.open_store()
+    for card in store.cards():
+        writer = copy.acquire(card.id, secret=store.secret(card.id))
+        writer.append([Draft(*msgspec.structs.astuple(row)[1:]) for row in store.rows(card.id, upto=upto.get(card.id))])
+        writer.release()
+    return copy
+
+
+def test_an_answer_is_heard_once_although_the_next_question_is_lost_above(store):
+    """The program ends after a sub-agent's tool has asked again, and before the run above has kept that question: it is asked
+    then, and not answered with the words for the first one."""
+    heard = []
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        if ctx.answer is None:
+            raise AskUser("First?")
+        heard.append(ctx.answer.text)
+        if ctx.answer.text == "yes" and len(heard) == 1:
+            raise AskUser("Second?")
+        return "asked"
+
+    def agent(*above):
+        return agent_with(
+            FakeModel(*above), agents=[sub(FakeModel(*([calls("ask")] if len(above) > 1 else []), says(LONG)), ask)]
+        )
+
+    async def answered(runs):
+        await runs.resume("s", "yes")
+        return await runs.wait("s")
+
+    first = agent(calls("delegate", task="x"), says("Never."))
+    asyncio.run(first.run("Go.", session="s", store=store))
+    second = asyncio.run(answered(Runs(store, [first])))
+    assert [one.text for one in second.questions] == ["Second?"]
+
+    started = [row.seq for row in store.rows("s") if b"started" in row.payload]
+    again, later = copied(store, {"s": started[-1]}), agent(says("Done."))
+
+    async def taken_up():
+        runs = Runs(again, [later])
+        assert await runs.recover() == ["s#1"]
+        waiting = await runs.wait("s")
+        return waiting, await answered(runs)
+
+    waiting, outcome = asyncio.run(taken_up())
+    assert [one.text for one in waiting.questions] == ["Second?"]
+    assert (outcome.status, outcome.text, heard) == ("completed", "Done.", ["yes", "yes"])
+    assert tree_problems(again) == []
 
 
 def test_sub_agents_work_side_by_side_up_to_a_limit(store):

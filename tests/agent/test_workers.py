@@ -109,7 +109,7 @@ def test_a_question_that_is_overdue_is_minded_by_workers(store, question_s, foun
     async def talk():
         asked = Runs(store, [agent])
         assert (await asked.wait(await asked.start(agent, "Go.", session="s"), 30)).status == "awaiting_user"
-        asked._timers.popitem()[1].cancel()  # as if that process were dead
+        asked._timers.by_session.popitem()[1].cancel()  # as if that process were dead
         looked = AbandonedRuns(store)
         looked.look()
         return [one.run for one in looked.look()]
@@ -169,7 +169,7 @@ def test_a_run_whose_task_is_cancelled_rests(store):
         runs = Runs(store, [agent])
         await runs.start(agent, "Go.", session="s")
         await begun.wait()
-        task = runs._live["s"][1]
+        task = runs._live.by_session["s"][1]
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -319,7 +319,7 @@ def test_a_run_that_rests_when_it_is_brought_is_left_alone(store):
         async with queue.serving([agent.name], runs._take_up, 2):
             await queue.put(run, agent.name)
             await queue.put("of-another-store#1", agent.name)
-            assert not runs._live
+            assert not runs._live.by_session
 
     asyncio.run(talk())
     assert statuses(store) == ["pending", "paused"]
@@ -355,7 +355,7 @@ def test_a_worker_that_lost_a_run_writes_nothing_and_waits_for_the_other(store, 
         await Runs(store, [agent], queue=StoreQueue()).steer(run, "Go on.")
         other = Runs(store, [agent])
         assert await other.recover() == [run]
-        slow._live["s"][0].stop("paused")
+        slow._live.by_session["s"][0].stop("paused")
         return await waiting
 
     with caplog.at_level(logging.WARNING, "foveal.runs"):

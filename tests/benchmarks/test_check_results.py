@@ -36,6 +36,7 @@ def test_results_are_stale_when_the_code_has_changed(checker, tree, capsys):
     (tree / "src/foveal/a.py").write_text("2\n")
     assert checker.main([], tree) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "stale    run.md"
+    assert checker.main(["--mark", "old.md"], tree) == 0, "marking one file says nothing of the others"
     (tree / "src/foveal/a.py").write_text("1\n")
     assert checker.main([], tree) == 0
 

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,7 @@ IN_BOTH = pytest.mark.parametrize("chat", ["prompt", "plain"], indirect=True)
 """With the line editor and without it: where keys and lines are read differently."""
 
 
-def texts(provider: ScriptedProvider, role: str = "user") -> list[str]:
+def texts(provider: ScriptedProvider, role: str = "user") -> list[Any]:
     """Return the messages of one role in the newest request."""
     return [one["content"] for one in provider.last.body["messages"] if one["role"] == role]
 

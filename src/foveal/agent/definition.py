@@ -17,6 +17,7 @@ from foveal.agent.tools import Tool, as_tools
 from foveal.context.environment import Environment
 from foveal.context.toolbox import toolbox
 from foveal.session.policy import Policy
+from foveal.text.redaction import Redactor
 from foveal.values.errors import BadInput
 
 THIN_CHARACTERS = 200
@@ -38,7 +39,8 @@ class AgentDefinition:
     `detached` ones work in the background, `handoffs` take over the conversation. `approvals` say which calls a person must
     allow. `finalize` are words for one more step behind the answer, without tools, whose reply is the outcome: "Write the
     report as …". `open_model` brings a model port of your own. `on_event` is called with each event of the runs of this
-    agent, on their event loop, so let it be quick; events of sub-agents are in `ChildTold`.
+    agent, on their event loop, so let it be quick; events of sub-agents are in `ChildTold`. `redact` takes
+    the secrets out of all that is kept.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class AgentDefinition:
         summariser: "Summariser | None" = None,
         open_model: Callable[[ModelChoice], ModelPort] = open_model,
         on_event: "Callable[[RunEvent], None] | None" = None,
+        redact: Redactor | None = None,
     ) -> None:
         if not name or "/" in name or "#" in name:
             raise BadInput(f"{name!r} cannot name an agent: a name is not empty and has no '/' and no '#'")
@@ -78,7 +81,8 @@ class AgentDefinition:
         others = frozenset((*self.agents, *self.detached, *self.handoffs))
         behind = [one.definition for name, one in self.toolset.items() if name in self.on_demand]
         self.environment = _with_tools(_with_agents(environment, others), behind)
-        self.summariser, self.open_model, self.on_event = summariser, open_model, on_event
+        self.summariser, self.open_model = summariser, open_model
+        self.on_event, self.redact = on_event, redact
 
     def as_sub_agent(self) -> "AgentDefinition":
         """Return the agent with the bounds of a sub-agent, where its own limits leave them open."""

@@ -141,7 +141,11 @@ async def _delegated(
     if state.status in ENDED:  # it ended before its answer was kept
         return _output(RunOutcome.of(state))
     if ctx.answer is not None and ctx.answer.question in state.asked:
-        await asyncio.to_thread(post, driver.store, session, QuestionReply(ctx.answer))
+        # Once, although this call may be run again: by then its tool may have asked the next question, under the same id.
+        answered = f"{ctx.key} {driver.state.answered.get(ctx.key, 0)}"
+        await asyncio.to_thread(
+            post, driver.store, session, QuestionReply(ctx.answer), key=answered, redact=agent.redact
+        )
     bounded, is_new = agent.as_sub_agent(), state.status is None
     meter = SummaryMeter(agent)
     opened = await _begun(
@@ -177,7 +181,7 @@ async def _spawned(
 
         def open_child(parent: Session) -> Session:
             opened = _opened(parent, bounded, name, task, meter=meter, model=None)
-            opened.append(to_note(spawner))
+            opened.append(to_note(spawner, agent.redact))
             return opened
 
         opened = await _begun(driver, open_child)
@@ -222,7 +226,7 @@ def _opened(
         refs=task.refs if is_new else (),
         model=agent.models[model or 0].session_model,
         policy=agent.policy,
-        host=Host(summariser=meter.summariser, environment=agent.environment),
+        host=Host(summariser=meter.summariser, environment=agent.environment, redact=agent.redact),
     )
 
 

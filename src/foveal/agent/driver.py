@@ -5,9 +5,10 @@ session is used from threads, one call at a time; the model and the tools run on
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, assert_never
+from functools import partial
+from typing import Any, TypeVar, assert_never
 
 import msgspec
 
@@ -34,7 +35,6 @@ from foveal.agent.run_marks import (
     UserAnswered,
     UserAsked,
     split_run,
-    to_note,
 )
 from foveal.agent.run_state import RunState, RunUsage
 from foveal.agent.summary_meter import SummaryMeter
@@ -48,6 +48,8 @@ from foveal.stores.port import Store
 from foveal.values.entry import Message, ToolCall, system, user
 from foveal.values.errors import BadInput, FovealError, LeaseLost
 from foveal.writers.faults import describe
+
+T = TypeVar("T")
 
 UNDER_WAY: frozenset[RunStatus] = frozenset({"pending", "running"})
 """Statuses in which somebody works at the run, or should: if nobody has its session, anybody may take it up."""
@@ -111,7 +113,7 @@ class RunDriver:
             self.journal.hub.tell(agent.on_event)
         self._take(agent, meter)
         self._stop: StopRequest | None = None
-        self._act: asyncio.Task[None] | None = None
+        self._act: asyncio.Task[Any] | None = None
         """The model call or the tools that are under way."""
         self._wake = asyncio.Event()
         self.children: set[RunDriver] = set()
@@ -122,7 +124,7 @@ class RunDriver:
         self.agent = agent
         self.tools = {tool.name: tool for tool in (*agent.toolset.values(), *self._more_tools(self))}
         self._meter = meter or SummaryMeter(agent)
-        self.journal.bills = self._meter.take
+        self.journal.bills, self.journal.redact = self._meter.take, agent.redact
         self._model = ModelSteps(agent, self.journal, list(self.tools.values()))
         self._batch = ToolBatch(self.journal, agent.limits)
 
@@ -151,7 +153,7 @@ class RunDriver:
             left = [refused(call.id, CANCELLED, "interrupted") for call in session.serve()] if state.run else []
             is_unknown = not state.run or state.agent != self.agent.name
             lead = [system(self.agent.instructions)] if self.agent.instructions and not is_told and is_unknown else []
-            session.extend([*lead, *left, *map(to_note, (*began, *words)), *said])
+            self.journal.keep(session, *lead, *left, *began, *words, *said)
 
         await self.journal.do(write)
 
@@ -272,23 +274,11 @@ class RunDriver:
         if self.state.model:
             await self._model.use_model(self.state.model)
         while True:
-            calls = await self.journal.do(self._open_calls)
+            step = await self._unless_stopped(self._next())
             if self._stop is not None:
+                await self.journal.do(self._take_letters)  # words that wait are in the state that the run is left in
                 return await self._rest(self._stop)
-            agent = self.agent
-            step = next_step(
-                self.state,
-                calls,
-                self.tools,
-                limits=agent.limits,
-                rules=agent.approvals,
-                finalizes=bool(agent.finalize),
-            )
             match step:
-                case Ask():
-                    await self._unless_stopped(self._model.ask(step))
-                case Run():
-                    await self._unless_stopped(self._batch.do(step))
                 case Hear():
                     await self._hear(step)
                 case HandOver(agent=name):
@@ -301,17 +291,44 @@ class RunDriver:
                         return RunOutcome.of(self.state)
                 case Done(status=status, text=text, reason=reason):
                     return await self._end(status, text, reason)
+                case None:
+                    pass
                 case _:
                     assert_never(step)
+
+    async def _next(self) -> Hear | HandOver | Wait | Done | None:
+        """Decide about the next step. A model call and tools are done at once; any other step is returned."""
+        step, act = await self.journal.do(self._decided)
+        if act is not None:
+            await act()
+        return step
+
+    def _decided(
+        self, session: Session
+    ) -> "tuple[Hear | HandOver | Wait | Done | None, Callable[[], Awaitable[None]] | None]":
+        """Return the next step, or the act that it is: with its prompt, or with the marks in the log that its tools start."""
+        calls = self._open_calls(session)
+        if self._stop is not None:
+            return None, None
+        agent = self.agent
+        step = next_step(
+            self.state, calls, self.tools, limits=agent.limits, rules=agent.approvals, finalizes=bool(agent.finalize)
+        )
+        match step:
+            case Ask():
+                return None, partial(self._model.ask, step, self._model.prepare(session, step))
+            case Run():
+                return None, partial(self._batch.do, step, self._batch.begin(session, step))
+            case _:
+                return step, None
 
     def _open_calls(self, session: Session) -> Sequence[ToolCall]:
         """Take the messages of the inbox into the log, in their order; answer calls of Foveal's own tools; return the others."""
         self._take_letters(session)
         calls = session.serve()
-        self.journal.follow()  # the marks, and the results of Foveal's own tools
+        self.journal.follow(session)  # the results of Foveal's own tools
         if late := overdue_answers(self.state, now_ms()):
-            session.extend(list(map(to_note, late)))
-            self.journal.follow()
+            self.journal.keep(session, *late)
         if not calls and self.state.spawned:
             self._tell_ended(session)
         return calls
@@ -325,8 +342,7 @@ class RunDriver:
         self._stop = self._stop or (wishes[0] if wishes and stops else None)
         if self._stop is None and self.state.status != "running":
             marks.append(self.journal.status_mark("running"))
-        if marks:
-            session.extend(list(map(to_note, marks)))
+        self.journal.keep(session, *marks)
 
     def _unasked(self, questions: Iterable[UserQuestion]) -> list[UserQuestion]:
         return [
@@ -335,17 +351,18 @@ class RunDriver:
             if question.id not in self.state.asked
         ]
 
-    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something, or give it up when the run is to end or to rest."""
-        self._act = asyncio.create_task(work)
+    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Do something, or give it up when the run is to end or to rest: then None is returned."""
+        self._act = act = asyncio.create_task(work)
         if self._stop is not None:
-            self._act.cancel()
+            act.cancel()
         try:
-            await self._act
+            return await act
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if self._stop is None or (caller is not None and caller.cancelling()):
                 raise
+            return None
 
     async def _hear(self, step: Hear) -> None:
         """Let the user's queued words become messages, with the mark that they were taken."""
@@ -373,8 +390,7 @@ class RunDriver:
         if ended:
             told = "; ".join(f"{child} is {status}" for child, status in ended.items())
             words = MessageQueued(f"[{told}. The tool `spawned` returns the answers.]", is_steering=True)
-            session.extend([*(to_note(SpawnEnded(child, status)) for child, status in ended.items()), to_note(words)])
-            self.journal.follow()
+            self.journal.keep(session, *(SpawnEnded(child, status) for child, status in ended.items()), words)
 
     def _status_of(self, child: str) -> RunStatus | None:
         """Return the status of a detached run; one whose session was deleted will not go on."""
@@ -393,8 +409,7 @@ class RunDriver:
         """End or pause the run as somebody wished. The open calls of a cancelled one get results, so that a chat can go on."""
         is_cancelled = stop.status == "cancelled"
         if stop.status in UNDER_WAY:
-            if self.state.take_ups:
-                await self.journal.write(RunLeft())
+            await self.journal.write(*([RunLeft()] if self.state.take_ups else []))
             return RunOutcome.of(self.state)
 
         def write(session: Session) -> None:
@@ -402,7 +417,7 @@ class RunDriver:
                 return
             calls = session.serve() if is_cancelled else ()
             mark = self.journal.status_mark("cancelled" if is_cancelled else "paused", stop.reason)
-            session.extend([*(refused(call.id, CANCELLED, "interrupted") for call in calls), to_note(mark)])
+            self.journal.keep(session, *(refused(call.id, CANCELLED, "interrupted") for call in calls), mark)
 
         await self.journal.do(write)
         return RunOutcome.of(self.state)
@@ -442,6 +457,7 @@ class RunDriver:
             on_event=self.journal.relay,
             environment=agent.environment,
             allowed_tools=allowed,
+            redact=agent.redact,
         )
         return Session(
             self.store, self.session, model=agent.models[place].session_model, policy=agent.policy, host=host

@@ -5,15 +5,19 @@ the other: it is deleted together with it.
 """
 
 import time
+from base64 import b32encode
 from contextlib import suppress
+from hashlib import sha256
 from typing import TypeAlias
 
 import msgspec
 
+from foveal.agent.run_marks import redacted_words
 from foveal.agent.tools import UserAnswer
 from foveal.session.options import Clock
 from foveal.stores import rows as log
 from foveal.stores.port import Draft, Store, Writer
+from foveal.text.redaction import Redactor
 from foveal.values.entry import Note
 from foveal.values.errors import BadInput, NotFound, SessionHeld
 
@@ -66,18 +70,31 @@ def is_inbox(session: str) -> bool:
     return session.endswith(f"/{_NAME}")
 
 
-def post(store: Store, session: str, letter: Letter, clock: Clock = Clock()) -> None:  # noqa: B008 - a frozen value
-    """Put a message into the inbox of a session. Durable when it returns."""
+def post(
+    store: Store,
+    session: str,
+    letter: Letter,
+    *,
+    key: str = "",
+    redact: Redactor | None = None,
+    clock: Clock = Clock(),  # noqa: B008 - a frozen value
+) -> None:
+    """Put a message into the inbox of a session, without the secrets in it if somebody looks for them. Durable when it returns.
+
+    With a `key`, the same message under the same key is put there once, however often it is posted.
+    """
     name = inbox_of(session)
     try:
-        text = _PREFIX + msgspec.json.encode(letter).decode()
+        clean = letter if redact is None else redacted_words(letter, redact)
+        text = _PREFIX + msgspec.json.encode(clean).decode()
     except RecursionError:
         raise BadInput("the arguments are nested too deeply to be kept; some hundred levels are the most") from None
     writer = _acquired(store, name)
     try:
         card = next(iter(store.cards(name)), None)
         payload = log.encoded(Note(text)).payload
-        writer.append([Draft(clock.new_id(), card.head if card else None, clock.now_ms(), "user", payload)])
+        entry = b32encode(sha256(key.encode()).digest())[:26].decode().lower() if key else clock.new_id()
+        writer.append([Draft(entry, card.head if card else None, clock.now_ms(), "user", payload)])
     finally:
         writer.release()
 

@@ -36,13 +36,16 @@ class ModelSteps:
         self._definitions = [tool.definition for tool in tools if tool.name not in agent.on_demand]
         self._port: ModelPort | None = None
 
-    async def ask(self, step: Ask) -> None:
-        """Ask the model and append its reply. Falls back to the agent's next model; `ModelFailed` after the last one."""
-        journal = self._journal
+    def prepare(self, session: Session, step: Ask) -> Prompt:
+        """Return the prompt of a step, with the words that go before it in the log. For work that is done with the session."""
         if step.nudge or step.is_last:
-            await journal.do(lambda session: _tell(session, _said(step, self._agent), step, self._agent.policy.remind))
+            _tell(session, _said(step, self._agent), step, self._agent.policy.remind)
+        return session.prompt(self._definitions, next_call=_facts(step))
+
+    async def ask(self, step: Ask, prompt: Prompt) -> None:
+        """Ask the model and keep its reply. Falls back to the agent's next model; `ModelFailed` after the last one."""
+        journal = self._journal
         try:
-            prompt = await journal.do(lambda session: session.prompt(self._definitions, next_call=_facts(step)))
             await self._answered(step, prompt)
         except ModelFailed as error:
             place = journal.state.model + 1
@@ -77,11 +80,9 @@ class ModelSteps:
                 prompt = await recovered
                 continue
             if not call.is_empty:
-                kept = self._journal.do(lambda session, body=call.body: _kept(session, body))
-                return await asyncio.shield(kept)  # paid for, whoever stops the run now
-            usage = call.usage
-            if usage is not None:
-                await self._journal.write(usage)
+                return self._journal.put(call.body)  # paid for, whoever stops the run now
+            if call.usage is not None:
+                await self._journal.write(call.usage)
             if empty >= self._agent.limits.empty_replies:
                 said = f"{empty + 1} replies in a row said nothing."
                 raise ModelFailed(prompt.setup.model, "rejected", said, "Ask in other words, or another model.")
@@ -110,7 +111,7 @@ class ModelSteps:
             raise
         except asyncio.CancelledError:
             if (partial := call.partial()) is not None:
-                await asyncio.shield(self._journal.write(*filter(None, (partial.message, partial.usage))))
+                self._journal.put(*filter(None, (partial.message, partial.usage)))
             raise
         return call
 
@@ -151,7 +152,3 @@ def _tell(session: Session, said: list[tuple[str, str]], step: Ask, has_reminder
             session.append(user(f"[{text}]"))
     if step.nudge:
         session.append(to_note(ModelNudged(step.nudge)))
-
-
-def _kept(session: Session, body: dict[str, Any]) -> None:
-    session.append(body)

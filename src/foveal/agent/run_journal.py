@@ -1,30 +1,45 @@
-"""The session of a run while it is driven: whatever is written is read back from the log, and told from there.
+"""The session of a run while it is driven: the state of the run, and the events that are told, are made of entries of the log.
 
-So nobody is told of anything that is not durable, and a replay tells the same.
+So nobody is told of anything that is not durable, and a replay tells the same. Entries that the session wrote by itself are
+read from the log; those that were written here are at hand.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar, cast
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from foveal.agent.event_hub import EventHub
 from foveal.agent.run_events import RunEvent, SessionTold, kept_id, scope_of
 from foveal.agent.run_log import RunLog
 from foveal.agent.run_marks import ENDED, RunMark, RunStatus, StatusSet, to_note
 from foveal.agent.run_state import RunState
+from foveal.context import FileEntry
 from foveal.session.async_session import SessionTurns
 from foveal.session.session import Session
 from foveal.stores.port import Store
+from foveal.text.redaction import Redactor
 from foveal.values.entry import Body
 from foveal.values.errors import FovealError, LeaseLost, SessionHeld
 from foveal.values.events import Event
 
 T = TypeVar("T")
 
+JournalItem: TypeAlias = RunMark | Body | FileEntry | Mapping[str, Any]
+"""A mark, a message, a file that comes with one, or a provider's reply."""
+
 _ATTEMPTS, _PAUSE_S = 100, 0.02
 """Another process may have a session for some milliseconds that it finds free, while it sees whether there is something to do."""
+
+
+class _Waiting(NamedTuple):
+    """Items that were put, and the event that is told after them."""
+
+    items: Sequence[JournalItem]
+    told: RunEvent | None
 
 
 class RunJournal:
@@ -36,7 +51,11 @@ class RunJournal:
         self._open_session = open_session
         self.bills: Callable[[], Sequence[RunMark]] = tuple
         """Returns marks about calls that the session has made by itself, written with the next work."""
+        self.redact: Redactor | None = None
+        """Takes the secrets out of marks; messages are redacted by the session."""
         self._log = RunLog(store, session)
+        self._waiting: deque[_Waiting] = deque()
+        """Items that are written with the next work."""
         self._loop = asyncio.get_running_loop()
         self._turns = SessionTurns(lambda: open_session(0))
         self._is_open = False
@@ -66,31 +85,57 @@ class RunJournal:
         """Do something with the session in a thread, and tell what the log has of it, even if the caller was cancelled."""
 
         def call(session: Session) -> T:
-            self._pay(session)
-            try:
-                return work(session)
-            finally:
-                self.follow()
-                if self.state.status not in ENDED:
-                    self._pay(session)
+            self.keep(session)
+            return work(session)
 
-        return await self._turns.run(call)
+        return await self._turns.run(partial(self._paid_for, call))
+
+    async def write(self, *items: JournalItem) -> None:
+        """Append marks and messages with one commit."""
+        await self._turns.run(partial(self._paid_for, lambda session: self.keep(session, *items)))
+
+    def _paid_for(self, work: Callable[[Session], T], session: Session) -> T:
+        """Do something with the session; the bills of its own calls, of earlier ones too, are written beside it."""
+        self._pay(session)
+        try:
+            return work(session)
+        finally:
+            self.follow(session)
+            if self.state.status not in ENDED:
+                self._pay(session)
 
     def _pay(self, session: Session) -> None:
         """Write the bills of the session's own calls; never behind the end of a run."""
         if paid := self.bills():
             with suppress(FovealError):  # of a session that is lost: the next work tells why
-                session.extend(list(map(to_note, paid)))
-            self.follow()
+                self._append(session, paid)
 
-    def follow(self) -> None:
+    def put(self, *items: JournalItem, told: RunEvent | None = None) -> None:
+        """Have items written with the next work, whatever it is, or when the session is closed: for the outcome of a step, which
+        the decision about the next one follows at once. `told` is told after them."""
+        self._waiting.append(_Waiting(items, told))
+
+    def keep(self, session: Session, *items: JournalItem) -> None:
+        """Append marks and messages with one commit, behind those that were put, and tell of them. For work that is done with
+        the session."""
+        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        self._append(session, [*(item for one in waiting for item in one.items), *items])
+        self.tell_soon(*(one.told for one in waiting if one.told is not None))
+
+    def _append(self, session: Session, items: Sequence[JournalItem]) -> None:
+        if items:
+            entries = session.extend(list(map(self._body, items)))
+            self.tell_soon(*self._log.take(entries, session.view.facts.seq))
+
+    def _body(self, item: JournalItem) -> Body | FileEntry | Mapping[str, Any]:
+        if isinstance(item, RunMark.__args__):
+            return to_note(cast("RunMark", item), self.redact)
+        return cast("Body | FileEntry | Mapping[str, Any]", item)
+
+    def follow(self, session: Session) -> None:
         """Read the entries that are new, and tell of them. For work that is done with the session."""
-        self.tell_soon(*self._log.pull())
-
-    async def write(self, *items: RunMark | Body) -> None:
-        """Append marks and messages with one commit."""
-        bodies = [to_note(cast("RunMark", one)) if isinstance(one, RunMark.__args__) else one for one in items]
-        await self.do(lambda session: session.extend(bodies))
+        if session.view.facts.seq != self._log.place:
+            self.tell_soon(*self._log.pull())
 
     def status_mark(self, status: RunStatus, reason: str = "", text: str = "") -> StatusSet:
         """Return the mark of another status of the run."""
@@ -125,8 +170,14 @@ class RunJournal:
         if self._is_open:
             self._is_open = False
             with suppress(Exception):  # a store that is closed already has released it
-                await asyncio.shield(self._turns.run(Session.close))
+                await asyncio.shield(self._turns.run(self._left))
         self.hub.close()
+
+    def _left(self, session: Session) -> None:
+        try:
+            self.keep(session)
+        finally:
+            session.close()
 
     def tell_soon(self, *events: RunEvent) -> None:
         """Hand events to the listeners; from any thread."""

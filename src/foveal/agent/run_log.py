@@ -1,6 +1,6 @@
 """The log of a session read as a run: its state and its kept events, from the beginning or from where one was."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -9,7 +9,7 @@ from foveal.agent.run_marks import AgentTook, RunBegan, StatusSet, mark_in, spli
 from foveal.agent.run_state import RunState, after
 from foveal.stores import rows as log
 from foveal.stores.port import Row, Store
-from foveal.values.entry import Note
+from foveal.values.entry import Entry, Note
 from foveal.values.errors import NotFound
 
 _UNREAD = (b'={"is":"setup"', b'={"is":"beside"', b'~{"is":"setup"', b'~{"is":"beside"')
@@ -23,21 +23,36 @@ class RunLog:
     def __init__(self, store: Store, session: str) -> None:
         self._store, self.session = store, session
         self.state = RunState(session)
+        self.place = 0
+        """Position up to which the log was read."""
 
     def pull(self) -> list[RunEvent]:
         """Read the entries that are new, and return their events."""
         told: list[RunEvent] = []
         for row in self._new_rows():
-            if row.payload.startswith(_UNREAD):
-                continue
-            entry = log.to_entry(row, self.session)
-            self.state = after(self.state, row.seq, entry)
-            told += events_of(self.state, row.seq, entry)
+            self.place = row.seq
+            if not row.payload.startswith(_UNREAD):
+                told += self._taken(log.to_entry(row, self.session))
         return told
+
+    def take(self, entries: Sequence[Entry], upto: int) -> list[RunEvent]:
+        """Return the events of entries that were just written, up to this position. They are durable, and the same as the log
+        returns them; if others were written before them, all are read from there."""
+        if self.place + len(entries) != upto:
+            return self.pull()
+        told: list[RunEvent] = []
+        for entry in entries:
+            self.place += 1
+            told += self._taken(entry)
+        return told
+
+    def _taken(self, entry: Entry) -> list[RunEvent]:
+        self.state = after(self.state, self.place, entry)
+        return events_of(self.state, self.place, entry)
 
     def _new_rows(self) -> Iterator[Row]:
         try:
-            yield from self._store.rows(self.session, after=self.state.seq)
+            yield from self._store.rows(self.session, after=self.place)
         except NotFound:  # a session that has not begun
             return
 

@@ -4,12 +4,15 @@ A mark is a note, which no model sees: `foveal run {"is":"started","run":2,…}`
 and no tool can forge one. A mark is durable before anybody is told of it.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion
+from foveal.text.redaction import Redactor
 from foveal.values.entry import Note, Usage
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 RunStatus: TypeAlias = Literal["pending", "running", "awaiting_user", "paused", "completed", "failed", "cancelled"]
 
@@ -190,9 +193,36 @@ RunMark: TypeAlias = (
 _DECODER = msgspec.json.Decoder(RunMark)
 
 
-def to_note(mark: RunMark) -> Note:
-    """Return the mark as an entry of a log."""
-    return Note(_PREFIX + msgspec.json.encode(mark).decode())
+_WORDS = frozenset({"text", "reason", "because", "options", "otherwise", "arguments", "metadata"})
+"""Fields of marks and of messages in an inbox that hold words of people, models and tools. All others are names and numbers."""
+
+
+def to_note(mark: RunMark, redact: Redactor | None = None) -> Note:
+    """Return the mark as an entry of a log, without the secrets in its words if somebody looks for them."""
+    return Note(_PREFIX + msgspec.json.encode(mark if redact is None else redacted_words(mark, redact)).decode())
+
+
+def redacted_words(value: S, redact: Redactor) -> S:
+    """Return a mark, or a message of an inbox, with its words redacted as those of an entry are."""
+    changed = dict[str, object]()
+    for name in value.__struct_fields__:
+        held = getattr(value, name)
+        if name in _WORDS:
+            changed[name] = _redacted(held, redact)
+        elif isinstance(held, msgspec.Struct):
+            changed[name] = redacted_words(held, redact)
+    return msgspec.structs.replace(value, **changed)
+
+
+def _redacted(words: object, redact: Redactor) -> object:
+    """Return a text, or a value of JSON, with its texts redacted."""
+    if isinstance(words, str):
+        return redact(words)
+    if isinstance(words, dict):
+        return {key: _redacted(held, redact) for key, held in cast("dict[str, object]", words).items()}
+    if isinstance(words, list | tuple):
+        return [_redacted(one, redact) for one in cast("list[object]", words)]
+    return words
 
 
 def mark_in(note: Note) -> RunMark | None:

@@ -149,6 +149,8 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Open questions by their ids."""
     answers: Mapping[str, UserAnswer] = {}
     """Answers to the questions of calls in the newest reply."""
+    answered: Mapping[str, int] = {}
+    """Times that each question of the calls in the newest reply was answered: a tool may ask again under the same id."""
     always: frozenset[str] = frozenset()
     """Tools that the user has allowed for the rest of the session."""
     nudges: Mapping[str, int] = {}
@@ -239,6 +241,7 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
         "started": frozenset[str](),
         "asked": {},
         "answers": {},
+        "answered": {},
     }
     repeated, last = state.repeated, state.last_call
     hashes = changed["said"] = dict[str, str]()
@@ -339,4 +342,6 @@ def _answered(state: RunState, named: str, answer: UserAnswer) -> dict[str, Any]
     left = {key: one for key, one in state.asked.items() if key != named}
     allowed = {question.tool} if answer.decision == "always" and not question.inner else frozenset[str]()
     told = msgspec.structs.replace(answer, question=question.inner or named)
-    return {"asked": left, "answers": {**state.answers, named: told}, "always": state.always | allowed}
+    answered = {**state.answered, named: state.answered.get(named, 0) + 1}
+    answers = {**state.answers, named: told}
+    return {"asked": left, "answers": answers, "answered": answered, "always": state.always | allowed}

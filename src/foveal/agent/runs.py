@@ -16,38 +16,45 @@ import time
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
+from itertools import islice
 from secrets import token_hex
 from typing import Literal
 
 import msgspec
 
 from foveal.agent.abandoned_runs import AbandonedRun, AbandonedRuns
-from foveal.agent.deadlines import first_deadline, is_overdue, overdue_answers
+from foveal.agent.deadlines import is_overdue, overdue_answers
 from foveal.agent.definition import AgentDefinition, with_successors
 from foveal.agent.delegation import agent_tools
 from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, is_inbox, letters, post
+from foveal.agent.live_runs import LiveRuns
 from foveal.agent.near_names import did_you_mean
-from foveal.agent.run_events import (
-    ChildStarted,
-    RunEnded,
-    RunEvent,
-    RunStarted,
-    StatusChanged,
-    SummaryBilled,
-    UsageCounted,
-)
+from foveal.agent.question_timers import QuestionTimers
+from foveal.agent.run_events import RunEvent
 from foveal.agent.run_files import RunFile, read_run_files
-from foveal.agent.run_log import RunLog, newest_status, read_events, read_run
-from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, StatusSet, run_name, split_run
+from foveal.agent.run_log import RunLog, read_events, read_run
+from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, split_run
 from foveal.agent.run_queue import RunQueue, StoreQueue
-from foveal.agent.run_state import RunState, RunUsage
-from foveal.agent.tools import UserAnswer, UserQuestion
-from foveal.agent.usage_cost import usage_usd
+from foveal.agent.run_reports import (
+    RunCard,
+    RunCost,
+    RunTree,
+    cards_after,
+    is_past,
+    newest_run,
+    newest_runs,
+    read_named,
+    run_cost,
+    run_outcome,
+    run_state,
+    run_tree,
+)
+from foveal.agent.run_state import RunState
+from foveal.agent.tools import UserAnswer
 from foveal.session.options import now_ms
-from foveal.stores.port import SessionCard, Store
-from foveal.values.entry import Usage
-from foveal.values.errors import BadInput, FovealError, LeaseLost, NotFound, SessionHeld
+from foveal.stores.port import PAGE_CARDS, Store
+from foveal.values.errors import BadInput, FovealError, LeaseLost, SessionHeld
 from foveal.writers.faults import describe
 
 ENDING = "the program is ending"
@@ -63,55 +70,6 @@ _LETTING_GO_S = 5.0
 logger = logging.getLogger("foveal.runs")
 
 
-class RunCard(msgspec.Struct, frozen=True):
-    """The newest run of a session, as a list shows it."""
-
-    run: str
-    session: str
-    agent: str
-    status: RunStatus
-    reason: str
-    parent: str
-    updated_ms: int
-    is_held: bool
-    """Whether a process has the session open."""
-
-
-class RunCost(msgspec.Struct, frozen=True):
-    """The model calls of a run, and of the whole tree below it; each call is counted once."""
-
-    run: str
-    own: dict[str, RunUsage]
-    """By model."""
-    own_usd: float | None
-    """With the summaries. None if a price is unknown, or if the session was deleted; never zero for that reason."""
-    children: "tuple[RunCost, ...]" = ()
-    summaries: dict[str, RunUsage] = {}
-    """Calls of the summariser, by model; of one that tells no model, under an empty name."""
-
-    @property
-    def total_usd(self) -> float | None:
-        """The cost of the tree; None if any price in it is unknown."""
-        parts = [self.own_usd, *(child.total_usd for child in self.children)]
-        return None if None in parts else sum(part for part in parts if part is not None)
-
-    @property
-    def calls(self) -> int:
-        """Model calls of the tree."""
-        own = (*self.own.values(), *self.summaries.values())
-        return sum(one.calls for one in own) + sum(child.calls for child in self.children)
-
-
-class RunTree(msgspec.Struct, frozen=True):
-    """A run with the runs of its sub-agents."""
-
-    run: str
-    agent: str
-    status: RunStatus | None
-    """None for a sub-agent's run whose session was deleted."""
-    children: "tuple[RunTree, ...]" = ()
-
-
 class Runs:
     """The runs of one store. `agents` are those that may be started and resumed here, by their names.
 
@@ -121,10 +79,8 @@ class Runs:
     def __init__(self, store: Store, agents: Iterable[AgentDefinition] = (), *, queue: RunQueue | None = None) -> None:
         self.store, self._queue = store, queue
         self._agents = with_successors(agents)
-        self._live: dict[str, tuple[RunDriver, asyncio.Task[RunOutcome]]] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        """Of sessions whose runs wait for an answer that has a deadline."""
-        self._late: set[asyncio.Future[None]] = set()
+        self._live = LiveRuns(self._mind)
+        self._timers = QuestionTimers(self._time_up)
         self._is_draining = False
 
     async def start(
@@ -138,7 +94,7 @@ class Runs:
         if is_inbox(session) or split_run(session)[1] is not None:
             raise BadInput(f"{session!r} cannot name a session of runs: '#' and a number end the id of a run")
         read = await asyncio.to_thread(read_run_files, files, named.models[0]) if files else ()
-        await self._is_at_work(session)
+        await self._live.is_at_work(session, _LOOK_S)
         driver = self._driver(named, session or f"{named.name}-{token_hex(4)}")
         await driver.begin(text, files=read)
         return await self._hand_on(driver)
@@ -154,7 +110,7 @@ class Runs:
         elif self._is_unanswered(state) and not letters(self.store, state.session, state.inbox):
             asked = "; ".join(question.text for question in state.asked.values())
             raise BadInput(f"run {state.id} waits for an answer: {asked} Give one: resume(run, answer)")
-        if await self._is_at_work(state.session):
+        if await self._live.is_at_work(state.session, _LOOK_S):
             return state.id
         deadline = time.monotonic() + _LETTING_GO_S
         while True:
@@ -225,113 +181,89 @@ class Runs:
 
     async def wait(self, run: str, timeout_s: float | None = None) -> RunOutcome:
         """Return the outcome of a run when it ends or rests, however that comes about. `TimeoutError` if it takes longer."""
-        if (past := self._past(run)) is not None:
-            return _outcome(past)
-        session = split_run(run)[0]
-        state = self.state(run)
+        until = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+        if (outcome := await self._ended_here(run, until)) is not None:
+            return outcome
+        log, events = await asyncio.to_thread(read_named, self.store, run)
+        if not is_past(log, events) and await self._goes_on_late(log.state):
+            if (outcome := await self._ended_here(run, until)) is not None:
+                return outcome
+            log, events = await asyncio.to_thread(read_named, self.store, run)
+        async with asyncio.timeout_at(until), aclosing(_followed(log, events)) as told:
+            events = [event async for event in told]
+        return run_outcome(log, events)
+
+    async def _ended_here(self, run: str, until: float | None) -> RunOutcome | None:
+        """Return the outcome of a run that is driven here when it ends or rests; None if others drive it, or do from now on."""
+        task = self._live.task_of(split_run(run)[0])
+        if task is not None and self._driver_of(run) is not None:
+            with suppress(LeaseLost):  # somebody else has taken it up
+                async with asyncio.timeout_at(until):
+                    outcome = await asyncio.shield(task)
+                return outcome if outcome.status in AT_REST else None
+        return None
+
+    async def _goes_on_late(self, state: RunState) -> bool:
+        """Go on with a run whose question is overdue, if its agent is known here, and return whether it does."""
         is_late = state.status == "awaiting_user" and bool(overdue_answers(state, now_ms()))
-        if is_late and state.agent in self._agents and not self._is_live(session):
+        if is_late and state.agent in self._agents and self._live.driver_of(state.session) is None:
             with suppress(SessionHeld):  # somebody else has just done so
-                await self.resume(run)
-        async with asyncio.timeout(timeout_s):
-            if session in self._live:
-                with suppress(LeaseLost):  # somebody else has taken it up
-                    outcome = await asyncio.shield(self._live[session][1])
-                    if outcome.status in AT_REST:
-                        return outcome
-            async with aclosing(self.observe(run)) as events:
-                async for _ in events:
-                    pass
-        return self.outcome(state.id)  # its session may have gone on with another run meanwhile
+                await self.resume(state.id)
+                return True
+        return False
 
     async def observe(self, run: str, *, since: int = 0) -> AsyncGenerator[RunEvent, None]:
         """Yield the events of a run: the kept ones after the id `since`, then those to come, until it ends or rests.
 
         Of a run that another process drives, only kept events are seen.
         """
-        if (past := self._past(run)) is not None:
-            for event in past:
-                if event.id > since:
-                    yield event
-            return
-        state = self.state(run)
-        if self._is_live(state.session):
-            driver = self._live[state.session][0]
-            stream = driver.journal.hub.listen(
-                lambda: read_events(self.store, state.session, run=state.id, since=since)
-            )
+        if (driver := self._driver_of(run)) is not None:
+            run = driver.state.id
+            stream = driver.journal.hub.listen(lambda: read_events(self.store, driver.session, run=run, since=since))
             async for event in stream:
                 yield event
                 since = event.id
             if driver.state.status in AT_REST:
                 return  # otherwise another process goes on with it
-        follower = RunLog(self.store, state.session)
-        while True:
-            for event in follower.pull():
-                if event.id > since and event.scope.run == state.id:
+        log, events = await asyncio.to_thread(read_named, self.store, run)
+        async with aclosing(_followed(log, events)) as told:
+            async for event in told:
+                if event.id > since:
                     yield event
-            if follower.state.status in AT_REST or follower.state.id != state.id:
-                return
-            await asyncio.sleep(_LOOK_S)
+
+    def _driver_of(self, run: str) -> RunDriver | None:
+        """Return the driver of a run; None if it is not driven here."""
+        session, number = split_run(run)
+        driver = self._live.driver_of(session)
+        return driver if driver is not None and number in (None, driver.state.run) else None
 
     def state(self, run: str) -> RunState:
         """Return the state of a run. `NotFound` if there is none, and for a run that is not the newest of its session."""
-        session, number = split_run(run)
-        state = read_run(self.store, session)
-        if not state.run or (number is not None and number > state.run):
-            raise NotFound(f"there is no run {run!r} in this store")
-        if number is not None and number < state.run:
-            raise NotFound(f"run {run!r} has ended, and its session goes on with {state.id}; `wait` has its outcome")
-        return state
+        return run_state(self.store, run)
 
     def outcome(self, run: str) -> RunOutcome:
         """Return the outcome of a run, or the point that it has come to."""
-        past = self._past(run)
-        return RunOutcome.of(self.state(run)) if past is None else _outcome(past)
+        return run_outcome(*read_named(self.store, run))
 
-    def list(self, *, status: RunStatus | None = None) -> "list[RunCard]":
-        """Return the newest run of each session, most recently used first; of one status, if it is named."""
-        cards = filter(None, map(self._newest_run, self.store.cards()))
-        return [card for card in cards if status in (None, card.status)]
+    def list(self, *, status: RunStatus | None = None, limit: int | None = None) -> "list[RunCard]":
+        """Return the newest run of each session, most recently used first; of one status, if it is named, and at most so many.
 
-    def _newest_run(self, card: SessionCard) -> RunCard | None:
-        """Return the newest run of a session; None if it has had none."""
-        found = None if is_inbox(card.id) else newest_status(self.store, card.id, card.entries)
-        return found and _card(card.id, found, card.updated_ms, is_held=card.holder is not None)
+        A session that cannot be read has a card without a status, and its reason; it is told in the program's log.
+        """
+        return list(islice(newest_runs(self.store, self.store.cards(), status), limit))
+
+    def page(self, *, after: str = "", limit: int = PAGE_CARDS, status: RunStatus | None = None) -> "list[RunCard]":
+        """Return the newest run of up to `limit` sessions behind a name, in the order of their names. The cost is that of the
+        sessions up to the last one returned; `after=page[-1].session` goes on."""
+        return list(islice(newest_runs(self.store, cards_after(self.store, after), status), limit))
 
     def tree(self, run: str) -> RunTree:
         """Return a run with the runs of its sub-agents, at any depth."""
-        events = self._events(run)
-        agent = next(one.agent for one in events if isinstance(one, RunStarted))
-        statuses: list[RunStatus] = [one.status for one in events if isinstance(one, StatusChanged)]
-        begun = [one for one in events if isinstance(one, ChildStarted)]
-        children = tuple(
-            self.tree(one.child) if self._is_there(one.child) else RunTree(one.child, one.agent, None) for one in begun
-        )
-        return RunTree(events[0].scope.run, agent, statuses[-1], children)
+        return run_tree(self.store, run)
 
     def cost(self, run: str) -> RunCost:
         """Return the model calls of a run and of its sub-agents, with their cost."""
-        events = self._events(run)
-        prices = [usage_usd(event.usage) for event in events if isinstance(event, UsageCounted)]
-        prices += [event.usd for event in events if isinstance(event, SummaryBilled)]
-        own_usd = None if None in prices else sum(price for price in prices if price is not None)
-        begun = [one.child for one in events if isinstance(one, ChildStarted)]
-        children = tuple(self.cost(one) if self._is_there(one) else RunCost(one, {}, None) for one in begun)
-        bills = [event.usage or Usage("", 0, 0) for event in events if isinstance(event, SummaryBilled)]
-        return RunCost(events[0].scope.run, _usage_in(events), own_usd, children, _summed(bills))
-
-    def _is_there(self, run: str) -> bool:
-        """Return whether the session of a run was not deleted."""
-        return bool(self.store.cards(split_run(run)[0]))
-
-    def _events(self, run: str) -> "list[RunEvent]":
-        """Return the kept events of a run; of the newest one, if a session is named."""
-        session, number = split_run(run)
-        named = run if number is not None else read_run(self.store, session).id
-        if not (events := list(read_events(self.store, session, run=named))):
-            raise NotFound(f"there is no run {run!r} in this store")
-        return events
+        return run_cost(self.store, run)
 
     async def recover(self, policy: Literal["resume", "fail"] = "resume") -> "list[str]":
         """Take up the runs that a process left behind when it died, and return their ids. Runs that wait or rest stay as
@@ -343,7 +275,7 @@ class Runs:
         found: list[str] = []
         for session in self.store.cards():
             with _told(f"the run of session {session.id} cannot be taken up"):
-                card = self._newest_run(session)
+                card = newest_run(self.store, session)
                 if card is not None and await self._recovered(card, policy):
                     found.append(card.run)
         return found
@@ -354,7 +286,7 @@ class Runs:
         if not is_left or (driver := await self._taken(card.run, card.agent)) is None:
             return False
         if policy == "resume" or card.status == "awaiting_user":
-            self._drive(driver)
+            self._live.drive(driver)
         else:
             await driver.fail("the process that drove it has died")
         return True
@@ -372,7 +304,7 @@ class Runs:
                 while not self._is_draining:
                     took_s = await self._search(abandoned, queue)
                     await asyncio.sleep(max(_SEARCH_S, _SEARCH_SHARE * took_s))
-                await asyncio.gather(*(task for _, task in self._live.values()), return_exceptions=True)
+                await self._live.ended()
             finally:
                 await self.leave()
 
@@ -383,18 +315,15 @@ class Runs:
             found = await asyncio.to_thread(abandoned.look)
         took_s = time.monotonic() - began
         for one in found:
-            if one.agent in self._agents and not self._is_live(split_run(one.run)[0]):
+            if one.agent in self._agents and self._live.driver_of(split_run(one.run)[0]) is None:
                 with _told(f"run {one.run} cannot be taken up"):
                     await queue.put(one.run, one.agent)
         return took_s
 
     async def leave(self) -> None:
         """Give up the runs that are driven here, as they are, and start nothing more: workers go on with them."""
-        self._end_timers()
-        while live := self._under_way():  # a run that is given up may just have begun another one
-            for driver, _ in live:
-                driver.stop("running")
-            await asyncio.wait([task for _, task in live])
+        self._begin_to_end()
+        await self._live.leave()
 
     async def _take_up(self, run: str, agent: str) -> asyncio.Task[RunOutcome] | None:
         """Drive a run that is under way, if nobody does; return the task of it."""
@@ -402,14 +331,15 @@ class Runs:
         if driver is not None and self._is_draining:  # since it was opened
             await driver.let_go()
             return None
-        return None if driver is None else self._drive(driver)
+        return None if driver is None else self._live.drive(driver)
 
     async def _taken(self, run: str, agent: str) -> RunDriver | None:
         """Return the driver of a run that is under way and that nobody drives; None for any other, and of other agents."""
         session = split_run(run)[0]
         # A session that was deleted, or is one of another store, would be made by opening it.
         is_there = await asyncio.to_thread(self.store.cards, session)
-        if not is_there or agent not in self._agents or self._is_live(session) or self._is_draining:
+        is_live = self._live.driver_of(session) is not None
+        if not is_there or agent not in self._agents or is_live or self._is_draining:
             return None
         driver = self._driver(self._agents[agent], session)
         try:
@@ -423,64 +353,35 @@ class Runs:
             state = read_run(self.store, card.session)
             is_overdue_now = bool(overdue_answers(state, now_ms()))
             if not is_overdue_now:
-                self._mind(card.session, state.asked.values())
+                self._timers.mind(card.session, state.asked.values())
             return is_overdue_now
         return card.status in UNDER_WAY
 
     def _is_unanswered(self, state: RunState) -> bool:
         return state.status == "awaiting_user" and bool(state.asked) and not overdue_answers(state, now_ms())
 
-    def _mind(self, session: str, questions: Iterable[UserQuestion], least_s: float = 0.0) -> None:
-        """Go on with a run that waits when its first question is overdue. A timer costs nothing until then."""
-        until_ms = first_deadline(questions)
-        if until_ms is not None and not self._is_draining:
-            if session in self._timers:
-                self._timers[session].cancel()
-            delay_s = max(least_s, (until_ms - now_ms()) / 1_000)
-            self._timers[session] = asyncio.get_running_loop().call_later(delay_s, self._time_up, session)
+    def _mind(self, driver: RunDriver) -> None:
+        """Go on with a run that waits here when its first question is overdue."""
+        if driver.state.status == "awaiting_user":
+            self._timers.mind(driver.session, driver.state.asked.values())
 
-    def _time_up(self, session: str) -> None:
-        async def go_on() -> None:
-            with suppress(FovealError):  # deleted, or its agent is not known here
-                state = self.state(session)
-                if state.status == "awaiting_user" and overdue_answers(state, now_ms()):
-                    try:
-                        await self.resume(session)
-                    except SessionHeld:  # by somebody who goes on with it, or who only reads it
-                        self._mind(session, state.asked.values(), _LETTING_GO_S)
-
-        self._timers.pop(session, None)
-        task = asyncio.ensure_future(go_on())
-        self._late.add(task)
-        task.add_done_callback(self._late.discard)
+    async def _time_up(self, session: str) -> None:
+        with suppress(FovealError):  # deleted, or its agent is not known here
+            state = self.state(session)
+            if state.status == "awaiting_user" and overdue_answers(state, now_ms()):
+                try:
+                    await self.resume(session)
+                except SessionHeld:  # by somebody who goes on with it, or who only reads it
+                    self._timers.mind(session, state.asked.values(), _LETTING_GO_S)
 
     async def drain(self, timeout_s: float | None = None) -> None:
         """Start nothing more, and wait for the runs under way; after the time they are paused."""
-        self._end_timers()
-        until = None if timeout_s is None else time.monotonic() + timeout_s
-        while live := self._under_way():  # those that they have spawned meanwhile, too
-            left_s = None if until is None else max(0.0, until - time.monotonic())
-            _, late = await asyncio.wait([task for _, task in live], timeout=left_s)
-            for driver, task in live:
-                if task in late:
-                    driver.stop("paused", ENDING)
-            if late:
-                await asyncio.wait(late)
+        self._begin_to_end()
+        await self._live.pause(timeout_s, ENDING)
 
-    def _end_timers(self) -> None:
-        """Begin to drain: what is overdue from here on is for others."""
+    def _begin_to_end(self) -> None:
         self._is_draining = True
-        for timer in self._timers.values():
-            timer.cancel()
-
-    def _under_way(self) -> "list[tuple[RunDriver, asyncio.Task[RunOutcome]]]":
-        return [one for one in self._live.values() if not one[1].done()]
-
-    def _past(self, run: str) -> "list[RunEvent] | None":
-        """Return the events of a run after which its session had others; None for the newest one."""
-        session, number = split_run(run)
-        is_past = number is not None and number < read_run(self.store, session).run
-        return self._events(run) if is_past else None
+        self._timers.end()
 
     def _agent(self, name: str) -> AgentDefinition:
         if name not in self._agents:
@@ -490,54 +391,26 @@ class Runs:
     def _driver(self, agent: AgentDefinition, session: str) -> RunDriver:
         if self._is_draining:
             raise BadInput("the program is ending; nothing more is started")
-        if self._is_live(session):
+        if self._live.driver_of(session) is not None:
             raise BadInput(f"session {session!r} has a run under way; steer it, or wait for it")
-        return RunDriver(agent, self.store, session, more_tools=partial(agent_tools, self._drive))
+        return RunDriver(agent, self.store, session, more_tools=partial(agent_tools, self._live.drive))
 
     async def _hand_on(self, driver: RunDriver) -> str:
         """Drive a run that has begun or goes on, or have a worker drive it; return its id."""
         run, agent = driver.state.id, driver.agent.name
         if self._queue is None and not self._is_draining:
-            self._drive(driver)
+            self._live.drive(driver)
             return run
         await driver.let_go()
         if self._queue is not None:
             await self._queue.put(run, agent)
         return run
 
-    def _drive(self, driver: RunDriver) -> asyncio.Task[RunOutcome]:
-        task = asyncio.create_task(driver.drive(), name=f"foveal run {driver.session}")
-        self._live[driver.session] = driver, task
-        task.add_done_callback(lambda ended: self._forget(driver, ended))
-        return task
-
-    def _forget(self, driver: RunDriver, task: asyncio.Task[RunOutcome]) -> None:
-        """Forget a driver that has ended, unless another one drives its session by now."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.warning("the run of session %s is no longer driven here: %s", driver.session, error)
-        if self._live.get(driver.session, (None, None))[0] is driver:
-            del self._live[driver.session]
-            if driver.state.status == "awaiting_user":
-                self._mind(driver.session, driver.state.asked.values())
-
-    def _is_live(self, session: str) -> bool:
-        """Return whether a run of the session is driven here. A task that has ended counts no longer."""
-        return session in self._live and not self._live[session][1].done()
-
-    async def _is_at_work(self, session: str) -> bool:
-        """Return whether a driver here will read the inbox of a session once more. One whose run rests is letting go: it is
-        waited for, since nobody would hear it."""
-        while self._is_live(session):
-            if self.state(session).status in UNDER_WAY:
-                return True
-            await asyncio.wait({self._live[session][1]}, timeout=_LOOK_S)
-        return False
-
     async def _see_to(self, state: RunState) -> None:
         """Have a wish to stop a run granted, here if nobody drives it. Whoever drives it reads its inbox, unless the run has
         come to rest and is being let go."""
         deadline = time.monotonic() + _LETTING_GO_S
-        while self._is_live(state.session) or not await self._settle(state):
+        while self._live.driver_of(state.session) is not None or not await self._settle(state):
             if self.state(state.session).status not in AT_REST - ENDED:
                 return
             if time.monotonic() > deadline:
@@ -551,9 +424,10 @@ class Runs:
         state = self.state(run)
         if state.status in ENDED and not isinstance(letter, StopRequest):
             raise BadInput(f"run {state.id} is {state.status}; say it with a new run of session {state.session!r}")
-        await asyncio.to_thread(post, self.store, state.session, letter)
-        if state.session in self._live:
-            self._live[state.session][0].wake()
+        agent = self._agents.get(state.agent)
+        await asyncio.to_thread(post, self.store, state.session, letter, redact=agent and agent.redact)
+        if (driver := self._live.driver_of(state.session)) is not None:
+            driver.wake()
 
     async def _settle(self, state: RunState) -> bool:
         """Let a run that nobody drives read its inbox once: a wish to end it is granted. Return whether nobody else has it."""
@@ -576,33 +450,13 @@ def _told(failure: str) -> Generator[None]:
         logger.warning("%s: %s", failure, error if isinstance(error, FovealError) else describe(error))
 
 
-def _card(session: str, found: StatusSet, updated_ms: int, *, is_held: bool) -> RunCard:
-    name = run_name(session, found.run)
-    return RunCard(name, session, found.agent, found.status, found.reason, found.parent, updated_ms, is_held)
-
-
-def _outcome(events: Sequence[RunEvent]) -> RunOutcome:
-    """Return the outcome of a run that ended long ago, from its events."""
-    ended = next((one for one in reversed(events) if isinstance(one, RunEnded)), None)
-    scope = events[-1].scope
-    return RunOutcome(
-        run=scope.run,
-        session=scope.session,
-        status=ended.status if ended else "failed",
-        text=ended.text if ended else "",
-        reason=ended.reason if ended else "the session went on without it",
-        steps=scope.step,
-        usage=_usage_in(events),
-    )
-
-
-def _usage_in(events: Iterable[RunEvent]) -> dict[str, RunUsage]:
-    """Return the model calls of a run, by model."""
-    return _summed(event.usage for event in events if isinstance(event, UsageCounted))
-
-
-def _summed(usages: Iterable[Usage]) -> dict[str, RunUsage]:
-    found: dict[str, RunUsage] = {}
-    for usage in usages:
-        found[usage.model] = found.get(usage.model, RunUsage()).plus(usage)
-    return found
+async def _followed(log: RunLog, events: Sequence[RunEvent]) -> AsyncGenerator[RunEvent, None]:
+    """Yield the events of a run that were read, then those to come, until it ends or rests, or its session goes on without it."""
+    run = events[-1].scope.run
+    while True:
+        for event in events:
+            yield event
+        if log.state.status in AT_REST or log.state.id != run:
+            return
+        await asyncio.sleep(_LOOK_S)
+        events = [event for event in await asyncio.to_thread(log.pull) if event.scope.run == run]

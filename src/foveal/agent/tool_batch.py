@@ -1,7 +1,7 @@
 """The calls of one reply: started marks before, results after, side by side or one after the other, all of them to the end."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -11,11 +11,12 @@ from foveal.agent.deadlines import with_deadline
 from foveal.agent.inbox import Steering, letters
 from foveal.agent.next_step import CachedCall, Limits, ReadyCall, RefusedCall, Run
 from foveal.agent.run_events import ToolProgressed, ToolReturned, scope_of
-from foveal.agent.run_journal import RunJournal
+from foveal.agent.run_journal import JournalItem, RunJournal
 from foveal.agent.run_marks import CallStarted, HandoffAsked, UserAsked
 from foveal.agent.tool_calls import SKIPPED, refused, run_call
 from foveal.agent.tools import AskUser, ToolContext, UserQuestion
 from foveal.session.options import now_ms
+from foveal.session.session import Session
 from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.values.entry import Message, Text, ToolResult
@@ -28,6 +29,8 @@ class ToolBatch:
         self._journal, self._limits = journal, limits
         self._places = asyncio.Semaphore(limits.parallel_calls)
         self._given_up: set[str] = set()
+        self._at_work = 1
+        """Calls that run side by side and whose outcomes are not in the log."""
 
     @property
     def store(self) -> Store:
@@ -53,15 +56,19 @@ class ToolBatch:
         """Return whether nobody waits for this call any more."""
         return call in self._given_up
 
-    async def do(self, step: Run) -> None:
-        """Give refused calls their results, and run the others. One that fails does not keep the others from their results."""
-        told = [_refusal(one) for one in step.refused]
-        told += [await asyncio.to_thread(self._known_result, one) for one in step.known]
-        if told:
-            await self._journal.write(*told)
-        for is_serial, group in groupby(step.ready, lambda one: one.tool.is_serial):
+    def begin(self, session: Session, step: Run) -> frozenset[str]:
+        """Write the results of calls that are not run, and that the first ones of the others start; return the keys of those.
+        For work that is done with the session."""
+        told = [*map(_refusal, step.refused), *map(self._known_result, step.known)]
+        first = _first(step.ready, self._limits.parallel_calls)
+        self._journal.keep(session, *told, *map(_started, first))
+        return frozenset(one.key for one in first)
+
+    async def do(self, step: Run, begun: Collection[str]) -> None:
+        """Run the calls, of which some have begun. One that fails does not keep the others from their results."""
+        for is_serial, group in groupby(step.ready, _is_serial):
             run = self._one_by_one if is_serial else self._side_by_side
-            await run(tuple(group))
+            await run(tuple(group), begun)
 
     def _known_result(self, one: CachedCall) -> Message:
         """Return the result of an earlier call as that of this one."""
@@ -71,20 +78,25 @@ class ToolBatch:
         kept = tuple(part for part in parts if isinstance(part, ToolResult) and part.call == one.result.call)
         return Message("tool", tuple(msgspec.structs.replace(part, call=one.call.id) for part in kept[:1]))
 
-    async def _one_by_one(self, calls: Sequence[ReadyCall]) -> None:
+    async def _one_by_one(self, calls: Sequence[ReadyCall], begun: Collection[str]) -> None:
+        self._at_work = 1
         for one in calls:
-            if await asyncio.to_thread(self._is_steered):
-                await self._journal.write(refused(one.call.id, SKIPPED))
+            is_begun = one.key in begun
+            if not is_begun and await asyncio.to_thread(self._is_steered):
+                self._journal.put(refused(one.call.id, SKIPPED))
             else:
-                await self._run(one)
+                await self._run(one, is_begun=is_begun)
 
     def _is_steered(self) -> bool:
         """Return whether the user has said something that is to be heard before further calls begin."""
         journal = self._journal
         return any(isinstance(one, Steering) for _, one in letters(journal.store, journal.session, journal.state.inbox))
 
-    async def _side_by_side(self, calls: Sequence[ReadyCall]) -> None:
-        tasks = [asyncio.create_task(self._placed(one)) for one in calls]
+    async def _side_by_side(self, calls: Sequence[ReadyCall], begun: Collection[str]) -> None:
+        self._at_work = len(calls)
+        if len(calls) == 1:
+            return await self._run(calls[0], is_begun=calls[0].key in begun)
+        tasks = [asyncio.create_task(self._placed(one, begun)) for one in calls]
         try:
             await asyncio.gather(*tasks)
         finally:  # of a cancelled run, or of one whose store has failed
@@ -92,28 +104,57 @@ class ToolBatch:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _placed(self, one: ReadyCall) -> None:
+    async def _placed(self, one: ReadyCall, begun: Collection[str]) -> None:
         async with self._places:
-            await self._run(one)
+            await self._run(one, is_begun=one.key in begun)
 
-    async def _run(self, one: ReadyCall) -> None:
+    async def _run(self, one: ReadyCall, *, is_begun: bool) -> None:
         call, journal = one.call, self._journal
-        # A result of other arguments than the model's is not kept for further calls.
-        await journal.write(CallStarted(call.id, one.key, call.name, None if one.note else one.tool.cache))
+        if not is_begun:
+            await journal.write(_started(one))
         ctx = ToolContext(self, key=one.key, call=call.id, tool=call.name, answer=one.answer)
         try:
             ended = await run_call(one.tool, call, ctx)
         except AskUser as asked:
             timeout_s = asked.timeout_s if asked.timeout_s is not None else self._limits.question_s
             question = with_deadline(_question(asked, one, journal.state.id), timeout_s, now_ms())
-            await journal.write(UserAsked(question))
+            await self._keep(UserAsked(question))
             return
         finally:
             self._given_up.add(call.id)
         marks = (ended.data,) if isinstance(ended.data, HandoffAsked) else ()
-        await asyncio.shield(journal.write(_with_note(ended.message, one.note), *marks))
-        if ended.data is not None:
-            journal.tell_soon(ToolReturned(scope=scope_of(journal.state), call=call.id, data=ended.data))
+        told = (
+            ToolReturned(scope=scope_of(journal.state), call=call.id, data=ended.data)
+            if ended.data is not None
+            else None
+        )
+        await self._keep(_with_note(ended.message, one.note), *marks, told=told)
+
+    async def _keep(self, *items: JournalItem, told: ToolReturned | None = None) -> None:
+        """Keep the outcome of a call: at once if others are at work beside it, else with the next work, which follows."""
+        journal = self._journal
+        if self._at_work <= 1:
+            journal.put(*items, told=told)
+            return
+        await asyncio.shield(journal.write(*items))
+        self._at_work -= 1
+        if told is not None:
+            journal.tell_soon(told)
+
+
+def _is_serial(one: ReadyCall) -> bool:
+    return one.tool.is_serial
+
+
+def _first(calls: Sequence[ReadyCall], most: int) -> tuple[ReadyCall, ...]:
+    """Return the calls that start at once: a serial one alone, or those side by side that have a place."""
+    group = next((tuple(group) for _, group in groupby(calls, _is_serial)), ())
+    return group[: 1 if group and group[0].tool.is_serial else most]
+
+
+def _started(one: ReadyCall) -> CallStarted:
+    # A result of other arguments than the model's is not kept for further calls.
+    return CallStarted(one.call.id, one.key, one.call.name, None if one.note else one.tool.cache)
 
 
 def _refusal(one: RefusedCall) -> Message:

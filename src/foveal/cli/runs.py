@@ -90,7 +90,9 @@ def _list(runs: Runs, args: Namespace, out: Output) -> None:
     if out.is_json:
         out.document({"runs": cards})
         return
-    rows = [(one.run, one.agent, one.status, utc_time(one.updated_ms / 1000), one.reason[:60]) for one in cards]
+    rows = [
+        (one.run, one.agent, one.status or "damaged", utc_time(one.updated_ms / 1000), one.reason[:60]) for one in cards
+    ]
     if rows:
         out.table(("run", "agent", "status", "last entry", "reason"), rows, "lllll")
     else:

@@ -1,0 +1,136 @@
+"""The work of a step, counted: commits, changes of thread and reads of the log. And that no outcome is lost for it."""
+
+import asyncio
+
+from foveal.agent import Runs, tool
+from foveal.agent.run_events import ModelReplied, ToolEnded, ToolReturned
+from foveal.agent.run_log import read_events
+from foveal.session.async_session import SessionTurns
+from foveal.stores.memory import MemoryStore
+
+from .conftest import FakeModel, agent_with, calls, collect, says
+
+
+@tool
+async def look(n: int) -> str:
+    """Look."""
+    return f"saw {n}"
+
+
+class Counts:
+    """The commits, turns and reads of one run of so many steps."""
+
+    def __init__(self, monkeypatch):
+        self.commits = self.turns = self.reads = 0
+        turn, load, rows = SessionTurns.run, MemoryStore.load, MemoryStore.rows
+
+        async def run(turns, call):
+            self.turns += 1
+            return await turn(turns, call)
+
+        def loaded(store, session, **options):
+            opened = load(store, session, **options)
+            append = opened.writer.append
+
+            def counted(*given, **more):
+                self.commits += 1
+                return append(*given, **more)
+
+            monkeypatch.setattr(opened.writer, "append", counted)
+            return opened
+
+        def read(store, session, **options):
+            self.reads += not session.endswith(".inbox")
+            return rows(store, session, **options)
+
+        monkeypatch.setattr(SessionTurns, "run", run)
+        monkeypatch.setattr(MemoryStore, "load", loaded)
+        monkeypatch.setattr(MemoryStore, "rows", read)
+
+    def of(self, steps):
+        self.commits = self.turns = self.reads = 0
+        model = FakeModel(*(calls("look", n=n) for n in range(steps)), says("Done."))
+        assert asyncio.run(agent_with(model, look).run("Go.", session=f"s{steps}", store=MemoryStore())).text == "Done."
+        return self.commits, self.turns, self.reads
+
+
+def test_a_step_commits_three_times_changes_its_thread_twice_and_reads_nothing_again(monkeypatch):
+    """The reply, the mark that the tool starts, and its result are durable one after the other; nothing else is."""
+    counts = Counts(monkeypatch)
+    few, more = counts.of(4), counts.of(9)
+    assert [(after - before) / 5 for before, after in zip(few, more, strict=True)] == [3, 2, 0]
+
+
+def test_a_result_is_durable_before_the_call_beside_it_has_one(store):
+    """Only the last of them is written with the decision about the next step."""
+    fast = asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        await fast.wait()
+        async for event in Runs(store).observe("s"):
+            if isinstance(event, ToolEnded):
+                return event.text
+        return "nothing"
+
+    @tool
+    async def quick() -> str:
+        fast.set()
+        return "quick"
+
+    model = FakeModel(says("", ("slow", {}), ("quick", {})), says("Done."))
+    asyncio.run(asyncio.wait_for(agent_with(model, slow, quick).run("Go.", session="s", store=store), 30))
+    assert [one.text for one in read_events(store, "s") if isinstance(one, ToolEnded)] == ["quick", "quick"]
+
+
+def test_a_reply_that_has_come_is_kept_by_a_process_that_leaves_its_run(store):
+    """It is paid for, although the process writes nothing else of the run."""
+
+    async def talk():
+        model = FakeModel(says("Never told again."))
+        agent = agent_with(model)
+        runs = Runs(store, [agent])
+        await runs.start(agent, "Go.", session="s")
+        driver, task = runs._live.by_session["s"]
+        put = driver.journal.put
+
+        def leave_with(*items, **more):
+            put(*items, **more)
+            driver.stop("running")
+
+        driver.journal.put = leave_with
+        return await task
+
+    assert asyncio.run(talk()).status == "running"
+    assert [one.text for one in read_events(store, "s") if isinstance(one, ModelReplied)] == ["Never told again."]
+
+
+def test_the_value_of_a_tool_is_told_behind_its_result(store):
+    """A program that has the value finds the result in the log."""
+
+    @tool
+    async def measure() -> dict[str, int]:
+        return {"n": 1}
+
+    agent = agent_with(FakeModel(calls("measure"), says("Done.")), measure)
+    events = asyncio.run(collect(agent.stream("Go.", session="s", store=store)))
+    kinds = [type(one) for one in events]
+    assert kinds.index(ToolEnded) < kinds.index(ToolReturned)
+
+
+def test_words_that_wait_are_kept_by_a_run_that_is_cancelled(store):
+    """They were said before it was, while the model was at work: a chat goes on with them."""
+
+    async def talk():
+        begun = asyncio.Event()
+        agent = agent_with(FakeModel([begun]))
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await begun.wait()
+        runs._live.by_session["s"][0].wake = lambda: None  # nobody looks before the run is stopped
+        await runs.follow_up(run, "And then?")
+        runs._live.by_session["s"][0].stop("cancelled")
+        assert (await runs.wait(run)).status == "cancelled"
+        return runs.state(run).following
+
+    assert asyncio.run(talk()) == ("And then?",)
