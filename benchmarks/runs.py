@@ -26,6 +26,8 @@ from foveal.agent import Agent, ApprovalRule, Limits, ModelChoice, Runs, tool
 from foveal.agent.dbos_queue import DbosQueue
 from foveal.agent.run_queue import StoreQueue
 
+KILLS = "\n## Kills\n"
+"""The part of the page below is of other programs, and stays."""
 RESULTS = Path(__file__).parent / "results" / "runs.md"
 BATCH = 50
 """Runs that are under way at the same time before they wait."""
@@ -211,7 +213,8 @@ def main() -> None:
             print(json.dumps(found))
         return
     written = page(options)
-    options.output.write_text(written)
+    kept = options.output.read_text() if options.output.exists() else ""
+    options.output.write_text(written + "".join(kept.partition(KILLS)[1:]))
     print(written)
 
 
