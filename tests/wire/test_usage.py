@@ -9,6 +9,9 @@ from foveal.testing.provider.replies import SPELLED, Call, Turn
 from .lines import Line
 from .test_loop import TOOLS, listing
 
+REASONING = {"gemini": 2, "openai_responses": 0}
+"""Tokens of reasoning within the seven of the output, where the scripted provider tells them."""
+
 
 def usages(store: Store) -> list[Usage]:
     bodies = [to_entry(row, "wire").body for row in store.rows("wire")]
@@ -23,7 +26,8 @@ def test_a_reply_leaves_a_usage_mark_with_its_cached_tokens(
     session = line.session(store)
     session.append(user("Hi."))
     prompt, _ = line.send(provider, session)
-    assert usages(store) == [Usage(line.model, 5_000, 7, cache_read_tokens=4_096, estimated=prompt.tokens)]
+    told = Usage(line.model, 5_000, 7, 4_096, estimated=prompt.tokens, reasoning_tokens=REASONING.get(line.dialect))
+    assert usages(store) == [told]
 
 
 def test_a_provider_that_counts_more_gets_less(provider: ScriptedProvider, line: Line, store: Store) -> None:
