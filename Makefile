@@ -7,13 +7,16 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
 BIN := .venv/bin
 JOBS ?= 2
+TYPE_JOBS ?= $(JOBS)
 
-.PHONY: demo test check fix bench clients dropins crash scorecard clean
+.PHONY: demo test tests check fix bench clients dropins crash scorecard clean
 
 demo: .venv/.cli
 	@$(BIN)/foveal demo
 
-test: .venv/.dev check
+test: check tests
+
+tests: .venv/.dev
 	$(BIN)/pytest -n $(JOBS) --dist worksteal
 
 # Types: `src` is checked strictly, scripts and tests by the standard rules; see [tool.basedpyright] in pyproject.toml.
@@ -21,7 +24,7 @@ check: .venv/.dev
 	$(BIN)/ruff check src tests benchmarks scripts examples
 	$(BIN)/ruff format --check src tests benchmarks scripts examples
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/basedpyright --threads $(JOBS)
+	$(BIN)/basedpyright --threads $(TYPE_JOBS)
 
 # Mends what a tool can mend.
 fix: .venv/.dev

@@ -23,7 +23,7 @@ from .attacks import attacks
 from .requests import live, strings
 
 DIALECTS = sorted(MODELS)
-ATTACKS = tuple(attacks(2_000))
+ATTACKS = tuple(attacks(1_000))
 ALL = os.environ.get("FOVEAL_ALL") == "1"
 PDF = b"%PDF-1.4"
 LOG = "\n".join(f"{i:04} INFO worker {i % 7} took job {i * 31}" for i in range(8))
