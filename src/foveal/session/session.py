@@ -356,7 +356,8 @@ class Children:
             self._context.fence_kind(kind)  # an unknown one is an error
         journal = self._journal
         setup, view = journal.setup, journal.view
-        given = hand_over(journal.store, journal.name, refs, count=view.projection.measure.count) if refs else []
+        count = view.projection.measure.count
+        given = hand_over(journal.store, journal.name, refs, count=count, redact=host.redact or str) if refs else []
         inherited = newest_turns(journal, inherit_turns)
         copied = [msgspec.structs.replace(fence, call=1, turn=1) for fence in view.facts.fences if fence.kind in wanted]
         return self._open_begun(
