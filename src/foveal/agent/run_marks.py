@@ -215,13 +215,28 @@ def redacted_words(value: S, redact: Redactor) -> S:
 
 
 def _redacted(words: object, redact: Redactor) -> object:
-    """Return a text, or a value of JSON, with its texts redacted."""
+    """Return a text redacted, or a value of JSON with its texts redacted: each alone, and then all as the arguments of a call
+    are, in which a name tells that its value is a secret."""
+    clean = _redacted_texts(words, redact)
+    if not isinstance(clean, dict | list):
+        return clean
+    text = msgspec.json.encode(cast("object", clean)).decode()
+    if (whole := redact(text)) == text:
+        return cast("object", clean)
+    try:
+        return msgspec.json.decode(whole)
+    except msgspec.DecodeError:  # a rule that knows no JSON has taken out more than a text
+        return cast("object", clean)
+
+
+def _redacted_texts(words: object, redact: Redactor) -> object:
     if isinstance(words, str):
         return redact(words)
     if isinstance(words, dict):
-        return {key: _redacted(held, redact) for key, held in cast("dict[str, object]", words).items()}
+        named = cast("dict[str, object]", words).items()
+        return {redact(key): _redacted_texts(held, redact) for key, held in named}
     if isinstance(words, list | tuple):
-        return [_redacted(one, redact) for one in cast("list[object]", words)]
+        return [_redacted_texts(one, redact) for one in cast("list[object]", words)]
     return words
 
 
