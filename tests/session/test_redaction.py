@@ -35,7 +35,7 @@ def test_secrets_are_known_by_their_shape(text: str, shown: str | None) -> None:
 
 
 def test_a_redacted_secret_is_nowhere(tmp_path: Path) -> None:
-    """Messages, results small and large, their summaries, thinking that nobody signed, arguments of calls and a provider's replies:
+    """Messages, results small and large, their summaries, thinking that nobody signed, arguments of calls, a provider's replies:
     the token is in no file, prompt, trace or index, and what stands in its place is found."""
     host = foveal.Host(redact=redact_secrets)
     with foveal.open_store(tmp_path / "a.db") as store:
