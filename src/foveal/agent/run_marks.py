@@ -10,6 +10,7 @@ import msgspec
 
 from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion
 from foveal.text.redaction import Redactor
+from foveal.values.codec import sendable
 from foveal.values.entry import Note, Usage
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -199,7 +200,17 @@ _WORDS = frozenset({"text", "reason", "because", "options", "otherwise", "argume
 
 def to_note(mark: RunMark, redact: Redactor | None = None) -> Note:
     """Return the mark as an entry of a log, without the secrets in its words if somebody looks for them."""
-    return Note(_PREFIX + msgspec.json.encode(mark if redact is None else redacted_words(mark, redact)).decode())
+    return Note(_PREFIX + encoded_words(mark, redact))
+
+
+def encoded_words(value: msgspec.Struct, redact: Redactor | None = None) -> str:
+    """Return a mark, or a message of an inbox, as JSON: redacted if somebody looks for secrets, and with half characters, which
+    UTF-8 has not, replaced."""
+    try:
+        return msgspec.json.encode(value if redact is None else redacted_words(value, redact)).decode()
+    except UnicodeEncodeError:
+        whole = redacted_words(value, sendable)
+        return msgspec.json.encode(whole if redact is None else redacted_words(whole, redact)).decode()
 
 
 def redacted_words(value: S, redact: Redactor) -> S:
