@@ -71,6 +71,9 @@ def test_a_large_text_is_shown_by_its_outline_and_recalled_whole(store):
         ([foveal.File("", "x.png", png(30, 20)[:30])], "x.png cannot be sent: the image is not shown"),
         ([foveal.File("", "x.log", b"x" * (MOST_BYTES + 1))], "too large to be sent: 16,777,216 bytes"),
         ([foveal.File("", "x.png", url="https://example.org/x.png")], "an address is not fetched"),
+        (["a\0.txt"], "embedded null byte"),
+        (["a\ud800.txt"], "cannot be sent: .*surrogates not allowed"),
+        ("notes.txt", "files is the text 'notes.txt'; give a list"),
         (["a.txt"] * (MOST_FILES + 1), "21 files come with one message; 20 are the most"),
     ],
 )

@@ -39,6 +39,8 @@ def read_run_files(
 
     `BadInput` for one that is not there, too large, or of no known type.
     """
+    if isinstance(given, str):  # each of its letters may well be the name of a file
+        raise BadInput(f"files is the text {given!r:.80}; give a list of files")
     if len(given) > MOST_FILES:
         raise BadInput(f"{len(given)} files come with one message; {MOST_FILES} are the most. Name a folder instead")
     return [_read(*_content(one), model, clock.new_id(), redact) for one in given]
@@ -57,6 +59,8 @@ def _content(given: RunFile) -> tuple[str, bytes]:
             return path.name, _bounded(str(path), stream.read(MOST_BYTES + 1))
     except OSError as error:
         raise BadInput(f"{path} cannot be sent: {error.strerror or error}") from None
+    except ValueError as error:  # a name that no file system has
+        raise BadInput(f"{str(path)!r} cannot be sent: {error}") from None
 
 
 def _bounded(name: str, data: bytes) -> bytes:
