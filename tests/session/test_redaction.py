@@ -6,8 +6,10 @@ import pytest
 
 import foveal
 from foveal.recall.search import search
+from foveal.session.client_session import ClientSession
 from foveal.text.redaction import redact_secrets
 from foveal.values.entry import Message, Thinking
+from foveal.values.own_tools import REMEMBER_TOOL
 
 TOKEN = "ghp_" + "a1B2" * 9
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc+/=\n-----END RSA PRIVATE KEY-----"
@@ -94,3 +96,26 @@ def test_a_child_that_redacts_is_given_no_secret_of_its_parent(tmp_path: Path) -
                 assert TOKEN not in shown
                 assert shown.count("use [redacted: GitHub token]") == 1
                 assert shown.count("[redacted: GitHub token]") == 4
+
+
+def test_content_beside_the_conversation_is_redacted(tmp_path: Path) -> None:
+    """Notes of the host, notes of a model whose call a provider signed, fences, reminders, and the texts of files."""
+    policy = foveal.Policy(remind=True, memory="ann")
+    host = foveal.Host(redact=redact_secrets)
+    with (
+        foveal.open_store(tmp_path / "a.db") as store,
+        ClientSession(store, "s", model="gpt-5", policy=policy, host=host) as session,
+    ):
+        session.context.remember(f"the token is {TOKEN}")
+        session.context.inject("instructions", f"mind {TOKEN}")
+        session.context.remind(f"not {TOKEN}")
+        session.attach_bytes(f"key {TOKEN}".encode(), f"{TOKEN}.txt")
+        session.append(foveal.user("Go."))
+        shown = str(session.prompt().request)
+        assert TOKEN not in shown
+        assert shown.count("[redacted: GitHub token]") >= 4
+        signed = foveal.ToolCall("c1", REMEMBER_TOOL, f'{{"text": "it is {TOKEN}", "key": "k"}}', signature="sig")
+        session.append(Message("assistant", (signed,)))
+        assert session.serve() == []
+        kept = [note.text for note in store.scope("ann").notes()]
+        assert kept == ["it is [redacted: GitHub token]", "the token is [redacted: GitHub token]"]

@@ -72,7 +72,7 @@ def _bounded(name: str, data: bytes) -> bytes:
 def _read(name: str, data: bytes, model: ModelChoice, entry_id: str, redact: Redactor | None) -> FileEntry:
     counter = counter_for(model.model)
     count, ref = counter.counter.count, short_ref(entry_id)
-    file = files.read_bytes(data, name, provider_family=counter.family, count=count, ref=ref, redact=redact)
+    file = files.read_bytes(data, name, provider_family=counter.family, count=count, ref=ref, redact=redact or str)
     if data and file.text is None and file.image is None:
         kinds = "it is no text, image, document or archive that can be read"
         raise BadInput(f"{file.name} cannot be sent: {'; '.join(filter(None, file.notes)) or kinds}")

@@ -213,7 +213,10 @@ class Session:
         journal = self._journal
         scope, now_ms = journal.setup.policy.memory, journal.clock.now_ms()
         session = own_tools.ToolSession(journal.store, self.name, now_ms, scope)
-        return {call.id: own_tools.answer(session, call) for call in calls}
+        # A call that the provider signed is kept as it is, and a note of it is not.
+        clean = journal.redact or str
+        asked = (msgspec.structs.replace(call, arguments=clean(call.arguments)) for call in calls)
+        return {call.id: own_tools.answer(session, call) for call in asked}
 
     def _extend_with_files(self, items: Sequence[object]) -> list[Entry]:
         """Keep several items together, files that were read before among them, each under the id that its text names."""
@@ -442,6 +445,7 @@ def _access_to(journal: Journal, host: Host) -> "context.SessionAccess":
     return context.SessionAccess(
         remember=remember,
         forget=lambda key: recall.forget(journal.store, journal.name, key),
+        redact=journal.redact or str,
         store=journal.store,
         counter=journal.setup.counter,
         workspace=host.environment.workspace if host.environment else None,

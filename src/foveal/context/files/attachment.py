@@ -75,6 +75,7 @@ def attach(
     ref: str,
     name: str | None = None,
     limits: ReadLimits | None = None,
+    redact: Redactor = str,
 ) -> Attachment:
     """Keep a file in the session's workspace and read it for the prompt. `ref` is the reference of its whole text.
 
@@ -82,7 +83,7 @@ def attach(
     """
     given = Path(path).name if name is None else name
     stored = workspace.put(path, given)
-    reading = ReadOptions(count, ref, provider_family, limits=limits or ReadLimits())
+    reading = ReadOptions(count, ref, provider_family, limits=limits or ReadLimits(), redact=redact)
     with workspace.stream(stored.id) as stream:
         return read_file(stream, given, stored, reading)
 
@@ -94,14 +95,14 @@ def read_bytes(
     provider_family: str,
     count: Callable[[str], int],
     ref: str,
-    redact: Redactor | None = None,
+    redact: Redactor = str,
 ) -> Attachment:
     """Read a file that is kept in no workspace. `ref` is the reference of its whole text."""
     stored = StoredFile("", name, "uploads", "", "", len(data), sha256(data).hexdigest())
     with TemporaryFile() as source:  # documents are read in another process, from a file
         source.write(data)
         source.seek(0)
-        return read_file(source, name, stored, ReadOptions(count, ref, provider_family, redact=redact or str))
+        return read_file(source, name, stored, ReadOptions(count, ref, provider_family, redact=redact))
 
 
 def message_of(file: Attachment, store: Store) -> Message:
