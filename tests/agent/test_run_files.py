@@ -141,3 +141,17 @@ def test_files_come_with_later_messages_and_streams(store):
     asyncio.run(collect(agent.stream("Third.", files=[file], session="s", store=store)))
     users = parts(model.requests[-1])
     assert [one.splitlines()[-1] for one in users][:5] == ["First.", "alpha", "Second.", "alpha", "Third."]
+
+
+def test_a_client_that_knows_the_run_goes_on_behind_its_files(store):
+    """Of a session that follows a client's list, words with files are known in the next list as words without them are."""
+    told = [foveal.user("Hi."), foveal.assistant("Hello.")]
+    with foveal.Session(store, "s", model="gpt-5") as session:
+        session.follow(told)
+    agent = agent_with(FakeModel(says("Yes.")), instructions="")
+    file = foveal.File("", "a.txt", b"alpha")
+    asyncio.run(agent.run("Read it.", files=[file], session="s", store=store))
+    with foveal.Session(store, "s", model="gpt-5") as session:
+        followed = session.follow([*told, foveal.user("Read it."), foveal.assistant("Yes."), foveal.user("And?")])
+        assert (followed.outcome, followed.written) == ("grown", 1)
+        assert "alpha" in str(session.prompt().request)

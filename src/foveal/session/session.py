@@ -222,7 +222,8 @@ class Session:
         """Keep several items together, files that were read before among them, each under the id that its text names."""
         new = [one for item in items for one in self._new_entries(item)]
         authors = {one.id: one.author for one in new if one.author}
-        return self._journal.keep([one.body for one in new], [one.id for one in new], authors=authors)
+        keep = self._follower.keep if self.view.facts.followed else self._journal.keep
+        return keep([one.body for one in new], [one.id for one in new], authors=authors)
 
     def _new_entries(self, item: object) -> "list[context.NewEntry]":
         if isinstance(item, context.FileEntry):
