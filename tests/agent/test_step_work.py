@@ -146,6 +146,24 @@ def test_streams_end_although_the_end_of_the_run_was_given_up(store, monkeypatch
     assert [type(one) for one in asyncio.run(talk())] == [RunReleased]
 
 
+def test_a_run_whose_task_ends_before_it_drives_is_taken_up(store):
+    """A task that is cancelled before it begins does nothing: its session would be held while the process lives."""
+    agent = agent_with(FakeModel(says("Done.")))
+
+    async def begin():
+        runs = Runs(store, [agent])
+        await runs.start(agent, "Go.", session="s")
+        runs._live.by_session["s"][1].cancel()
+
+    async def go_on():
+        runs = Runs(store, [agent])
+        assert await runs.recover() == ["s#1"]
+        return await runs.wait("s")
+
+    asyncio.run(begin())
+    assert asyncio.run(go_on()).text == "Done."
+
+
 def test_words_that_wait_are_kept_by_a_run_that_is_cancelled(store):
     """They were said before it was, while the model was at work: a chat goes on with them."""
 

@@ -173,9 +173,20 @@ class RunJournal:
                 with suppress(Exception):  # a store that is closed already has released it
                     await asyncio.shield(self._turns.run(self._left))
         finally:
-            if not self.hub.is_closed and self.state.run and self.state.status not in AT_REST:
-                self.hub.publish([RunReleased(scope=scope_of(self.state))])
-            self.hub.close()
+            self._end_streams()
+
+    def release(self) -> None:
+        """Give the session up if nobody has: for a task that was cancelled before it began, and so ends nothing."""
+        if self._is_open:
+            self._is_open = False
+            with suppress(Exception):  # as `close` does
+                self._turns.run_now(self._left)
+            self._end_streams()
+
+    def _end_streams(self) -> None:
+        if not self.hub.is_closed and self.state.run and self.state.status not in AT_REST:
+            self.hub.publish([RunReleased(scope=scope_of(self.state))])
+        self.hub.close()
 
     def _left(self, session: Session) -> None:
         try:
