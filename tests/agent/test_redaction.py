@@ -1,6 +1,8 @@
 """Secrets of a run: an agent that redacts keeps none of them, in entries, marks, inboxes and artifacts."""
 
 import asyncio
+import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,49 @@ def test_the_words_of_a_mark_and_of_a_message_are_redacted(held):
     assert type(clean) is type(held)
     assert SECRET not in str(clean)
     assert "[redacted: API key]" in str(clean)
+
+
+def test_an_argument_is_redacted_by_its_name_as_well():
+    """As in the arguments of a call, where name and value are one text; the names themselves too."""
+    held = QuestionReply(UserAnswer("", "edit", {"password": "correct-horse", SECRET: 1, "n": [2, "two"]}))
+    clean = redacted_words(held, redact_secrets).answer.arguments
+    assert clean == {"password": "[redacted: secret]", "[redacted: API key]": 1, "n": [2, "two"]}
+
+
+@pytest.mark.parametrize("redact", [redact_secrets, None], ids=["redacts", "keeps"])
+def test_files_that_come_with_a_message_are_redacted(tmp_path, redact):
+    """Their names, small texts, long ones that are kept beside the log, and the names in an archive."""
+    held = BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr(f"{SECRET}.txt", "x")
+    given = [
+        foveal.File("", f"{SECRET}.txt", b"alpha"),
+        foveal.File("", "small.txt", f"key {SECRET}".encode()),
+        foveal.File("", "long.txt", "".join(f"line {n} {SECRET}\n" for n in range(40_000)).encode()),
+        foveal.File("", "a.zip", held.getvalue()),
+    ]
+    model = FakeModel(says("Read."))
+    with foveal.open_store(tmp_path / "runs.db") as store:
+        asyncio.run(agent_with(model, redact=redact).run("Read.", files=given, session="s", store=store))
+    assert (SECRET in str(model.requests)) is (redact is None)
+    assert (SECRET.encode() in bytes_in(tmp_path)) is (redact is None)
+
+
+def test_a_message_to_a_run_that_is_driven_here_is_redacted(tmp_path):
+    """Although the agent was given with the first words alone, and not to `Runs`."""
+
+    async def talk(store):
+        begun = asyncio.Event()
+        runs = Runs(store)
+        run = await runs.start(agent_with(FakeModel([begun]), redact=redact_secrets), "Go.")
+        await begun.wait()
+        await runs.steer(run, f"with {SECRET}")
+        await runs.cancel(run, f"no {SECRET}")
+        await runs.wait(run)
+
+    with foveal.open_store(tmp_path / "runs.db") as store:
+        asyncio.run(talk(store))
+    assert SECRET.encode() not in bytes_in(tmp_path)
 
 
 def test_names_and_keys_are_not_redacted():

@@ -71,6 +71,9 @@ def test_a_large_text_is_shown_by_its_outline_and_recalled_whole(store):
         ([foveal.File("", "x.png", png(30, 20)[:30])], "x.png cannot be sent: the image is not shown"),
         ([foveal.File("", "x.log", b"x" * (MOST_BYTES + 1))], "too large to be sent: 16,777,216 bytes"),
         ([foveal.File("", "x.png", url="https://example.org/x.png")], "an address is not fetched"),
+        (["a\0.txt"], "embedded null byte"),
+        (["a\ud800.txt"], "cannot be sent: .*surrogates not allowed"),
+        ("notes.txt", "files is the text 'notes.txt'; give a list"),
         (["a.txt"] * (MOST_FILES + 1), "21 files come with one message; 20 are the most"),
     ],
 )
@@ -138,3 +141,17 @@ def test_files_come_with_later_messages_and_streams(store):
     asyncio.run(collect(agent.stream("Third.", files=[file], session="s", store=store)))
     users = parts(model.requests[-1])
     assert [one.splitlines()[-1] for one in users][:5] == ["First.", "alpha", "Second.", "alpha", "Third."]
+
+
+def test_a_client_that_knows_the_run_goes_on_behind_its_files(store):
+    """Of a session that follows a client's list, words with files are known in the next list as words without them are."""
+    told = [foveal.user("Hi."), foveal.assistant("Hello.")]
+    with foveal.Session(store, "s", model="gpt-5") as session:
+        session.follow(told)
+    agent = agent_with(FakeModel(says("Yes.")), instructions="")
+    file = foveal.File("", "a.txt", b"alpha")
+    asyncio.run(agent.run("Read it.", files=[file], session="s", store=store))
+    with foveal.Session(store, "s", model="gpt-5") as session:
+        followed = session.follow([*told, foveal.user("Read it."), foveal.assistant("Yes."), foveal.user("And?")])
+        assert (followed.outcome, followed.written) == ("grown", 1)
+        assert "alpha" in str(session.prompt().request)

@@ -11,8 +11,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind
 
-from foveal.agent import Agent, ApprovalRule, ModelChoice, Runs, tool
-from foveal.agent.run_events import StatusChanged, place_of
+import foveal
+from foveal.agent import Agent, ApprovalRule, AskUser, ModelChoice, Runs, ToolContext, tool
+from foveal.agent.run_events import QuestionAsked, StatusChanged, place_of
 from foveal.agent.run_log import read_events
 from foveal.agent.run_queue import StoreQueue
 from foveal.agent.run_spans import RunSpans
@@ -274,3 +275,67 @@ def test_a_listener_that_fails_is_a_warning_and_the_run_goes_on(store):
         outcome = asyncio.run(agent_with(FakeModel(says("Yes.")), on_event=listener).run("Go.", store=store))
     assert outcome.text == "Yes."
     assert (heard[0], heard[-1]) == ("RunStarted", "RunEnded")
+
+
+def test_a_tool_that_asks_and_is_answered_while_another_works_has_two_spans(traced, store):
+    """The first one ends although the run has not rested in between."""
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        """Ask."""
+        if ctx.answer is None:
+            raise AskUser("Which?")
+        return ctx.answer.text
+
+    async def talk():
+        runs = Runs(store)
+
+        @tool
+        async def wait() -> str:
+            """Wait."""
+            async for event in runs.observe("s"):
+                if isinstance(event, QuestionAsked):
+                    break
+            await runs.answer("s", "this")
+            return "waited"
+
+        model = FakeModel(says("", ("ask", {}), ("wait", {})), says("Done."))
+        await runs.start(agent_with(model, ask, wait, on_event=traced.listener), "Go.", session="s")
+        return await runs.wait("s")
+
+    assert asyncio.run(talk()).text == "Done."
+    assert traced.tree().count("invoke_agent agent > execute_tool ask") == 2
+
+
+@pytest.mark.parametrize("way", ["left", "lost"])
+def test_the_spans_of_a_run_that_goes_on_elsewhere_end_here(traced, store, way):
+    """Whether its process leaves it, or has lost its session to another one; also those of its sub-agent."""
+
+    async def talk():
+        begun = asyncio.Event()
+
+        def reply(request):
+            if "You lead." in str(request["messages"]):
+                return calls("delegate", task="Work.")
+            return [begun]
+
+        model = FakeModel(by=reply)
+        helper = agent_with(model, instructions="You help.", name="helper")
+        leader = agent_with(model, instructions="You lead.", name="leader", agents=[helper], on_event=traced.listener)
+        runs = Runs(store, [leader])
+        await runs.start(leader, "Go.", session="s")
+        await begun.wait()
+        if way == "lost":
+            with foveal.Session(store, "s", model="gpt-5", takeover=True):
+                runs._live.by_session["s"][0].stop("paused")
+                await asyncio.wait([runs._live.by_session["s"][1]])
+        else:
+            await runs.leave()
+
+    asyncio.run(talk())
+    names = [span.name for span in traced.spans]
+    assert sorted(names) == sorted(
+        ["invoke_agent leader", "chat gpt-5", "execute_tool delegate", "invoke_agent helper", "chat gpt-5"]
+    )
+    assert traced.attributes("invoke_agent leader")["foveal.run.status"] == "running"
+    assert (traced.listener._runs, traced.listener._tools) == ({}, {})

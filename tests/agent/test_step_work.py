@@ -1,11 +1,14 @@
 """The work of a step, counted: commits, changes of thread and reads of the log. And that no outcome is lost for it."""
 
 import asyncio
+import threading
 
 from foveal.agent import Runs, tool
-from foveal.agent.run_events import ModelReplied, ToolEnded, ToolReturned
+from foveal.agent.driver import RunDriver
+from foveal.agent.run_events import ModelReplied, RunReleased, ToolEnded, ToolReturned
 from foveal.agent.run_log import read_events
 from foveal.session.async_session import SessionTurns
+from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 
 from .conftest import FakeModel, agent_with, calls, collect, says
@@ -116,6 +119,49 @@ def test_the_value_of_a_tool_is_told_behind_its_result(store):
     events = asyncio.run(collect(agent.stream("Go.", session="s", store=store)))
     kinds = [type(one) for one in events]
     assert kinds.index(ToolEnded) < kinds.index(ToolReturned)
+
+
+def test_streams_end_although_the_end_of_the_run_was_given_up(store, monkeypatch):
+    """A caller that is cancelled twice does not wait until the session is closed; a listener would wait for ever."""
+    entered, may_close, close = threading.Event(), threading.Event(), Session.close
+
+    def closed(session):
+        entered.set()
+        may_close.wait(60)
+        close(session)
+
+    monkeypatch.setattr(Session, "close", closed)
+
+    async def talk():
+        driver = RunDriver(agent_with(FakeModel()), store, "s")
+        await driver.begin("Go.")
+        heard = driver.journal.hub.listen()
+        ending = asyncio.create_task(driver.let_go())
+        await asyncio.to_thread(entered.wait)
+        ending.cancel()
+        await asyncio.wait({ending})
+        may_close.set()
+        return await asyncio.wait_for(collect(heard), 30)
+
+    assert [type(one) for one in asyncio.run(talk())] == [RunReleased]
+
+
+def test_a_run_whose_task_ends_before_it_drives_is_taken_up(store):
+    """A task that is cancelled before it begins does nothing: its session would be held while the process lives."""
+    agent = agent_with(FakeModel(says("Done.")))
+
+    async def begin():
+        runs = Runs(store, [agent])
+        await runs.start(agent, "Go.", session="s")
+        runs._live.by_session["s"][1].cancel()
+
+    async def go_on():
+        runs = Runs(store, [agent])
+        assert await runs.recover() == ["s#1"]
+        return await runs.wait("s")
+
+    asyncio.run(begin())
+    assert asyncio.run(go_on()).text == "Done."
 
 
 def test_words_that_wait_are_kept_by_a_run_that_is_cancelled(store):

@@ -203,9 +203,8 @@ class RunDriver:
         try:
             state = await self.journal.open()
             new = await asyncio.to_thread(letters, self.store, self.session, state.inbox)
-            self._stop = next((letter for _, letter in new if isinstance(letter, StopRequest)), None)
+            self._stop = _wish_in(new)
             if self._stop is not None and state.status not in ENDED:
-                await self.journal.do(self._take_letters)
                 await self._rest(self._stop)
         finally:
             await self.journal.close()
@@ -276,7 +275,6 @@ class RunDriver:
         while True:
             step = await self._unless_stopped(self._next())
             if self._stop is not None:
-                await self.journal.do(self._take_letters)  # words that wait are in the state that the run is left in
                 return await self._rest(self._stop)
             match step:
                 case Hear():
@@ -334,15 +332,18 @@ class RunDriver:
         return calls
 
     def _take_letters(self, session: Session, *, stops: bool = True) -> None:
-        """Write the messages of the inbox into the log; with them that the run is under way, unless one of them stops it."""
+        """Write the messages of the inbox into the log, and that the run is under way. If the run is to stop, they are left
+        there: `_rest` writes them together with the end that one of them may wish for."""
         new = letters(self.store, self.session, self.state.inbox)
+        self._stop = self._stop or (_wish_in(new) if stops else None)
+        if self._stop is None:
+            running = () if self.state.status == "running" else (self.journal.status_mark("running"),)
+            self.journal.keep(session, *self._marks_of(new), *running)
+
+    def _marks_of(self, new: Sequence[tuple[int, Letter]]) -> list[RunMark]:
+        """Return the marks of messages that are taken from the inbox."""
         marks = [mark for _, letter in new if (mark := self._mark_of(letter)) is not None]
-        marks += [InboxRead(new[-1][0])] if new else []
-        wishes = [letter for _, letter in new if isinstance(letter, StopRequest)]
-        self._stop = self._stop or (wishes[0] if wishes and stops else None)
-        if self._stop is None and self.state.status != "running":
-            marks.append(self.journal.status_mark("running"))
-        self.journal.keep(session, *marks)
+        return [*marks, InboxRead(new[-1][0])] if new else marks
 
     def _unasked(self, questions: Iterable[UserQuestion]) -> list[UserQuestion]:
         return [
@@ -406,18 +407,27 @@ class RunDriver:
         return RunOutcome.of(self.state, text)
 
     async def _rest(self, stop: StopRequest) -> RunOutcome:
-        """End or pause the run as somebody wished. The open calls of a cancelled one get results, so that a chat can go on."""
-        is_cancelled = stop.status == "cancelled"
+        """End or pause the run as somebody wished. The open calls of a cancelled one get results, so that a chat can go on.
+
+        Words that wait in the inbox are in the state that the run is left in. One that is left to others has its inbox as it is.
+        """
         if stop.status in UNDER_WAY:
             await self.journal.write(*([RunLeft()] if self.state.take_ups else []))
             return RunOutcome.of(self.state)
 
         def write(session: Session) -> None:
-            if self.state.status in (ENDED if is_cancelled else AT_REST):  # the wish came too late
+            new = letters(self.store, self.session, self.state.inbox)
+            wish = (
+                stop if stop.status == "cancelled" else _wish_in(new) or stop
+            )  # of the user, before the program's own
+            is_cancelled = wish.status == "cancelled"
+            if self.state.status in ENDED:  # the wish came too late
                 return
             calls = session.serve() if is_cancelled else ()
-            mark = self.journal.status_mark("cancelled" if is_cancelled else "paused", stop.reason)
-            self.journal.keep(session, *(refused(call.id, CANCELLED, "interrupted") for call in calls), mark)
+            ends: list[Message | RunMark] = [refused(call.id, CANCELLED, "interrupted") for call in calls]
+            if is_cancelled or self.state.status not in AT_REST:
+                ends.append(self.journal.status_mark("cancelled" if is_cancelled else "paused", wish.reason))
+            self.journal.keep(session, *self._marks_of(new), *ends)
 
         await self.journal.do(write)
         return RunOutcome.of(self.state)
@@ -462,3 +472,9 @@ class RunDriver:
         return Session(
             self.store, self.session, model=agent.models[place].session_model, policy=agent.policy, host=host
         )
+
+
+def _wish_in(new: Iterable[tuple[int, Letter]]) -> StopRequest | None:
+    """Return the wish among messages that a run stops: the first that ends it, else the first."""
+    wishes = [letter for _, letter in new if isinstance(letter, StopRequest)]
+    return next((one for one in wishes if one.status == "cancelled"), next(iter(wishes), None))

@@ -20,7 +20,7 @@ class EventHub:
         self._queues: list[asyncio.Queue[RunEvent | None]] = []
         self.last = 0
         """Id of the newest event."""
-        self._is_closed = False
+        self.is_closed = False
         self.relays: list[Callable[[RunEvent], None]] = []
         """Functions that are called with each event at once: the hub of the run above."""
 
@@ -49,7 +49,7 @@ class EventHub:
 
     def close(self) -> None:
         """End the streams of all listeners, after the events that wait for them."""
-        self._is_closed = True
+        self.is_closed = True
         for queue in self._queues:
             queue.put_nowait(None)
 
@@ -57,7 +57,7 @@ class EventHub:
         """Return a stream of the events from now on, behind those that `past` gives. It ends with `close`."""
         queue: asyncio.Queue[RunEvent | None] = asyncio.Queue()
         self._queues.append(queue)
-        if self._is_closed:
+        if self.is_closed:
             queue.put_nowait(None)
         return self._listen(queue, past, self.last)
 

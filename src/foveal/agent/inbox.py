@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from foveal.agent.run_marks import redacted_words
+from foveal.agent.run_marks import encoded_words
 from foveal.agent.tools import UserAnswer
 from foveal.session.options import Clock
 from foveal.stores import rows as log
@@ -85,8 +85,7 @@ def post(
     """
     name = inbox_of(session)
     try:
-        clean = letter if redact is None else redacted_words(letter, redact)
-        text = _PREFIX + msgspec.json.encode(clean).decode()
+        text = _PREFIX + encoded_words(letter, redact)
     except RecursionError:
         raise BadInput("the arguments are nested too deeply to be kept; some hundred levels are the most") from None
     writer = _acquired(store, name)

@@ -26,6 +26,7 @@ class LiveRuns:
 
     def _forget(self, driver: RunDriver, task: asyncio.Task[RunOutcome]) -> None:
         """Forget a driver that has ended, unless another one drives its session by now."""
+        driver.journal.release()
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.warning("the run of session %s is no longer driven here: %s", driver.session, error)
         if self.by_session.get(driver.session, (None, None))[0] is driver:

@@ -22,6 +22,7 @@ ones under the same ids. The others are told as they happen and are gone: words 
 | `ToolProgressed`, `ToolReturned` | no | a tool under way, and its value for the program |
 | `SessionTold` | no | an event of the session: compactions, limits |
 | `ChildTold` | no | an event of a sub-agent's run |
+| `RunReleased` | no | the end of driving a run that has not ended |
 """
 
 from collections.abc import Iterable, Iterator
@@ -255,6 +256,10 @@ class SessionTold(_RunEvent, frozen=True, tag="session_told"):
     event: Event
 
 
+class RunReleased(_RunEvent, frozen=True, tag="run_released"):
+    """This process drives the run no longer, and it goes on elsewhere: it was left to others, or they have taken it."""
+
+
 class RunEnded(_RunEvent, frozen=True, tag="run_ended"):
     status: RunStatus
     text: str
@@ -290,10 +295,21 @@ RunEvent: TypeAlias = (
     | HandedOver
     | ChildTold
     | SessionTold
+    | RunReleased
     | RunEnded
 )
 
-PASSING = (StepStarted, TextCame, ThinkingCame, ModelRetried, ToolProgressed, ToolReturned, ChildTold, SessionTold)
+PASSING = (
+    StepStarted,
+    TextCame,
+    ThinkingCame,
+    ModelRetried,
+    ToolProgressed,
+    ToolReturned,
+    ChildTold,
+    SessionTold,
+    RunReleased,
+)
 """The events that are not kept."""
 
 

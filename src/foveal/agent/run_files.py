@@ -14,6 +14,7 @@ from foveal.context import FileEntry, files
 from foveal.context.files.read_options import ReadLimits
 from foveal.models.counters import counter_for
 from foveal.session.options import Clock
+from foveal.text.redaction import Redactor
 from foveal.values.entry import File
 from foveal.values.errors import BadInput
 from foveal.values.shown import short_ref
@@ -27,11 +28,22 @@ MOST_BYTES = ReadLimits().text_bytes
 """Bytes of one file. Of a longer text, only the beginning would be read."""
 
 
-def read_run_files(given: Sequence[RunFile], model: ModelChoice, clock: Clock = Clock()) -> list[FileEntry]:  # noqa: B008 - a frozen value
-    """Read the files of a message for a model. `BadInput` for one that is not there, too large, or of no known type."""
+def read_run_files(
+    given: Sequence[RunFile],
+    model: ModelChoice,
+    redact: Redactor | None = None,
+    *,
+    clock: Clock = Clock(),  # noqa: B008 - a frozen value
+) -> list[FileEntry]:
+    """Read the files of a message for a model, without the secrets in their names and texts if somebody looks for them.
+
+    `BadInput` for one that is not there, too large, or of no known type.
+    """
+    if isinstance(given, str):  # each of its letters may well be the name of a file
+        raise BadInput(f"files is the text {given!r:.80}; give a list of files")
     if len(given) > MOST_FILES:
         raise BadInput(f"{len(given)} files come with one message; {MOST_FILES} are the most. Name a folder instead")
-    return [_read(*_content(one), model, clock.new_id()) for one in given]
+    return [_read(*_content(one), model, clock.new_id(), redact) for one in given]
 
 
 def _content(given: RunFile) -> tuple[str, bytes]:
@@ -47,6 +59,8 @@ def _content(given: RunFile) -> tuple[str, bytes]:
             return path.name, _bounded(str(path), stream.read(MOST_BYTES + 1))
     except OSError as error:
         raise BadInput(f"{path} cannot be sent: {error.strerror or error}") from None
+    except ValueError as error:  # a name that no file system has
+        raise BadInput(f"{str(path)!r} cannot be sent: {error}") from None
 
 
 def _bounded(name: str, data: bytes) -> bytes:
@@ -55,10 +69,10 @@ def _bounded(name: str, data: bytes) -> bytes:
     return data
 
 
-def _read(name: str, data: bytes, model: ModelChoice, entry_id: str) -> FileEntry:
+def _read(name: str, data: bytes, model: ModelChoice, entry_id: str, redact: Redactor | None) -> FileEntry:
     counter = counter_for(model.model)
     count, ref = counter.counter.count, short_ref(entry_id)
-    file = files.read_bytes(data, name, provider_family=counter.family, count=count, ref=ref)
+    file = files.read_bytes(data, name, provider_family=counter.family, count=count, ref=ref, redact=redact or str)
     if data and file.text is None and file.image is None:
         kinds = "it is no text, image, document or archive that can be read"
         raise BadInput(f"{file.name} cannot be sent: {'; '.join(filter(None, file.notes)) or kinds}")

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from foveal.agent.event_hub import EventHub
-from foveal.agent.run_events import RunEvent, SessionTold, kept_id, scope_of
+from foveal.agent.run_events import RunEvent, RunReleased, SessionTold, kept_id, scope_of
 from foveal.agent.run_log import RunLog
-from foveal.agent.run_marks import ENDED, RunMark, RunStatus, StatusSet, to_note
+from foveal.agent.run_marks import AT_REST, ENDED, RunMark, RunStatus, StatusSet, to_note
 from foveal.agent.run_state import RunState
 from foveal.context import FileEntry
 from foveal.session.async_session import SessionTurns
@@ -167,10 +167,25 @@ class RunJournal:
 
     async def close(self) -> None:
         """Give the session up, and end the streams of all listeners."""
+        try:
+            if self._is_open:
+                self._is_open = False
+                with suppress(Exception):  # a store that is closed already has released it
+                    await asyncio.shield(self._turns.run(self._left))
+        finally:
+            self._end_streams()
+
+    def release(self) -> None:
+        """Give the session up if nobody has: for a task that was cancelled before it began, and so ends nothing."""
         if self._is_open:
             self._is_open = False
-            with suppress(Exception):  # a store that is closed already has released it
-                await asyncio.shield(self._turns.run(self._left))
+            with suppress(Exception):  # as `close` does
+                self._turns.run_now(self._left)
+            self._end_streams()
+
+    def _end_streams(self) -> None:
+        if not self.hub.is_closed and self.state.run and self.state.status not in AT_REST:
+            self.hub.publish([RunReleased(scope=scope_of(self.state))])
         self.hub.close()
 
     def _left(self, session: Session) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion
 from foveal.text.redaction import Redactor
+from foveal.values.codec import sendable
 from foveal.values.entry import Note, Usage
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -199,7 +200,17 @@ _WORDS = frozenset({"text", "reason", "because", "options", "otherwise", "argume
 
 def to_note(mark: RunMark, redact: Redactor | None = None) -> Note:
     """Return the mark as an entry of a log, without the secrets in its words if somebody looks for them."""
-    return Note(_PREFIX + msgspec.json.encode(mark if redact is None else redacted_words(mark, redact)).decode())
+    return Note(_PREFIX + encoded_words(mark, redact))
+
+
+def encoded_words(value: msgspec.Struct, redact: Redactor | None = None) -> str:
+    """Return a mark, or a message of an inbox, as JSON: redacted if somebody looks for secrets, and with half characters, which
+    UTF-8 has not, replaced."""
+    try:
+        return msgspec.json.encode(value if redact is None else redacted_words(value, redact)).decode()
+    except UnicodeEncodeError:
+        whole = redacted_words(value, sendable)
+        return msgspec.json.encode(whole if redact is None else redacted_words(whole, redact)).decode()
 
 
 def redacted_words(value: S, redact: Redactor) -> S:
@@ -215,13 +226,28 @@ def redacted_words(value: S, redact: Redactor) -> S:
 
 
 def _redacted(words: object, redact: Redactor) -> object:
-    """Return a text, or a value of JSON, with its texts redacted."""
+    """Return a text redacted, or a value of JSON with its texts redacted: each alone, and then all as the arguments of a call
+    are, in which a name tells that its value is a secret."""
+    clean = _redacted_texts(words, redact)
+    if not isinstance(clean, dict | list):
+        return clean
+    text = msgspec.json.encode(cast("object", clean)).decode()
+    if (whole := redact(text)) == text:
+        return cast("object", clean)
+    try:
+        return msgspec.json.decode(whole)
+    except msgspec.DecodeError:  # a rule that knows no JSON has taken out more than a text
+        return cast("object", clean)
+
+
+def _redacted_texts(words: object, redact: Redactor) -> object:
     if isinstance(words, str):
         return redact(words)
     if isinstance(words, dict):
-        return {key: _redacted(held, redact) for key, held in cast("dict[str, object]", words).items()}
+        named = cast("dict[str, object]", words).items()
+        return {redact(key): _redacted_texts(held, redact) for key, held in named}
     if isinstance(words, list | tuple):
-        return [_redacted(one, redact) for one in cast("list[object]", words)]
+        return [_redacted_texts(one, redact) for one in cast("list[object]", words)]
     return words
 
 

@@ -18,6 +18,7 @@ from foveal.agent.run_events import (
     ModelFellBack,
     ModelRetried,
     RunEvent,
+    RunReleased,
     SessionTold,
     StatusChanged,
     StepStarted,
@@ -79,8 +80,11 @@ class RunSpans:
         match event:
             case StatusChanged(status=status) if status in AT_REST:
                 self._rest(event, status)
+            case RunReleased():
+                self._rest(event, "running")
             case ToolStarted(call=call, tool=tool):
                 self._calls.end_call(event.scope.session, is_failed=False)
+                self._end_tool((run, call), "ok")  # it has asked the user, and is run with the answer
                 named = {"gen_ai.tool.name": tool, "gen_ai.tool.call.id": call, "gen_ai.tool.type": "function"}
                 span = self._span("execute_tool", tool, self._below(run), named)
                 self._tools[run, call] = span

@@ -93,7 +93,7 @@ class Runs:
         named = self._agent(agent) if isinstance(agent, str) else agent
         if is_inbox(session) or split_run(session)[1] is not None:
             raise BadInput(f"{session!r} cannot name a session of runs: '#' and a number end the id of a run")
-        read = await asyncio.to_thread(read_run_files, files, named.models[0]) if files else ()
+        read = await asyncio.to_thread(read_run_files, files, named.models[0], named.redact) if files else ()
         await self._live.is_at_work(session, _LOOK_S)
         driver = self._driver(named, session or f"{named.name}-{token_hex(4)}")
         await driver.begin(text, files=read)
@@ -424,7 +424,8 @@ class Runs:
         state = self.state(run)
         if state.status in ENDED and not isinstance(letter, StopRequest):
             raise BadInput(f"run {state.id} is {state.status}; say it with a new run of session {state.session!r}")
-        agent = self._agents.get(state.agent)
+        driver = self._live.driver_of(state.session)
+        agent = driver.agent if driver is not None else self._agents.get(state.agent)
         await asyncio.to_thread(post, self.store, state.session, letter, redact=agent and agent.redact)
         if (driver := self._live.driver_of(state.session)) is not None:
             driver.wake()

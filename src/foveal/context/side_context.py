@@ -16,6 +16,7 @@ from foveal.models.counters import ModelCounter
 from foveal.project.view import View
 from foveal.stores.port import Store
 from foveal.stores.rows import EncodedBody, checked_message
+from foveal.text.redaction import Redactor
 from foveal.values.entry import ATTACHED, Body, Entry
 from foveal.values.errors import BadInput
 from foveal.values.shown import short_ref
@@ -36,6 +37,8 @@ class SessionAccess(msgspec.Struct, frozen=True, kw_only=True):
     remember: Callable[[str, str | None], str]
     """Keeps a note of this text and key in the scope of the session, and returns its key."""
     forget: Callable[[str], None]
+    redact: Redactor
+    """Takes the secrets out of a text; returns it as it is where nobody looks for them."""
     append: Callable[[Body | EncodedBody, str, str | None], Entry]
     """Appends an entry of this body, id and author; without an author it is the session's own."""
 
@@ -63,14 +66,15 @@ class SideContext:
 
     def inject(self, kind: str, text: str, *, key: str | None = None, **attributes: str) -> Entry:
         """Put content beside the conversation, in a fence of a kind that the policy names. Blank text removes it."""
-        fence = self._injector.fences.fence(self._session.view(), kind, text, key=key, attributes=attributes)
+        clean = self._session.redact(text)
+        fence = self._injector.fences.fence(self._session.view(), kind, clean, key=key, attributes=attributes)
         return self._session.append(fence, self._session.new_id(), None)
 
     def remind(self, text: str, name: str = "host") -> None:
         """Show this text in the next call only. Needs `remind` in the policy."""
         if self._injector.reminders is None:
             raise BadInput("reminders are off, so that nobody would read this; set remind = true in the policy")
-        if once := one_shot(name, text, self._session.view().facts.news):
+        if once := one_shot(name, self._session.redact(text), self._session.view().facts.news):
             _tell(self._session, "one_shots", (once,))
 
     def attach(self, path: str | PathLike[str], *, name: str | None = None) -> "Attachment":
@@ -80,7 +84,9 @@ class SideContext:
             raise BadInput("this session has no workspace to keep files in; give it Environment(workspace=…)")
         entry_id, counter = session.new_id(), session.counter
         ref, count, family = short_ref(entry_id), counter.counter.count, counter.family
-        file = files.attach(session.workspace, path, provider_family=family, count=count, ref=ref, name=name)
+        file = files.attach(
+            session.workspace, path, provider_family=family, count=count, ref=ref, name=name, redact=session.redact
+        )
         _give(file, entry_id, self._injector, session)
         return file
 
@@ -89,7 +95,7 @@ class SideContext:
 
         Needs `memory` in the policy. Without a key, the text gives it one.
         """
-        return self._session.remember(text, key)
+        return self._session.remember(self._session.redact(text), key)
 
     def forget(self, key: str) -> None:
         """Remove the note of this key: no prompt of any session shows it from now on. `NotFound` if there is none."""
@@ -108,7 +114,7 @@ def attach_bytes(data: bytes, name: str, injector: Injector, session: SessionAcc
     """Give a file to the model whose bytes the host has and no workspace: it is in the log alone."""
     entry_id, counter = session.new_id(), session.counter
     ref, count, family = short_ref(entry_id), counter.counter.count, counter.family
-    file = files.read_bytes(data, name, provider_family=family, count=count, ref=ref)
+    file = files.read_bytes(data, name, provider_family=family, count=count, ref=ref, redact=session.redact)
     return _give(file, entry_id, injector, session), file
 
 

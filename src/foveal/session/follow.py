@@ -8,6 +8,7 @@ some do to save tokens, are folded in place.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -16,7 +17,7 @@ from foveal.dialects.port import Dialect
 from foveal.record.client_list import ClientList, HeardMessage, ListedMessage, dialect_of, has_call_ids
 from foveal.record.fingerprint import FIRST, fingerprint, is_told, list_ids, next_id
 from foveal.session import own_tools
-from foveal.session.journal import Journal
+from foveal.session.journal import Journal, NewBody
 from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.text.shorten.reference import as_text
@@ -159,18 +160,27 @@ class ClientFollower:
             self._ids, self._entries = [*self._ids, found], [*self._entries, found]
         return found
 
-    def keep(self, new: Sequence[log.EncodedBody]) -> list[Entry]:
-        """Write what a host appends: messages under the ids by which the client's list will name them."""
+    def keep(
+        self,
+        new: Sequence[NewBody],
+        ids: Sequence[str] = (),
+        *,
+        authors: Mapping[str, str] = MappingProxyType({}),
+    ) -> list[Entry]:
+        """Write what a host appends: messages under the ids by which the client's list will name them.
+
+        Entries whose ids have `authors` are files, which no list will name; they and marks are kept under these ids.
+        """
         journal, before = self._journal, self._journal.view.facts.followed
         is_alone = self._is_alone(before)
-        ids: list[str] = []
-        authors: dict[str, str] = {}
-        for body, _ in new:
-            told = self._told(body, before) if isinstance(body, Message) else None
-            ids.append(told or journal.clock.new_id())
-            if told:
-                before, authors[told] = told, CLIENT
-        return self._keep(new, ids, authors, is_new=is_alone)
+        named = list(ids) or [journal.clock.new_id() for _ in new]
+        by = dict(authors)
+        for place, item in enumerate(new):
+            body = item.body if isinstance(item, log.EncodedBody) else item
+            said = body if isinstance(body, Message) and named[place] not in authors else None
+            if said and (told := self._told(said, before)):
+                before, named[place], by[told] = told, told, CLIENT
+        return self._keep(new, named, by, is_new=is_alone)
 
     def keep_reply(self, new: Sequence[log.EncodedBody], told: Message | None) -> None:
         """Write a reply of which the client is told something else: of several rounds with own calls one reply, or nothing."""
@@ -181,7 +191,7 @@ class ClientFollower:
         self._keep(new, ids, {entry_id: CLIENT} if entry_id else {}, is_new=is_alone)
 
     def _keep(
-        self, new: Sequence[log.EncodedBody], ids: Sequence[str], authors: Mapping[str, str], *, is_new: bool
+        self, new: Sequence[NewBody], ids: Sequence[str], authors: Mapping[str, str], *, is_new: bool
     ) -> list[Entry]:
         """Write bodies under these ids. To one that was said before, on a branch that was left, the session goes back.
 

@@ -13,12 +13,13 @@ import msgspec
 from foveal import recall
 from foveal.session.journal import Journal, NewBody
 from foveal.stores import rows as log
-from foveal.stores.large_results import keep_stream
+from foveal.stores.large_results import keep_stream, read_artifacts
 from foveal.stores.port import Store
 from foveal.text import guard
+from foveal.text.redaction import Redactor
 from foveal.text.stand_in import part_text
 from foveal.values.codec import sendable
-from foveal.values.entry import ATTACHED, Fence, Message, Pin, ToolCall, ToolResult, system, user
+from foveal.values.entry import ATTACHED, Body, Entry, Fence, Message, Pin, ToolCall, ToolResult, system, user
 from foveal.values.errors import BadInput
 
 MOST_GIVEN = 200
@@ -36,8 +37,11 @@ class Handover(NamedTuple):
     message: Message
 
 
-def hand_over(store: Store, session: str, refs: Iterable[str], *, count: Callable[[str], int]) -> list[Handover]:
-    """Return the originals of these references, ready for a child. Raise `NotFound` for one that the session does not have."""
+def hand_over(
+    store: Store, session: str, refs: Iterable[str], *, count: Callable[[str], int], redact: Redactor = str
+) -> list[Handover]:
+    """Return the originals of these references, ready for a child, which may `redact`. Raise `NotFound` for one that the session
+    does not have."""
     if isinstance(refs, str):  # each of its letters may well be the beginning of an id
         raise BadInput(f"refs is the text {refs!r:.80}; give a list of references")
     named = {recall.given_id(ref): ref for ref in (ref.strip().removeprefix("ref ") for ref in refs)}
@@ -46,19 +50,22 @@ def hand_over(store: Store, session: str, refs: Iterable[str], *, count: Callabl
             f"{len(named):,} references cannot be given, {MOST_GIVEN} are the most; give a range (FIRST..LAST)"
         )
     # All are looked up before any is copied.
-    described = {ref: recall.describe(store, session, ref) for ref in named.values()}
+    described = {ref: redact(recall.describe(store, session, ref)) for ref in named.values()}
     return [
-        Handover(given, _shown(store, session, ref, what=described[ref], count=count)) for given, ref in named.items()
+        Handover(given, _shown(store, session, ref, what=described[ref], count=count, redact=redact))
+        for given, ref in named.items()
     ]
 
 
-def _shown(store: Store, session: str, ref: str, *, what: str, count: Callable[[str], int]) -> Message:
+def _shown(
+    store: Store, session: str, ref: str, *, what: str, count: Callable[[str], int], redact: Redactor
+) -> Message:
     """Return the message that shows an original by one line. `what` is its description, made for one line."""
     tokens = 0
 
     def chunks() -> Iterator[bytes]:
         nonlocal tokens
-        for block in recall.blocks(store, session, ref):
+        for block in map(redact, recall.blocks(store, session, ref)):
             tokens += count(sendable(block))
             yield block.encode("utf-8", "surrogatepass")
 
@@ -111,10 +118,11 @@ def begin_child(
     if is_new:
         opening = [(new_id(), body) for body in child.bodies_of(system(system_prompt))] if system_prompt else []
         copied = [(new_id(), fence) for fence in fences]
-        earlier = [(new_id(), log.checked_message(message)) for message in inherited]
+        earlier = [(new_id(), body) for message in inherited for body in child.bodies_of(_whole(child, message))]
         new = [*opening, *copied, *earlier, *new]
-    if is_new or task not in _requests(child):
-        new += ((new_id(), body) for body in child.bodies_of(user(task)))
+    said = child.bodies_of(user(task))
+    if is_new or _text(said[0].body) not in _requests(child):
+        new += ((new_id(), body) for body in said)
     # The line that names a reference stays over every fold.
     new += ((new_id(), Pin(one.id, "given by the parent")) for one in given)
     if new:
@@ -128,4 +136,16 @@ def _requests(child: Journal) -> list[str]:
     ids = [entry_id for entry_id in (facts.first_user, facts.last_user) if entry_id]
     rows = [row for entry_id in ids for row in child.store.find(child.name, entry_id)]
     bodies = [log.to_entry(row, child.name).body for row in rows]
-    return ["".join(map(part_text, body.parts)) for body in bodies if isinstance(body, Message)]
+    return [_text(body) for body in bodies if isinstance(body, Message)]
+
+
+def _text(body: Body) -> str:
+    return "".join(map(part_text, body.parts)) if isinstance(body, Message) else ""
+
+
+def _whole(child: Journal, message: Message) -> Message:
+    """Return a message of the parent for a child: with the texts of its artifacts, if the child looks for secrets in them."""
+    if child.redact is None:
+        return message
+    read = read_artifacts(child.store.artifacts, Entry("", None, 0, "", message)).body
+    return read if isinstance(read, Message) else message

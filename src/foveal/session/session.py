@@ -213,13 +213,17 @@ class Session:
         journal = self._journal
         scope, now_ms = journal.setup.policy.memory, journal.clock.now_ms()
         session = own_tools.ToolSession(journal.store, self.name, now_ms, scope)
-        return {call.id: own_tools.answer(session, call) for call in calls}
+        # A call that the provider signed is kept as it is, and a note of it is not.
+        clean = journal.redact or str
+        asked = (msgspec.structs.replace(call, arguments=clean(call.arguments)) for call in calls)
+        return {call.id: own_tools.answer(session, call) for call in asked}
 
     def _extend_with_files(self, items: Sequence[object]) -> list[Entry]:
         """Keep several items together, files that were read before among them, each under the id that its text names."""
         new = [one for item in items for one in self._new_entries(item)]
         authors = {one.id: one.author for one in new if one.author}
-        return self._journal.keep([one.body for one in new], [one.id for one in new], authors=authors)
+        keep = self._follower.keep if self.view.facts.followed else self._journal.keep
+        return keep([one.body for one in new], [one.id for one in new], authors=authors)
 
     def _new_entries(self, item: object) -> "list[context.NewEntry]":
         if isinstance(item, context.FileEntry):
@@ -356,7 +360,8 @@ class Children:
             self._context.fence_kind(kind)  # an unknown one is an error
         journal = self._journal
         setup, view = journal.setup, journal.view
-        given = hand_over(journal.store, journal.name, refs, count=view.projection.measure.count) if refs else []
+        count = view.projection.measure.count
+        given = hand_over(journal.store, journal.name, refs, count=count, redact=host.redact or str) if refs else []
         inherited = newest_turns(journal, inherit_turns)
         copied = [msgspec.structs.replace(fence, call=1, turn=1) for fence in view.facts.fences if fence.kind in wanted]
         return self._open_begun(
@@ -441,6 +446,7 @@ def _access_to(journal: Journal, host: Host) -> "context.SessionAccess":
     return context.SessionAccess(
         remember=remember,
         forget=lambda key: recall.forget(journal.store, journal.name, key),
+        redact=journal.redact or str,
         store=journal.store,
         counter=journal.setup.counter,
         workspace=host.environment.workspace if host.environment else None,

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from foveal.values.entry import Content, Message, Part, Text, ToolCall, ToolResult
+from foveal.values.entry import Content, Message, Part, Text, Thinking, ToolCall, ToolResult
 
 Redactor: TypeAlias = Callable[[str], str]
 """Returns a text without its secrets: the same for the same text, and the text itself if it has none."""
@@ -54,11 +54,13 @@ def redacted(message: Message, redact: Redactor) -> Message:
 
 def _redacted_part(part: Part, redact: Redactor) -> Part:
     match part:
-        case ToolResult(content=tuple()):
+        case ToolResult(content=tuple(), summary=str()):
             content = tuple(_redacted_text(item, redact) for item in part.content)
-            return msgspec.structs.replace(part, content=content)
+            return msgspec.structs.replace(part, content=content, summary=redact(part.summary))
         case ToolCall(arguments=str(), signature=None):
             return msgspec.structs.replace(part, arguments=redact(part.arguments))
+        case Thinking(text=str(), signature=None):
+            return msgspec.structs.replace(part, text=redact(part.text))
         case Text():
             return _redacted_text(part, redact)
         case _:

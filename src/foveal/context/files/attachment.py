@@ -22,6 +22,7 @@ from foveal.models.counters import image_tokens
 from foveal.stores.large_results import keep_stream
 from foveal.stores.port import Store
 from foveal.text.display import safe_file_name
+from foveal.text.redaction import Redactor
 from foveal.values.codec import sendable
 from foveal.values.entry import Image, Message, Stored, Text
 
@@ -74,6 +75,7 @@ def attach(
     ref: str,
     name: str | None = None,
     limits: ReadLimits | None = None,
+    redact: Redactor = str,
 ) -> Attachment:
     """Keep a file in the session's workspace and read it for the prompt. `ref` is the reference of its whole text.
 
@@ -81,18 +83,26 @@ def attach(
     """
     given = Path(path).name if name is None else name
     stored = workspace.put(path, given)
-    reading = ReadOptions(count, ref, provider_family, limits=limits or ReadLimits())
+    reading = ReadOptions(count, ref, provider_family, limits=limits or ReadLimits(), redact=redact)
     with workspace.stream(stored.id) as stream:
         return read_file(stream, given, stored, reading)
 
 
-def read_bytes(data: bytes, name: str, *, provider_family: str, count: Callable[[str], int], ref: str) -> Attachment:
+def read_bytes(
+    data: bytes,
+    name: str,
+    *,
+    provider_family: str,
+    count: Callable[[str], int],
+    ref: str,
+    redact: Redactor = str,
+) -> Attachment:
     """Read a file that is kept in no workspace. `ref` is the reference of its whole text."""
     stored = StoredFile("", name, "uploads", "", "", len(data), sha256(data).hexdigest())
     with TemporaryFile() as source:  # documents are read in another process, from a file
         source.write(data)
         source.seek(0)
-        return read_file(source, name, stored, ReadOptions(count, ref, provider_family))
+        return read_file(source, name, stored, ReadOptions(count, ref, provider_family, redact=redact))
 
 
 def message_of(file: Attachment, store: Store) -> Message:
@@ -114,7 +124,7 @@ def read_file(source: BinaryIO, name: str, stored: StoredFile, reading: ReadOpti
     reader = _READERS.get(found.kind)
     content = reader(source, name, found, reading) if reader and size else _Content(facts="" if size else "empty")
     notes = tuple(filter(None, (disagreement, *content.notes)))
-    safe = safe_file_name(name)
+    safe = safe_file_name(reading.redact(name))
     media_type = found.media_type if len(found.media_type) <= _LONGEST_TYPE else ""
     facts = ", ".join(filter(None, (found.kind, media_type, content.facts, f"{size:,} bytes")))
     place = f"; at {stored.place}" if stored.file else ""
@@ -156,7 +166,7 @@ def _read_text(stream: BinaryIO, name: str, found: FileType, reading: ReadOption
     notes = [f"only its first {len(data):,} bytes were read"] if is_cut else []
     if decoded.is_guess:
         notes.append(f"it was read as {decoded.encoding}, which is a guess")
-    text = decoded.text
+    text = reading.redact(decoded.text)
     body = table_body(text, found.media_type, reading) if found.kind == "table" else None
     lines = text.count("\n") + (not text.endswith("\n"))
     body = body or text_body(text, name, reading)
@@ -168,15 +178,17 @@ def _read_document(stream: BinaryIO, name: str, found: FileType, reading: ReadOp
     if not document.text:
         return _Content(notes=(document.note,))
     pages = f"{document.pages:,} {document.unit}" if document.pages > 1 else ""
-    body = text_body(document.text, name, reading)
-    return _Content(document.text, None, body, (document.note,), facts=pages)
+    text = reading.redact(document.text)
+    body = text_body(text, name, reading)
+    return _Content(text, None, body, (document.note,), facts=pages)
 
 
 def _read_archive(stream: BinaryIO, name: str, found: FileType, reading: ReadOptions) -> _Content:
     held: Listing | None = listing(stream, found.media_type, reading.limits.members)
     if held is None:
         return _Content(notes=("what it holds cannot be listed here; it was not opened",))
-    text, body = archive_body(held, reading)
+    members = tuple(one._replace(name=reading.redact(one.name)) for one in held.members)
+    text, body = archive_body(msgspec.structs.replace(held, members=members), reading)
     return _Content(text, None, body, (held.note,) if held.note else ())
 
 

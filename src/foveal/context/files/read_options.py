@@ -33,6 +33,8 @@ class ReadOptions(msgspec.Struct, frozen=True):
     whole_bytes: int = WHOLE_BYTES
     shown_tokens: int = 1_500
     limits: ReadLimits = ReadLimits()
+    redact: Callable[[str], str] = str
+    """Takes the secrets out of names and texts before an excerpt is made of them; by default nothing."""
 
 
 def many(number: int, what: str) -> str:
