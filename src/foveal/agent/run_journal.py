@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from threading import Lock, get_ident
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from foveal.agent.event_hub import EventHub
@@ -24,7 +25,7 @@ from foveal.stores.port import Store
 from foveal.text.redaction import Redactor
 from foveal.values.entry import Body
 from foveal.values.errors import FovealError, LeaseLost, SessionHeld
-from foveal.values.events import Event
+from foveal.values.events import CompactionStarted, Event
 
 T = TypeVar("T")
 
@@ -57,6 +58,11 @@ class RunJournal:
         self._waiting: deque[_Waiting] = deque()
         """Items that are written with the next work."""
         self._loop = asyncio.get_running_loop()
+        self._telling = Lock()
+        self._held: list[RunEvent] = []
+        """Events that are told when the work under way has ended."""
+        self._worker = 0
+        """Thread in which work is done with the session; 0 for none."""
         self._turns = SessionTurns(lambda: open_session(0))
         self._is_open = False
 
@@ -96,13 +102,18 @@ class RunJournal:
 
     def _paid_for(self, work: Callable[[Session], T], session: Session) -> T:
         """Do something with the session; the bills of its own calls, of earlier ones too, are written beside it."""
-        self._pay(session)
+        self._worker = get_ident()
         try:
-            return work(session)
+            self._pay(session)
+            try:
+                return work(session)
+            finally:
+                self.follow(session)
+                if self.state.status not in ENDED:
+                    self._pay(session)
         finally:
-            self.follow(session)
-            if self.state.status not in ENDED:
-                self._pay(session)
+            self._worker = 0
+            self._tell_held()
 
     def _pay(self, session: Session) -> None:
         """Write the bills of the session's own calls; never behind the end of a run."""
@@ -195,11 +206,22 @@ class RunJournal:
             session.close()
 
     def tell_soon(self, *events: RunEvent) -> None:
-        """Hand events to the listeners; from any thread."""
+        """Hand events to the listeners; from any thread. Those of work that is done with the session are handed together, behind
+        it: to wake the event loop for each took a fifth of a step."""
         if events:
-            with suppress(RuntimeError):  # the loop is closed, and nobody listens
+            with self._telling:
+                self._held.extend(events)
+            if get_ident() != self._worker:
+                self._tell_held()
+
+    def _tell_held(self) -> None:
+        with self._telling, suppress(RuntimeError):  # the loop is closed, and nobody listens
+            if self._held:
+                events, self._held = tuple(self._held), []
                 self._loop.call_soon_threadsafe(self.hub.publish, events)
 
     def relay(self, event: Event) -> None:
-        """Hand an event of the session to the listeners of the run."""
+        """Hand an event of the session to the listeners of the run; that a compaction starts, which may take long, at once."""
         self.tell_soon(SessionTold(scope=scope_of(self.state), event=event))
+        if isinstance(event, CompactionStarted):
+            self._tell_held()
