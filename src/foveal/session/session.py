@@ -8,7 +8,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import msgspec
 
@@ -165,7 +165,7 @@ class Session:
             self._folds.close()
             self._journal.release()
 
-    def __enter__(self) -> "Session":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
