@@ -1,5 +1,6 @@
 """Every Python block in the README and the docs runs, and every command line in them is one that the command takes."""
 
+import asyncio
 import gc
 import re
 import shlex
@@ -32,6 +33,7 @@ def provider(monkeypatch):
             monkeypatch.setenv(name, value)
         yield running
     with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+        asyncio.set_event_loop(None)  # the one that a framework's `run_sync` leaves
         gc.collect()  # the SDKs' clients of a short program, which nobody closes: its end does
 
 
