@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import httpx2
-from scorecard_parts import Failures, Figure, replace
+from scorecard_parts import Failures, Figure, cannot_import, replace
 
 import gateway as gateway_benchmark
 from foveal import Policy
@@ -70,15 +70,6 @@ def _api_tests() -> tuple[Any, Any]:
     """Return the tests' own caller of the API, which holds each answer against the OpenAPI document, and its random bodies."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     return import_module("tests.gateway.api_client"), import_module("tests.gateway.test_api_security")
-
-
-def _no_tests() -> str:
-    """Import them, so that the processes of the figure have them."""
-    try:
-        _api_tests()
-    except ImportError as error:
-        return f"the tests of the gateway cannot be imported ({error})"
-    return ""
 
 
 def random_requests(cases: int, seed: int) -> Failures:
@@ -539,7 +530,7 @@ FIGURES = (
         100,
         200_000,
         {"unchecked values": _unchecked_values, "told traces": _told_traces},
-        skipped=_no_tests,
+        skipped=lambda: cannot_import(_api_tests, "the tests of the gateway cannot be imported"),
     ),
     Figure(
         "G2",

@@ -41,6 +41,15 @@ class Figure(NamedTuple):
     """Reason why it cannot run here; empty if it can."""
 
 
+def cannot_import(load: Callable[[], object], missing: str) -> str:
+    """Load what a figure imports, so that its processes have it; return the reason if it is missing, else nothing."""
+    try:
+        load()
+    except ImportError as error:
+        return f"{missing} ({error})"
+    return ""
+
+
 @contextmanager
 def folder_in_memory() -> Iterator[Path]:
     parent = Path("/dev/shm") if Path("/dev/shm").is_dir() else None  # noqa: S108 - wiped afterwards

@@ -14,7 +14,7 @@ from typing import Any
 import fuzz_parsers
 import mutants
 from scorecard_data import cut_streams, hostile_values, unbricked
-from scorecard_parts import Failures, Figure, Tried, folder_in_memory, replace
+from scorecard_parts import Failures, Figure, Tried, cannot_import, folder_in_memory, replace
 from scorecard_strangers import canaries
 
 from foveal.dialects import find_dialect
@@ -39,15 +39,6 @@ def _refused() -> list[tuple[str, Any]]:
         *((dialect, one) for dialect, table in tables.items() for one in table.values()),
         *(("", one) for one in said.values()),
     ]
-
-
-def _no_tables() -> str:
-    """Read the tables, so that the processes of the figure have them."""
-    try:
-        _refused()
-    except ImportError as error:
-        return f"the SDKs of the providers are not installed ({error})"
-    return ""
 
 
 def refusals(cases: int, seed: int) -> Tried:
@@ -188,7 +179,7 @@ FIGURES = (
             "a rule less": replace(anthropic_rules, "_neighbours", lambda *_: []),
             "wordings unread": replace(overflow, "_limit", lambda _found: None),
         },
-        skipped=_no_tables,
+        skipped=lambda: cannot_import(_refused, "the SDKs of the providers are not installed"),
     ),
     Figure(
         "S8",
