@@ -127,7 +127,7 @@ def test_a_run_whose_process_was_killed_can_be_cancelled(store, monkeypatch):
         agent = agent_with(FakeModel())
         driver = RunDriver(agent, store, "s")
         await driver.begin("Go.")
-        await driver.journal.set_status("running")
+        await driver.journal.write(driver.journal.status_mark("running"))
         await driver.let_go()
         whole = store.cards
         monkeypatch.setattr(
@@ -433,7 +433,7 @@ def test_a_run_that_was_stopped_stays_so_though_its_question_is_overdue(store, s
         runs._timers.by_session.popitem()[1].cancel()
         driver = RunDriver(agent, store, "s")
         await driver.go_on(is_wished=True)
-        await driver.journal.set_status(status)
+        await driver.journal.write(driver.journal.status_mark(status))
         await driver.let_go()
         await until(lambda: overdue_answers(runs.state("s"), now_ms()))
         return await runs.wait("s")

@@ -35,7 +35,7 @@ async def begun(agent, store) -> None:
     """Begin a run and leave it running, as a process would that died before its first step."""
     driver = RunDriver(agent, store, "s")
     await driver.begin("Go.")
-    await driver.journal.set_status("running")
+    await driver.journal.write(driver.journal.status_mark("running"))
     await driver.let_go()
 
 

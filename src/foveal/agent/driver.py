@@ -401,9 +401,12 @@ class RunDriver:
         return "cancelled"
 
     async def _end(self, status: RunStatus, text: str | None, reason: str = "") -> RunOutcome:
-        if self.state.status not in ENDED:
-            answer = self.state.answer if text is None else text
-            await self.journal.set_status(status, reason, answer)
+        def write(session: Session) -> None:
+            if self.state.status not in ENDED:  # nor by a commit that only seemed to fail
+                answer = self.state.answer if text is None else text
+                self.journal.keep(session, self.journal.status_mark(status, reason, answer))
+
+        await self.journal.do(write)
         return RunOutcome.of(self.state, text)
 
     async def _rest(self, stop: StopRequest) -> RunOutcome:

@@ -24,7 +24,7 @@ from foveal.session.session import Session
 from foveal.stores.port import Store
 from foveal.text.redaction import Redactor
 from foveal.values.entry import Body
-from foveal.values.errors import FovealError, LeaseLost, SessionHeld
+from foveal.values.errors import FovealError, LeaseLost, SessionHeld, StoreError
 from foveal.values.events import CompactionStarted, Event
 
 T = TypeVar("T")
@@ -43,6 +43,15 @@ class _Waiting(NamedTuple):
     told: RunEvent | None
 
 
+class _Unsure(NamedTuple):
+    """A commit of which nobody knows whether it was made."""
+
+    place: int
+    """Position of the log before it."""
+    waiting: int
+    """How many of the waiting items it held."""
+
+
 class RunJournal:
     """Writes the log of one session for its run, and follows it."""
 
@@ -57,6 +66,8 @@ class RunJournal:
         self._log = RunLog(store, session)
         self._waiting: deque[_Waiting] = deque()
         """Items that are written with the next work."""
+        self._unsure: _Unsure | None = None
+        """Those of them whose commit has failed, so that the log may have them or not."""
         self._loop = asyncio.get_running_loop()
         self._telling = Lock()
         self._held: list[RunEvent] = []
@@ -117,7 +128,7 @@ class RunJournal:
 
     def _pay(self, session: Session) -> None:
         """Write the bills of the session's own calls; never behind the end of a run."""
-        if paid := self.bills():
+        if self._unsure is None and (paid := self.bills()):
             with suppress(FovealError):  # of a session that is lost: the next work tells why
                 self._append(session, paid)
 
@@ -128,10 +139,35 @@ class RunJournal:
 
     def keep(self, session: Session, *items: JournalItem) -> None:
         """Append marks and messages with one commit, behind those that were put, and tell of them. For work that is done with
-        the session."""
-        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        self._append(session, [*(item for one in waiting for item in one.items), *items])
-        self.tell_soon(*(one.told for one in waiting if one.told is not None))
+        the session.
+
+        If the store cannot write them now, those that were put are written with the next work: a reply is paid for.
+        """
+        self._make_sure(session)
+        waiting, place = list(self._waiting), self._log.place
+        try:
+            self._append(session, [*(item for one in waiting for item in one.items), *items])
+        except StoreError:
+            self._unsure = _Unsure(place, len(waiting))
+            raise
+        except BaseException:  # what the log cannot hold is not tried again
+            self._taken(len(waiting))
+            raise
+        self.tell_soon(*(one.told for one in self._taken(len(waiting)) if one.told is not None))
+
+    def _taken(self, count: int) -> list[_Waiting]:
+        return [self._waiting.popleft() for _ in range(count)]
+
+    def _make_sure(self, session: Session) -> None:
+        """Find out whether a commit that has failed is in the log: nobody else writes it. Then its items wait no longer."""
+        if self._unsure is None:
+            return
+        session.extend([])  # the session catches up with its log
+        self.follow(session)
+        place, waiting = self._unsure
+        self._unsure = None
+        if session.view.facts.seq > place:
+            self.tell_soon(*(one.told for one in self._taken(waiting) if one.told is not None))
 
     def _append(self, session: Session, items: Sequence[JournalItem]) -> None:
         if items:
@@ -152,10 +188,6 @@ class RunJournal:
         """Return the mark of another status of the run."""
         state = self.state
         return StatusSet(status, state.run, state.agent, reason, text, state.parent)
-
-    async def set_status(self, status: RunStatus, reason: str = "", text: str = "") -> None:
-        """Write another status of the run."""
-        await self.write(self.status_mark(status, reason, text))
 
     async def use_model(self, place: int) -> None:
         """Go on with another model of the agent: the session is opened again, for that one.

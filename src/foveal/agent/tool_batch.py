@@ -132,14 +132,10 @@ class ToolBatch:
 
     async def _keep(self, *items: JournalItem, told: ToolReturned | None = None) -> None:
         """Keep the outcome of a call: at once if others are at work beside it, else with the next work, which follows."""
-        journal = self._journal
-        if self._at_work <= 1:
-            journal.put(*items, told=told)
-            return
-        await asyncio.shield(journal.write(*items))
-        self._at_work -= 1
-        if told is not None:
-            journal.tell_soon(told)
+        self._journal.put(*items, told=told)
+        if self._at_work > 1:
+            await asyncio.shield(self._journal.write())
+            self._at_work -= 1
 
 
 def _is_serial(one: ReadyCall) -> bool:
