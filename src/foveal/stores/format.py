@@ -17,7 +17,7 @@ store of an older schema is verified and upgraded when it is opened, in one tran
 | body codec       | `=` `~` | the first byte of each payload; `#` if it is encrypted | refused as damage  |
 | `PROJECTION`     | 8       | the key in each snapshot (`project.view`)| the snapshot is ignored          |
 | `FRAME`          | 2       | the same key (`session.model_setup`)     | the snapshot is ignored          |
-| `INDEX_VERSION`  | 1       | each index file, `PRAGMA user_version`   | the index is made anew           |
+| `INDEX_VERSION`  | 2       | each index file, `PRAGMA user_version`   | the index is made anew           |
 
 `tests/stores/fixtures` holds a store as each version of a format left it; `tests/stores/test_old_stores.py` opens them and checks
 this table.
@@ -38,5 +38,5 @@ ENCRYPTED = b"#"
 
 INDEX_APPLICATION_ID = 0x464F5658  # "FOVX"
 """The `PRAGMA application_id` of a search index."""
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 """The version of the tables of a search index, and of how words are made."""

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 import foveal
-from foveal.recall.search import index, search
+from foveal.recall.search import hits, index, search
 from foveal.stores.port import Row, Store
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite import index as shelf
@@ -272,3 +272,46 @@ def test_processes_that_build_at_the_same_time_build_one_index(
         process.stdin.flush()
     assert [process.stdout.readline() for process in processes] == ["[78]\n"] * 3
     assert passages(filled) == whole
+
+
+def test_an_index_that_another_process_empties_during_a_search_hides_nothing(
+    filled: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one had found it damaged some time before; it has begun to fill it again when this one looks."""
+    whole, catch_up = passages(filled), hits.catch_up
+
+    def emptied_behind(db: Any, store: Any, session: str) -> None:
+        catch_up(db, store, session)
+        monkeypatch.setattr(hits, "catch_up", catch_up)
+        place = filled.index("test")
+        place.clear()
+        with place.opened() as other:
+            index.make(other)
+
+    monkeypatch.setattr(hits, "catch_up", emptied_behind)
+    assert found(filled) == [78]
+    assert passages(filled) == whole
+
+
+def test_an_index_that_another_process_has_mended_is_not_emptied_once_more(
+    filled: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have found the damage; the second one uses what the first has made."""
+    emptied: list[str] = []
+    clear, catch_up = shelf.FileIndex.clear, hits.catch_up
+
+    def counted(place: shelf.FileIndex) -> None:
+        emptied.append(place.place)
+        clear(place)
+
+    def mended_behind(db: Any, store: Any, session: str) -> None:
+        monkeypatch.setattr(hits, "catch_up", catch_up)
+        change(file_of(filled), "DELETE FROM progress")
+        assert found(filled) == [78]
+        catch_up(db, store, session)
+        raise index.Stale("as it was before")
+
+    monkeypatch.setattr(shelf.FileIndex, "clear", counted)
+    monkeypatch.setattr(hits, "catch_up", mended_behind)
+    assert found(filled) == [78]
+    assert len(emptied) == 1

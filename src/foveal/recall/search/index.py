@@ -57,6 +57,9 @@ TABLES = (
 )
 
 
+_OWN_TABLES = ("CREATE TABLE made (id BLOB NOT NULL) STRICT", "INSERT INTO made VALUES (randomblob(16))")
+
+
 class Stale(Exception):
     """The index does not belong to this log: it is damaged, of another version, or the store is another one."""
 
@@ -66,20 +69,35 @@ DAMAGE = (Stale, *UNREADABLE)
 
 
 def with_index(index: SearchIndex, job: Callable[[Database], T], tables: Sequence[str] = TABLES) -> T:
-    """Do the job on an index with these tables and return its result. A damaged index is emptied and the job done once more."""
+    """Do the job on an index with these tables and return its result.
+
+    A damaged index is emptied and the job done once more. So it is if another process has emptied the index meanwhile: the job
+    may have seen the beginning of a new one.
+    """
     with _plain_errors(index):
-        for _ in range(ATTEMPTS - 1):
+        for attempt in range(1, ATTEMPTS + 1):
+            made: bytes | None = None
             try:
-                return _attempt(index, job, tables)
+                with index.opened() as db:
+                    made = make(db, tables)
+                    done = job(db)
+                    if _made_as(db) == made:
+                        return done
             except DAMAGE:
-                index.clear()
-        return _attempt(index, job, tables)
+                if attempt == ATTEMPTS:
+                    raise
+                if _is_still(index, made):
+                    index.clear()
+        raise Stale(f"other processes have emptied it {ATTEMPTS} times")
 
 
-def _attempt(index: SearchIndex, job: Callable[[Database], T], tables: Sequence[str]) -> T:
-    with index.opened() as db:
-        make(db, tables)
-        return job(db)
+def _is_still(index: SearchIndex, made: bytes | None) -> bool:
+    """Return whether nobody has made the index anew: one that cannot be read is as it was found."""
+    try:
+        with index.opened() as db:
+            return _made_as(db) == made
+    except DAMAGE:
+        return True
 
 
 @contextmanager
@@ -117,20 +135,30 @@ def known_entries(store: Store, session: str) -> int:
     return cards[0].entries
 
 
-def make(db: Database, tables: Sequence[str] = TABLES) -> None:
-    """Make the tables if the file is new; `Stale` if it is anything but an index of this version."""
-    found = db.pragma("application_id"), db.pragma("user_version")
-    if found == (INDEX_APPLICATION_ID, INDEX_VERSION):
-        return
-    with transaction(db):
-        if (db.pragma("application_id"), db.pragma("user_version")) == (INDEX_APPLICATION_ID, INDEX_VERSION):
-            return  # another process was faster
-        if db.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]:
-            raise Stale(f"it is of version {found}")
-        for statement in tables:
-            db.execute(statement)
-        db.pragma("application_id", INDEX_APPLICATION_ID)
-        db.pragma("user_version", INDEX_VERSION)
+def make(db: Database, tables: Sequence[str] = TABLES) -> bytes:
+    """Make the tables if the file is new, and return the id of the index; `Stale` if it is anything but one of this version."""
+    if not _is_ours(db):
+        with transaction(db):
+            if not _is_ours(db):  # else another process was faster
+                if db.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]:
+                    raise Stale("it is of another version")
+                for statement in (*_OWN_TABLES, *tables):
+                    db.execute(statement)
+                db.pragma("application_id", INDEX_APPLICATION_ID)
+                db.pragma("user_version", INDEX_VERSION)
+    return _made_as(db)
+
+
+def _is_ours(db: Database) -> bool:
+    return (db.pragma("application_id"), db.pragma("user_version")) == (INDEX_APPLICATION_ID, INDEX_VERSION)
+
+
+def _made_as(db: Database) -> bytes:
+    """Return the id that the index was given when it was made: one that is made anew has another."""
+    found = db.execute("SELECT id FROM made").fetchall() if _is_ours(db) else []
+    if len(found) != 1:
+        raise Stale("nobody knows when it was made")
+    return found[0][0]
 
 
 def catch_up(db: Database, store: Store, session: str) -> None:
