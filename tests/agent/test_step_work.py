@@ -21,15 +21,20 @@ async def look(n: int) -> str:
 
 
 class Counts:
-    """The commits, turns and reads of one run of so many steps."""
+    """The commits, turns, wake-ups of the event loop and reads of one run of so many steps."""
 
     def __init__(self, monkeypatch):
-        self.commits = self.turns = self.reads = 0
+        self.commits = self.turns = self.wakes = self.reads = 0
         turn, load, rows = SessionTurns.run, MemoryStore.load, MemoryStore.rows
+        wake = asyncio.BaseEventLoop.call_soon_threadsafe
 
-        async def run(turns, call):
+        async def run(turns, call, *behind):
             self.turns += 1
-            return await turn(turns, call)
+            return await turn(turns, call, *behind)
+
+        def woken(loop, *given, **more):
+            self.wakes += 1
+            return wake(loop, *given, **more)
 
         def loaded(store, session, **options):
             opened = load(store, session, **options)
@@ -47,21 +52,22 @@ class Counts:
             return rows(store, session, **options)
 
         monkeypatch.setattr(SessionTurns, "run", run)
+        monkeypatch.setattr(asyncio.BaseEventLoop, "call_soon_threadsafe", woken)
         monkeypatch.setattr(MemoryStore, "load", loaded)
         monkeypatch.setattr(MemoryStore, "rows", read)
 
     def of(self, steps):
-        self.commits = self.turns = self.reads = 0
+        self.commits = self.turns = self.wakes = self.reads = 0
         model = FakeModel(*(calls("look", n=n) for n in range(steps)), says("Done."))
         assert asyncio.run(agent_with(model, look).run("Go.", session=f"s{steps}", store=MemoryStore())).text == "Done."
-        return self.commits, self.turns, self.reads
+        return self.commits, self.turns, self.wakes, self.reads
 
 
-def test_a_step_commits_three_times_changes_its_thread_twice_and_reads_nothing_again(monkeypatch):
+def test_a_step_commits_three_times_changes_its_thread_and_wakes_the_loop_twice_and_reads_nothing_again(monkeypatch):
     """The reply, the mark that the tool starts, and its result are durable one after the other; nothing else is."""
     counts = Counts(monkeypatch)
     few, more = counts.of(4), counts.of(9)
-    assert [(after - before) / 5 for before, after in zip(few, more, strict=True)] == [3, 2, 0]
+    assert [(after - before) / 5 for before, after in zip(few, more, strict=True)] == [3, 2, 2, 0]
 
 
 def test_a_result_is_durable_before_the_call_beside_it_has_one(store):

@@ -1,6 +1,7 @@
 """A session in asyncio: its calls use no thread of the default pool, and a cancelled caller is let go at once."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 
 from foveal import AsyncSession
+from foveal.session import async_session
 from foveal.session.options import Host, Model
 from foveal.session.policy import BudgetTable, Compact, Policy
+from foveal.session.session import Session
 from foveal.stores import rows as log
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Store
@@ -158,6 +161,61 @@ def test_a_call_that_is_cancelled_before_its_turn_does_nothing(slow: Slow) -> No
         await session.close()
 
     asyncio.run(main())
+
+
+def test_a_call_that_is_cancelled_before_a_thread_is_free_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has its turn, and no thread has begun it: the next call begins nevertheless."""
+    one_thread, busy = ThreadPoolExecutor(1), threading.Event()
+    monkeypatch.setattr(async_session, "_threads", lambda: one_thread)
+
+    async def main() -> None:
+        session = opened(MemoryStore())
+        await session.append(user("one"))
+        one_thread.submit(busy.wait, 20)
+        never = asyncio.ensure_future(session.append(user("never")))
+        await asyncio.sleep(0)
+        never.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await never
+        busy.set()
+        await asyncio.wait_for(session.append(user("two")), 20)
+        assert "never" not in str((await session.prompt()).request)
+        await session.close()
+
+    asyncio.run(main())
+
+
+def test_the_error_of_a_call_whose_caller_has_gone_is_told_to_nobody() -> None:
+    """Nor does it keep the next call from its turn."""
+    told: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+        inside, go_on = asyncio.Event(), threading.Event()
+        is_inside = tell(inside)
+
+        def fail(_session: object) -> None:
+            is_inside()
+            go_on.wait(10)
+            raise ValueError("nobody hears it")
+
+        turns = async_session.SessionTurns(lambda: Session(MemoryStore(), "test", model="gpt-5"))
+        failing = asyncio.ensure_future(turns.run(fail))
+        await inside.wait()
+        failing.cancel()
+        go_on.set()
+        assert await turns.run(lambda session: session.name) == "test"
+        # Cancelled when the call has ended, and before the caller has gone on.
+        loop, callers = asyncio.get_running_loop(), [failing]
+        callers.append(asyncio.ensure_future(turns.run(fail, lambda: loop.call_soon(callers[1].cancel))))
+        await asyncio.wait(callers)
+        assert all(one.cancelled() for one in callers)
+        callers.clear()
+        del failing
+        gc.collect()
+
+    asyncio.run(main())
+    assert told == []
 
 
 def test_no_call_needs_a_thread_of_the_default_pool(slow: Slow) -> None:

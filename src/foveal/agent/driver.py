@@ -295,11 +295,14 @@ class RunDriver:
                     assert_never(step)
 
     async def _next(self) -> Hear | HandOver | Wait | Done | None:
-        """Decide about the next step. A model call and tools are done at once; any other step is returned."""
-        step, act = await self.journal.do(self._decided)
-        if act is not None:
+        """Decide about the next step. Model calls and tools are done at once; any other step is returned, and None if the run is
+        to stop."""
+        while self._stop is None:
+            step, act = await self.journal.do(self._decided)
+            if act is None:
+                return step
             await act()
-        return step
+        return None
 
     def _decided(
         self, session: Session

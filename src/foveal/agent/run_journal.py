@@ -105,11 +105,12 @@ class RunJournal:
             self.keep(session)
             return work(session)
 
-        return await self._turns.run(partial(self._paid_for, call))
+        return await self._turns.run(partial(self._paid_for, call), self._publish_held)
 
     async def write(self, *items: JournalItem) -> None:
         """Append marks and messages with one commit."""
-        await self._turns.run(partial(self._paid_for, lambda session: self.keep(session, *items)))
+        call = partial(self._paid_for, lambda session: self.keep(session, *items))
+        await self._turns.run(call, self._publish_held)
 
     def _paid_for(self, work: Callable[[Session], T], session: Session) -> T:
         """Do something with the session; the bills of its own calls, of earlier ones too, are written beside it."""
@@ -124,7 +125,6 @@ class RunJournal:
                     self._pay(session)
         finally:
             self._worker = 0
-            self._tell_held()
 
     def _pay(self, session: Session) -> None:
         """Write the bills of the session's own calls; never behind the end of a run."""
@@ -247,10 +247,13 @@ class RunJournal:
                 self._tell_held()
 
     def _tell_held(self) -> None:
-        with self._telling, suppress(RuntimeError):  # the loop is closed, and nobody listens
-            if self._held:
-                events, self._held = tuple(self._held), []
-                self._loop.call_soon_threadsafe(self.hub.publish, events)
+        with suppress(RuntimeError):  # the loop is closed, and nobody listens
+            self._loop.call_soon_threadsafe(self._publish_held)
+
+    def _publish_held(self) -> None:
+        with self._telling:
+            events, self._held = self._held, []
+        self.hub.publish(events)
 
     def relay(self, event: Event) -> None:
         """Hand an event of the session to the listeners of the run; that a compaction starts, which may take long, at once."""

@@ -8,7 +8,8 @@ begins when the cancelled one has ended.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from functools import cache, partial
 from os import PathLike
@@ -53,20 +54,29 @@ class SessionTurns:
         self._session: Session | None = None
         self._turn = asyncio.Lock()
 
-    async def run(self, call: Callable[[Session], T]) -> T:
-        """Run a call on the session. A cancelled caller does not wait for it; the next call does."""
+    async def run(self, call: Callable[[Session], T], behind: Callable[[], object] = lambda: None) -> T:
+        """Run a call on the session. A cancelled caller does not wait for it; the next call does.
+
+        `behind` is called on the event loop when the call has ended, before anybody goes on.
+        """
         await self._turn.acquire()
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[T] = loop.create_future()
         context, cancel = copy_context(), Cancel()
         context.run(CANCEL.set, cancel)
+
+        def tell(work: "Future[T]") -> None:
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits
+                loop.call_soon_threadsafe(self._rest, work, ended, behind, context=context)
+
         try:
-            started = _threads().submit(context.run, partial(self._run, call))
+            started = _threads().submit(context.run, self._run, call)
         except BaseException:
             self._turn.release()
             raise
-        work = asyncio.wrap_future(started)
-        work.add_done_callback(self._rest)
+        started.add_done_callback(tell)
         try:
-            return await asyncio.shield(work)
+            return await ended
         except asyncio.CancelledError:
             if not started.cancel():
                 cancel.press()
@@ -76,11 +86,17 @@ class SessionTurns:
         """Run a call on a session that no other call is under way on, where nobody can wait for its turn."""
         return self._run(call)
 
-    def _rest(self, work: "asyncio.Future[Any]") -> None:
-        """Let the next call begin. The error of a call whose caller has gone has no reader."""
+    def _rest(self, work: "Future[T]", ended: "asyncio.Future[T]", behind: Callable[[], object]) -> None:
+        """Let the caller go on, and the next call begin. The error of a call whose caller has gone has no reader."""
         self._turn.release()
-        if not work.cancelled():
-            work.exception()
+        try:
+            behind()
+        finally:
+            if not ended.done():
+                if (error := work.exception()) is None:
+                    ended.set_result(work.result())
+                else:
+                    ended.set_exception(error)
 
     def _run(self, call: Callable[[Session], T]) -> T:
         if self._session is None:

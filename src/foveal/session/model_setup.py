@@ -134,11 +134,8 @@ class ModelSetup(msgspec.Struct, frozen=True):
 
     def factor(self, view: View) -> float:
         """Return the ratio of the provider's count to ours, as its usage reports tell."""
-        calibration = counters.Calibration()
-        for estimated, actual in view.facts.usage:
-            calibration = calibration.observe(estimated, actual)
         # Never below one: usage that leaves something out (a proxy, a cache) must not raise what we count as the limit.
-        return max(1.0, calibration.factor(self.counter.factor))
+        return max(1.0, counters.factor_of(view.facts.usage, self.counter.factor))
 
     def learned_limit(self, view: View) -> Overflow | None:
         """Return the limit that was learned of the model, if it holds: a cut that usage tells does not lower the policy's own."""

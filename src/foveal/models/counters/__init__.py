@@ -8,7 +8,7 @@ not public. A *calibration* learns the true factor from the usage that the provi
 engine divides the budget's limit by the factor.
 """
 
-from foveal.models.counters.calibration import Calibration
+from foveal.models.counters.calibration import Calibration, factor_of
 from foveal.models.counters.counter import Counter
 from foveal.models.counters.encodings import encoding
 from foveal.models.counters.families import ModelCounter, counter_for
@@ -20,6 +20,7 @@ __all__ = [
     "ModelCounter",
     "counter_for",
     "encoding",
+    "factor_of",
     "has_end",
     "image_size",
     "image_tokens",

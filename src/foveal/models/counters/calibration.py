@@ -1,5 +1,6 @@
 """The calibration of a model: its true factor, learned from the usage that the provider reports."""
 
+from functools import lru_cache
 from math import ceil
 from typing import Self
 
@@ -28,3 +29,12 @@ class Calibration(msgspec.Struct, frozen=True):
             return default
         ordered = sorted(self.ratios)
         return ordered[ceil(_QUANTILE * len(ordered)) - 1]
+
+
+@lru_cache(256)
+def factor_of(usage: tuple[tuple[int, int], ...], default: float) -> float:
+    """Return the factor after calls of which our count and the provider's are given. A prompt asks for it several times."""
+    calibration = Calibration()
+    for estimated, actual in usage:
+        calibration = calibration.observe(estimated, actual)
+    return calibration.factor(default)
