@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 import foveal
-from foveal.agent import Runs
+from foveal.agent import Runs, tool
+from foveal.agent.driver import LOST_FILES
+from foveal.agent.inbox import FollowUp, letters, post
 from foveal.agent.run_events import FileAttached, UserSpoke
-from foveal.agent.run_files import MOST_BYTES, MOST_FILES
+from foveal.agent.run_files import MOST_BYTES, MOST_FILES, posted_files
 from foveal.agent.run_log import read_events, read_run
 from foveal.testing.crash_points import cut_log
 from foveal.values.errors import BadInput
@@ -155,3 +157,141 @@ def test_a_client_that_knows_the_run_goes_on_behind_its_files(store):
         followed = session.follow([*told, foveal.user("Read it."), foveal.assistant("Yes."), foveal.user("And?")])
         assert (followed.outcome, followed.written) == ("grown", 1)
         assert "alpha" in str(session.prompt().request)
+
+
+async def steered(store, agent, files, *, verb="steer", at_work=None):
+    """The outcome of a run that hears something while its first tool is at work."""
+    runs = Runs(store, [agent])
+    run = await runs.start(agent, "Go.", session="s")
+    await at_work.wait()
+    await getattr(runs, verb)(run, "Look at this.", files=files)
+    at_work.go.set()
+    return await runs.wait(run, 30)
+
+
+class AtWork(asyncio.Event):
+    """Set when a tool is at work; `go` lets it end."""
+
+    def __init__(self):
+        super().__init__()
+        self.go = asyncio.Event()
+
+    def tool(self):
+        @tool
+        async def work() -> str:
+            self.set()
+            await self.go.wait()
+            return "worked"
+
+        return work
+
+
+@pytest.mark.parametrize("verb", ["steer", "follow_up"])
+def test_files_come_with_words_for_a_run_under_way(store, tmp_path, verb):
+    """The image and the text stand before the words, where those are heard; where the inbox is lost, the model is told."""
+    (tmp_path / "a.png").write_bytes(png(30, 20))
+    files = [tmp_path / "a.png", foveal.File("", "a.txt", b"alpha\xff")]
+    model = FakeModel(calls("work"), says("One."), says("Two."))
+
+    async def talk():
+        at_work = AtWork()
+        return await steered(store, agent_with(model, at_work.tool()), files, verb=verb, at_work=at_work)
+
+    assert asyncio.run(talk()).status == "completed"
+    heard = 1 if verb == "steer" else 2
+    assert "Look at this." not in str(model.requests[heard - 1])
+    first, shown, notes, words = parts(model.requests[heard])[:4]
+    assert (first, shown, words) == ("Go.", ["text", "image_url"], "Look at this.")
+    assert notes.startswith("[file a.txt")
+    told = list(read_events(store, "s"))
+    assert [one.text for one in told if isinstance(one, UserSpoke)] == ["Go.", "Look at this."]
+    assert len([one for one in told if isinstance(one, FileAttached)]) == 2
+    taken = next(row.seq for row in store.rows("s") if b"queued" in row.payload)
+    again = FakeModel(by=lambda request: says("Done."))
+
+    cut = cut_log(store, "s", taken + 1)
+
+    async def go_on():
+        runs = Runs(cut, [agent_with(again, AtWork().tool())])
+        await runs.recover()
+        return await runs.wait("s#1", 30)
+
+    assert asyncio.run(go_on()).text == "Done."
+    assert parts(again.requests[-1])[1].endswith(LOST_FILES)  # it is the log alone, without the inbox
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (["missing.png"], "missing.png cannot be sent: No such file"),
+        (
+            [foveal.File("", f"{n}.log", b"\\" * MOST_BYTES) for n in range(2)],
+            "too large for a run under way: 67,132,211 bytes",
+        ),
+    ],
+)
+def test_words_whose_files_cannot_be_sent_are_not_said(store, files, said):
+    model = FakeModel(calls("work"), says("Done."))
+
+    async def talk():
+        at_work = AtWork()
+        task = asyncio.create_task(steered(store, agent_with(model, at_work.tool()), files, at_work=at_work))
+        with pytest.raises(BadInput, match=said):
+            await task
+        at_work.go.set()
+
+    asyncio.run(talk())
+    assert letters(store, "s", 0) == []
+
+
+def test_secrets_in_files_for_a_run_under_way_are_in_no_inbox(store):
+    """Neither in their names nor in their texts."""
+    model = FakeModel(calls("work"), says("Done."))
+    secret = foveal.File("", "sesame.txt", b"the word is sesame")
+
+    async def talk():
+        at_work = AtWork()
+        agent = agent_with(model, at_work.tool(), redact=lambda text: text.replace("sesame", "[secret]"))
+        return await steered(store, agent, [secret], at_work=at_work)
+
+    assert asyncio.run(talk()).text == "Done."
+    assert "the word is [secret]" in str(model.requests[1])
+    assert not any(b"sesame" in row.payload for name in ("s", "s/.inbox") for row in store.rows(name))
+
+
+def test_words_with_files_that_came_too_late_are_heard_in_the_next_run(store):
+    """The answer had been given when they were read."""
+    agent = agent_with(model := FakeModel(says("One."), says("Two."), says("Three.")))
+    agent.run_sync("Go.", session="s", store=store)
+    post(store, "s", FollowUp("Look.", posted_files([foveal.File("", "a.txt", b"alpha")], agent.models[0])))
+    agent.run_sync("Again.", session="s", store=store)
+    users = parts(model.requests[-1])
+    assert [one.splitlines()[-1] for one in users][:4] == ["Go.", "Again.", "alpha", "Look."]
+
+
+def test_files_that_wait_are_heard_by_the_process_that_goes_on(store):
+    """The words were taken from the inbox, and its process died before they were heard."""
+    file = foveal.File("", "a.txt", b"alpha")
+
+    async def die():
+        at_work = AtWork()
+        agent = agent_with(FakeModel(calls("work")), at_work.tool())
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await at_work.wait()
+        await runs.follow_up(run, "Look.", files=[file])
+        await runs.pause(run)
+        return await runs.wait(run, 30)
+
+    async def go_on(model):
+        at_work = AtWork()
+        at_work.go.set()
+        runs = Runs(store, [agent_with(model, at_work.tool())])
+        return await runs.wait(await runs.resume("s"), 30)
+
+    assert asyncio.run(die()).status == "paused"
+    (waiting,) = read_run(store, "s").following
+    assert (waiting.text, waiting.letter) == ("Look.", 1)
+    model = FakeModel(says("One."), says("Two."))
+    assert asyncio.run(go_on(model)).text == "Two."
+    assert [one.splitlines()[-1] for one in parts(model.requests[-1])][:3] == ["Go.", "alpha", "Look."]

@@ -106,4 +106,4 @@ def test_a_wish_is_read_and_granted_with_one_commit(store, status):
     asyncio.run(talk())
     (heard,) = [one for one in commits if b"heard" in one]
     assert f'\\"status\\":\\"{status}\\"'.encode() in heard
-    assert read_run(store, "s").following == ("And then?",)
+    assert [one.text for one in read_run(store, "s").following] == ["And then?"]

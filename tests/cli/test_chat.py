@@ -68,6 +68,8 @@ def chat(request, folder, provider):
         one.close()
 
 
+LOGIN = "login.py:\n```\ncookie = 1\n```"
+
 IN_BOTH = pytest.mark.parametrize("chat", ["prompt", "plain"], indirect=True)
 """With the line editor and without it: where keys and lines are read differently."""
 
@@ -119,17 +121,21 @@ def gated(provider: ScriptedProvider, *turns: Turn) -> tuple[threading.Event, th
 
 
 @IN_BOTH
-def test_messages_wait_for_the_answer(chat, provider):
-    """A line that is typed while the agent works is heard after the answer, in the same run."""
+def test_messages_wait_for_the_answer(chat, provider, folder):
+    """A line that is typed while the agent works is heard after the answer, in the same run, with the files that it names."""
+    (folder / "shot.png").write_bytes(png(30, 20))
     asked, gate = gated(provider, LOOK, Turn("One."), Turn("Two."))
     terminal = chat()
     terminal.say("First.")
     assert asked.wait(PATIENCE_S)
-    terminal.say("Second.")
+    terminal.say("Second, see #login.py and #shot.png.")
+    terminal.see("with login.py, shot.png")
     _queued(terminal)
     gate.set()
     terminal.see("Two.")
-    assert texts(provider) == ["First.", "Second."]
+    first, image, words, *_ = texts(provider)
+    assert (first, [part["type"] for part in image]) == ("First.", ["text", "image_url"])
+    assert words == f"Second, see #login.py and #shot.png.\n\n{LOGIN}"
     assert "login.py" in texts(provider, "tool")[0]  # the call was run: steering would have left it out
     assert read_run(foveal.open_store("agent.db"), "s").id == "s#1"
 
@@ -141,11 +147,11 @@ def test_an_interrupt_hears_the_queue_at_once(chat, provider):
     terminal = chat()
     terminal.say("First.")
     terminal.see("One")
-    terminal.say("Second.")
+    terminal.say("Second, see #login.py.")
     terminal.see("1 queued") if chat.interrupt == ESCAPE else _queued(terminal)
     terminal.type(chat.interrupt)
     terminal.see("Two.")
-    assert texts(provider)[-1] == "Second."
+    assert texts(provider)[-1] == f"Second, see #login.py.\n\n{LOGIN}"
 
 
 def _queued(terminal: PseudoTerminal) -> None:
@@ -291,7 +297,7 @@ def test_a_file_is_sent_with_the_message(chat, provider):
     terminal = chat()
     terminal.say("Look at #login.py, please.")
     terminal.see("with login.py", "Read.")
-    assert texts(provider) == ["Look at #login.py, please.\n\nlogin.py:\n```\ncookie = 1\n```"]
+    assert texts(provider) == [f"Look at #login.py, please.\n\n{LOGIN}"]
 
 
 def test_an_image_is_sent_as_an_image_and_taken_back_with_its_message(chat, provider, folder):

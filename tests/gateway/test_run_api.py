@@ -147,6 +147,24 @@ def test_files_come_with_the_words_of_a_run(gateway: RunningGateway, provider: S
     assert "Buy milk." in str(provider.last.body["messages"])
 
 
+def test_files_come_with_words_for_a_run_under_way(
+    gateway: RunningGateway, bench: Bench, provider: ScriptedProvider
+) -> None:
+    """To steer it, and for after its answer."""
+    provider.script(calls("work", n=1), Turn("Milk."), Turn("Bread."))
+    files = [{"name": f"{word}.txt", "data": b64encode(f"Buy {word}.".encode()).decode()} for word in ("milk", "bread")]
+    with ApiClient(gateway) as api:
+        api.ask("run_start", agent="worker", text="Go.", session="s")
+        assert bench.began.wait(30)
+        api.ask("run_steer", "s#1", text="Read.", files=files[:1])
+        api.ask("run_follow_up", "s#1", text="And this.", files=files[1:])
+        bench.go.set()
+        assert api.ask("run_wait", "s#1")["text"] == "Bread."
+    sent = [str(one.body["messages"]) for one in provider.requests]
+    assert ["Buy milk." in one for one in sent] == [False, True, True]
+    assert ["Buy bread." in one for one in sent] == [False, False, True]
+
+
 def test_events_of_a_run_come_as_they_happen_and_resume_from_an_id(
     gateway: RunningGateway, bench: Bench, provider: ScriptedProvider, store: Store
 ) -> None:

@@ -17,6 +17,7 @@ from foveal.agent.definition import AgentDefinition
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letters
 from foveal.agent.model_step import ModelSteps
 from foveal.agent.next_step import Ask, Done, HandOver, Hear, Run, Wait, next_step
+from foveal.agent.run_files import read_posted
 from foveal.agent.run_journal import RunJournal
 from foveal.agent.run_log import done_in, newest_status
 from foveal.agent.run_marks import (
@@ -57,6 +58,8 @@ UNDER_WAY: frozenset[RunStatus] = frozenset({"pending", "running"})
 MOST_TAKE_UPS = 5
 """Times in a row that a run is taken up without one more reply or result; then it fails. A run that ends whoever drives it, by
 its memory or by a tool that crashes, would else end all workers, one after the other."""
+
+LOST_FILES = "[files came with this message; they are not in the inbox of the run any more]"
 
 INBOX_PAUSE_S = 0.25
 """Seconds between two looks into the inbox while a model or a tool is at work; a wish of this process is seen at once."""
@@ -146,7 +149,8 @@ class RunDriver:
     async def _write_beginning(self, state: RunState, said: Sequence[Message | FileEntry], *, is_told: bool) -> None:
         # Words that came too late for the run before are heard in this one; wishes about that run are void.
         late = await asyncio.to_thread(letters, self.store, self.session, state.inbox)
-        words = [MessageQueued(one.text) for _, one in late if isinstance(one, Steering | FollowUp)]
+        words = [_queued(place, one) for place, one in late if isinstance(one, Steering | FollowUp)]
+        words = [msgspec.structs.replace(one, is_steering=False) for one in words]
         began = (RunBegan(state.run + 1, self.agent.name, self._parent), *map(InboxRead, [late[-1][0]] if late else ()))
 
         def write(session: Session) -> None:
@@ -345,7 +349,7 @@ class RunDriver:
 
     def _marks_of(self, new: Sequence[tuple[int, Letter]]) -> list[RunMark]:
         """Return the marks of messages that are taken from the inbox."""
-        marks = [mark for _, letter in new if (mark := self._mark_of(letter)) is not None]
+        marks = [mark for place, letter in new if (mark := self._mark_of(place, letter)) is not None]
         return [*marks, InboxRead(new[-1][0])] if new else marks
 
     def _unasked(self, questions: Iterable[UserQuestion]) -> list[UserQuestion]:
@@ -370,8 +374,17 @@ class RunDriver:
 
     async def _hear(self, step: Hear) -> None:
         """Let the user's queued words become messages, with the mark that they were taken."""
-        words = (*self.state.steering[: step.steering], *self.state.following[: step.following])
-        await self.journal.write(QueueTaken(step.steering, step.following), *map(user, words))
+        taken = (*self.state.steering[: step.steering], *self.state.following[: step.following])
+        said = await asyncio.to_thread(lambda: [item for one in taken for item in self._said(one)])
+        await self.journal.write(QueueTaken(step.steering, step.following), *said)
+
+    def _said(self, queued: MessageQueued) -> list[Message | FileEntry]:
+        """Return the words of a message that has waited, behind its files."""
+        if not (place := queued.letter):
+            return [user(queued.text)]
+        found = letters(self.store, self.session, place - 1, upto=place)
+        files = [file for _, one in found if isinstance(one, Steering | FollowUp) for file in read_posted(one.files)]
+        return [*files, user(queued.text if files else f"{queued.text}\n\n{LOST_FILES}")]
 
     async def _hand_over(self, name: str) -> None:
         """Let another agent go on. Its instructions stand where it takes over, so that the prompt before them stays as it is."""
@@ -449,12 +462,10 @@ class RunDriver:
                     if isinstance(letter, StopRequest):
                         self.stop("cancelled" if letter.status == "cancelled" else "paused", letter.reason)
 
-    def _mark_of(self, letter: Letter) -> RunMark | None:
+    def _mark_of(self, place: int, letter: Letter) -> RunMark | None:
         match letter:
-            case Steering(text=text):
-                return MessageQueued(text, is_steering=True)
-            case FollowUp(text=text):
-                return MessageQueued(text)
+            case Steering() | FollowUp():
+                return _queued(place, letter)
             case QuestionReply(answer=answer):
                 named = answer.question or next(iter(self.state.asked), "")
                 return UserAnswered(named, answer)
@@ -478,6 +489,11 @@ class RunDriver:
         return Session(
             self.store, self.session, model=agent.models[place].session_model, policy=agent.policy, host=host
         )
+
+
+def _queued(place: int, letter: Steering | FollowUp) -> MessageQueued:
+    """Return the mark of words that were taken from this place of the inbox."""
+    return MessageQueued(letter.text, isinstance(letter, Steering), place if bytes(letter.files) else 0)
 
 
 def _wish_in(new: Iterable[tuple[int, Letter]]) -> StopRequest | None:

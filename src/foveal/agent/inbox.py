@@ -27,6 +27,9 @@ _ATTEMPTS, _PAUSE_S = 100, 0.02
 """Another process holds an inbox for some milliseconds, while it writes one message."""
 
 
+NO_FILES = msgspec.Raw()
+
+
 class _Letter(msgspec.Struct, frozen=True, tag_field="is", omit_defaults=True):
     """Shared settings of all messages of an inbox."""
 
@@ -35,12 +38,16 @@ class Steering(_Letter, frozen=True, tag="steer"):
     """Words of the user for a run under way, taken before anything else is done."""
 
     text: str
+    files: msgspec.Raw = NO_FILES
+    """Files that come with them, as `run_files.posted_files` writes them."""
 
 
 class FollowUp(_Letter, frozen=True, tag="follow"):
     """Words of the user for after the answer."""
 
     text: str
+    files: msgspec.Raw = NO_FILES
+    """Files that come with them, as `run_files.posted_files` writes them."""
 
 
 class QuestionReply(_Letter, frozen=True, tag="answer"):
@@ -107,12 +114,12 @@ def _acquired(store: Store, name: str) -> Writer:
     return store.acquire(name)
 
 
-def letters(store: Store, session: str, after: int) -> list[tuple[int, Letter]]:
-    """Return the messages after a place, each with its place."""
+def letters(store: Store, session: str, after: int, upto: int | None = None) -> list[tuple[int, Letter]]:
+    """Return the messages after a place, and up to one if it is given, each with its place."""
     name = inbox_of(session)
     found: list[tuple[int, Letter]] = []
     try:
-        for row in store.rows(name, after=after):
+        for row in store.rows(name, after=after, upto=upto):
             body = log.to_entry(row, name).body
             if isinstance(body, Note) and body.text.startswith(_PREFIX):
                 with suppress(msgspec.MsgspecError, RecursionError):  # a message of a newer Foveal

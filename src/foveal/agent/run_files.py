@@ -1,4 +1,5 @@
-"""Files that a run begins with: read and checked before anything is started, so that a bad one costs nothing but an error.
+"""Files that come with the words for a run: read and checked before anything is started or said, so that a bad one costs nothing
+but an error.
 
 What is shown of a file follows the rules of attachments: small texts whole, larger ones by an outline with a reference
 under which all of it can be recalled, images scaled for the provider.
@@ -9,8 +10,11 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
+
 from foveal.agent.model_port import ModelChoice
 from foveal.context import FileEntry, files
+from foveal.context.files.attachment import Attachment
 from foveal.context.files.read_options import ReadLimits
 from foveal.models.counters import counter_for
 from foveal.session.options import Clock
@@ -26,6 +30,8 @@ MOST_FILES = 20
 """Files of one message: more are a folder, which an agent has tools for."""
 MOST_BYTES = ReadLimits().text_bytes
 """Bytes of one file. Of a longer text, only the beginning would be read."""
+MOST_POSTED_BYTES = 2 * MOST_BYTES
+"""Bytes of the files that wait in an inbox with one message: it is one row of the store."""
 
 
 def read_run_files(
@@ -44,6 +50,34 @@ def read_run_files(
     if len(given) > MOST_FILES:
         raise BadInput(f"{len(given)} files come with one message; {MOST_FILES} are the most. Name a folder instead")
     return [_read(*_content(one), model, clock.new_id(), redact) for one in given]
+
+
+class _PostedFile(msgspec.Struct, frozen=True):
+    """A file that was read, and the id of the entry that will show it."""
+
+    id: str
+    file: Attachment
+
+
+_POSTED = msgspec.json.Decoder(tuple[_PostedFile, ...])
+
+
+def posted_files(given: Sequence[RunFile], model: ModelChoice, redact: Redactor | None = None) -> msgspec.Raw:
+    """Read the files of a message for a run under way, and return them as they lie in its inbox. `BadInput` as in
+    `read_run_files`, and if they are together larger than one may be."""
+    read = tuple(_PostedFile(one.id, one.file) for one in read_run_files(given, model, redact))
+    written = msgspec.json.encode(read)
+    if len(written) > MOST_POSTED_BYTES:
+        raise BadInput(
+            f"the files are together too large for a run under way: {len(written):,} bytes as they are kept, and "
+            f"{MOST_POSTED_BYTES:,} are the most. Send them in several messages, or let a tool read them"
+        )
+    return msgspec.Raw(written)
+
+
+def read_posted(files: msgspec.Raw) -> list[FileEntry]:
+    """Return the files of a message of an inbox."""
+    return [FileEntry(one.id, one.file) for one in _POSTED.decode(files)] if bytes(files) else []
 
 
 def _content(given: RunFile) -> tuple[str, bytes]:

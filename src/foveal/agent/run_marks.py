@@ -101,6 +101,8 @@ class MessageQueued(_Mark, frozen=True, tag="queued"):
     text: str
     is_steering: bool = False
     """Whether it comes before anything else is done, and not after the answer."""
+    letter: int = 0
+    """Place of the message in the inbox, which has the files that come with it; 0 if there are none."""
 
 
 class QueueTaken(_Mark, frozen=True, tag="taken"):

@@ -166,9 +166,9 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The agent that is to take over as soon as no call is open."""
     handoffs: int = 0
     """Times that the run was handed over."""
-    steering: tuple[str, ...] = ()
+    steering: tuple[MessageQueued, ...] = ()
     """Messages of the user that come before anything else is done."""
-    following: tuple[str, ...] = ()
+    following: tuple[MessageQueued, ...] = ()
     """Messages of the user that come after the answer."""
     usage: Mapping[str, RunUsage] = {}
     """The model calls of the run, by model."""
@@ -299,9 +299,9 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             return _answered(state, named, answer)
         case InboxRead(place=place):
             return {"inbox": place}
-        case MessageQueued(text=text, is_steering=is_steering):
-            queue = "steering" if is_steering else "following"
-            return {queue: (*getattr(state, queue), text)}
+        case MessageQueued() as queued:
+            queue = "steering" if queued.is_steering else "following"
+            return {queue: (*getattr(state, queue), queued)}
         case QueueTaken(steering=steering, following=following):
             return {"steering": state.steering[steering:], "following": state.following[following:]}
         case ModelSwitched(place=place):

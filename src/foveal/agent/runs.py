@@ -27,12 +27,22 @@ from foveal.agent.deadlines import is_overdue, overdue_answers
 from foveal.agent.definition import AgentDefinition, with_successors
 from foveal.agent.delegation import agent_tools
 from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome
-from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, is_inbox, letters, post
+from foveal.agent.inbox import (
+    NO_FILES,
+    FollowUp,
+    Letter,
+    QuestionReply,
+    Steering,
+    StopRequest,
+    is_inbox,
+    letters,
+    post,
+)
 from foveal.agent.live_runs import LiveRuns
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.question_timers import QuestionTimers
 from foveal.agent.run_events import RunEvent
-from foveal.agent.run_files import RunFile, read_run_files
+from foveal.agent.run_files import RunFile, posted_files, read_run_files
 from foveal.agent.run_log import RunLog, read_events, read_run
 from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, split_run
 from foveal.agent.run_queue import RunQueue, StoreQueue
@@ -125,13 +135,16 @@ class Runs:
                     raise
             await asyncio.sleep(_LOOK_S)
 
-    async def steer(self, run: str, text: str) -> None:
-        """Say something to a run under way. It is heard before the next step, and calls that have not begun are left out."""
-        await self._post(run, Steering(text))
+    async def steer(self, run: str, text: str, *, files: Sequence[RunFile] = ()) -> None:
+        """Say something to a run under way. It is heard before the next step, and calls that have not begun are left out.
 
-    async def follow_up(self, run: str, text: str) -> None:
-        """Say something that waits until the run has given its answer; the run then goes on with it."""
-        await self._post(run, FollowUp(text))
+        The files are read first: `BadInput` for one that cannot be sent, and nothing is said.
+        """
+        await self._post(run, Steering(text, await self._posted(run, files)))
+
+    async def follow_up(self, run: str, text: str, *, files: Sequence[RunFile] = ()) -> None:
+        """Say something that waits until the run has given its answer; the run then goes on with it. Files as in `steer`."""
+        await self._post(run, FollowUp(text, await self._posted(run, files)))
 
     async def answer(self, run: str, answer: UserAnswer | str) -> None:
         """Answer an open question of a run; the only one, or the one that the answer names. `resume` goes on with the run."""
@@ -419,6 +432,15 @@ class Runs:
                     "seconds; the wish is kept, and granted when it is said again after that session is closed"
                 )
             await asyncio.sleep(_LOOK_S)
+
+    async def _posted(self, run: str, given: Sequence[RunFile]) -> msgspec.Raw:
+        """Return files as they are put into the inbox of a run, read for the model of its agent."""
+        if not given:
+            return NO_FILES
+        session = split_run(run)[0]
+        driver = self._live.driver_of(session)
+        agent = driver.agent if driver is not None else self._agent(self.state(run).agent)
+        return await asyncio.to_thread(posted_files, given, agent.models[0], agent.redact)
 
     async def _post(self, run: str, letter: Letter) -> None:
         state = self.state(run)

@@ -30,7 +30,7 @@ from foveal.agent.run_marks import ENDED
 from foveal.agent.runs import Runs
 from foveal.agent.tools import UserQuestion
 from foveal.agent.usage_cost import usage_usd
-from foveal.cli.chat_names import with_files
+from foveal.cli.chat_names import with_files, without_files
 from foveal.cli.output import Output
 from foveal.cli.run_screen import answer_from, event_line, question_line
 from foveal.stores.port import Store
@@ -160,14 +160,19 @@ class ChatSession:
         state = read_run(self.store, self.session)
         if state.run and state.status not in ENDED:
             await self.runs.cancel(self.session, "the user said something else")
-        said = with_files(messages[0], self.folder)
+        text, files = self._with_files(messages[0])
+        self.run = await self.runs.start(self.agent, text, session=self.session, files=files)
+        for one in messages[1:]:
+            text, files = self._with_files(one)
+            await self.runs.follow_up(self.run, text, files=files)
+        self._follow()
+
+    def _with_files(self, message: str) -> tuple[str, list[Path]]:
+        """Return a message with the texts that it mentions, and the files that come with it; show their names."""
+        said = with_files(message, self.folder)
         if named := (*said.inside, *said.beside):
             self.terminal.out.line(f"with {', '.join(named)}", "axis")
-        files = [self.folder / one for one in said.beside]
-        self.run = await self.runs.start(self.agent, said.text, session=self.session, files=files)
-        for one in messages[1:]:
-            await self.runs.follow_up(self.run, one)
-        self._follow()
+        return said.text, [self.folder / one for one in said.beside]
 
     async def resume(self) -> None:
         """Go on with a run that rests, has failed or was left behind."""
@@ -179,7 +184,8 @@ class ChatSession:
         if not self.is_busy:
             await self.say(text)
             return
-        await self.runs.steer(self.run, text)
+        said, files = self._with_files(text)
+        await self.runs.steer(self.run, said, files=files)
         self.terminal.out.line("heard before the next step", "axis")
 
     def queue_by(self, mode: QueueMode) -> None:
@@ -213,7 +219,8 @@ class ChatSession:
         if self.queue_mode == "steer":
             await self.steer(text)
             return
-        await self.runs.follow_up(self.run, text)
+        said, files = self._with_files(text)
+        await self.runs.follow_up(self.run, said, files=files)
         self.queued += 1
         self._refresh()
 
@@ -279,7 +286,7 @@ class ChatSession:
             case "cancelled":
                 out.line("interrupted; the words so far are kept", "limit")
                 state = read_run(self.store, self.session)
-                left = (*state.steering, *state.following)
+                left = [without_files(one.text) for one in (*state.steering, *state.following)]
             case "failed" | "paused":
                 out.line(f"{outcome.status}: {outcome.reason} /resume goes on with it.", "bad")
             case _:

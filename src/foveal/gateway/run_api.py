@@ -22,7 +22,7 @@ from foveal.agent.run_events import RunEvent
 from foveal.agent.run_marks import ENDED, run_name, split_run
 from foveal.agent.runs import ENDING, RunCard, Runs, RunTree
 from foveal.agent.tools import UserAnswer
-from foveal.gateway.api_types import NoParameters
+from foveal.gateway.api_types import AttachRequest, NoParameters
 from foveal.gateway.run_types import (
     AgentList,
     OfferedAgent,
@@ -128,7 +128,7 @@ class RunApi:
             hint = did_you_mean(given.agent, self._agents) if self._agents else "Offer some: foveal serve --agent FILE"
             raise BadInput(f"there is no agent {given.agent!r:.200} here. {hint}")
         session = await self._sessions.own_name(caller, given.session or f"{agent.name}-{token_hex(4)}")
-        files = [File("", one.name, one.data) for one in given.files]
+        files = _given_files(given.files)
         async with self._sessions.released(session):
             run = await self._loop.do(self._runs.start(agent, given.text, session=session, files=files))
             return await self._so_far(run)
@@ -147,11 +147,13 @@ class RunApi:
 
     async def steer(self, caller: ApiCaller, name: str, given: RunWords) -> RunOutcome:
         """Say something to a run under way; it is heard before its next step."""
-        return await self._on(caller, name, lambda run: self._runs.steer(run, given.text))
+        files = _given_files(given.files)
+        return await self._on(caller, name, lambda run: self._runs.steer(run, given.text, files=files))
 
     async def follow_up(self, caller: ApiCaller, name: str, given: RunWords) -> RunOutcome:
         """Say something that is heard when the run has given its answer; it then goes on."""
-        return await self._on(caller, name, lambda run: self._runs.follow_up(run, given.text))
+        files = _given_files(given.files)
+        return await self._on(caller, name, lambda run: self._runs.follow_up(run, given.text, files=files))
 
     async def answer(self, caller: ApiCaller, name: str, given: RunAnswer) -> RunOutcome:
         """Answer an open question of a run. `resume` goes on with it."""
@@ -265,6 +267,10 @@ class RunApi:
 
     async def _so_far(self, run: str) -> RunOutcome:
         return await self._sessions.read(lambda: self._runs.outcome(run))
+
+
+def _given_files(given: Iterable[AttachRequest]) -> "list[File]":
+    return [File("", one.name, one.data) for one in given]
 
 
 def _offered(agent: AgentDefinition) -> AgentDefinition:

@@ -59,6 +59,8 @@ class RunWords(msgspec.Struct, frozen=True):
     """The user says something to a run."""
 
     text: str
+    files: tuple[AttachRequest, ...] = ()
+    """Files that come with the words."""
 
 
 class RunAnswer(msgspec.Struct, frozen=True):
