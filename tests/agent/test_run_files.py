@@ -159,7 +159,7 @@ def test_a_client_that_knows_the_run_goes_on_behind_its_files(store):
         assert "alpha" in str(session.prompt().request)
 
 
-async def steered(store, agent, files, *, verb="steer", at_work=None):
+async def steered(store, agent, files, at_work, verb="steer"):
     """The outcome of a run that hears something while its first tool is at work."""
     runs = Runs(store, [agent])
     run = await runs.start(agent, "Go.", session="s")
@@ -195,7 +195,7 @@ def test_files_come_with_words_for_a_run_under_way(store, tmp_path, verb):
 
     async def talk():
         at_work = AtWork()
-        return await steered(store, agent_with(model, at_work.tool()), files, verb=verb, at_work=at_work)
+        return await steered(store, agent_with(model, at_work.tool()), files, at_work, verb)
 
     assert asyncio.run(talk()).status == "completed"
     heard = 1 if verb == "steer" else 2
@@ -235,7 +235,7 @@ def test_words_whose_files_cannot_be_sent_are_not_said(store, files, said):
 
     async def talk():
         at_work = AtWork()
-        task = asyncio.create_task(steered(store, agent_with(model, at_work.tool()), files, at_work=at_work))
+        task = asyncio.create_task(steered(store, agent_with(model, at_work.tool()), files, at_work))
         with pytest.raises(BadInput, match=said):
             await task
         at_work.go.set()
@@ -252,7 +252,7 @@ def test_secrets_in_files_for_a_run_under_way_are_in_no_inbox(store):
     async def talk():
         at_work = AtWork()
         agent = agent_with(model, at_work.tool(), redact=lambda text: text.replace("sesame", "[secret]"))
-        return await steered(store, agent, [secret], at_work=at_work)
+        return await steered(store, agent, [secret], at_work)
 
     assert asyncio.run(talk()).text == "Done."
     assert "the word is [secret]" in str(model.requests[1])

@@ -366,7 +366,7 @@ async def paused(agent: AgentDefinition, store: Store, session: str) -> None:
     """Begin a run and leave it as a gateway does that ends."""
     driver = RunDriver(agent, store, session)
     await driver.begin("Go.")
-    await driver.journal.set_status("paused", ENDING)
+    await driver.journal.write(driver.journal.status_mark("paused", ENDING))
     await driver.let_go()
 
 
