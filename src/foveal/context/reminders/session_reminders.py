@@ -16,8 +16,7 @@ from foveal.context.reminders.situation import OneShot, RecordedAfter, Situation
 from foveal.context.reminders.triggers import Trigger
 from foveal.fit.stages.superseded import POLLING
 from foveal.project.view import View
-from foveal.summary.ledger import EMPTY, LedgerStep
-from foveal.summary.ledger import update as update_ledger
+from foveal.summary.ledger import EMPTY, LedgerBuilder, LedgerStep, take_step
 from foveal.summary.ledger.extractors import todos
 from foveal.summary.state import decode_summary
 from foveal.values.entry import Block, Message, News, ToolCall
@@ -36,7 +35,7 @@ class SessionReminders:
             options.reminders, language=options.language, catalogues=options.catalogues, triggers=triggers
         )
         self._session_frame, self._count = frame, count
-        self._trail, self._streak, self._ledger = FRESH, 0, EMPTY
+        self._trail, self._streak, self._ledger = FRESH, 0, LedgerBuilder(EMPTY)
 
     def follow(self, view: View, recorded: RecordedAfter) -> None:
         """Begin anew with the state of a session that exists already.
@@ -44,7 +43,8 @@ class SessionReminders:
         Messages since the user last spoke are read as they were recorded: a fold may have cut what a loop is recognised by.
         """
         self._trail, self._streak = FRESH, 0
-        self._ledger = msgspec.structs.replace(EMPTY, todos=decode_summary(view.facts.summary.state).ledger.todos)
+        self._ledger = LedgerBuilder(EMPTY)
+        self._ledger.todos = decode_summary(view.facts.summary.state).ledger.todos
         items = [item for atom in view.atoms for item in atom.items]
         spoke = max((item.seq for item in items if item.role == "user"), default=0)
         for item in sorted((item for item in items if item.seq < spoke), key=lambda item: item.seq):
@@ -58,7 +58,7 @@ class SessionReminders:
         self._trail = update(self._trail, message, polling=POLLING)
         calls = sum(isinstance(part, ToolCall) for part in message.parts)
         self._streak = 0 if message.role == "user" else self._streak + calls
-        self._ledger = update_ledger(self._ledger, (LedgerStep("", message, place),), (todos,))
+        take_step(self._ledger, LedgerStep("", message, place), (todos,))
 
     def shown(
         self,

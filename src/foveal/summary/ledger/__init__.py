@@ -6,9 +6,10 @@ identifiers. Pure.
     render(ledger, 1_500, counter.count)                # the ledger's text in the summary
 """
 
+from foveal.summary.ledger.builder import LedgerBuilder
 from foveal.summary.ledger.events import LedgerStep
-from foveal.summary.ledger.extraction import update
+from foveal.summary.ledger.extraction import take_step, update
 from foveal.summary.ledger.items import EMPTY, Ledger
 from foveal.summary.ledger.render import HELPFUL, VITAL, render
 
-__all__ = ["EMPTY", "HELPFUL", "VITAL", "Ledger", "LedgerStep", "render", "update"]
+__all__ = ["EMPTY", "HELPFUL", "VITAL", "Ledger", "LedgerBuilder", "LedgerStep", "render", "take_step", "update"]

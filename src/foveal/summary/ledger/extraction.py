@@ -23,13 +23,18 @@ def update(ledger: Ledger, steps: Iterable[LedgerStep], extractors: Sequence[Ext
     update."""
     builder = LedgerBuilder(ledger)
     for step in steps:
-        builder.ref, builder.seq = step.ref, step.number
-        for event in _events(step, builder):
-            for extract in extractors:
-                for fact in extract(event):
-                    builder.add(fact)
-        builder.cut()
+        take_step(builder, step, extractors)
     return builder.ledger()
+
+
+def take_step(builder: LedgerBuilder, step: LedgerStep, extractors: Sequence[Extractor] = EXTRACTORS) -> None:
+    """Add the facts of one message to a ledger that is being built."""
+    builder.ref, builder.seq = step.ref, step.number
+    for event in _events(step, builder):
+        for extract in extractors:
+            for fact in extract(event):
+                builder.add(fact)
+    builder.cut()
 
 
 def _events(step: LedgerStep, builder: LedgerBuilder) -> Iterator[LedgerEvent]:
