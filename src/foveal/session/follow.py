@@ -44,6 +44,9 @@ Outcome: TypeAlias = Literal["same", "grown", "edited", "branched"]
 EDITED = "here the client changed its list"
 """The note whose id stands for a list with results that the client changed."""
 
+SAID_AGAIN = "the same words again"
+"""The reason of a rewind to words that stand on a branch that was left: it is in their place."""
+
 _ROOT = next_id(FIRST, b"")
 
 
@@ -198,16 +201,20 @@ class ClientFollower:
         `is_new` says that none of them was.
         """
         journal = self._journal
-        if is_new or not any(map(journal.has, authors)):
+        known = {} if is_new else {entry_id: row for entry_id in authors if (row := journal.row(entry_id))}
+        if not known:
             return journal.keep(new, ids, authors=authors)
-        kept: list[Entry] = []
-        for item, entry_id in zip(new, ids, strict=True):
-            if row := journal.row(entry_id):
-                journal.go_back(row, "the same words again")
-                kept.append(log.to_entry(row, journal.name))
-            else:
-                kept += journal.keep([item], [entry_id], authors=authors)
-        return kept
+        marks = {entry_id: journal.clock.new_id() for entry_id in known}
+        kept = journal.keep(
+            [Rewind(SAID_AGAIN) if entry_id in known else item for item, entry_id in zip(new, ids, strict=True)],
+            [marks.get(entry_id, entry_id) for entry_id in ids],
+            authors=authors,
+            parents={marks[entry_id]: row.id for entry_id, row in known.items()},
+        )
+        return [
+            log.to_entry(known[entry_id], journal.name) if entry_id in known else entry
+            for entry, entry_id in zip(kept, ids, strict=True)
+        ]
 
     def _go_to(self, heard: Sequence[HeardMessage], ids: list[str]) -> _Position:
         """Go to the entry after which the list goes on."""

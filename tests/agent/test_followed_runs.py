@@ -1,0 +1,80 @@
+"""Runs in a session that follows a client's list, where words and replies may stand on a branch that was left."""
+
+import asyncio
+
+import pytest
+
+import foveal
+from foveal.agent import Runs
+from foveal.agent.run_events import UserSpoke
+from foveal.agent.run_log import read_events
+from foveal.testing.crash_points import cut_log
+from foveal.testing.run_checks import run_problems
+
+from .conftest import FakeModel, agent_with, collect, says
+
+SAID = [foveal.user("Hi."), foveal.assistant("Hello.")]
+
+
+@pytest.fixture
+def left(store):
+    """A session whose client has taken back a question and its answer."""
+    with foveal.Session(store, "s", model="gpt-5") as session:
+        session.follow([*SAID, foveal.user("Read it."), foveal.assistant("No.")])
+        assert session.follow(SAID).outcome == "branched"
+    return store
+
+
+def agent(model):
+    return agent_with(model, instructions="")
+
+
+@pytest.mark.parametrize("answer", ["Yes.", "No."], ids=["another answer", "the same answer"])
+def test_words_that_stand_on_a_left_branch_are_answered_anew(left, answer):
+    """And a replay of the log tells the same as the run did."""
+    begun, model = len(list(left.rows("s"))), FakeModel(says(answer))
+    told = asyncio.run(collect(agent(model).stream("Read it.", session="s", store=left)))
+    assert [one["content"] for one in model.requests[0]["messages"]] == ["Hi.", "Hello.", "Read it."]
+    kept = [one for one in told if one.id in {event.id for event in read_events(left, "s")}]
+    assert [type(one) for one in kept] == [type(one) for one in read_events(left, "s", run="s#1")]
+    assert run_problems(read_events(left, "s")) == []
+    assert [one.text for one in read_events(left, "s", run="s#1") if isinstance(one, UserSpoke)] == ["Read it."]
+    asked = next(row.seq for row in left.rows("s") if row.seq > begun and b'"setup"' in row.payload)
+    for entries in range(begun + 2, asked + 1):
+        cut, again = cut_log(left, "s", entries), FakeModel(says("Once more."))
+
+        async def go_on(cut=cut, again=again):
+            runs = Runs(cut, [agent(again)])
+            assert await runs.recover() == ["s#1"]
+            return await runs.wait("s#1", 30)
+
+        assert asyncio.run(go_on()).text == "Once more.", entries
+
+
+def test_a_run_that_says_words_again_begins_with_one_commit(left):
+    """A process that ends between two would leave a run without its words."""
+    commits: list[int] = []
+    load = left.load
+
+    def counted(*given, **options):
+        opening = load(*given, **options)
+        append = opening.writer.append
+
+        def appended(drafts, **more):
+            commits.append(len(drafts))
+            return append(drafts, **more)
+
+        opening.writer.append = appended
+        return opening
+
+    left.load = counted
+    asyncio.run(agent(FakeModel(says("Yes."))).run("Read it.", session="s", store=left))
+    assert commits[0] == 2  # the mark of the run, and the rewind in the place of the words
+
+
+def test_a_client_goes_on_behind_words_that_were_said_again(left):
+    asyncio.run(agent(FakeModel(says("Yes."))).run("Read it.", session="s", store=left))
+    with foveal.Session(left, "s", model="gpt-5") as session:
+        answered = [*SAID, foveal.user("Read it."), foveal.assistant("Yes.")]
+        followed = session.follow([*answered, foveal.user("And?")])
+        assert (followed.outcome, followed.written) == ("grown", 1)
