@@ -1,6 +1,6 @@
 """Kill PostgreSQL and its clients at random moments under load, and prove that nothing acknowledged is lost.
 
-    python scripts/kill_postgres.py --kills 300 [--workers-only] [--seed N] [--sabotage ack-first | no-fence]
+    python scripts/kill_postgres.py --kills 300 [--workers-only] [--pause-ms N] [--seed N] [--sabotage ack-first | no-fence]
     python scripts/kill_postgres.py --kills 20 --failover sync | async [--sabotage late-replica | blind]
 
 Three processes append to sessions of their own and fight for others, each append of two entries, and write a line for each append
@@ -95,8 +95,20 @@ class Outcome:
 # A worker
 
 
-def work(url: str, folder: Path, run: str, sabotage: str | None) -> None:
+class Load(NamedTuple):
+    """The work of the workers."""
+
+    sabotage: str | None = None
+    pause_ms: int = 0
+    """Milliseconds between two appends to a session; without a pause, they take all that the machine has."""
+
+    def words(self) -> list[str]:
+        return [*(["--sabotage", self.sabotage] if self.sabotage else []), "--pause-ms", str(self.pause_ms)]
+
+
+def work(url: str, folder: Path, run: str, load: Load) -> None:
     """Append until there is a file named `stop`."""
+    sabotage = load.sabotage
     if sabotage == "no-fence":
         fence = " AND s.epoch = g.epoch AND s.token = g.token AND s.mark = g.mark"
         assert fence in commits._APPEND
@@ -106,7 +118,7 @@ def work(url: str, folder: Path, run: str, sabotage: str | None) -> None:
     store = PostgresStore(url, lease_s=LEASE_S, patience_s=PATIENCE_S, cache=folder / "cache", replication="ignore")
     names = [f"own-{run.split('.', maxsplit=1)[0]}-{i}" for i in range(OWN)] + [f"shared-{i}" for i in range(SHARED)]
     with (folder / f"acks-{run}").open("w", buffering=1) as acks:
-        shared = {"folder": folder, "acks": acks, "sabotage": sabotage}
+        shared = {"folder": folder, "acks": acks, "load": load}
         threads = [threading.Thread(target=write, args=(store, name, run), kwargs=shared) for name in names]
         for thread in threads:
             thread.start()
@@ -115,7 +127,7 @@ def work(url: str, folder: Path, run: str, sabotage: str | None) -> None:
     store.close()
 
 
-def write(store: PostgresStore, session: str, run: str, *, folder: Path, acks: Any, sabotage: str | None) -> None:
+def write(store: PostgresStore, session: str, run: str, *, folder: Path, acks: Any, load: Load) -> None:
     draw, stop, number, stint = random.Random(f"{run} {session}"), folder / "stop", 0, ""
 
     def note(kind: str, *rest: object) -> None:
@@ -130,10 +142,11 @@ def write(store: PostgresStore, session: str, run: str, *, folder: Path, acks: A
                 number += 1
                 entry = f"{stint}-{number}"
                 drafts = [Draft(name, None, 1, "worker", payload_of(name)) for name in (entry, f"{entry}-too")]
-                if sabotage == "ack-first":
+                if load.sabotage == "ack-first":
                     note("ack", entry, 0)
                 places = writer.append(drafts, snapshot=b"view" * 50 if draw.random() < 0.05 else None)
                 note("ack", entry, places[0])
+                time.sleep(load.pause_ms / 1000)
             writer.release()
             note("released", stint)
         except SessionHeld:
@@ -170,15 +183,10 @@ class Killer:
     """The server, the workers and the kills."""
 
     def __init__(
-        self, server: PostgresServer, folder: Path, sabotage: str | None, draw: random.Random, url: str | None = None
+        self, server: PostgresServer, folder: Path, load: Load, draw: random.Random, url: str | None = None
     ) -> None:
-        self.server, self.folder, self._sabotage, self._draw, self._url = (
-            server,
-            folder,
-            sabotage,
-            draw,
-            url or server.url,
-        )
+        self.server, self.folder, self._load, self._draw = server, folder, load, draw
+        self._url = url or server.url
         self._runs = [0] * WORKERS
         self.workers = [self._start(number) for number in range(WORKERS)]
 
@@ -210,11 +218,10 @@ class Killer:
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         self._runs[number] += 1
         words = ["--work", f"{number}.{self._runs[number]}", "--url", self._url, "--folder", str(self.folder)]
-        sabotage = ["--sabotage", self._sabotage] if self._sabotage else []
-        return subprocess.Popen([sys.executable, __file__, *words, *sabotage])
+        return subprocess.Popen([sys.executable, __file__, *words, *self._load.words()])
 
 
-def run(kills: int, *, kinds: tuple[str, ...], seed: int, sabotage: str | None = None) -> Outcome:
+def run(kills: int, *, kinds: tuple[str, ...], seed: int, load: Load = Load()) -> Outcome:  # noqa: B008 - a frozen value
     """Do so many kills and return the audit."""
     programs = find_postgres()
     if programs is None:
@@ -224,7 +231,7 @@ def run(kills: int, *, kinds: tuple[str, ...], seed: int, sabotage: str | None =
     folder = Path(tempfile.mkdtemp(prefix="foveal-kills-"))
     try:
         PostgresStore(server.url, cache=folder / "cache").close()
-        killer = Killer(server, folder, sabotage, draw)
+        killer = Killer(server, folder, load, draw)
         wait_for_acks(folder)
         for number in range(kills):
             time.sleep(draw.uniform(0.3, 1.2))
@@ -303,16 +310,16 @@ def tell(server: PostgresServer, *statements: str) -> list[tuple[Any, ...]]:
         return cursors[-1].fetchall()
 
 
-def fail_over(rounds: int, *, is_synchronous: bool, seed: int, sabotage: str | None = None) -> Outcome:
+def fail_over(rounds: int, *, is_synchronous: bool, seed: int, load: Load = Load()) -> Outcome:  # noqa: B008 - a frozen value
     """Lose the primary so many times under load, and return the audit."""
     programs = find_postgres()
     if programs is None:
         raise SystemExit("no PostgreSQL server is installed")
     draw, outcome = random.Random(seed), Outcome(may_lose=not is_synchronous)
     folder = Path(tempfile.mkdtemp(prefix="foveal-failover-"))
-    pair = Pair(programs, folder, is_synchronous=is_synchronous and sabotage != "late-replica")
+    pair = Pair(programs, folder, is_synchronous=is_synchronous and load.sabotage != "late-replica")
     try:
-        killer = Killer(pair.primary, folder, sabotage, draw, pair.url)
+        killer = Killer(pair.primary, folder, load, draw, pair.url)
         failovers = list[tuple[float, float]]()
         for number in range(rounds):
             wait_for_acks(folder, since=failovers[-1][1] if failovers else 0.0)
@@ -429,18 +436,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--failover", choices=("sync", "async"), help="lose the primary, and let its replica take over")
     parser.add_argument("--sabotage", choices=("ack-first", "no-fence", "late-replica", "blind"))
+    parser.add_argument("--pause-ms", type=int, default=0, help="between two appends to a session")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    load = Load(args.sabotage, args.pause_ms)
     if args.work:
-        work(args.url, args.folder, args.work, args.sabotage)
+        work(args.url, args.folder, args.work, load)
         return 0
     if args.failover:
-        outcome = fail_over(args.kills, is_synchronous=args.failover == "sync", seed=args.seed, sabotage=args.sabotage)
+        outcome = fail_over(args.kills, is_synchronous=args.failover == "sync", seed=args.seed, load=load)
         return report(outcome)
     kinds = (*(() if args.workers_only else SERVER_KILLS), *(() if args.server_only else WORKER_KILLS))
-    return report(run(args.kills, kinds=kinds, seed=args.seed, sabotage=args.sabotage))
+    return report(run(args.kills, kinds=kinds, seed=args.seed, load=load))
 
 
 def report(outcome: Outcome) -> int:

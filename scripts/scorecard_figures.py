@@ -84,7 +84,7 @@ def postgres_kills(cases: int, seed: int) -> Failures:
     """Kill PostgreSQL and its clients under load."""
     sabotage = "ack-first" if "early answer of PostgreSQL" in planted else None
     kinds = (*kill_postgres.SERVER_KILLS, *kill_postgres.WORKER_KILLS)
-    outcome = kill_postgres.run(cases, kinds=kinds, seed=seed, sabotage=sabotage)
+    outcome = kill_postgres.run(cases, kinds=kinds, seed=seed, load=kill_postgres.Load(sabotage))
     return [] if outcome.is_clean() else outcome.problems or [outcome.line()]
 
 
@@ -93,7 +93,8 @@ def failovers(cases: int, seed: int) -> Failures:
     failures = Failures()
     for is_synchronous in (True, False):
         sabotage = next((name for name in ("late-replica", "blind") if name in planted), None)
-        outcome = kill_postgres.fail_over(cases // 2, is_synchronous=is_synchronous, seed=seed, sabotage=sabotage)
+        load = kill_postgres.Load(sabotage)
+        outcome = kill_postgres.fail_over(cases // 2, is_synchronous=is_synchronous, seed=seed, load=load)
         failures += [] if outcome.is_clean() else outcome.problems or [outcome.line()]
     return failures
 
