@@ -86,7 +86,8 @@ def _page(texts: list[str]) -> bytes:
             assistant(text, ToolCall(f"c{n}{text}", f"tool{text}", f'{{"path": "{text}"}}')),
             result(f"c{n}{text}", text),
         ]
-    recording = Recording(texts[0], "test:1", None, "[]", tuple(map(RecordedStep, [*messages, assistant(texts[0])])))
+    name = "".join(filter(str.isprintable, texts[0]))  # a store refuses any other
+    recording = Recording(name, "test:1", None, "[]", tuple(map(RecordedStep, [*messages, assistant(texts[0])])))
     return page(
         [recorded_page(recording, [RunOptions(texts[-1], Policy(budget=BudgetTable(limit=60_000, reserve=0)))])]
     )
