@@ -79,6 +79,20 @@ def test_an_agent_of_a_file_runs(folder, store):
     assert model.requests[-1]["messages"][3]["content"] == "hello"
 
 
+def test_secrets_are_in_no_log_of_an_agent_whose_file_says_so(folder, store):
+    """Nor of the sub-agents that it names, although their files say nothing."""
+    key = "sk-ant-api03-" + "a1B2c3D4" * 6
+    (folder / "clean.toml").write_text('model = "gpt-5"\nagents = ["sub/reader.toml"]\nredact = true\n')
+    found = f"The key is {key}. " * 20
+    model = FakeModel(calls("delegate", task=f"Look for {key}."), says(found), says("Done."))
+    agent = read_agent(folder / "clean.toml", open_model=lambda _: model)
+    assert asyncio.run(agent.run(f"My key is {key}.", session="s", store=store)).text == "Done."
+    names = [card.id for card in store.cards()]
+    assert len(names) > 1
+    assert not any(key.encode() in row.payload for name in names for row in store.rows(name))
+    assert read_agent(folder / "sub" / "reader.toml").redact is None
+
+
 def test_a_file_extends_another(folder):
     """Tables are joined, lists and texts are replaced, and paths of the other file are seen from there."""
     (folder / "sub" / "strict.toml").write_text(

@@ -41,6 +41,7 @@ from foveal.context.skills import Skills
 from foveal.session.policy import Policy, policy_from
 from foveal.session.policy_file import laid_over, read_policy
 from foveal.text.plain_yaml import plain_yaml
+from foveal.text.redaction import redact_secrets
 from foveal.values.errors import BadInput, BadPolicy
 
 MOST_BYTES = 1 << 20
@@ -77,6 +78,8 @@ class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     finalize: str = ""
     limits: Limits = Limits()
     approvals: tuple[ApprovalRule, ...] = ()
+    redact: bool = False
+    """Whether secrets of known shapes are taken out of all that is recorded, also of the agents that the file names."""
     mcp: McpTable = McpTable()
 
 
@@ -87,19 +90,21 @@ def read_agent(
     open_model: Callable[[ModelChoice], ModelPort] = open_model,
 ) -> Agent:
     """Read an agent from a file. `tools` are tools of your own, which the file may name beside the built-in ones."""
-    return _agent(Path(path), tools or {}, open_model, ())
+    return _agent(Path(path), tools or {}, open_model)
 
 
 def _agent(
     path: Path,
     own: Mapping[str, Tool],
     open_model: Callable[[ModelChoice], ModelPort],
-    above: tuple[Path, ...],
+    above: tuple[Path, ...] = (),
+    *,
+    redacts: bool = False,
 ) -> Agent:
     if path.resolve() in above:
         raise BadInput(f"{path}: is a sub-agent of itself; name another agent")
     table = _converted(_joined(path, ()), path)
-    folder, chain = path.parent, (*above, path.resolve())
+    folder, chain, redacts = path.parent, (*above, path.resolve()), redacts or table.redact
     mine = [own[name] for name in table.tools if name in own]
     built_in = _named(
         path, lambda: built_in_tools([name for name in table.tools if name not in own], folder / table.workspace)
@@ -109,7 +114,7 @@ def _agent(
     )
 
     def others(files: tuple[str, ...]) -> list[Agent]:
-        return [_agent(folder / one, own, open_model, chain) for one in files]
+        return [_agent(folder / one, own, open_model, chain, redacts=redacts) for one in files]
 
     skills = Skills.scan([folder / one for one in table.skills]) if table.skills else None
     return _named(
@@ -131,6 +136,7 @@ def _agent(
             approvals=table.approvals,
             environment=Environment(skills=skills) if skills else None,
             open_model=open_model,
+            redact=redact_secrets if redacts else None,
         ),
     )
 
