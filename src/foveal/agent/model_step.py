@@ -11,7 +11,7 @@ from foveal.agent.model_port import ModelPort
 from foveal.agent.next_step import Ask
 from foveal.agent.run_events import ModelRetried, RunScope, StepStarted, TextCame, ThinkingCame, scope_of
 from foveal.agent.run_journal import RunJournal
-from foveal.agent.run_marks import ModelNudged, ModelSwitched, to_note
+from foveal.agent.run_marks import ModelNudged, ModelSwitched
 from foveal.agent.tools import Tool
 from foveal.context.injection import NextCall
 from foveal.dialects.deltas import without_calls
@@ -38,8 +38,9 @@ class ModelSteps:
 
     def prepare(self, session: Session, step: Ask) -> Prompt:
         """Return the prompt of a step, with the words that go before it in the log. For work that is done with the session."""
-        if step.nudge or step.is_last:
-            _tell(session, _said(step, self._agent), step, self._agent.policy.remind)
+        _tell(session, _said(step, self._agent), has_reminders=self._agent.policy.remind)
+        if step.nudge:
+            self._journal.keep(session, ModelNudged(step.nudge))
         return session.prompt(self._definitions, next_call=_facts(step))
 
     async def ask(self, step: Ask, prompt: Prompt) -> None:
@@ -143,12 +144,10 @@ def _said(step: Ask, agent: AgentDefinition) -> list[tuple[str, str]]:
     return ([(step.nudge, NUDGES[step.nudge])] if step.nudge else []) + ([("last", LAST_STEP)] if step.is_last else [])
 
 
-def _tell(session: Session, said: list[tuple[str, str]], step: Ask, has_reminders: bool) -> None:
+def _tell(session: Session, said: list[tuple[str, str]], *, has_reminders: bool) -> None:
     """Tell the model to go on, or to end: by a reminder, or in the user's place where the policy has none."""
     for name, text in said:
         if has_reminders:
             session.context.remind(text, name)
         else:
             session.append(user(f"[{text}]"))
-    if step.nudge:
-        session.append(to_note(ModelNudged(step.nudge)))
