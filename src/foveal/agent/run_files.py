@@ -21,7 +21,6 @@ from foveal.session.options import Clock
 from foveal.text.redaction import Redactor
 from foveal.values.entry import File
 from foveal.values.errors import BadInput
-from foveal.values.shown import short_ref
 
 RunFile: TypeAlias = "str | PathLike[str] | File"
 """A path, or a file whose bytes are at hand: `foveal.File("image/png", "shot.png", data)`."""
@@ -104,9 +103,8 @@ def _bounded(name: str, data: bytes) -> bytes:
 
 
 def _read(name: str, data: bytes, model: ModelChoice, entry_id: str, redact: Redactor | None) -> FileEntry:
-    counter = counter_for(model.model)
-    count, ref = counter.counter.count, short_ref(entry_id)
-    file = files.read_bytes(data, name, provider_family=counter.family, count=count, ref=ref, redact=redact or str)
+    reading = files.ReadOptions.for_entry(entry_id, counter_for(model.model), redact or str)
+    file = files.read_bytes(data, name, reading)
     if data and file.text is None and file.image is None:
         kinds = "it is no text, image, document or archive that can be read"
         raise BadInput(f"{file.name} cannot be sent: {'; '.join(filter(None, file.notes)) or kinds}")

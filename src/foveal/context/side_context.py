@@ -82,11 +82,9 @@ class SideContext:
         session = self._session
         if session.workspace is None:
             raise BadInput("this session has no workspace to keep files in; give it Environment(workspace=…)")
-        entry_id, counter = session.new_id(), session.counter
-        ref, count, family = short_ref(entry_id), counter.counter.count, counter.family
-        file = files.attach(
-            session.workspace, path, provider_family=family, count=count, ref=ref, name=name, redact=session.redact
-        )
+        entry_id = session.new_id()
+        reading = files.ReadOptions.for_entry(entry_id, session.counter, session.redact)
+        file = files.attach(session.workspace, path, reading, name=name)
         _give(file, entry_id, self._injector, session)
         return file
 
@@ -112,9 +110,8 @@ class SideContext:
 
 def attach_bytes(data: bytes, name: str, injector: Injector, session: SessionAccess) -> "tuple[Entry, Attachment]":
     """Give a file to the model whose bytes the host has and no workspace: it is in the log alone."""
-    entry_id, counter = session.new_id(), session.counter
-    ref, count, family = short_ref(entry_id), counter.counter.count, counter.family
-    file = files.read_bytes(data, name, provider_family=family, count=count, ref=ref, redact=session.redact)
+    entry_id = session.new_id()
+    file = files.read_bytes(data, name, files.ReadOptions.for_entry(entry_id, session.counter, session.redact))
     return _give(file, entry_id, injector, session), file
 
 

@@ -25,7 +25,7 @@ def space(tmp_path):
 
 
 def attached(space, path, **options):
-    return attach(space, path, provider_family="claude", count=words, ref="k3v9x2m1qa", **options)
+    return attach(space, path, ReadOptions(words, "k3v9x2m1qa", "claude"), **options)
 
 
 def test_a_small_text_is_shown_whole(read):

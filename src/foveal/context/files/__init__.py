@@ -14,7 +14,16 @@ from foveal.values.lazy import later
 
 if TYPE_CHECKING:
     from foveal.context.files.attachment import attach, message_of, read_bytes
+    from foveal.context.files.read_options import ReadOptions
 
-__getattr__ = later(__name__, {"attach": "attachment", "message_of": "attachment", "read_bytes": "attachment"})
+__getattr__ = later(
+    __name__,
+    {
+        "ReadOptions": "read_options",
+        "attach": "attachment",
+        "message_of": "attachment",
+        "read_bytes": "attachment",
+    },
+)
 
-__all__ = ["attach", "message_of", "read_bytes"]
+__all__ = ["ReadOptions", "attach", "message_of", "read_bytes"]

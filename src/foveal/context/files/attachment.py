@@ -22,7 +22,6 @@ from foveal.models.counters import image_tokens
 from foveal.stores.large_results import keep_stream
 from foveal.stores.port import Store
 from foveal.text.display import safe_file_name
-from foveal.text.redaction import Redactor
 from foveal.values.codec import sendable
 from foveal.values.entry import Image, Message, Stored, Text
 
@@ -69,40 +68,27 @@ class _Content(msgspec.Struct, frozen=True):
 def attach(
     workspace: Workspace,
     path: str | os.PathLike[str],
+    reading: ReadOptions,
     *,
-    provider_family: str,
-    count: Callable[[str], int],
-    ref: str,
     name: str | None = None,
-    limits: ReadLimits | None = None,
-    redact: Redactor = str,
 ) -> Attachment:
-    """Keep a file in the session's workspace and read it for the prompt. `ref` is the reference of its whole text.
+    """Keep a file in the session's workspace and read it for the prompt.
 
     The file is in the workspace before it is read: if reading fails, the upload is not lost.
     """
     given = Path(path).name if name is None else name
     stored = workspace.put(path, given)
-    reading = ReadOptions(count, ref, provider_family, limits=limits or ReadLimits(), redact=redact)
     with workspace.stream(stored.id) as stream:
         return read_file(stream, given, stored, reading)
 
 
-def read_bytes(
-    data: bytes,
-    name: str,
-    *,
-    provider_family: str,
-    count: Callable[[str], int],
-    ref: str,
-    redact: Redactor = str,
-) -> Attachment:
-    """Read a file that is kept in no workspace. `ref` is the reference of its whole text."""
+def read_bytes(data: bytes, name: str, reading: ReadOptions) -> Attachment:
+    """Read a file that is kept in no workspace."""
     stored = StoredFile("", name, "uploads", "", "", len(data), sha256(data).hexdigest())
     with TemporaryFile() as source:  # documents are read in another process, from a file
         source.write(data)
         source.seek(0)
-        return read_file(source, name, stored, ReadOptions(count, ref, provider_family, redact=redact))
+        return read_file(source, name, stored, reading)
 
 
 def message_of(file: Attachment, store: Store) -> Message:

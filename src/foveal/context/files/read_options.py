@@ -1,8 +1,13 @@
 """Options of reading a file: its provider, the size of its excerpt, and the limits of a document."""
 
 from collections.abc import Callable
+from typing import Self
 
 import msgspec
+
+from foveal.models.counters import ModelCounter
+from foveal.text.redaction import Redactor
+from foveal.values.shown import short_ref
 
 WHOLE_BYTES = 10 * 1024
 """Texts up to this size are shown whole: about 2 500 tokens, less than a model spends on asking for them."""
@@ -33,8 +38,13 @@ class ReadOptions(msgspec.Struct, frozen=True):
     whole_bytes: int = WHOLE_BYTES
     shown_tokens: int = 1_500
     limits: ReadLimits = ReadLimits()
-    redact: Callable[[str], str] = str
+    redact: Redactor = str
     """Takes the secrets out of names and texts before an excerpt is made of them; by default nothing."""
+
+    @classmethod
+    def for_entry(cls, entry_id: str, counter: ModelCounter, redact: Redactor) -> Self:
+        """Return the options for a file that the entry of this id will show to a model that is counted so."""
+        return cls(counter.counter.count, short_ref(entry_id), counter.family, redact=redact)
 
 
 def many(number: int, what: str) -> str:
