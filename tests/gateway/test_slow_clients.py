@@ -1,6 +1,7 @@
 """Clients that do not send the rest of a request: their connections end, and nobody else's."""
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -8,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from foveal.gateway import slow_clients
+from foveal.gateway import server, slow_clients
 from foveal.testing.provider import ScriptedProvider, Turn
 
 from .conftest import Gateways, RunningGateway
@@ -62,6 +63,22 @@ def test_a_reply_may_take_its_time(start: Gateways, provider: ScriptedProvider) 
     """A model that thinks for longer than clients may be silent is waited for."""
     provider.script(Turn("Well.", delay_s=0.5))
     assert post(start(), said("Go.")).status_code == 200
+
+
+def test_an_idle_connection_is_kept_for_the_next_request(start: Gateways) -> None:
+    """An agent's tools may work for a while between two calls; half a request after a whole one is given up."""
+    with connected(start()) as line:
+        for _ in range(2):
+            line.sendall(b"GET /nothing HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            time.sleep(0.5)
+            assert line.recv(10_000).startswith(b"HTTP/1.1 404")
+        line.sendall(b"GET /noth")
+        assert line.recv(1_000) == b""
+
+
+def test_idle_connections_outlast_those_of_clients() -> None:
+    """One that both ends give up at the same moment costs the client an error: `httpx` and the SDKs keep them for 5 s."""
+    assert server._CONFIG["timeout_keep_alive"] > 30
 
 
 class Connection:

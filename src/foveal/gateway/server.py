@@ -24,6 +24,7 @@ _CONFIG: dict[str, Any] = {
     "server_header": False,  # the provider's own are passed on, and come once
     "date_header": False,
     "timeout_graceful_shutdown": 5,
+    "timeout_keep_alive": 75,  # longer than clients keep idle connections: whoever closes first decides, and it should be they
 }
 
 _COLLECTED = (20_000, 20, 20)

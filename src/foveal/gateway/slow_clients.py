@@ -19,6 +19,8 @@ def impatient(protocol: Any) -> Any:
         """A connection that is looked at now and then."""
 
         _received = 0
+        _begun_after: object = ()
+        """The request after which a part of the next head has come."""
 
         def connection_made(self, transport: Any) -> None:
             """Begin to look."""
@@ -29,6 +31,8 @@ def impatient(protocol: Any) -> Any:
             """Count the bytes."""
             self._received += len(data)
             super().data_received(data)  # pyright: ignore[reportUnknownMemberType]
+            if self.cycle is not None and self.cycle.response_complete:
+                self._begun_after = self.cycle
 
         def _look(self, before: tuple[str, object] | None, received: int) -> None:
             """Close the connection if its client owes the same as `before`, and look again later if not."""
@@ -40,10 +44,11 @@ def impatient(protocol: Any) -> Any:
                 self.loop.call_later(PATIENCE_S, self._look, owed, self._received)
 
         def _owed(self) -> tuple[str, object] | None:
-            """Return the part of a request that the client owes, with the request before it or the one that it is of."""
+            """Return the part of a request that the client owes, with the request before it or the one that it is of. After a
+            reply it owes nothing until it begins another request."""
             cycle = self.cycle
             if cycle is None or cycle.response_complete:
-                return "head", cycle
+                return ("head", cycle) if cycle is None or self._begun_after is cycle else None
             return ("body", cycle) if cycle.more_body and not self.flow.read_paused else None
 
     return ImpatientProtocol
