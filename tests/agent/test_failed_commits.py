@@ -5,9 +5,12 @@ from itertools import count
 
 import pytest
 
+import foveal
 from foveal.agent import Agent, ApprovalRule, Runs, UserAnswer, tool
-from foveal.agent.run_events import ToolReturned
+from foveal.agent.driver import RunDriver
+from foveal.agent.run_events import ModelReplied, ToolReturned
 from foveal.agent.run_log import read_events
+from foveal.agent.run_marks import RunLeft
 from foveal.stores.memory import MemoryStore
 from foveal.testing.run_checks import run_problems
 from foveal.values.errors import StoreUnavailable
@@ -38,6 +41,9 @@ class Interrupted:
             return opened
 
         self.store.load = loaded
+
+    def fail_next(self, *, is_kept):
+        self._left, self._is_kept = 1, is_kept
 
     @property
     def has_failed(self):
@@ -110,3 +116,25 @@ def test_a_call_that_waits_for_the_user_runs_once_although_a_commit_fails(is_kep
         if not broken.has_failed:
             assert number > 6
             return
+
+
+def test_a_bill_that_was_kept_unseen_hides_no_reply():
+    """Two failures: the first commit was made, and the next one, with a reply that is paid for, was not."""
+    broken = Interrupted(0, is_kept=True)
+
+    async def talk():
+        driver = RunDriver(agent_with(FakeModel()), broken.store, "s")
+        await driver.begin("Go.")
+        bills = [[RunLeft()]]
+        driver.journal.bills = lambda: bills.pop() if bills else ()
+        broken.fail_next(is_kept=True)
+        await driver.journal.write()
+        driver.journal.put(foveal.assistant("Paid for."))
+        broken.fail_next(is_kept=False)
+        with pytest.raises(StoreUnavailable):
+            await driver.journal.write()
+        await driver.let_go()
+
+    asyncio.run(talk())
+    told = [one.text for one in read_events(broken.store, "s") if isinstance(one, ModelReplied)]
+    assert told == ["Paid for."]

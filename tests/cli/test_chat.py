@@ -13,7 +13,7 @@ import pytest
 import foveal
 from foveal.agent.run_log import read_events, read_run
 from foveal.cli.chat_blocks import MarkdownBlocks
-from foveal.cli.chat_names import with_files
+from foveal.cli.chat_names import with_files, without_files
 from foveal.testing.provider import Call, Refusal, ScriptedProvider, Turn
 from foveal.testing.run_checks import run_problems
 
@@ -317,6 +317,14 @@ def test_an_image_is_sent_as_an_image_and_taken_back_with_its_message(chat, prov
     terminal.say("Hello.")
     terminal.see("Nothing.")
     assert texts(provider) == ["Hello."]
+
+
+def test_blocks_that_somebody_typed_are_no_files(folder):
+    """A message that waited is said again as it was typed, without the files that it named."""
+    typed = "Fix #login.py:\n\nThe error is:\n```\nTraceback\n```\nand leave the tests."
+    said = with_files(typed, folder).text
+    assert said.endswith(LOGIN)
+    assert without_files(said) == without_files(typed) == typed
 
 
 @pytest.mark.parametrize(

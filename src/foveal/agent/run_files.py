@@ -75,8 +75,11 @@ def posted_files(given: Sequence[RunFile], model: ModelChoice, redact: Redactor 
 
 
 def read_posted(files: msgspec.Raw) -> list[FileEntry]:
-    """Return the files of a message of an inbox."""
-    return [FileEntry(one.id, one.file) for one in _POSTED.decode(files)] if bytes(files) else []
+    """Return the files of a message of an inbox; none if another Foveal has written them in a way that this one cannot read."""
+    try:
+        return [FileEntry(one.id, one.file) for one in _POSTED.decode(files)] if bytes(files) else []
+    except msgspec.MsgspecError:
+        return []
 
 
 def _content(given: RunFile) -> tuple[str, bytes]:

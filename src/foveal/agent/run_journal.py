@@ -129,8 +129,13 @@ class RunJournal:
     def _pay(self, session: Session) -> None:
         """Write the bills of the session's own calls; never behind the end of a run."""
         if self._unsure is None and (paid := self.bills()):
-            with suppress(FovealError):  # of a session that is lost: the next work tells why
+            place = self._log.place
+            try:
                 self._append(session, paid)
+            except StoreError:  # they may be in the log: the next work finds out, and tells why
+                self._unsure = _Unsure(place, 0)
+            except FovealError:  # of a session that is lost
+                pass
 
     def put(self, *items: JournalItem, told: RunEvent | None = None) -> None:
         """Have items written with the next work, whatever it is, or when the session is closed: for the outcome of a step, which

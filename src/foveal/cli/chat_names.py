@@ -20,7 +20,7 @@ MOST_FILE_BYTES = 100_000
 """The longest text that is part of a message, about 25,000 tokens; a longer one is attached, by its outline."""
 
 _WORD = re.compile(r"(?:^/|(?<!\S)[@#])[^\s@#]*$")
-_FILE = re.compile(r"\n\n[^\n]+:\n`{3,}\n")
+_FILE = re.compile(r"\n\n([^\n]+):\n`{3,}\n")
 """The beginning of a file in a message."""
 _LEFT_OUT = frozenset({"node_modules", "__pycache__"})
 
@@ -93,8 +93,12 @@ def with_files(text: str, folder: Path) -> FilledMessage:
 
 
 def without_files(text: str) -> str:
-    """Return the words of a message without the files that were sent with it."""
-    return _FILE.split(text, maxsplit=1)[0]
+    """Return the words of a message without the files that were sent with it: those that the words name. Blocks that somebody
+    has typed are words."""
+    for found in _FILE.finditer(text):
+        if f"#{found[1]}" in text[: found.start()]:
+            return text[: found.start()]
+    return text
 
 
 def _content(path: Path) -> str | None:

@@ -162,10 +162,12 @@ class ChatSession:
             await self.runs.cancel(self.session, "the user said something else")
         text, files = self._with_files(messages[0])
         self.run = await self.runs.start(self.agent, text, session=self.session, files=files)
-        for one in messages[1:]:
-            text, files = self._with_files(one)
-            await self.runs.follow_up(self.run, text, files=files)
-        self._follow()
+        try:
+            for one in messages[1:]:
+                text, files = self._with_files(one)
+                await self.runs.follow_up(self.run, text, files=files)
+        finally:  # a file that cannot be sent is told, and the run goes on
+            self._follow()
 
     def _with_files(self, message: str) -> tuple[str, list[Path]]:
         """Return a message with the texts that it mentions, and the files that come with it; show their names."""

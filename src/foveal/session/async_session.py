@@ -95,6 +95,8 @@ class SessionTurns:
             if not ended.done():
                 if (error := work.exception()) is None:
                     ended.set_result(work.result())
+                elif isinstance(error, StopIteration):  # no future can hold one
+                    ended.set_exception(RuntimeError(f"a call of the session raised {error!r}"))
                 else:
                     ended.set_exception(error)
 
