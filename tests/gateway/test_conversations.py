@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
@@ -219,6 +220,36 @@ def test_a_conversation_that_somebody_waits_for_is_not_closed(store: Store) -> N
     first, again, held = asyncio.run(take_turns())
     assert first is again
     assert held == [first]
+
+
+def test_many_that_end_at_once_close_each_session_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing takes a moment, in which others close sessions as well, or take one up: nobody fails, and none in use is closed."""
+    closed: list[str] = []
+    used: set[str] = set()
+
+    def close(conversation: ClientConversation) -> None:
+        assert conversation.name not in used
+        closed.append(conversation.name)
+        time.sleep(0.002)
+
+    monkeypatch.setattr(ClientConversation, "close", close)
+
+    async def all_at_once() -> None:
+        known = ClientConversations(store, Policy(), most_open=20)
+
+        async def take(number: int) -> None:
+            async with known.turn(f"s{number}"):
+                used.add(f"s{number}")
+                await asyncio.sleep(0.001)
+                used.discard(f"s{number}")
+
+        await asyncio.gather(*map(take, range(20)))
+        known._most_open = 2
+        await asyncio.gather(*map(take, (*range(5), 21, 22)))
+        assert len(list(known)) <= 2
+
+    asyncio.run(all_at_once())
+    assert len(closed) >= 18
 
 
 def test_a_conversation_in_the_middle_of_a_stream_is_not_closed(start: Gateways, provider: ScriptedProvider) -> None:

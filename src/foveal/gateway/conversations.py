@@ -182,8 +182,12 @@ class ClientConversations:
             await self._close_resting()
 
     async def _close_resting(self) -> None:
-        resting = [one for one in self._known.values() if not one.takers]
-        for one in resting[: max(0, len(self._known) - self._most_open)]:
+        """Close sessions that nobody uses, down to the number that may be open. Others do the same while one is closed, or take
+        it up, so each is looked for anew."""
+        while len(self._known) > self._most_open:
+            one = next((one for one in self._known.values() if not one.takers), None)
+            if one is None:
+                return
             del self._known[one.name]
             self.rested = self.rested.plus(one.cost.bills)
             await self._run(one.close)
