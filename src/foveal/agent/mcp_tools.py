@@ -14,7 +14,7 @@ import threading
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any, cast
 
@@ -118,7 +118,8 @@ class _Connection:
 
     def close(self) -> None:
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._end.set)
+            with suppress(RuntimeError):  # it has ended by itself at this moment
+                self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join(CONNECT_S)
 
     def _run(self) -> None:
