@@ -375,8 +375,12 @@ class RunDriver:
     async def _hear(self, step: Hear) -> None:
         """Let the user's queued words become messages, with the mark that they were taken."""
         taken = (*self.state.steering[: step.steering], *self.state.following[: step.following])
-        said = await asyncio.to_thread(lambda: [item for one in taken for item in self._said(one)])
-        await self.journal.write(QueueTaken(step.steering, step.following), *said)
+
+        def write(session: Session) -> None:
+            said = (item for one in taken for item in self._said(one))
+            self.journal.keep(session, QueueTaken(step.steering, step.following), *said)
+
+        await self.journal.do(write)
 
     def _said(self, queued: MessageQueued) -> list[Message | FileEntry]:
         """Return the words of a message that has waited, behind its files."""
