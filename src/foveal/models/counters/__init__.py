@@ -8,14 +8,13 @@ not public. A *calibration* learns the true factor from the usage that the provi
 engine divides the budget's limit by the factor.
 """
 
-from foveal.models.counters.calibration import Calibration, factor_of
+from foveal.models.counters.calibration import factor_of
 from foveal.models.counters.counter import Counter
 from foveal.models.counters.encodings import encoding
 from foveal.models.counters.families import ModelCounter, counter_for
 from foveal.models.counters.images import has_end, image_size, image_tokens, image_type
 
 __all__ = [
-    "Calibration",
     "Counter",
     "ModelCounter",
     "counter_for",
