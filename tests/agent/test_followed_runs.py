@@ -69,7 +69,7 @@ def test_a_run_that_says_words_again_begins_with_one_commit(left):
 
     left.load = counted
     asyncio.run(agent(FakeModel(says("Yes."))).run("Read it.", session="s", store=left))
-    assert commits[0] == 2  # the mark of the run, and the rewind in the place of the words
+    assert commits[0] == 2  # the mark of the run, and the words
 
 
 def test_a_client_goes_on_behind_words_that_were_said_again(left):
@@ -78,3 +78,57 @@ def test_a_client_goes_on_behind_words_that_were_said_again(left):
         answered = [*SAID, foveal.user("Read it."), foveal.assistant("Yes.")]
         followed = session.follow([*answered, foveal.user("And?")])
         assert (followed.outcome, followed.written) == ("grown", 1)
+
+
+def parts_of(request):
+    """The texts of a request, of whichever parts."""
+    contents = [one["content"] for one in request["messages"]]
+    return [part["text"] for one in contents for part in ([{"text": one}] if isinstance(one, str) else one)]
+
+
+def test_a_new_file_is_shown_with_words_that_were_said_again(left, tmp_path):
+    """The words stand on a branch that was left, and so does the answer: the next run sees the file as well."""
+    (tmp_path / "new.txt").write_text("the number is 4711")
+    model = FakeModel(says("No."), says("4711."))
+
+    async def ask():
+        runs = Runs(left, [agent(model)])
+        run = await runs.start("agent", "Read it.", session="s", files=[tmp_path / "new.txt"])
+        assert (await runs.wait(run, 30)).text == "No."
+        again = await runs.start("agent", "Which one?", session="s")
+        return await runs.wait(again, 30)
+
+    assert asyncio.run(ask()).text == "4711."
+    for request in model.requests:
+        shown = parts_of(request)
+        assert "Read it." in shown
+        assert sum("the number is 4711" in text for text in shown) == 1
+    assert run_problems(read_events(left, "s")) == []
+
+
+def test_queued_words_that_were_said_before_bring_their_new_file(left, tmp_path):
+    (tmp_path / "new.txt").write_text("the number is 4711")
+    with foveal.Session(left, "s", model="gpt-5") as session:
+        session.follow([*SAID, foveal.user("Read it."), foveal.assistant("Yes."), foveal.user("Hm?")])
+        assert session.follow(SAID).outcome == "branched"
+
+    async def ask():
+        is_queued = asyncio.Event()
+
+        class Waits(FakeModel):
+            async def complete(self, request):
+                await is_queued.wait()
+                async for event in super().complete(request):
+                    yield event
+
+        model = Waits(says("Yes."), says("4711."))
+        runs = Runs(left, [agent(model)])
+        run = await runs.start("agent", "Read it.", session="s")
+        await runs.follow_up(run, "Hm?", files=[tmp_path / "new.txt"])
+        is_queued.set()
+        return await runs.wait(run, 30), model
+
+    outcome, model = asyncio.run(ask())
+    assert outcome.text == "4711."
+    assert any("the number is 4711" in text for text in parts_of(model.requests[-1]))
+    assert run_problems(read_events(left, "s")) == []

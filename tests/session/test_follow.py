@@ -14,7 +14,7 @@ from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.testing.builders import MODELS, counted_ids, open_session
 from foveal.testing.list_clients import follow_client
-from foveal.values.entry import Message, Text, Thinking, ToolCall, assistant, result, system, user
+from foveal.values.entry import Message, Note, Text, Thinking, ToolCall, assistant, result, system, user
 from foveal.values.errors import BadInput
 
 READS = ToolCall("c1", "read", '{"path": "a.py", "limit": 3}')
@@ -121,18 +121,30 @@ def test_a_lost_reply_is_given_up_and_found_again() -> None:
     assert "The second." not in texts(session)
 
 
-def test_words_that_were_said_before_are_returned_as_they_are_kept() -> None:
-    """A host that appends the same reply after a retry gets the entry of the reply, and the branch goes on from it."""
-    session = open_session()
+def test_words_that_were_said_before_are_said_again() -> None:
+    """A host that appends the same reply after a retry gets an entry of its own, behind all that is on the branch; the client's
+    list finds it there, also after it went elsewhere, and in another process."""
+    store = MemoryStore()
+    session = open_session(store)
     session.follow(steps(1))
     first = session.append(assistant("Both are alike."))
     session.follow([*steps(1), user("Once more.")])
     session.follow(steps(1))
+    session.append(Note("beside"))
 
     again = session.append(assistant("Both are alike."))
 
-    assert again == first
-    assert session.follow([*steps(1), assistant("Both are alike.")]).outcome == "same"
+    assert (again.body, again.id) == (first.body, f"2.{first.id}")
+    listed = [*steps(1), assistant("Both are alike.")]
+    told = session.follow(listed)
+    assert (told.outcome, told.entries[-1]) == ("same", again.id)
+    assert session.follow([*listed, user("And?")]).outcome == "grown"
+    assert session.follow(listed).outcome == "branched"
+    session.close()
+    opened = open_session(store)
+    told = opened.follow(listed)
+    assert (told.outcome, told.entries[-1]) == ("same", again.id)
+    assert opened.view.facts.head != first.id
 
 
 def test_shortened_results_are_folded_in_place() -> None:

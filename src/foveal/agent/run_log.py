@@ -7,10 +7,9 @@ import msgspec
 from foveal.agent.run_events import RunEvent, events_of
 from foveal.agent.run_marks import AgentTook, RunBegan, StatusSet, mark_in, split_run
 from foveal.agent.run_state import RunState, after
-from foveal.session.follow import SAID_AGAIN
 from foveal.stores import rows as log
 from foveal.stores.port import Row, Store
-from foveal.values.entry import Entry, Note, Rewind
+from foveal.values.entry import Entry, Note
 from foveal.values.errors import NotFound
 
 _UNREAD = (b'={"is":"setup"', b'={"is":"beside"', b'~{"is":"setup"', b'~{"is":"beside"')
@@ -33,15 +32,8 @@ class RunLog:
         for row in self._new_rows():
             self.place = row.seq
             if not row.payload.startswith(_UNREAD):
-                told += self._taken(self._said_again(log.to_entry(row, self.session)))
+                told += self._taken(log.to_entry(row, self.session))
         return told
-
-    def _said_again(self, entry: Entry) -> Entry:
-        """Return an entry; in the place of a rewind to words that a run says again, those words."""
-        if not isinstance(entry.body, Rewind) or entry.body.reason != SAID_AGAIN or entry.parent is None:
-            return entry
-        found = [row for row in self._store.find(self.session, entry.parent) if row.id == entry.parent]
-        return log.to_entry(found[0], self.session) if found else entry
 
     def take(self, entries: Sequence[Entry], upto: int) -> list[RunEvent]:
         """Return the events of entries that were just written, up to this position. They are durable, and the same as the log

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from foveal.integrations.assembly import ClientWords, shows_less
 from foveal.integrations.client_request import ClientRequest
 from foveal.session.client_session import ClientSession
@@ -16,7 +18,9 @@ def next_request(
 
     None if it would be the client's own, or if it is another list. A fold that it may make necessary is not made.
     """
-    atoms, newest = list(session.view.atoms), session.view.facts.followed
+    facts = session.view.facts
+    atoms, newest = list(session.view.atoms), facts.said_again.get(facts.followed, facts.followed)
+    told = msgspec.structs.replace(told, entries=tuple(facts.said_again.get(one, one) for one in told.entries))
     if newest not in told.entries:  # it ends before the last reply
         last = next((i for i, atom in enumerate(atoms) if told.entries[-1] in {item.id for item in atom.items}), -1)
         atoms, newest = atoms[: last + 1], told.entries[-1]

@@ -28,6 +28,7 @@ from foveal.values.entry import (
     ToolCall,
     ToolResult,
     Usage,
+    told_id,
 )
 from foveal.values.own_tools import CHECKPOINT, CHECKPOINT_TOOL, RECALL_TOOL, is_offered, read_checkpoint
 
@@ -132,7 +133,9 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     reminded: dict[str, int] = {}
     """The call in which each reminder rule was last delivered."""
     followed: str = ""
-    """The newest entry that a client told with its list; empty for a session that follows none."""
+    """The id of the newest message that a client told with its list; empty for a session that follows none."""
+    said_again: dict[str, str] = {}
+    """By the ids of messages that the log had on another branch: the entries that hold them on this one."""
     setup_seq: int = 0
     """Position of the newest `Setup` in the log; 0 if there is none."""
     setup: Setup | None = None
@@ -183,7 +186,10 @@ def after(facts: Facts, seq: int, entry: Entry, effect: Effect = NO_EFFECT) -> F
         case _:
             pass
     if entry.author == CLIENT:
-        changes["followed"] = entry.id
+        told = told_id(entry.id)
+        changes["followed"] = told
+        if told != entry.id:
+            changes["said_again"] = {**facts.said_again, told: entry.id}
     return msgspec.structs.replace(facts, seq=seq, head=entry.id, first=facts.first or entry.id, **changes)
 
 

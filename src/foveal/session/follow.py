@@ -3,11 +3,13 @@
 Entries that a client told have ids that are a chain over its list (`record.fingerprint`): the id of a message names all of them
 up to it. So the longest beginning of a list that the log holds is found by looking up ids from the end, without any state beside
 the log: the same in another process, and after a crash. Where a list leaves the branch, the session goes back to the last common
-entry and on from there; the entries that the client no longer tells stay in the log. Results that the client only shortened, as
-some do to save tokens, are folded in place.
+entry and on from there; the entries that the client no longer tells stay in the log. A host that appends what the log has on such
+a branch says it again: its entry has an id that names how often (`again_id`), and it stands behind all that the branch has now.
+Results that the client only shortened, as some do to save tokens, are folded in place.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -36,6 +38,8 @@ from foveal.values.entry import (
     Text,
     ToolResult,
     Usage,
+    again_id,
+    told_id,
 )
 from foveal.values.errors import BadInput
 
@@ -43,9 +47,6 @@ Outcome: TypeAlias = Literal["same", "grown", "edited", "branched"]
 
 EDITED = "here the client changed its list"
 """The note whose id stands for a list with results that the client changed."""
-
-SAID_AGAIN = "the same words again"
-"""The reason of a rewind to words that stand on a branch that was left: it is in their place."""
 
 _ROOT = next_id(FIRST, b"")
 
@@ -70,6 +71,15 @@ class _Position(NamedTuple):
     outcome: Outcome
     known: int
     written: int
+
+
+class _Told(NamedTuple):
+    """The names of a message that a client will tell."""
+
+    id: str
+    """The id of the list up to it."""
+    entry: str
+    """The entry that holds it: another one if the log has the message on a branch that was left."""
 
 
 class ClientFollower:
@@ -138,7 +148,7 @@ class ClientFollower:
         if is_lean and position.known < same:  # behind an edit, the log may not have messages that the last list had
             heard = ClientList(dialect, journal.setup.model).read(given).messages
         entries = self._entries[: position.known] if position.outcome in ("same", "grown", "edited") else []
-        entries += ids[len(entries) :]
+        entries += map(self._entry_of, ids[len(entries) :])
         written = position.written + self._write(
             heard[position.known :], ids[position.known :], _instructions(system, lead) or told
         )
@@ -147,8 +157,8 @@ class ClientFollower:
         self._ids, self._entries = ids, entries
         return Followed(position.outcome, position.known, written, tuple(heard), tuple(entries))
 
-    def _told(self, message: Message, before: str) -> str | None:
-        """Return the id under which the client will tell a message that follows the entry `before`; None if it never will."""
+    def _told(self, message: Message, before: str) -> _Told | None:
+        """Return the ids of a message that follows the one that was told as `before`; None if no client will tell it."""
         facts = self._journal.view.facts
         hidden = own_tools.ours(facts.setup.tools if facts.setup else "[]")
         if not is_told(message, hidden):
@@ -156,12 +166,33 @@ class ClientFollower:
         has_ids = has_call_ids((self._list or self._journal.setup).dialect.name)
         mark = fingerprint(message, has_ids=has_ids, hidden=hidden)
         found = next_id(before, mark)
+        entry_id = found if self._is_alone(before) else self._next_saying(found)
         if self._ids and self._ids[-1] == before:
             is_lean = self._list is not None and self._list.is_lean
             reply = HeardMessage.of(message, mark, (0, 0))
             self._heard = [*self._heard, reply.settled() if is_lean else reply]
-            self._ids, self._entries = [*self._ids, found], [*self._entries, found]
-        return found
+            self._ids, self._entries = [*self._ids, found], [*self._entries, entry_id]
+        return _Told(found, entry_id)
+
+    def _next_saying(self, told: str) -> str:
+        """Return the id of the entry for a message that may have been told before."""
+        last = self._last_saying(told)
+        if last is None:
+            return told
+        times = 1 if last == told else int(last.partition(".")[0])
+        return again_id(told, times + 1)
+
+    def _last_saying(self, told: str) -> str | None:
+        """Return the newest entry that holds what was told under this id; None if the log has none."""
+        has = self._journal.has
+        if not has(told):
+            return None
+        times = next(times for times in count(2) if not has(again_id(told, times)))
+        return told if times == 2 else again_id(told, times - 1)
+
+    def _entry_of(self, told: str) -> str:
+        """Return the entry of the branch that holds what was told under this id."""
+        return self._journal.view.facts.said_again.get(told, told)
 
     def keep(
         self,
@@ -175,46 +206,21 @@ class ClientFollower:
         Entries whose ids have `authors` are files, which no list will name; they and marks are kept under these ids.
         """
         journal, before = self._journal, self._journal.view.facts.followed
-        is_alone = self._is_alone(before)
         named = list(ids) or [journal.clock.new_id() for _ in new]
         by = dict(authors)
         for place, item in enumerate(new):
             body = item.body if isinstance(item, log.EncodedBody) else item
             said = body if isinstance(body, Message) and named[place] not in authors else None
             if said and (told := self._told(said, before)):
-                before, named[place], by[told] = told, told, CLIENT
-        return self._keep(new, named, by, is_new=is_alone)
+                before, named[place], by[told.entry] = told.id, told.entry, CLIENT
+        return journal.keep(new, named, authors=by)
 
     def keep_reply(self, new: Sequence[log.EncodedBody], told: Message | None) -> None:
         """Write a reply of which the client is told something else: of several rounds with own calls one reply, or nothing."""
         journal, before = self._journal, self._journal.view.facts.followed
-        is_alone = self._is_alone(before)
-        entry_id = self._told(told, before) if told else None
-        ids = [entry_id if entry_id and not number else journal.clock.new_id() for number in range(len(new))]
-        self._keep(new, ids, {entry_id: CLIENT} if entry_id else {}, is_new=is_alone)
-
-    def _keep(
-        self, new: Sequence[NewBody], ids: Sequence[str], authors: Mapping[str, str], *, is_new: bool
-    ) -> list[Entry]:
-        """Write bodies under these ids. To one that was said before, on a branch that was left, the session goes back.
-
-        `is_new` says that none of them was.
-        """
-        journal = self._journal
-        known = {} if is_new else {entry_id: row for entry_id in authors if (row := journal.row(entry_id))}
-        if not known:
-            return journal.keep(new, ids, authors=authors)
-        marks = {entry_id: journal.clock.new_id() for entry_id in known}
-        kept = journal.keep(
-            [Rewind(SAID_AGAIN) if entry_id in known else item for item, entry_id in zip(new, ids, strict=True)],
-            [marks.get(entry_id, entry_id) for entry_id in ids],
-            authors=authors,
-            parents={marks[entry_id]: row.id for entry_id, row in known.items()},
-        )
-        return [
-            log.to_entry(known[entry_id], journal.name) if entry_id in known else entry
-            for entry, entry_id in zip(kept, ids, strict=True)
-        ]
+        named = self._told(told, before) if told else None
+        ids = [named.entry if named and not number else journal.clock.new_id() for number in range(len(new))]
+        journal.keep(new, ids, authors={named.entry: CLIENT} if named else {})
 
     def _go_to(self, heard: Sequence[HeardMessage], ids: list[str]) -> _Position:
         """Go to the entry after which the list goes on."""
@@ -230,7 +236,7 @@ class ClientFollower:
             upto = len(self._heard)
             self._fold([(self._entries[i], heard[i].message) for i in changed], ids[upto - 1])
             return _Position("edited", upto, 2)
-        self._journal.rewind(at, f"the client's list goes on from message {known}")
+        self._journal.rewind(self._last_saying(at) or at, f"the client's list goes on from message {known}")
         return _Position("branched", known, 1)
 
     def _known(self, ids: list[str], here: str) -> int:
@@ -319,7 +325,7 @@ def tells_all(store: Store, session: str, given: Sequence[ListedMessage], *, dia
         entry = log.to_entry(row, session)
         role = entry.body.role if isinstance(entry.body, Message) else ""
         if entry.author == CLIENT:
-            if entry.id not in ids and entry.id != _ROOT:
+            if told_id(entry.id) not in ids and entry.id != _ROOT:
                 return False
             has_reply = has_reply or role == "assistant"
         elif (

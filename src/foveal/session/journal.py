@@ -111,24 +111,20 @@ class Journal:
         ids: Sequence[str] = (),
         *,
         authors: Mapping[str, str] = MappingProxyType({}),
-        parents: Mapping[str, str] = MappingProxyType({}),
         with_snapshot: bool = True,
     ) -> list[Entry]:
         """Write entries with one commit, all of them or none. Without `ids`, each gets a new one.
 
-        `authors` names the authors of entries, by their ids, that are not the session's own; `parents` the entries that those
-        follow which do not follow the one before them.
+        `authors` names the authors of entries, by their ids, that are not the session's own.
         """
         if not new:
             return []
-        self.has_branches = self.has_branches or bool(parents)
         entries: list[Entry] = []
         drafts: list[Draft] = []
         parent, ahead = self._view.facts.head, self._view
         for item, entry_id in zip(new, ids or [self.clock.new_id() for _ in new], strict=True):
             body, payload = item if isinstance(item, log.EncodedBody) else (item, None)
-            author, parent = authors.get(entry_id, self._author), parents.get(entry_id, parent)
-            entry = Entry(entry_id, parent, self.clock.now_ms(), author, body)
+            entry = Entry(entry_id, parent, self.clock.now_ms(), authors.get(entry_id, self._author), body)
             if isinstance(body, Fold):
                 ahead, body = self._ahead_of(ahead, entries, entry, body)
                 entry, payload = msgspec.structs.replace(entry, body=body), None

@@ -1,7 +1,7 @@
 """Clients that do to their list of messages whatever clients do, played against a session that follows them."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 
 from foveal.stores.memory import MemoryStore
@@ -77,6 +77,10 @@ class ListClient:
     def _branch(self) -> None:
         self.list = list(self.random.choice(self.earlier))
 
+    def told(self) -> Sequence[Message]:
+        """Return the list as it is told now: without its newest message now and then, which the host appends by itself."""
+        return self.list[:-1] if len(self.list) > 1 and self.random.random() < 0.3 else self.list
+
     def _instruct(self) -> None:
         self.system = f"Be brief {next(self.numbers)}."
 
@@ -91,7 +95,9 @@ def follow_client(seed: int, moves: int = 12, store: Store | None = None) -> lis
         if client.random.random() < 0.15:
             session.close()
             session = open_session(store, new_id=ids)
-        followed = session.follow(client.list, system=client.system)
+        told = client.told()
+        followed = session.follow(told, system=client.system)
+        session.extend(client.list[len(told) :])  # which the log may have on a branch that was left
         plain = open_session()
         plain.extend([system(client.system), *client.list])
         if session.prompt().request != plain.prompt().request:

@@ -264,6 +264,17 @@ ATTACHED = "file"
 CLIENT = "client"
 """The author of an entry that a client told with its list, or will tell: `Session.follow` finds it again by its id."""
 
+
+def again_id(told: str, times: int) -> str:
+    """Return the id of the entry that says what a client told under the id `told` for the second time, the third and so on."""
+    return f"{times}.{told}"
+
+
+def told_id(entry_id: str) -> str:
+    """Return the id under which a client told the message of an entry of its own."""
+    return entry_id.rpartition(".")[2]
+
+
 INSTRUCTIONS = "instructions"
 """The author of a system prompt that takes the place of those before it."""
 
