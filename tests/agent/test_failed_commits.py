@@ -1,7 +1,8 @@
 """A store that fails for a moment, at each commit of a run: before it has written, or after, when nobody knows that it has."""
 
 import asyncio
-from itertools import count
+from contextlib import suppress
+from itertools import count, product
 
 import pytest
 
@@ -12,42 +13,19 @@ from foveal.agent.run_events import ModelReplied, ToolReturned
 from foveal.agent.run_log import read_events
 from foveal.agent.run_marks import RunLeft
 from foveal.stores.memory import MemoryStore
+from foveal.testing.commit_faults import LOST, CommitFaults
 from foveal.testing.run_checks import run_problems
 from foveal.values.errors import StoreUnavailable
 
 from .conftest import FakeModel, agent_with, calls, collect, says
 
 
-class Interrupted:
-    """A store in memory whose writers fail once, at the commit of this number."""
-
-    def __init__(self, number, *, is_kept):
-        self.store, self._left, self._is_kept = MemoryStore(), number, is_kept
-        load = self.store.load
-
-        def loaded(session, **options):
-            opened = load(session, **options)
-            append = opened.writer.append
-
-            def tried(drafts, **more):
-                self._left -= bool(drafts)
-                if drafts and self._left == 0:
-                    if self._is_kept:
-                        append(drafts, **more)
-                    raise StoreUnavailable("the connection was lost")
-                return append(drafts, **more)
-
-            opened.writer.append = tried
-            return opened
-
-        self.store.load = loaded
-
-    def fail_next(self, *, is_kept):
-        self._left, self._is_kept = 1, is_kept
-
-    @property
-    def has_failed(self):
-        return self._left <= 0
+def interrupted(number, *, is_kept):
+    """A store in memory whose commit of this number fails, and what it tells of its commits."""
+    store = MemoryStore()
+    faults = CommitFaults(store)
+    faults.fail(number, is_kept=is_kept)
+    return store, faults
 
 
 async def finished(agent: Agent, store, seen=lambda event: None):
@@ -61,7 +39,7 @@ async def finished(agent: Agent, store, seen=lambda event: None):
         if outcome.status == "completed":
             return outcome
         if outcome.status == "failed":
-            assert outcome.reason == "the connection was lost"
+            assert outcome.reason == LOST
         try:
             await runs.resume(run, UserAnswer("", "allow") if outcome.status == "awaiting_user" else None)
         except StoreUnavailable:  # the answer is in the inbox
@@ -85,14 +63,14 @@ def test_no_reply_and_no_result_is_lost_by_a_commit_that_fails(is_kept):
             if isinstance(event, ToolReturned):
                 values.append(event.data)  # noqa: B023 - as above
 
-        broken = Interrupted(number, is_kept=is_kept)
+        store, faults = interrupted(number, is_kept=is_kept)
         beside = says("", ("look", {"n": 2}), ("look", {"n": 3}))
         model = FakeModel(calls("look", n=1), beside, says("Done."))
-        outcome = asyncio.run(finished(agent_with(model, look), broken.store, seen))
+        outcome = asyncio.run(finished(agent_with(model, look), store, seen))
         assert (outcome.text, len(model.requests), sorted(ran)) == ("Done.", 3, [1, 2, 3]), number
-        assert run_problems(read_events(broken.store, "s")) == [], number
+        assert run_problems(read_events(store, "s")) == [], number
         assert len(values) == 3, number
-        if not broken.has_failed:
+        if not faults.are_over:
             assert number > 8
             return
 
@@ -107,34 +85,81 @@ def test_a_call_that_waits_for_the_user_runs_once_although_a_commit_fails(is_kep
             ran.append(text)  # noqa: B023 - called within the turn of the loop
             return "sent"
 
-        broken = Interrupted(number, is_kept=is_kept)
+        store, faults = interrupted(number, is_kept=is_kept)
         model = FakeModel(calls("send", text="hello"), says("Done."))
         agent = agent_with(model, send, approvals=[ApprovalRule("send")])
-        outcome = asyncio.run(finished(agent, broken.store))
+        outcome = asyncio.run(finished(agent, store))
         assert (outcome.text, len(model.requests), ran) == ("Done.", 2, ["hello"]), number
-        assert run_problems(read_events(broken.store, "s")) == [], number
-        if not broken.has_failed:
+        assert run_problems(read_events(store, "s")) == [], number
+        if not faults.are_over:
             assert number > 6
             return
 
 
+@pytest.mark.parametrize(
+    "kept", list(product([False, True], repeat=2)), ids=lambda kept: "".join("ru"[one] for one in kept)
+)
+def test_no_reply_and_no_result_is_lost_by_two_commits_that_fail(kept):
+    """The second one is the next commit, or the one after it: the end of a run that has failed may fail as well."""
+    for number, apart in ((number, apart) for number in count(2) for apart in (1, 2)):
+        ran: list[int] = []
+
+        @tool
+        async def look(n: int) -> dict[str, int]:
+            ran.append(n)  # noqa: B023 - called within the turn of the loop
+            return {"n": n}
+
+        store, faults = interrupted(number, is_kept=kept[0])
+        faults.fail(number + apart, is_kept=kept[1])
+        model = FakeModel(calls("look", n=1), says("", ("look", {"n": 2}), ("look", {"n": 3})), says("Done."))
+        text = asyncio.run(carried_on(agent_with(model, look), store))
+        assert (text, len(model.requests), sorted(ran)) == ("Done.", 3, [1, 2, 3]), (number, apart)
+        assert run_problems(read_events(store, "s")) == [], (number, apart)
+        if not faults.are_over:
+            assert number > 7
+            return
+
+
+async def carried_on(agent: Agent, store) -> str:
+    """The answer of a run that somebody resumes whenever it has failed or was left under way."""
+    runs = Runs(store, [agent])
+    run = await runs.start(agent, "Go.", session="s")
+    while True:
+        try:
+            outcome = await runs.wait(run, 10)
+        except StoreUnavailable:  # nobody could write down that it has failed
+            outcome = None
+        if outcome and outcome.status == "completed":
+            return outcome.text
+        await resumed(runs, run)
+
+
+async def resumed(runs: Runs, run: str) -> None:
+    for _ in range(3):
+        with suppress(StoreUnavailable):
+            await runs.resume(run)
+            return
+    raise AssertionError("it failed more often than the store")
+
+
 def test_a_bill_that_was_kept_unseen_hides_no_reply():
     """Two failures: the first commit was made, and the next one, with a reply that is paid for, was not."""
-    broken = Interrupted(0, is_kept=True)
+    store = MemoryStore()
+    faults = CommitFaults(store)
 
     async def talk():
-        driver = RunDriver(agent_with(FakeModel()), broken.store, "s")
+        driver = RunDriver(agent_with(FakeModel()), store, "s")
         await driver.begin("Go.")
         bills = [[RunLeft()]]
         driver.journal.bills = lambda: bills.pop() if bills else ()
-        broken.fail_next(is_kept=True)
+        faults.fail(is_kept=True)
         await driver.journal.write()
         driver.journal.put(foveal.assistant("Paid for."))
-        broken.fail_next(is_kept=False)
+        faults.fail(is_kept=False)
         with pytest.raises(StoreUnavailable):
             await driver.journal.write()
         await driver.let_go()
 
     asyncio.run(talk())
-    told = [one.text for one in read_events(broken.store, "s") if isinstance(one, ModelReplied)]
+    told = [one.text for one in read_events(store, "s") if isinstance(one, ModelReplied)]
     assert told == ["Paid for."]

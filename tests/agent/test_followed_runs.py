@@ -8,6 +8,7 @@ import foveal
 from foveal.agent import Runs
 from foveal.agent.run_events import UserSpoke
 from foveal.agent.run_log import read_events
+from foveal.testing.commit_faults import CommitFaults
 from foveal.testing.crash_points import cut_log
 from foveal.testing.run_checks import run_problems
 
@@ -53,23 +54,9 @@ def test_words_that_stand_on_a_left_branch_are_answered_anew(left, answer):
 
 def test_a_run_that_says_words_again_begins_with_one_commit(left):
     """A process that ends between two would leave a run without its words."""
-    commits: list[int] = []
-    load = left.load
-
-    def counted(*given, **options):
-        opening = load(*given, **options)
-        append = opening.writer.append
-
-        def appended(drafts, **more):
-            commits.append(len(drafts))
-            return append(drafts, **more)
-
-        opening.writer.append = appended
-        return opening
-
-    left.load = counted
+    faults = CommitFaults(left)
     asyncio.run(agent(FakeModel(says("Yes."))).run("Read it.", session="s", store=left))
-    assert commits[0] == 2  # the mark of the run, and the words
+    assert len(faults.commits[0]) == 2  # the mark of the run, and the words
 
 
 def test_a_client_goes_on_behind_words_that_were_said_again(left):

@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
-from foveal.agent import AskUser, Runs, ToolContext, UserAnswer, tool
+import foveal
+from foveal.agent import AskUser, ModelChoice, Runs, ToolContext, UserAnswer, tool
 from foveal.agent.inbox import FollowUp, QuestionReply, letters, post
+from foveal.agent.run_files import posted_files, read_posted
 from foveal.agent.run_log import read_run
 from foveal.agent.run_marks import StatusSet, mark_in, to_note
 from foveal.text.redaction import redact_secrets
@@ -63,3 +65,16 @@ def test_two_halves_are_one_character(store, redact):
     post(store, "s", QuestionReply(UserAnswer(arguments={"x": "\ud83d\ude00"})), redact=redact)
     said = [letter for _, letter in letters(store, "s", 0)]
     assert said == [FollowUp("\U0001f600"), QuestionReply(UserAnswer(arguments={"x": "\U0001f600"}))]
+
+
+def test_a_redactor_that_leaves_half_a_character_in_a_file(store):
+    model = FakeModel(says("Done."))
+    agent = agent_with(model, redact=lambda text: text.replace("secret", HALF))
+    file = foveal.File("", "a.txt", b"secret words")
+    assert asyncio.run(agent.run("Go.", files=[file], session="s", store=store)).text == "Done."
+    assert "\ufffd words" in str(model.requests[-1])
+
+
+def test_posted_files_are_kept_as_they_can_be_sent():
+    written = posted_files([foveal.File("", "a.txt", b"secret words")], ModelChoice("gpt-5", "openai"), lambda _: HALF)
+    assert "\ufffd" in str(read_posted(written)[0].file)

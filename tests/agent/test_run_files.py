@@ -13,6 +13,7 @@ from foveal.agent.inbox import FollowUp, letters, post
 from foveal.agent.run_events import FileAttached, UserSpoke
 from foveal.agent.run_files import MOST_BYTES, MOST_FILES, posted_files
 from foveal.agent.run_log import read_events, read_run
+from foveal.testing.commit_faults import CommitFaults
 from foveal.testing.crash_points import cut_log
 from foveal.values.errors import BadInput
 
@@ -94,22 +95,9 @@ def test_files_and_words_are_one_commit(store):
     model = FakeModel(says("One."), says("Two."))
     agent = agent_with(model)
     file = foveal.File("", "a.txt", b"alpha")
-    appended: list[list[str]] = []
-    whole = store.load
-
-    def load(*given, **options):
-        opening = whole(*given, **options)
-        write = opening.writer.append
-
-        def append(drafts, **more):
-            appended.append([one.author for one in drafts])
-            return write(drafts, **more)
-
-        opening.writer.append = append
-        return opening
-
-    store.load = load
+    faults = CommitFaults(store)
     asyncio.run(agent.run("Read.", files=[file], session="s", store=store))
+    appended = [[one.author for one in drafts] for drafts in faults.commits]
     assert [authors for authors in appended if "file" in authors] == [appended[0]]
     assert len(appended[0]) == 5  # instructions, the mark of the run, the file, its news, the words
 

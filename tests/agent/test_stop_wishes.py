@@ -7,6 +7,7 @@ import pytest
 from foveal.agent import Runs, driver
 from foveal.agent.inbox import FollowUp, StopRequest, post
 from foveal.agent.run_log import read_run
+from foveal.testing.commit_faults import CommitFaults
 
 from .conftest import FakeModel, agent_with, says
 
@@ -80,21 +81,7 @@ def test_a_run_that_was_to_rest_and_then_to_end_ends(store):
 @pytest.mark.parametrize("status", ["cancelled", "paused"])
 def test_a_wish_is_read_and_granted_with_one_commit(store, status):
     """A process that is killed in between would leave a run that goes on although somebody has stopped it."""
-    commits: list[bytes] = []
-    whole = store.load
-
-    def load(name, **options):
-        opening = whole(name, **options)
-        write = opening.writer.append
-
-        def append(drafts, **more):
-            commits.append(b"".join(one.payload for one in drafts))
-            return write(drafts, **more)
-
-        opening.writer.append = append
-        return opening
-
-    store.load = load
+    faults = CommitFaults(store)
 
     async def talk():
         runs, _ = await begun(store, [])
@@ -104,6 +91,7 @@ def test_a_wish_is_read_and_granted_with_one_commit(store, status):
         await runs.wait("s")
 
     asyncio.run(talk())
+    commits = [b"".join(one.payload for one in drafts) for drafts in faults.commits]
     (heard,) = [one for one in commits if b"heard" in one]
     assert f'\\"status\\":\\"{status}\\"'.encode() in heard
     assert [one.text for one in read_run(store, "s").following] == ["And then?"]

@@ -60,6 +60,7 @@ MOST_TAKE_UPS = 5
 its memory or by a tool that crashes, would else end all workers, one after the other."""
 
 LOST_FILES = "[files came with this message; they are not in the inbox of the run any more]"
+"""Stands in the place of files that cannot be read from the inbox, so that the model does not look for them."""
 
 INBOX_PAUSE_S = 0.25
 """Seconds between two looks into the inbox while a model or a tool is at work; a wish of this process is seen at once."""

@@ -28,6 +28,7 @@ _ATTEMPTS, _PAUSE_S = 100, 0.02
 
 
 NO_FILES = msgspec.Raw()
+"""The files of a message that came without any."""
 
 
 class _Letter(msgspec.Struct, frozen=True, tag_field="is", omit_defaults=True):

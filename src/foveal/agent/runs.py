@@ -401,6 +401,11 @@ class Runs:
             raise BadInput(f"there is no agent {name!r} here. {did_you_mean(name, self._agents)}")
         return self._agents[name]
 
+    def _agent_of(self, state: RunState) -> AgentDefinition | None:
+        """Return the agent of a run: of the one that drives it here, or of this name; None if it is not known here."""
+        driver = self._live.driver_of(state.session)
+        return driver.agent if driver is not None else self._agents.get(state.agent)
+
     def _driver(self, agent: AgentDefinition, session: str) -> RunDriver:
         if self._is_draining:
             raise BadInput("the program is ending; nothing more is started")
@@ -437,17 +442,15 @@ class Runs:
         """Return files as they are put into the inbox of a run, read for the model of its agent."""
         if not given:
             return NO_FILES
-        session = split_run(run)[0]
-        driver = self._live.driver_of(session)
-        agent = driver.agent if driver is not None else self._agent(self.state(run).agent)
+        state = self.state(run)
+        agent = self._agent_of(state) or self._agent(state.agent)
         return await asyncio.to_thread(posted_files, given, agent.models[0], agent.redact)
 
     async def _post(self, run: str, letter: Letter) -> None:
         state = self.state(run)
         if state.status in ENDED and not isinstance(letter, StopRequest):
             raise BadInput(f"run {state.id} is {state.status}; say it with a new run of session {state.session!r}")
-        driver = self._live.driver_of(state.session)
-        agent = driver.agent if driver is not None else self._agents.get(state.agent)
+        agent = self._agent_of(state)
         await asyncio.to_thread(post, self.store, state.session, letter, redact=agent and agent.redact)
         if (driver := self._live.driver_of(state.session)) is not None:
             driver.wake()

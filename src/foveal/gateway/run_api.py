@@ -270,6 +270,7 @@ class RunApi:
 
 
 def _given_files(given: Iterable[AttachRequest]) -> "list[File]":
+    """Return the files of a request; their types are found out when they are read."""
     return [File("", one.name, one.data) for one in given]
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from foveal.models.counters import ModelCounter
 from foveal.text.redaction import Redactor
+from foveal.values.codec import sendable
 from foveal.values.shown import short_ref
 
 WHOLE_BYTES = 10 * 1024
@@ -44,7 +45,9 @@ class ReadOptions(msgspec.Struct, frozen=True):
     @classmethod
     def for_entry(cls, entry_id: str, counter: ModelCounter, redact: Redactor) -> Self:
         """Return the options for a file that the entry of this id will show to a model that is counted so."""
-        return cls(counter.counter.count, short_ref(entry_id), counter.family, redact=redact)
+        return cls(
+            counter.counter.count, short_ref(entry_id), counter.family, redact=lambda text: sendable(redact(text))
+        )
 
 
 def many(number: int, what: str) -> str:

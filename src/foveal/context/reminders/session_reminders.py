@@ -43,8 +43,8 @@ class SessionReminders:
         Messages since the user last spoke are read as they were recorded: a fold may have cut what a loop is recognised by.
         """
         self._trail, self._streak = FRESH, 0
-        self._ledger = LedgerBuilder(EMPTY)
-        self._ledger.todos = decode_summary(view.facts.summary.state).ledger.todos
+        todos = decode_summary(view.facts.summary.state).ledger.todos
+        self._ledger = LedgerBuilder(msgspec.structs.replace(EMPTY, todos=todos))
         items = [item for atom in view.atoms for item in atom.items]
         spoke = max((item.seq for item in items if item.role == "user"), default=0)
         for item in sorted((item for item in items if item.seq < spoke), key=lambda item: item.seq):
