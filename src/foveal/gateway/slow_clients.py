@@ -2,8 +2,9 @@
 
 from typing import Any
 
-PATIENCE_S = 7.0
-"""Seconds between two looks at a connection: one that owes the same at both is closed, so after 7 to 14 seconds."""
+PATIENCE_S = 20.0
+"""Seconds between two looks at a connection: one that owes the same at both is closed, so after 20 to 40 seconds. With half of it,
+clients on a machine under load lost connections that they had not come to use yet."""
 
 LEAST_BYTES = 1_000
 """Bytes of a body that must come between two looks. The slowest telephone line sends as many in a second."""
