@@ -11,6 +11,7 @@ import pytest
 @pytest.fixture
 def demo(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["-c"])  # commands are named as the program was called
     return lambda *words: run("demo", *words)
 
 
