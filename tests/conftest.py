@@ -1,4 +1,4 @@
-"""The garbage collector looks at what the tests make, and not again and again at the modules of all frameworks that they import."""
+"""The garbage collector looks at what the tests make, and not again and again at the modules of all the frameworks."""
 
 import gc
 
