@@ -201,6 +201,18 @@ def test_appends_that_wait_share_a_statement(opened: Opened) -> None:
     assert all(len(list(store.rows(f"s{number}"))) == 10 for number in range(16))
 
 
+def test_an_append_does_not_read_the_other_sessions(opened: Opened, schema: str) -> None:
+    """The planner takes the index although it does not know how many appends there are: else each would cost as many rows as
+    there are sessions."""
+    with opened() as store:
+        writers = [store.acquire(f"s{number}") for number in range(300)]
+        for place in range(5):
+            for writer in writers:
+                writer.append([draft(f"e{place}", parent=f"e{place - 1}" if place else None)])
+    read = "SELECT seq_tup_read FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'sessions'"
+    assert statement(opened(), read, schema)[0][0] < 5 * 300 * 300 / 10
+
+
 def test_the_holder_of_a_dead_process_is_succeeded_at_once(opened: Opened, server: PostgresServer, schema: str) -> None:
     """A process that can be seen to be dead need not be waited for, although its lease lasts."""
     code = (

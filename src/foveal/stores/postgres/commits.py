@@ -41,6 +41,8 @@ WITH given AS MATERIALIZED (
         %(known)b::bytea[], %(entries)b::bigint[], %(head)b::text[], %(chain)b::bytea[], %(now)b::bigint[], %(seal)b::bytea[],
         %(view_seal)b::bytea[], %(view)b::bytea[])
         AS g(key, epoch, token, mark, before, known, entries, head, chain, now, seal, view_seal, view)
+    WHERE key > key - 1 AND epoch > epoch - 1 AND before > before - 1 -- true: the planner expects a third of them by each, and so
+        -- one row and not ten, for which it would read all sessions instead of their index
 ), passed AS (
     UPDATE @sessions s SET entries = g.entries, head = g.head, chain = g.chain, seal = g.seal,
         updated_ms = greatest(g.now, s.created_ms), hour = greatest(g.now, s.created_ms) / 3600000
