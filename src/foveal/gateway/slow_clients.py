@@ -3,7 +3,7 @@
 from typing import Any
 
 PATIENCE_S = 20.0
-"""Seconds between two looks at a connection: one that owes the same at both is closed, so after 20 to 40 seconds. With half of it,
+"""Seconds between two looks at a connection: one that owes the same at both is closed, so after 20 to 40 seconds. With less,
 clients on a machine under load lost connections that they had not come to use yet."""
 
 LEAST_BYTES = 1_000
