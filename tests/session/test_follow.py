@@ -13,9 +13,10 @@ from foveal.session.follow import ClientFollower
 from foveal.session.session import Session
 from foveal.stores.memory import MemoryStore
 from foveal.testing.builders import MODELS, counted_ids, open_session
+from foveal.testing.commit_faults import CommitFaults
 from foveal.testing.list_clients import follow_client
 from foveal.values.entry import Message, Note, Text, Thinking, ToolCall, assistant, result, system, user
-from foveal.values.errors import BadInput
+from foveal.values.errors import BadInput, StoreUnavailable
 
 READS = ToolCall("c1", "read", '{"path": "a.py", "limit": 3}')
 
@@ -145,6 +146,66 @@ def test_words_that_were_said_before_are_said_again() -> None:
     told = opened.follow(listed)
     assert (told.outcome, told.entries[-1]) == ("same", again.id)
     assert opened.view.facts.head != first.id
+
+
+def test_a_list_is_followed_after_a_rewind_to_before_it() -> None:
+    """The host took everything back, and the client tells it again: it is in the prompt, also in another process."""
+    store, ids = MemoryStore(), counted_ids("s")
+    session = open_session(store, new_id=ids)
+    before = session.append(system("Be careful."))
+    listed = [user("Alpha?"), assistant("Beta."), user("Gamma?")]
+    session.follow(listed)
+    session.branches.rewind(before.id)
+    assert session.follow(listed).outcome == "branched"
+    assert all(word in texts(session) for word in ("Be careful.", "Alpha?", "Beta.", "Gamma?"))
+    session.branches.rewind(before.id)
+    session.close()
+    opened = open_session(store, new_id=ids)
+    assert opened.follow([user("Another."), assistant("Yes."), user("So?")]).known == 0
+    assert "Another." in texts(opened)
+    assert "Alpha?" not in texts(opened)
+    assert opened.follow(listed).outcome == "branched"
+    assert "Gamma?" in texts(opened)
+
+
+def test_a_host_s_system_message_is_no_part_of_the_client_s_list() -> None:
+    session = open_session()
+    session.follow([user("Alpha?"), assistant("Beta.")])
+    session.extend([system("Be careful."), user("Gamma?"), assistant("Delta.")])
+    followed = session.follow([user("Alpha?"), assistant("Beta."), user("Gamma?"), assistant("Delta."), user("So?")])
+    assert (followed.outcome, followed.written) == ("grown", 1)
+    assert "Be careful." in texts(session)
+
+
+def test_the_entries_of_a_list_are_those_of_the_branch() -> None:
+    """The host goes back and says the same again, and back once more: a result that the client shortens is found each time."""
+    session = open_session()
+    listed = steps(2)
+    first = session.follow(listed).entries
+    session.branches.rewind(first[3])
+    again = session.append(listed[4])
+    assert session.follow(listed).entries == (*first[:4], again.id)
+    shortened = [*listed[:4], result("c1", "[cleared]")]
+    assert session.follow(shortened).outcome == "edited"
+    assert "module 1" not in texts(session)
+    session.branches.rewind(first[4])
+    assert session.follow(listed).entries == first
+    assert "module 1" in texts(session)
+
+
+def test_a_message_that_was_refused_is_no_part_of_the_last_list() -> None:
+    store = MemoryStore()
+    faults, session = CommitFaults(store), open_session(store)
+    listed = steps(1)
+    session.follow(listed)
+    faults.fail(is_kept=False)
+    with pytest.raises(StoreUnavailable):
+        session.append(assistant("Lost."))
+    kept = session.append(assistant("Kept."))
+    told = session.follow([*listed, assistant("Kept.")])
+    assert (told.outcome, told.entries[-1]) == ("same", kept.id)
+    shortened = [*listed[:2], result("c0", "[cleared]"), assistant("Kept.")]
+    assert session.follow(shortened).outcome == "edited"
 
 
 def test_shortened_results_are_folded_in_place() -> None:

@@ -95,6 +95,8 @@ class ClientFollower:
         """The entries that hold the messages of the last list, where they are known: those of edited ones are older."""
         self._has_edits = False
         """Whether the newest message of a list may have several ids."""
+        self._has_sayings = False
+        """Whether messages were said again, so that a branch may have other entries for them."""
         self._system: tuple[str, Message] | None = None
         """The system prompt that was looked up last, and its entry."""
 
@@ -144,6 +146,8 @@ class ClientFollower:
             *list_ids(self._ids[same - 1] if same else _ROOT, (one.fingerprint for one in heard[same:])),
         ]
         told = self._told_system()
+        if self._has_sayings or journal.view.facts.said_again:  # the host may have changed the branch meanwhile
+            self._entries = [self._entry_of(told_id(one)) for one in self._entries]
         position = self._go_to(heard, ids)
         if is_lean and position.known < same:  # behind an edit, the log may not have messages that the last list had
             heard = ClientList(dialect, journal.setup.model).read(given).messages
@@ -167,6 +171,7 @@ class ClientFollower:
         mark = fingerprint(message, has_ids=has_ids, hidden=hidden)
         found = next_id(before, mark)
         entry_id = found if self._is_alone(before) else self._next_saying(found)
+        self._has_sayings = self._has_sayings or entry_id != found
         if self._ids and self._ids[-1] == before:
             is_lean = self._list is not None and self._list.is_lean
             reply = HeardMessage.of(message, mark, (0, 0))
@@ -201,33 +206,47 @@ class ClientFollower:
         *,
         authors: Mapping[str, str] = MappingProxyType({}),
     ) -> list[Entry]:
-        """Write what a host appends: messages under the ids by which the client's list will name them.
+        """Write what a host appends: messages under the ids by which the client's list will name them. It never names a system
+        message of the host's.
 
         Entries whose ids have `authors` are files, which no list will name; they and marks are kept under these ids.
         """
-        journal, before = self._journal, self._journal.view.facts.followed
+        journal, before, was = self._journal, self._journal.view.facts.followed, self._last
         named = list(ids) or [journal.clock.new_id() for _ in new]
         by = dict(authors)
         for place, item in enumerate(new):
             body = item.body if isinstance(item, log.EncodedBody) else item
             said = body if isinstance(body, Message) and named[place] not in authors else None
-            if said and (told := self._told(said, before)):
+            if said and said.role != "system" and (told := self._told(said, before)):
                 before, named[place], by[told.entry] = told.id, told.entry, CLIENT
-        return journal.keep(new, named, authors=by)
+        return self._kept(new, named, by, was)
 
     def keep_reply(self, new: Sequence[log.EncodedBody], told: Message | None) -> None:
         """Write a reply of which the client is told something else: of several rounds with own calls one reply, or nothing."""
-        journal, before = self._journal, self._journal.view.facts.followed
+        journal, before, was = self._journal, self._journal.view.facts.followed, self._last
         named = self._told(told, before) if told else None
         ids = [named.entry if named and not number else journal.clock.new_id() for number in range(len(new))]
-        journal.keep(new, ids, authors={named.entry: CLIENT} if named else {})
+        self._kept(new, ids, {named.entry: CLIENT} if named else {}, was)
+
+    @property
+    def _last(self) -> tuple[Sequence[HeardMessage], list[str], list[str]]:
+        """The last list, with the replies that were kept behind it."""
+        return self._heard, self._ids, self._entries
+
+    def _kept(self, new: Sequence[NewBody], ids: Sequence[str], authors: Mapping[str, str], was: Any) -> list[Entry]:
+        """Write bodies. If that fails, the last list is what it was before they were counted to it."""
+        try:
+            return self._journal.keep(new, ids, authors=authors)
+        except BaseException:
+            self._heard, self._ids, self._entries = was
+            raise
 
     def _go_to(self, heard: Sequence[HeardMessage], ids: list[str]) -> _Position:
         """Go to the entry after which the list goes on."""
         here = self._journal.view.facts.followed
         known = self._known(ids, here)
         at = ids[known - 1] if known else _ROOT
-        if not here:
+        if not here and not self._journal.has(_ROOT):
             return _Position("grown", known, 0)
         if at == here:
             return _Position("same" if known == len(ids) else "grown", known, 0)
