@@ -53,7 +53,7 @@ def cases(name: str) -> Iterator[tuple[Recording, int, str]]:
         elif length == largest:
             yield recording, *pairs[turn % len(pairs)]
         elif number % SAMPLED == 1:
-            yield from ((recording, *pair) for pair in pairs[(turn + number) % 6 :: 6])
+            yield from ((recording, *pair) for pair in pairs[(turn + number) % 8 :: 8])
 
 
 class Judge:
