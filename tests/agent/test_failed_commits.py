@@ -1,6 +1,7 @@
 """A store that fails for a moment, at each commit of a run: before it has written, or after, when nobody knows that it has."""
 
 import asyncio
+import time
 from contextlib import suppress
 from itertools import count, product
 
@@ -163,3 +164,26 @@ def test_a_bill_that_was_kept_unseen_hides_no_reply():
     asyncio.run(talk())
     told = [one.text for one in read_events(store, "s") if isinstance(one, ModelReplied)]
     assert told == ["Paid for."]
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["refused", "kept unseen"])
+def test_a_result_that_fails_to_be_written_ends_no_tool_beside_it(is_kept):
+    """A mail that is being sent is sent once, although the commit of another result fails meanwhile."""
+    store, sent = MemoryStore(), list[int]()
+    faults = CommitFaults(store)
+
+    @tool
+    async def quick(n: int) -> str:
+        faults.fail(is_kept=is_kept)
+        return "quick"
+
+    @tool
+    def mail(n: int) -> str:
+        time.sleep(0.1)  # in a thread, which nobody can stop
+        sent.append(n)
+        return "sent"
+
+    model = FakeModel(says("", ("quick", {"n": 1}), ("mail", {"n": 2})), says("Done."))
+    outcome = asyncio.run(finished(agent_with(model, quick, mail), store))
+    assert (outcome.text, sent, faults.are_over) == ("Done.", [2], True)
+    assert run_problems(read_events(store, "s")) == []
