@@ -8,7 +8,7 @@ from itertools import count, product
 import pytest
 
 import foveal
-from foveal.agent import Agent, ApprovalRule, Runs, UserAnswer, tool
+from foveal.agent import Agent, ApprovalRule, Runs, ToolOutput, UserAnswer, tool
 from foveal.agent.driver import RunDriver
 from foveal.agent.run_events import ModelReplied, ToolReturned
 from foveal.agent.run_log import read_events
@@ -16,7 +16,7 @@ from foveal.agent.run_marks import RunLeft
 from foveal.stores.memory import MemoryStore
 from foveal.testing.commit_faults import LOST, CommitFaults
 from foveal.testing.run_checks import run_problems
-from foveal.values.errors import StoreUnavailable
+from foveal.values.errors import BadEntry, StoreUnavailable
 
 from .conftest import FakeModel, agent_with, calls, collect, says
 
@@ -187,3 +187,42 @@ def test_a_result_that_fails_to_be_written_ends_no_tool_beside_it(is_kept):
     outcome = asyncio.run(finished(agent_with(model, quick, mail), store))
     assert (outcome.text, sent, faults.are_over) == ("Done.", [2], True)
     assert run_problems(read_events(store, "s")) == []
+
+
+def test_a_result_that_no_log_can_hold_is_an_error_of_its_call_alone(store):
+    """The model reads why, and the call beside it has its result."""
+    paid = list[int]()
+
+    @tool
+    async def odd(n: int) -> ToolOutput:
+        return ToolOutput((object(),))  # type: ignore[arg-type]
+
+    @tool
+    async def pay(n: int) -> str:
+        paid.append(n)
+        return "paid"
+
+    model = FakeModel(says("", ("odd", {"n": 1}), ("pay", {"n": 2})), says("Done."))
+    outcome = asyncio.run(agent_with(model, odd, pay).run("Go.", session="s", store=store))
+    told = [one["content"] for one in model.requests[-1]["messages"] if one["role"] == "tool"]
+    assert (outcome.text, paid, told[1]) == ("Done.", [2], "paid")
+    assert "cannot be kept" in told[0]
+
+
+def test_an_item_that_no_log_can_hold_takes_nothing_with_it_that_was_put_beside_it(store):
+    bad = foveal.result("call_0", object())  # type: ignore[arg-type]
+
+    async def talk():
+        driver = RunDriver(agent_with(FakeModel()), store, "s")
+        await driver.begin("Go.")
+        driver.journal.put(foveal.assistant("Before."))
+        driver.journal.put(bad)
+        driver.journal.put(foveal.assistant("Behind."))
+        with pytest.raises(BadEntry):
+            await driver.journal.write()
+        await driver.journal.write(foveal.assistant("Later."))
+        await driver.let_go()
+
+    asyncio.run(talk())
+    told = [one.text for one in read_events(store, "s") if isinstance(one, ModelReplied)]
+    assert told == ["Before.", "Behind.", "Later."]

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from threading import Lock, get_ident
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -149,19 +150,35 @@ class RunJournal:
         If the store cannot write them now, those that were put are written with the next work: a reply is paid for.
         """
         self._make_sure(session)
-        waiting, place = list(self._waiting), self._log.place
+        waiting = len(self._waiting)
         try:
-            self._append(session, [*(item for one in waiting for item in one.items), *items])
+            self._keep_waiting(session, waiting, items)
         except StoreError:
-            self._unsure = _Unsure(place, len(waiting))
             raise
-        except BaseException:  # what the log cannot hold is not tried again
-            self._taken(len(waiting))
+        except Exception:  # of something that the log cannot hold: it is not tried again, and takes nothing else with it
+            for _ in range(waiting):
+                try:
+                    self._keep_waiting(session, 1)
+                except StoreError:
+                    raise
+                except Exception:  # noqa: BLE001, RUF100 - the first one is told
+                    self._waiting.popleft()
             raise
-        self.tell_soon(*(one.told for one in self._taken(len(waiting)) if one.told is not None))
 
-    def _taken(self, count: int) -> list[_Waiting]:
-        return [self._waiting.popleft() for _ in range(count)]
+    def _keep_waiting(self, session: Session, count: int, items: Sequence[JournalItem] = ()) -> None:
+        """Append the first ones of those that were put, and further items, with one commit."""
+        place, put = self._log.place, islice(self._waiting, count)
+        try:
+            self._append(session, [*(item for one in put for item in one.items), *items])
+        except StoreError:
+            self._unsure = _Unsure(place, count)
+            raise
+        self._tell_kept(count)
+
+    def _tell_kept(self, count: int) -> None:
+        """Tell the events of the first ones of those that were put: they are in the log, and wait no longer."""
+        kept = [self._waiting.popleft() for _ in range(count)]
+        self.tell_soon(*(one.told for one in kept if one.told is not None))
 
     def _make_sure(self, session: Session) -> None:
         """Find out whether a commit that has failed is in the log: nobody else writes it. Then its items wait no longer."""
@@ -172,7 +189,7 @@ class RunJournal:
         place, waiting = self._unsure
         self._unsure = None
         if session.view.facts.seq > place:
-            self.tell_soon(*(one.told for one in self._taken(waiting) if one.told is not None))
+            self._tell_kept(waiting)
 
     def _append(self, session: Session, items: Sequence[JournalItem]) -> None:
         if items:
