@@ -218,9 +218,9 @@ class RunDriver:
     async def _opened_journal(self) -> AsyncGenerator[RunState]:
         """Open the session; give it up again if the run cannot be begun."""
         state = await self.journal.open()
-        if state.spawned_by is not None and not state.handoffs:
-            self._take(self.agent.as_sub_agent(), self._meter)  # also when it is taken up in another process
         try:
+            if state.spawned_by is not None and not state.handoffs:
+                self._take(self.agent.as_sub_agent(), self._meter)  # also when it is taken up in another process
             yield state
         except BaseException:
             await self.journal.close()

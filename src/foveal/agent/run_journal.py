@@ -86,8 +86,12 @@ class RunJournal:
     async def open(self) -> RunState:
         """Open the session and read the runs that it has had. Their events are not told again."""
 
-        def read(_session: Session) -> None:
-            self._log.pull()
+        def read(session: Session) -> None:
+            try:
+                self._log.pull()
+            except BaseException:  # nobody else knows that it is open
+                session.close()
+                raise
 
         try:
             await self._turns.run(read)
