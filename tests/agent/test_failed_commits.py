@@ -10,9 +10,9 @@ import pytest
 import foveal
 from foveal.agent import Agent, ApprovalRule, Runs, ToolOutput, UserAnswer, tool
 from foveal.agent.driver import RunDriver
-from foveal.agent.run_events import ModelReplied, ToolReturned
+from foveal.agent.run_events import ModelReplied, SummaryBilled, ToolReturned
 from foveal.agent.run_log import read_events
-from foveal.agent.run_marks import RunLeft
+from foveal.agent.run_marks import RunLeft, SummaryPaid
 from foveal.stores.memory import MemoryStore
 from foveal.testing.commit_faults import LOST, CommitFaults
 from foveal.testing.run_checks import run_problems
@@ -141,6 +141,27 @@ async def resumed(runs: Runs, run: str) -> None:
             await runs.resume(run)
             return
     raise AssertionError("it failed more often than the store")
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["refused", "kept unseen"])
+def test_a_bill_is_written_once_although_its_commit_fails(is_kept):
+    """The summariser was paid, whatever became of the note of it."""
+    store = MemoryStore()
+    faults = CommitFaults(store)
+
+    async def talk():
+        driver = RunDriver(agent_with(FakeModel()), store, "s")
+        await driver.begin("Go.")
+        bills = [[SummaryPaid(usd=0.5)]]
+        driver.journal.bills = lambda: bills.pop() if bills else ()
+        faults.fail(is_kept=is_kept)
+        await driver.journal.write()
+        await driver.journal.write(foveal.assistant("Behind it."))
+        await driver.let_go()
+
+    asyncio.run(talk())
+    told = [type(one) for one in read_events(store, "s") if isinstance(one, SummaryBilled | ModelReplied)]
+    assert told == [SummaryBilled, ModelReplied]
 
 
 def test_a_bill_that_was_kept_unseen_hides_no_reply():

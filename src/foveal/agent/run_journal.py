@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from threading import Lock, get_ident
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -134,13 +133,9 @@ class RunJournal:
     def _pay(self, session: Session) -> None:
         """Write the bills of the session's own calls; never behind the end of a run."""
         if self._unsure is None and (paid := self.bills()):
-            place = self._log.place
-            try:
-                self._append(session, paid)
-            except StoreError:  # they may be in the log: the next work finds out, and tells why
-                self._unsure = _Unsure(place, 0)
-            except FovealError:  # of a session that is lost
-                pass
+            self.put(*paid)
+            with suppress(StoreError):  # the next work writes them, or finds that they are in the log, and tells why
+                self.keep(session)
 
     def put(self, *items: JournalItem, told: RunEvent | None = None) -> None:
         """Have items written with the next work, whatever it is, or when the session is closed: for the outcome of a step, which
@@ -171,7 +166,7 @@ class RunJournal:
 
     def _keep_waiting(self, session: Session, count: int, items: Sequence[JournalItem] = ()) -> None:
         """Append the first ones of those that were put, and further items, with one commit."""
-        place, put = self._log.place, islice(self._waiting, count)
+        place, put = self._log.place, list(self._waiting)[:count]  # a copy: more may be put meanwhile
         try:
             self._append(session, [*(item for one in put for item in one.items), *items])
         except StoreError:
