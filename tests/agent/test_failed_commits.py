@@ -8,7 +8,7 @@ from itertools import count, product
 import pytest
 
 import foveal
-from foveal.agent import Agent, ApprovalRule, Runs, ToolOutput, UserAnswer, tool
+from foveal.agent import Agent, ApprovalRule, AskUser, Runs, ToolContext, ToolOutput, UserAnswer, tool
 from foveal.agent.driver import RunDriver
 from foveal.agent.run_events import ModelReplied, SummaryBilled, ToolReturned
 from foveal.agent.run_log import read_events
@@ -247,3 +247,93 @@ def test_an_item_that_no_log_can_hold_takes_nothing_with_it_that_was_put_beside_
     asyncio.run(talk())
     told = [one.text for one in read_events(store, "s") if isinstance(one, ModelReplied)]
     assert told == ["Before.", "Behind.", "Later."]
+
+
+class Mailers:
+    """An agent that has a sub-agent send a mail, by a tool of its own or by `spawn`; each mail is counted."""
+
+    def __init__(self, verb: str) -> None:
+        self.sent: list[str] = []
+
+        @tool
+        async def mail(to: str) -> str:
+            self.sent.append(to)
+            return "sent"
+
+        below = FakeModel(calls("mail", to="bob"), says("The mail is sent, and Bob has it. " * 9))
+        self.above = FakeModel(calls(verb, task="Mail Bob."), *[says("Done.")] * 2)
+        self.mailer = agent_with(below, mail, name="mailer", description="mails")
+        given = [self.mailer]
+        delegated, detached = (given, []) if verb == "delegate" else ([], given)
+        self.agent = agent_with(self.above, name="boss", agents=delegated, detached=detached)
+
+    async def finished(self, store) -> list[str]:
+        """The status and the text of the run and of the one below it; each is resumed when it has failed."""
+        runs = Runs(store, [self.agent, self.mailer])
+        run = await runs.start(self.agent, "Go.", session="s")
+        first = await self._ended(runs, run)
+        return [first, *[await self._ended(runs, child) for child in runs.state(run).children.values()]]
+
+    async def _ended(self, runs: Runs, run: str) -> str:
+        outcome = await runs.wait(run, 10)
+        if outcome.status == "failed":
+            assert outcome.reason == LOST
+            await runs.resume(run)
+            outcome = await runs.wait(run, 10)
+        return f"{outcome.status} {outcome.text[:8]}"
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["refused", "kept unseen"])
+@pytest.mark.parametrize("verb", ["delegate", "spawn"])
+def test_a_sub_agent_does_its_work_once_although_a_commit_fails(verb, is_kept):
+    """The run above, or below, fails and can be resumed; no second sub-agent is begun, and none is left behind or held."""
+    for number in count(2):
+        store, faults = interrupted(number, is_kept=is_kept)
+        mailers = Mailers(verb)
+        texts = asyncio.run(mailers.finished(store))
+        assert (texts, mailers.sent) == (["completed Done.", "completed The mail"], ["bob"]), number
+        names = [card.id for card in store.cards()]
+        assert len(names) == 2, number
+        for name in names:
+            store.acquire(name).release()
+            assert run_problems(read_events(store, name)) == [], number
+        if not faults.are_over:
+            assert number > 12
+            return
+
+
+def test_the_answer_of_a_user_reaches_the_sub_agent_although_its_inbox_fails(store, monkeypatch):
+    """The run fails, and hands the answer on when it is resumed."""
+    got = list[str]()
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        if ctx.answer is None:
+            raise AskUser("Which?", ["a", "b"])
+        got.append(ctx.answer.text)
+        return "thanks"
+
+    below = FakeModel(calls("ask"), says("The user said which, and I am sure of it. " * 9))
+    agent = agent_with(
+        FakeModel(calls("delegate", task="Ask."), says("Done.")),
+        agents=[agent_with(below, ask, name="asker", description="asks")],
+    )
+    acquire = store.acquire
+
+    def lost(name: str, **options):
+        if name.startswith("s/asker") and name.endswith(".inbox"):
+            raise StoreUnavailable(LOST)
+        return acquire(name, **options)
+
+    async def talk():
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        assert (await runs.wait(run, 10)).status == "awaiting_user"
+        with monkeypatch.context() as away:
+            away.setattr(store, "acquire", lost)
+            await runs.resume(run, "a")
+            assert (await runs.wait(run, 10)).reason == LOST
+        await runs.resume(run)
+        return await runs.wait(run, 10)
+
+    assert (asyncio.run(talk()).text, got) == ("Done.", ["a"])

@@ -47,7 +47,7 @@ from foveal.session.options import Host, now_ms
 from foveal.session.session import Session
 from foveal.stores.port import Store
 from foveal.values.entry import Message, ToolCall, system, user
-from foveal.values.errors import BadInput, FovealError, LeaseLost
+from foveal.values.errors import BadInput, FovealError, LeaseLost, StoreError
 from foveal.writers.faults import describe
 
 T = TypeVar("T")
@@ -237,6 +237,12 @@ class RunDriver:
                 await asyncio.shield(self._rest(stop))
             raise
         except LeaseLost:  # another process has taken the run up
+            raise
+        except StoreError as error:
+            if not self._parent:
+                return await self._end("failed", None, str(error))
+            with suppress(StoreError):  # the run above fails, and goes on with this one when it is resumed
+                await self._rest(StopRequest("paused", str(error)))
             raise
         except FovealError as error:
             return await self._end("failed", None, str(error))

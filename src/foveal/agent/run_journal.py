@@ -24,7 +24,7 @@ from foveal.session.session import Session
 from foveal.stores.port import Store
 from foveal.text.redaction import Redactor
 from foveal.values.entry import Body
-from foveal.values.errors import FovealError, LeaseLost, SessionHeld, StoreError
+from foveal.values.errors import LeaseLost, SessionHeld, StoreError
 from foveal.values.events import CompactionStarted, Event
 
 T = TypeVar("T")
@@ -154,7 +154,9 @@ class RunJournal:
             self._keep_waiting(session, waiting, items)
         except StoreError:
             raise
-        except Exception:  # of something that the log cannot hold: it is not tried again, and takes nothing else with it
+        except (
+            Exception
+        ):  # of something that the log cannot hold: it is not tried again, and takes nothing else with it
             for _ in range(waiting):
                 try:
                     self._keep_waiting(session, 1)

@@ -30,7 +30,7 @@ class CallResult(NamedTuple):
 
 
 async def run_call(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
-    """Run a call and return its result. `AskUser` passes through, and so does the cancellation of the run."""
+    """Run a call and return its result. `AskUser` passes through, the errors that the tool raises, and the run's cancellation."""
     try:
         given = tool.check(call.arguments)
         async with asyncio.timeout(tool.timeout_s):
@@ -38,7 +38,7 @@ async def run_call(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
             if inspect.isgenerator(output):
                 output = await in_thread(lambda: ctx.keep(_bytes(cast("Iterable[object]", output))))
             return _result(call.id, output)
-    except AskUser:
+    except (AskUser, *tool.raises):
         raise
     except (BadArguments, FovealError) as error:
         return CallResult(result(call.id, str(error), status="error"))
