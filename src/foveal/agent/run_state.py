@@ -285,7 +285,9 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             fresh = RunState(state.session)
             reset = {name: getattr(fresh, name) for name in RunState.__struct_fields__ if name not in _OF_SESSION}
             own = {"run": began.run, "agent": began.agent, "parent": began.parent, "model": began.model}
-            return {**reset, **own, "status": "pending"}
+            # Words that a failed run has not heard are heard by this one; whoever cancels a run decides about those of it.
+            waiting = {} if state.status == "cancelled" else {"steering": state.steering, "following": state.following}
+            return {**reset, **own, **waiting, "status": "pending"}
         case StatusSet(status=status, reason=reason):
             return {"status": status, "reason": reason, "take_ups": 0}
         case CallStarted(call=call, key=key, cache=scope):
