@@ -153,7 +153,10 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Times that each question of the calls in the newest reply was answered: a tool may ask again under the same id."""
     always: frozenset[str] = frozenset()
     """Tools that the user has allowed for the rest of the session."""
+    nudge: str = ""
+    """The reason for which the model was told to go on although it had stopped, until a reply has followed."""
     nudges: Mapping[str, int] = {}
+    """Times that a reply has followed such words, by their reason, since the user was heard."""
     todos: tuple[dict[str, Any], ...] = ()
     """The todos that the model has written last."""
     children: Mapping[str, str] = {}
@@ -243,6 +246,8 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
         "answers": {},
         "answered": {},
     }
+    if why := state.nudge:
+        changed |= {"nudge": "", "nudges": {**state.nudges, why: state.nudges.get(why, 0) + 1}}
     repeated, last = state.repeated, state.last_call
     hashes = changed["said"] = dict[str, str]()
     for _, call in calls:
@@ -305,11 +310,12 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             queue = "steering" if queued.is_steering else "following"
             return {queue: (*getattr(state, queue), queued)}
         case QueueTaken(steering=steering, following=following):
-            return {"steering": state.steering[steering:], "following": state.following[following:]}
+            left = {"steering": state.steering[steering:], "following": state.following[following:]}
+            return {**left, "nudge": "", "nudges": {}}
         case ModelSwitched(place=place):
             return {"model": place}
         case ModelNudged(why=why):
-            return {"nudges": {**state.nudges, why: state.nudges.get(why, 0) + 1}}
+            return {"nudge": why}
         case mark:
             return _of_agents(state, mark)
 
