@@ -156,7 +156,7 @@ class RunDriver:
 
         def write(session: Session) -> None:
             left = [refused(call.id, CANCELLED, "interrupted") for call in session.serve()] if state.run else []
-            is_unknown = not state.run or state.agent != self.agent.name
+            is_unknown = state.told != self.agent.name
             lead = [system(self.agent.instructions)] if self.agent.instructions and not is_told and is_unknown else []
             self.journal.keep(session, *lead, *left, *began, *words, *said)
 

@@ -55,6 +55,7 @@ _OF_SESSION = frozenset(
         "open",
         "tools",
         "todos",
+        "told",
         "cached",
         "spawned",
         "spawned_by",
@@ -158,7 +159,9 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     nudges: Mapping[str, int] = {}
     """Times that a reply has followed such words, by their reason, since the user was heard."""
     todos: tuple[dict[str, Any], ...] = ()
-    """The todos that the model has written last."""
+    """The todos that the model has written last, on this branch."""
+    told: str = ""
+    """The agent whose instructions are the newest that this branch holds; empty before the first run on it."""
     children: Mapping[str, str] = {}
     """Runs of sub-agents by the keys of the calls that began them."""
     spawned: tuple[str, ...] = ()
@@ -204,6 +207,12 @@ def after(state: RunState, seq: int, entry: Entry) -> RunState:
     """Return the state after an entry."""
     changed = {} if entry.author == ATTACHED else _changes(state, entry.body, entry.id)
     return msgspec.structs.replace(state, seq=seq, **changed)
+
+
+def rewound(state: RunState, seq: int, earlier: RunState) -> RunState:
+    """Return the state after the session went back to an entry at which `earlier` was its state. Runs go on as the log tells
+    them; only the conversation is another one."""
+    return msgspec.structs.replace(state, seq=seq, todos=earlier.todos, told=earlier.told)
 
 
 def _changes(state: RunState, body: Body, entry_id: str) -> dict[str, Any]:
@@ -289,7 +298,13 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
         case RunBegan() as began:
             fresh = RunState(state.session)
             reset = {name: getattr(fresh, name) for name in RunState.__struct_fields__ if name not in _OF_SESSION}
-            own = {"run": began.run, "agent": began.agent, "parent": began.parent, "model": began.model}
+            own = {
+                "run": began.run,
+                "agent": began.agent,
+                "parent": began.parent,
+                "model": began.model,
+                "told": began.agent,
+            }
             # Words that a failed run has not heard are heard by this one; whoever cancels a run decides about those of it.
             waiting = {} if state.status == "cancelled" else {"steering": state.steering, "following": state.following}
             return {**reset, **own, **waiting, "status": "pending"}
@@ -337,7 +352,7 @@ def _of_agents(state: RunState, mark: RunMark | None) -> dict[str, Any]:
         case HandoffAsked(agent=agent):
             return {"handing": agent}
         case AgentTook(agent=agent):
-            return {"agent": agent, "handing": "", "handoffs": state.handoffs + 1, "model": 0}
+            return {"agent": agent, "told": agent, "handing": "", "handoffs": state.handoffs + 1, "model": 0}
         case _:
             return {}
 
