@@ -193,7 +193,7 @@ async def _spawned(
         child = RunDriver(bounded, driver.store, session, opened=opened, meter=meter, more_tools=more)
         await child.begin("", is_told=True)
         drive(child)
-    elif state.status in UNDER_WAY:
+    elif state.status in UNDER_WAY and state.agent == agent.name:
         child = RunDriver(agent, driver.store, session, more_tools=more)
         with suppress(SessionHeld):  # by whoever drives it
             if await child.take_up():

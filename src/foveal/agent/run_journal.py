@@ -154,9 +154,8 @@ class RunJournal:
             self._keep_waiting(session, waiting, items)
         except StoreError:
             raise
-        except (
-            Exception
-        ):  # of something that the log cannot hold: it is not tried again, and takes nothing else with it
+        except Exception:
+            # Of something that the log cannot hold: it is not tried again, and takes nothing else with it.
             for _ in range(waiting):
                 try:
                     self._keep_waiting(session, 1)
