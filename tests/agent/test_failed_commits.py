@@ -1,21 +1,22 @@
 """A store that fails for a moment, at each commit of a run: before it has written, or after, when nobody knows that it has."""
 
 import asyncio
+import time
 from contextlib import suppress
 from itertools import count, product
 
 import pytest
 
 import foveal
-from foveal.agent import Agent, ApprovalRule, Runs, UserAnswer, tool
+from foveal.agent import Agent, ApprovalRule, AskUser, Runs, ToolContext, ToolOutput, UserAnswer, tool
 from foveal.agent.driver import RunDriver
-from foveal.agent.run_events import ModelReplied, ToolReturned
+from foveal.agent.run_events import ModelReplied, SummaryBilled, ToolReturned
 from foveal.agent.run_log import read_events
-from foveal.agent.run_marks import RunLeft
+from foveal.agent.run_marks import RunLeft, SummaryPaid
 from foveal.stores.memory import MemoryStore
 from foveal.testing.commit_faults import LOST, CommitFaults
 from foveal.testing.run_checks import run_problems
-from foveal.values.errors import StoreUnavailable
+from foveal.values.errors import BadEntry, StoreUnavailable
 
 from .conftest import FakeModel, agent_with, calls, collect, says
 
@@ -142,6 +143,27 @@ async def resumed(runs: Runs, run: str) -> None:
     raise AssertionError("it failed more often than the store")
 
 
+@pytest.mark.parametrize("is_kept", [False, True], ids=["refused", "kept unseen"])
+def test_a_bill_is_written_once_although_its_commit_fails(is_kept):
+    """The summariser was paid, whatever became of the note of it."""
+    store = MemoryStore()
+    faults = CommitFaults(store)
+
+    async def talk():
+        driver = RunDriver(agent_with(FakeModel()), store, "s")
+        await driver.begin("Go.")
+        bills = [[SummaryPaid(usd=0.5)]]
+        driver.journal.bills = lambda: bills.pop() if bills else ()
+        faults.fail(is_kept=is_kept)
+        await driver.journal.write()
+        await driver.journal.write(foveal.assistant("Behind it."))
+        await driver.let_go()
+
+    asyncio.run(talk())
+    told = [type(one) for one in read_events(store, "s") if isinstance(one, SummaryBilled | ModelReplied)]
+    assert told == [SummaryBilled, ModelReplied]
+
+
 def test_a_bill_that_was_kept_unseen_hides_no_reply():
     """Two failures: the first commit was made, and the next one, with a reply that is paid for, was not."""
     store = MemoryStore()
@@ -163,3 +185,155 @@ def test_a_bill_that_was_kept_unseen_hides_no_reply():
     asyncio.run(talk())
     told = [one.text for one in read_events(store, "s") if isinstance(one, ModelReplied)]
     assert told == ["Paid for."]
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["refused", "kept unseen"])
+def test_a_result_that_fails_to_be_written_ends_no_tool_beside_it(is_kept):
+    """A mail that is being sent is sent once, although the commit of another result fails meanwhile."""
+    store, sent = MemoryStore(), list[int]()
+    faults = CommitFaults(store)
+
+    @tool
+    async def quick(n: int) -> str:
+        faults.fail(is_kept=is_kept)
+        return "quick"
+
+    @tool
+    def mail(n: int) -> str:
+        time.sleep(0.1)  # in a thread, which nobody can stop
+        sent.append(n)
+        return "sent"
+
+    model = FakeModel(says("", ("quick", {"n": 1}), ("mail", {"n": 2})), says("Done."))
+    outcome = asyncio.run(finished(agent_with(model, quick, mail), store))
+    assert (outcome.text, sent, faults.are_over) == ("Done.", [2], True)
+    assert run_problems(read_events(store, "s")) == []
+
+
+def test_a_result_that_no_log_can_hold_is_an_error_of_its_call_alone(store):
+    """The model reads why, and the call beside it has its result."""
+    paid = list[int]()
+
+    @tool
+    async def odd(n: int) -> ToolOutput:
+        return ToolOutput((object(),))  # type: ignore[arg-type]
+
+    @tool
+    async def pay(n: int) -> str:
+        paid.append(n)
+        return "paid"
+
+    model = FakeModel(says("", ("odd", {"n": 1}), ("pay", {"n": 2})), says("Done."))
+    outcome = asyncio.run(agent_with(model, odd, pay).run("Go.", session="s", store=store))
+    told = [one["content"] for one in model.requests[-1]["messages"] if one["role"] == "tool"]
+    assert (outcome.text, paid, told[1]) == ("Done.", [2], "paid")
+    assert "cannot be kept" in told[0]
+
+
+def test_an_item_that_no_log_can_hold_takes_nothing_with_it_that_was_put_beside_it(store):
+    bad = foveal.result("call_0", object())  # type: ignore[arg-type]
+
+    async def talk():
+        driver = RunDriver(agent_with(FakeModel()), store, "s")
+        await driver.begin("Go.")
+        driver.journal.put(foveal.assistant("Before."))
+        driver.journal.put(bad)
+        driver.journal.put(foveal.assistant("Behind."))
+        with pytest.raises(BadEntry):
+            await driver.journal.write()
+        await driver.journal.write(foveal.assistant("Later."))
+        await driver.let_go()
+
+    asyncio.run(talk())
+    told = [one.text for one in read_events(store, "s") if isinstance(one, ModelReplied)]
+    assert told == ["Before.", "Behind.", "Later."]
+
+
+class Mailers:
+    """An agent that has a sub-agent send a mail, by a tool of its own or by `spawn`; each mail is counted."""
+
+    def __init__(self, verb: str) -> None:
+        self.sent: list[str] = []
+
+        @tool
+        async def mail(to: str) -> str:
+            self.sent.append(to)
+            return "sent"
+
+        below = FakeModel(calls("mail", to="bob"), says("The mail is sent, and Bob has it. " * 9))
+        self.above = FakeModel(calls(verb, task="Mail Bob."), *[says("Done.")] * 2)
+        self.mailer = agent_with(below, mail, name="mailer", description="mails")
+        given = [self.mailer]
+        delegated, detached = (given, []) if verb == "delegate" else ([], given)
+        self.agent = agent_with(self.above, name="boss", agents=delegated, detached=detached)
+
+    async def finished(self, store) -> list[str]:
+        """The status and the text of the run and of the one below it; each is resumed when it has failed."""
+        runs = Runs(store, [self.agent, self.mailer])
+        run = await runs.start(self.agent, "Go.", session="s")
+        first = await self._ended(runs, run)
+        return [first, *[await self._ended(runs, child) for child in runs.state(run).children.values()]]
+
+    async def _ended(self, runs: Runs, run: str) -> str:
+        outcome = await runs.wait(run, 10)
+        if outcome.status == "failed":
+            assert outcome.reason == LOST
+            await runs.resume(run)
+            outcome = await runs.wait(run, 10)
+        return f"{outcome.status} {outcome.text[:8]}"
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["refused", "kept unseen"])
+@pytest.mark.parametrize("verb", ["delegate", "spawn"])
+def test_a_sub_agent_does_its_work_once_although_a_commit_fails(verb, is_kept):
+    """The run above, or below, fails and can be resumed; no second sub-agent is begun, and none is left behind or held."""
+    for number in count(2):
+        store, faults = interrupted(number, is_kept=is_kept)
+        mailers = Mailers(verb)
+        texts = asyncio.run(mailers.finished(store))
+        assert (texts, mailers.sent) == (["completed Done.", "completed The mail"], ["bob"]), number
+        names = [card.id for card in store.cards()]
+        assert len(names) == 2, number
+        for name in names:
+            store.acquire(name).release()
+            assert run_problems(read_events(store, name)) == [], number
+        if not faults.are_over:
+            assert number > 12
+            return
+
+
+def test_the_answer_of_a_user_reaches_the_sub_agent_although_its_inbox_fails(store, monkeypatch):
+    """The run fails, and hands the answer on when it is resumed."""
+    got = list[str]()
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        if ctx.answer is None:
+            raise AskUser("Which?", ["a", "b"])
+        got.append(ctx.answer.text)
+        return "thanks"
+
+    below = FakeModel(calls("ask"), says("The user said which, and I am sure of it. " * 9))
+    agent = agent_with(
+        FakeModel(calls("delegate", task="Ask."), says("Done.")),
+        agents=[agent_with(below, ask, name="asker", description="asks")],
+    )
+    acquire = store.acquire
+
+    def lost(name: str, **options):
+        if name.startswith("s/asker") and name.endswith(".inbox"):
+            raise StoreUnavailable(LOST)
+        return acquire(name, **options)
+
+    async def talk():
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        assert (await runs.wait(run, 10)).status == "awaiting_user"
+        with monkeypatch.context() as away:
+            away.setattr(store, "acquire", lost)
+            await runs.resume(run, "a")
+            assert (await runs.wait(run, 10)).reason == LOST
+        await runs.resume(run)
+        return await runs.wait(run, 10)
+
+    assert (asyncio.run(talk()).text, got) == ("Done.", ["a"])

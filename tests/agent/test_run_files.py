@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import foveal
-from foveal.agent import Runs, tool
+from foveal.agent import Limits, Runs, tool
 from foveal.agent.driver import LOST_FILES
 from foveal.agent.inbox import FollowUp, letters, post
 from foveal.agent.run_events import FileAttached, UserSpoke
@@ -255,6 +255,25 @@ def test_words_with_files_that_came_too_late_are_heard_in_the_next_run(store):
     agent.run_sync("Again.", session="s", store=store)
     users = parts(model.requests[-1])
     assert [one.splitlines()[-1] for one in users][:4] == ["Go.", "Again.", "alpha", "Look."]
+
+
+def test_words_with_files_that_a_failed_run_has_not_heard_are_heard_in_the_next_run(store):
+    """They had been taken from the inbox, and waited for an answer that did not come."""
+
+    async def talk(model):
+        at_work = AtWork()
+        agent = agent_with(model, at_work.tool(), limits=Limits(max_steps=2))
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await at_work.wait()
+        await runs.follow_up(run, "Look.", files=[foveal.File("", "a.txt", b"alpha")])
+        at_work.go.set()
+        assert (await runs.wait(run, 30)).reason == "no answer within 2 steps"
+        return await runs.wait(await runs.start(agent, "Again.", session="s"), 30)
+
+    model = FakeModel(calls("work"), calls("work"), says("One."), says("Two."))
+    assert asyncio.run(talk(model)).text == "Two."
+    assert [one.splitlines()[-1] for one in parts(model.requests[-1])][-4:-1] == ["Again.", "alpha", "Look."]
 
 
 def test_files_that_wait_are_heard_by_the_process_that_goes_on(store):

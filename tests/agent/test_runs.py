@@ -29,7 +29,7 @@ from foveal.agent.tool_calls import CANCELLED, SKIPPED
 from foveal.agent.usage_cost import usage_usd
 from foveal.testing.run_checks import run_problems
 from foveal.values.entry import Usage
-from foveal.values.errors import BadInput
+from foveal.values.errors import BadInput, ModelFailed
 from foveal.writers.port import Reply
 
 from .conftest import FakeModel, agent_with, calls, collect, says
@@ -854,6 +854,62 @@ def test_a_run_may_end_with_a_step_of_its_own(store):
     assert (outcome.status, outcome.text) == ("completed", "# Report\nIt is there.")
     assert "Write a report" in model.requests[-1]["messages"][-1]["content"]
     assert model.requests[-1]["tool_choice"] == "none"
+
+
+@pytest.mark.parametrize("reminds", [True, False], ids=["reminder", "in the user's place"])
+@pytest.mark.parametrize("trouble", ["it fails", "paused at once", "paused in the middle"])
+def test_the_final_answer_is_asked_for_again_when_its_call_was_given_up(store, trouble, reminds):
+    """The draft is never the outcome, although no steps are left for the report."""
+    begun = asyncio.Event()
+    failure = ModelFailed("gpt-5", "rejected", "no credit", "Pay.")
+    half = says("# Rep")
+    half["choices"][0]["finish_reason"] = None
+    given_up = {"it fails": failure, "paused at once": begun, "paused in the middle": [half, begun]}[trouble]
+    model = FakeModel(says("Draft."), given_up, says("# Report"))
+    agent = agent_with(
+        model, finalize="Write a report.", limits=Limits(max_steps=1), policy=foveal.Policy(remind=reminds)
+    )
+
+    async def talk():
+        runs = Runs(store, [agent])
+        named = await runs.start(agent, "Where?", session="s")
+        if trouble != "it fails":
+            await begun.wait()
+            await runs.pause(named)
+        assert (await runs.wait(named, 10)).status in ("failed", "paused")
+        await runs.resume(named)
+        return await runs.wait(named, 10)
+
+    outcome = asyncio.run(talk())
+    assert (outcome.status, outcome.text, len(model.requests)) == ("completed", "# Report", 3)
+    assert "Write a report." in str(model.requests[-1]["messages"][-1]["content"])
+    assert run_problems(read_events(store, "s")) == []
+
+
+def test_another_question_has_a_final_answer_of_its_own(store):
+    """The user asks it while the first final answer is written."""
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    class Slow(FakeModel):
+        async def complete(self, request):
+            if len(self.requests) == 1:
+                begun.set()
+                await gate.wait()
+            async for one in super().complete(request):
+                yield one
+
+    model = Slow(says("Draft."), says("# Report"), says("Another draft."), says("# Another report"))
+
+    async def talk():
+        agent = agent_with(model, finalize="Write a report.")
+        runs = Runs(store, [agent])
+        named = await runs.start(agent, "Where?", session="s")
+        await begun.wait()
+        await runs.follow_up(named, "And when?")
+        gate.set()
+        return await runs.wait(named, 10)
+
+    assert asyncio.run(talk()).text == "# Another report"
 
 
 def test_todos_can_be_read_again(store):

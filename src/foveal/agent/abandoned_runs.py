@@ -21,19 +21,23 @@ QUIET_LOOKS = 5
 """Looks at a held session whose log does not grow between two tries whether its holder lives: a model may think for minutes, and
 a try costs two round trips. The first look tries at once."""
 
+UNREADABLE_LOOKS = 600
+"""Looks at a session that cannot be read between two warnings: some ten minutes."""
+
 logger = logging.getLogger("foveal.runs")
 
 
 class _Seen(msgspec.Struct, frozen=True):
     """A session as it was at the last look."""
 
-    entries: int
+    entries: int | None
+    """None if it could not be read: the next look tries again, although its log has not grown."""
     status: StatusSet | None
     """Its status mark, if the run has no run above it and is under way, or waits for an answer that has a deadline."""
     due_ms: int
     """The time from which somebody should drive it: its deadline, if it waits for an answer."""
     quiet: int
-    """Looks since its log has grown, that one included; none if this was the first."""
+    """Looks since its log has grown, or could not be read, that one included; none if this was the first."""
 
 
 class AbandonedRun(msgspec.Struct, frozen=True):
@@ -81,8 +85,10 @@ class AbandonedRuns:
             status = newest_status(self._store, card.id, card.entries)
             due_ms = None if status is None or status.parent else self._due_ms(card.id, status)
         except FovealError as error:  # of this session alone: a damaged log must not keep the others waiting
-            logger.warning("the run of session %s cannot be read: %s", card.id, error)
-            status = due_ms = None
+            looks = before.quiet + 1 if before is not None and before.entries is None else 0
+            if looks % UNREADABLE_LOOKS == 0:
+                logger.warning("the run of session %s cannot be read: %s", card.id, error)
+            return _Seen(None, None, 0, looks)
         return _Seen(card.entries, None if due_ms is None else status, due_ms or 0, 0 if before is None else 1)
 
     def _due_ms(self, session: str, status: StatusSet) -> int | None:

@@ -16,7 +16,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from foveal.agent.definition import AgentDefinition
-from foveal.agent.driver import RunDriver, RunOutcome
+from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome
 from foveal.agent.handoff import handoff_tools, listed, no_agent
 from foveal.agent.inbox import QuestionReply, post
 from foveal.agent.run_events import ChildTold, RunEvent, scope_of
@@ -26,7 +26,7 @@ from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tools import AskUser, Tool, ToolContext, ToolOutput, tool
 from foveal.session.options import Host
 from foveal.session.session import Session
-from foveal.values.errors import FovealError
+from foveal.values.errors import LeaseLost, SessionHeld, StoreError
 
 ANSWER_TOKENS = 2_000
 """Tokens of a sub-agent's answer that its parent is shown at once; a model that was shown less fetched the rest again and
@@ -84,7 +84,7 @@ def _delegate_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
 
     made = tool(name="delegate", timeout_s=None, retain=_ANSWER)(delegate)
     described = "Give a task to a sub-agent and get its answer. Several calls in one reply run side by side. Agents: "
-    return (msgspec.structs.replace(made, description=described + listed(agents)),)
+    return (msgspec.structs.replace(made, description=described + listed(agents), raises=(StoreError,)),)
 
 
 def _spawn_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
@@ -125,7 +125,7 @@ def _spawn_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
         f"has ended. Agents: {listed(agents)}"
     )
     made = tool(name="spawn", timeout_s=None, serial=True)(spawn)  # each counts those before it
-    return msgspec.structs.replace(made, description=described), spawned
+    return msgspec.structs.replace(made, description=described, raises=(StoreError,)), spawned
 
 
 def _child_name(agent: AgentDefinition, ctx: ToolContext) -> str:
@@ -171,23 +171,33 @@ async def _spawned(
     name = _child_name(agent, ctx)
     session = f"{driver.session}/{name}"
     state = await asyncio.to_thread(read_run, driver.store, session)
+    more = partial(agent_tools, drive)
     if state.status is None:
         if len(driver.state.spawned) >= MOST_SPAWNED:
             return ToolOutput(
                 f"[not spawned: {MOST_SPAWNED} sub-agents are at work. Wait until one has ended.]", "error"
             )
         bounded, spawner = agent.as_sub_agent(), SpawnedBy(driver.state.id, dict(task.metadata))
-        meter, more = SummaryMeter(agent), partial(agent_tools, drive)
+        meter = SummaryMeter(agent)
 
         def open_child(parent: Session) -> Session:
             opened = _opened(parent, bounded, name, task, meter=meter, model=None)
-            opened.append(to_note(spawner, agent.redact))
+            try:
+                opened.append(to_note(spawner, agent.redact))
+            except BaseException:
+                opened.close()
+                raise
             return opened
 
         opened = await _begun(driver, open_child)
         child = RunDriver(bounded, driver.store, session, opened=opened, meter=meter, more_tools=more)
         await child.begin("", is_told=True)
         drive(child)
+    elif state.status in UNDER_WAY and state.agent == agent.name:
+        child = RunDriver(agent, driver.store, session, more_tools=more)
+        with suppress(SessionHeld):  # by whoever drives it
+            if await child.take_up():
+                drive(child)
     run = f"{session}#1"
     if ctx.key not in driver.state.children:
         await driver.journal.write(ChildBegan(ctx.key, run, agent.name, is_detached=True))
@@ -195,15 +205,18 @@ async def _spawned(
 
 
 async def _begun(driver: RunDriver, open_child: Callable[[Session], Session]) -> Session:
-    """Return the session of a sub-agent. If the call is given up meanwhile, it is closed again: nobody else could have it."""
-    opening = asyncio.ensure_future(driver.journal.do(open_child))
+    """Return the session of a sub-agent. If that fails or is given up, it is closed again: nobody else could have it."""
+    opened: list[Session] = []
+    opening = asyncio.ensure_future(driver.journal.do(lambda parent: opened.append(open_child(parent))))
     try:
-        return await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        with suppress(FovealError):
-            opened = await opening
-            await asyncio.to_thread(opened.close)
+        await asyncio.shield(opening)
+    except BaseException:
+        with suppress(Exception):  # a call that was given up opens it all the same
+            await opening
+        for one in opened:
+            await asyncio.to_thread(one.close)
         raise
+    return opened[0]
 
 
 def _opened(
@@ -243,6 +256,8 @@ async def _driven(driver: RunDriver, child: RunDriver, ctx: ToolContext, *, is_n
         if ctx.key not in driver.state.children:
             await driver.journal.write(ChildBegan(ctx.key, run, child.agent.name))
         outcome = await child.drive()
+    except LeaseLost as error:  # of the sub-agent: the run above has its own, and ends in order
+        raise SessionHeld(str(error)) from error
     finally:
         driver.children.discard(child)
         await child.let_go()  # also if it was given up before it was driven

@@ -47,7 +47,7 @@ from foveal.session.options import Host, now_ms
 from foveal.session.session import Session
 from foveal.stores.port import Store
 from foveal.values.entry import Message, ToolCall, system, user
-from foveal.values.errors import BadInput, FovealError, LeaseLost
+from foveal.values.errors import BadInput, FovealError, LeaseLost, StoreError
 from foveal.writers.faults import describe
 
 T = TypeVar("T")
@@ -156,7 +156,7 @@ class RunDriver:
 
         def write(session: Session) -> None:
             left = [refused(call.id, CANCELLED, "interrupted") for call in session.serve()] if state.run else []
-            is_unknown = not state.run or state.agent != self.agent.name
+            is_unknown = state.told != self.agent.name
             lead = [system(self.agent.instructions)] if self.agent.instructions and not is_told and is_unknown else []
             self.journal.keep(session, *lead, *left, *began, *words, *said)
 
@@ -218,9 +218,9 @@ class RunDriver:
     async def _opened_journal(self) -> AsyncGenerator[RunState]:
         """Open the session; give it up again if the run cannot be begun."""
         state = await self.journal.open()
-        if state.spawned_by is not None and not state.handoffs:
-            self._take(self.agent.as_sub_agent(), self._meter)  # also when it is taken up in another process
         try:
+            if state.spawned_by is not None and not state.handoffs:
+                self._take(self.agent.as_sub_agent(), self._meter)  # also when it is taken up in another process
             yield state
         except BaseException:
             await self.journal.close()
@@ -237,6 +237,12 @@ class RunDriver:
                 await asyncio.shield(self._rest(stop))
             raise
         except LeaseLost:  # another process has taken the run up
+            raise
+        except StoreError as error:
+            if not self._parent:
+                return await self._end("failed", None, str(error))
+            with suppress(StoreError):  # the run above fails, and goes on with this one when it is resumed
+                await self._rest(StopRequest("paused", str(error)))
             raise
         except FovealError as error:
             return await self._end("failed", None, str(error))

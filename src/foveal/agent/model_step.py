@@ -38,9 +38,13 @@ class ModelSteps:
 
     def prepare(self, session: Session, step: Ask) -> Prompt:
         """Return the prompt of a step, with the words that go before it in the log. For work that is done with the session."""
-        _tell(session, _said(step, self._agent), has_reminders=self._agent.policy.remind)
-        if step.nudge:
-            self._journal.keep(session, ModelNudged(step.nudge))
+        said, nudged = _said(step, self._agent), [ModelNudged(step.nudge)] if step.nudge else []
+        if self._agent.policy.remind:
+            for name, text in said:
+                session.context.remind(text, name)
+            self._journal.keep(session, *nudged)
+        else:  # in the user's place
+            self._journal.keep(session, *nudged, *(user(f"[{text}]") for _, text in said))
         return session.prompt(self._definitions, next_call=_facts(step))
 
     async def ask(self, step: Ask, prompt: Prompt) -> None:
@@ -142,12 +146,3 @@ def _said(step: Ask, agent: AgentDefinition) -> list[tuple[str, str]]:
     if step.nudge == "final":
         return [("final", agent.finalize)]
     return ([(step.nudge, NUDGES[step.nudge])] if step.nudge else []) + ([("last", LAST_STEP)] if step.is_last else [])
-
-
-def _tell(session: Session, said: list[tuple[str, str]], *, has_reminders: bool) -> None:
-    """Tell the model to go on, or to end: by a reminder, or in the user's place where the policy has none."""
-    for name, text in said:
-        if has_reminders:
-            session.context.remind(text, name)
-        else:
-            session.append(user(f"[{text}]"))

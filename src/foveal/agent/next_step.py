@@ -166,9 +166,11 @@ def next_step(
         return _Decisions(state, tools, limits, tuple(rules)).step(calls)
     if state.malformed >= limits.malformed_calls:
         return Done("failed", state.answer, f"{state.malformed} calls in a row were none that a tool can take")
+    left = _steps_left(state, limits)
+    if state.nudge == "final" and not state.following:  # no reply has followed: the call was given up, or has failed
+        return _final(left)
     if state.newest == "answer":
         return _stopped(state, limits, finalizes=finalizes)
-    left = _steps_left(state, limits)
     if left <= 0:
         return Done("failed", state.answer, f"no answer within {state.all_steps} steps")
     is_last = left == 1 or state.calls >= limits.max_calls or state.repeated >= 2 * limits.same_call
@@ -192,8 +194,13 @@ def _stopped(state: RunState, limits: Limits, *, finalizes: bool) -> NextStep:
     if state.following:
         return Hear(following=min(len(state.following), limits.queued_at_once))
     if finalizes and not state.nudges.get("final"):
-        return Ask(max(left, 1), is_last=True, nudge="final")
+        return _final(left)
     return Done("completed", state.answer)
+
+
+def _final(steps_left: int) -> Ask:
+    """Return the step that asks for the final answer, whatever steps are left."""
+    return Ask(max(steps_left, 1), is_last=True, nudge="final")
 
 
 class _Decisions(NamedTuple):

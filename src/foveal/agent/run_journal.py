@@ -24,7 +24,7 @@ from foveal.session.session import Session
 from foveal.stores.port import Store
 from foveal.text.redaction import Redactor
 from foveal.values.entry import Body
-from foveal.values.errors import FovealError, LeaseLost, SessionHeld, StoreError
+from foveal.values.errors import LeaseLost, SessionHeld, StoreError
 from foveal.values.events import CompactionStarted, Event
 
 T = TypeVar("T")
@@ -85,8 +85,12 @@ class RunJournal:
     async def open(self) -> RunState:
         """Open the session and read the runs that it has had. Their events are not told again."""
 
-        def read(_session: Session) -> None:
-            self._log.pull()
+        def read(session: Session) -> None:
+            try:
+                self._log.pull()
+            except BaseException:  # nobody else knows that it is open
+                session.close()
+                raise
 
         try:
             await self._turns.run(read)
@@ -129,13 +133,9 @@ class RunJournal:
     def _pay(self, session: Session) -> None:
         """Write the bills of the session's own calls; never behind the end of a run."""
         if self._unsure is None and (paid := self.bills()):
-            place = self._log.place
-            try:
-                self._append(session, paid)
-            except StoreError:  # they may be in the log: the next work finds out, and tells why
-                self._unsure = _Unsure(place, 0)
-            except FovealError:  # of a session that is lost
-                pass
+            self.put(*paid)
+            with suppress(StoreError):  # the next work writes them, or finds that they are in the log, and tells why
+                self.keep(session)
 
     def put(self, *items: JournalItem, told: RunEvent | None = None) -> None:
         """Have items written with the next work, whatever it is, or when the session is closed: for the outcome of a step, which
@@ -149,19 +149,36 @@ class RunJournal:
         If the store cannot write them now, those that were put are written with the next work: a reply is paid for.
         """
         self._make_sure(session)
-        waiting, place = list(self._waiting), self._log.place
+        waiting = len(self._waiting)
         try:
-            self._append(session, [*(item for one in waiting for item in one.items), *items])
+            self._keep_waiting(session, waiting, items)
         except StoreError:
-            self._unsure = _Unsure(place, len(waiting))
             raise
-        except BaseException:  # what the log cannot hold is not tried again
-            self._taken(len(waiting))
+        except Exception:
+            # Of something that the log cannot hold: it is not tried again, and takes nothing else with it.
+            for _ in range(waiting):
+                try:
+                    self._keep_waiting(session, 1)
+                except StoreError:
+                    raise
+                except Exception:  # noqa: BLE001, RUF100 - the first one is told
+                    self._waiting.popleft()
             raise
-        self.tell_soon(*(one.told for one in self._taken(len(waiting)) if one.told is not None))
 
-    def _taken(self, count: int) -> list[_Waiting]:
-        return [self._waiting.popleft() for _ in range(count)]
+    def _keep_waiting(self, session: Session, count: int, items: Sequence[JournalItem] = ()) -> None:
+        """Append the first ones of those that were put, and further items, with one commit."""
+        place, put = self._log.place, list(self._waiting)[:count]  # a copy: more may be put meanwhile
+        try:
+            self._append(session, [*(item for one in put for item in one.items), *items])
+        except StoreError:
+            self._unsure = _Unsure(place, count)
+            raise
+        self._tell_kept(count)
+
+    def _tell_kept(self, count: int) -> None:
+        """Tell the events of the first ones of those that were put: they are in the log, and wait no longer."""
+        kept = [self._waiting.popleft() for _ in range(count)]
+        self.tell_soon(*(one.told for one in kept if one.told is not None))
 
     def _make_sure(self, session: Session) -> None:
         """Find out whether a commit that has failed is in the log: nobody else writes it. Then its items wait no longer."""
@@ -172,7 +189,7 @@ class RunJournal:
         place, waiting = self._unsure
         self._unsure = None
         if session.view.facts.seq > place:
-            self.tell_soon(*(one.told for one in self._taken(waiting) if one.told is not None))
+            self._tell_kept(waiting)
 
     def _append(self, session: Session, items: Sequence[JournalItem]) -> None:
         if items:

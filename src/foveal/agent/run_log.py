@@ -6,10 +6,10 @@ import msgspec
 
 from foveal.agent.run_events import RunEvent, events_of
 from foveal.agent.run_marks import AgentTook, RunBegan, StatusSet, mark_in, split_run
-from foveal.agent.run_state import RunState, after
+from foveal.agent.run_state import RunState, after, rewound
 from foveal.stores import rows as log
 from foveal.stores.port import Row, Store
-from foveal.values.entry import Entry, Note
+from foveal.values.entry import Entry, Note, Rewind
 from foveal.values.errors import NotFound
 
 _UNREAD = (b'={"is":"setup"', b'={"is":"beside"', b'~{"is":"setup"', b'~{"is":"beside"')
@@ -25,6 +25,8 @@ class RunLog:
         self.state = RunState(session)
         self.place = 0
         """Position up to which the log was read."""
+        self._changes = [self.state]
+        """The states at which something changed that belongs to the branch, in their order."""
 
     def pull(self) -> list[RunEvent]:
         """Read the entries that are new, and return their events."""
@@ -47,8 +49,20 @@ class RunLog:
         return told
 
     def _taken(self, entry: Entry) -> list[RunEvent]:
-        self.state = after(self.state, self.place, entry)
+        if isinstance(entry.body, Rewind):
+            self.state = rewound(self.state, self.place, self._state_at(entry.parent))
+        else:
+            self.state = after(self.state, self.place, entry)
+        newest = self._changes[-1]
+        if self.state.told != newest.told or self.state.todos != newest.todos:
+            self._changes.append(self.state)
         return events_of(self.state, self.place, entry)
+
+    def _state_at(self, entry: str | None) -> RunState:
+        """Return the state at an entry, as far as it belongs to the branch."""
+        found = self._store.find(self.session, entry) if entry and len(self._changes) > 1 else []
+        at = found[0].seq if found else 0
+        return next(state for state in reversed(self._changes) if state.seq <= at)
 
     def _new_rows(self) -> Iterator[Row]:
         try:

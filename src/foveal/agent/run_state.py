@@ -55,6 +55,7 @@ _OF_SESSION = frozenset(
         "open",
         "tools",
         "todos",
+        "told",
         "cached",
         "spawned",
         "spawned_by",
@@ -153,9 +154,14 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Times that each question of the calls in the newest reply was answered: a tool may ask again under the same id."""
     always: frozenset[str] = frozenset()
     """Tools that the user has allowed for the rest of the session."""
+    nudge: str = ""
+    """The reason for which the model was told to go on although it had stopped, until a reply has followed."""
     nudges: Mapping[str, int] = {}
+    """Times that a reply has followed such words, by their reason, since the user was heard."""
     todos: tuple[dict[str, Any], ...] = ()
-    """The todos that the model has written last."""
+    """The todos that the model has written last, on this branch."""
+    told: str = ""
+    """The agent whose instructions are the newest that this branch holds; empty before the first run on it."""
     children: Mapping[str, str] = {}
     """Runs of sub-agents by the keys of the calls that began them."""
     spawned: tuple[str, ...] = ()
@@ -203,6 +209,12 @@ def after(state: RunState, seq: int, entry: Entry) -> RunState:
     return msgspec.structs.replace(state, seq=seq, **changed)
 
 
+def rewound(state: RunState, seq: int, earlier: RunState) -> RunState:
+    """Return the state after the session went back to an entry at which `earlier` was its state. Runs go on as the log tells
+    them; only the conversation is another one."""
+    return msgspec.structs.replace(state, seq=seq, todos=earlier.todos, told=earlier.told)
+
+
 def _changes(state: RunState, body: Body, entry_id: str) -> dict[str, Any]:
     match body:
         case Message(role="user"):
@@ -243,6 +255,8 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
         "answers": {},
         "answered": {},
     }
+    if why := state.nudge:
+        changed |= {"nudge": "", "nudges": {**state.nudges, why: state.nudges.get(why, 0) + 1}}
     repeated, last = state.repeated, state.last_call
     hashes = changed["said"] = dict[str, str]()
     for _, call in calls:
@@ -284,8 +298,16 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
         case RunBegan() as began:
             fresh = RunState(state.session)
             reset = {name: getattr(fresh, name) for name in RunState.__struct_fields__ if name not in _OF_SESSION}
-            own = {"run": began.run, "agent": began.agent, "parent": began.parent, "model": began.model}
-            return {**reset, **own, "status": "pending"}
+            own = {
+                "run": began.run,
+                "agent": began.agent,
+                "parent": began.parent,
+                "model": began.model,
+                "told": began.agent,
+            }
+            # Words that a failed run has not heard are heard by this one; whoever cancels a run decides about those of it.
+            waiting = {} if state.status == "cancelled" else {"steering": state.steering, "following": state.following}
+            return {**reset, **own, **waiting, "status": "pending"}
         case StatusSet(status=status, reason=reason):
             return {"status": status, "reason": reason, "take_ups": 0}
         case CallStarted(call=call, key=key, cache=scope):
@@ -303,11 +325,12 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             queue = "steering" if queued.is_steering else "following"
             return {queue: (*getattr(state, queue), queued)}
         case QueueTaken(steering=steering, following=following):
-            return {"steering": state.steering[steering:], "following": state.following[following:]}
+            left = {"steering": state.steering[steering:], "following": state.following[following:]}
+            return {**left, "nudge": "", "nudges": {}}
         case ModelSwitched(place=place):
             return {"model": place}
         case ModelNudged(why=why):
-            return {"nudges": {**state.nudges, why: state.nudges.get(why, 0) + 1}}
+            return {"nudge": why}
         case mark:
             return _of_agents(state, mark)
 
@@ -329,7 +352,7 @@ def _of_agents(state: RunState, mark: RunMark | None) -> dict[str, Any]:
         case HandoffAsked(agent=agent):
             return {"handing": agent}
         case AgentTook(agent=agent):
-            return {"agent": agent, "handing": "", "handoffs": state.handoffs + 1, "model": 0}
+            return {"agent": agent, "told": agent, "handing": "", "handoffs": state.handoffs + 1, "model": 0}
         case _:
             return {}
 

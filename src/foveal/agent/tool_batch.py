@@ -95,14 +95,13 @@ class ToolBatch:
     async def _side_by_side(self, calls: Sequence[ReadyCall], begun: Collection[str]) -> None:
         self._at_work = len(calls)
         if len(calls) == 1:
-            return await self._run(calls[0], is_begun=calls[0].key in begun)
-        tasks = [asyncio.create_task(self._placed(one, begun)) for one in calls]
-        try:
-            await asyncio.gather(*tasks)
-        finally:  # of a cancelled run, or of one whose store has failed
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._run(calls[0], is_begun=calls[0].key in begun)
+            return
+        # A store that fails one call ends none beside it: what they do would be done again. A cancelled run cancels all.
+        ended = await asyncio.gather(*(self._placed(one, begun) for one in calls), return_exceptions=True)
+        for error in ended:
+            if error is not None:
+                raise error
 
     async def _placed(self, one: ReadyCall, begun: Collection[str]) -> None:
         async with self._places:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from foveal.agent.tools import AskUser, BadArguments, Tool, ToolContext, ToolOutput, in_thread
+from foveal.stores import rows as log
 from foveal.values.entry import File, Image, Message, Status, Stored, Text, ToolCall, result
 from foveal.values.errors import FovealError
 from foveal.writers.faults import describe
@@ -29,7 +30,7 @@ class CallResult(NamedTuple):
 
 
 async def run_call(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
-    """Run a call and return its result. `AskUser` passes through, and so does the cancellation of the run."""
+    """Run a call and return its result. `AskUser` passes through, the errors that the tool raises, and the run's cancellation."""
     try:
         given = tool.check(call.arguments)
         async with asyncio.timeout(tool.timeout_s):
@@ -37,7 +38,7 @@ async def run_call(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
             if inspect.isgenerator(output):
                 output = await in_thread(lambda: ctx.keep(_bytes(cast("Iterable[object]", output))))
             return _result(call.id, output)
-    except AskUser:
+    except (AskUser, *tool.raises):
         raise
     except (BadArguments, FovealError) as error:
         return CallResult(result(call.id, str(error), status="error"))
@@ -58,15 +59,23 @@ def _result(call: str, output: object) -> CallResult:
     if isinstance(output, ToolOutput):
         content = (output.content,) if isinstance(output.content, str) else output.content
         told = result(call, *content, status=output.status, retention=output.retain, summary=output.summary)
-        return CallResult(told, output.data)
-    if isinstance(output, str | Text | Image | File | Stored):
+        return _checked(CallResult(told, output.data))
+    if isinstance(output, str):
         return CallResult(result(call, output))
+    if isinstance(output, Text | Image | File | Stored):
+        return _checked(CallResult(result(call, output)))
     if output is None:
         return CallResult(result(call, "[done]"))
     try:
         return CallResult(result(call, msgspec.json.encode(output).decode()), output)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         return CallResult(result(call, str(output)), output)
+
+
+def _checked(ended: CallResult) -> CallResult:
+    """Return the result of a call if the log can hold it; `BadEntry` otherwise, while it concerns this call alone."""
+    log.checked_message(ended.message)
+    return ended
 
 
 def _bytes(pieces: Iterable[object]) -> Iterator[bytes]:

@@ -199,6 +199,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a person must allow each call, unless a rule of the agent says otherwise."""
     cache: CacheScope | None = None
     """Scope in which the same call again is not run, and gets the result of the first one that succeeded."""
+    raises: tuple[type[Exception], ...] = ()
+    """Errors that are no result: the run fails with them, and runs the call again when it is resumed."""
 
     @property
     def definition(self) -> dict[str, Any]:
