@@ -3,8 +3,8 @@
 Entries that a client told have ids that are a chain over its list (`record.fingerprint`): the id of a message names all of them
 up to it. So the longest beginning of a list that the log holds is found by looking up ids from the end, without any state beside
 the log: the same in another process, and after a crash. Where a list leaves the branch, the session goes back to the last common
-entry and on from there; the entries that the client no longer tells stay in the log. A host that appends what the log has on such
-a branch says it again: its entry has an id that names how often (`again_id`), and it stands behind all that the branch has now.
+entry and on from there; the entries that the client no longer tells stay in the log. A host that appends words of such a branch
+says them again: their entry has an id that names how often (`again_id`), and stands behind all that the branch has now.
 Results that the client only shortened, as some do to save tokens, are folded in place.
 """
 
@@ -188,7 +188,7 @@ class ClientFollower:
         return again_id(told, times + 1)
 
     def _last_saying(self, told: str) -> str | None:
-        """Return the newest entry that holds what was told under this id; None if the log has none."""
+        """Return the newest entry that holds the message of this id; None if the log has none."""
         has = self._journal.has
         if not has(told):
             return None
@@ -196,7 +196,7 @@ class ClientFollower:
         return told if times == 2 else again_id(told, times - 1)
 
     def _entry_of(self, told: str) -> str:
-        """Return the entry of the branch that holds what was told under this id."""
+        """Return the entry of the branch that holds the message of this id."""
         return self._journal.view.facts.said_again.get(told, told)
 
     def keep(
@@ -206,7 +206,7 @@ class ClientFollower:
         *,
         authors: Mapping[str, str] = MappingProxyType({}),
     ) -> list[Entry]:
-        """Write what a host appends: messages under the ids by which the client's list will name them. It never names a system
+        """Write the items of a host: messages under the ids by which the client's list will name them. It never names a system
         message of the host's.
 
         Entries whose ids have `authors` are files, which no list will name; they and marks are kept under these ids.
@@ -234,7 +234,7 @@ class ClientFollower:
         return self._heard, self._ids, self._entries
 
     def _kept(self, new: Sequence[NewBody], ids: Sequence[str], authors: Mapping[str, str], was: Any) -> list[Entry]:
-        """Write bodies. If that fails, the last list is what it was before they were counted to it."""
+        """Write bodies. If that fails, they are no part of the last list."""
         try:
             return self._journal.keep(new, ids, authors=authors)
         except BaseException:
