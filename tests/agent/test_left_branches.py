@@ -58,8 +58,8 @@ def test_an_agent_is_not_told_its_instructions_again_where_its_branch_has_them(s
 
 
 def test_a_client_that_tells_its_own_list_does_not_rid_the_agent_of_its_instructions(store):
-    """The client's list has no instructions of an agent, so that the session goes to a branch without them."""
-    model = FakeModel(says("Yes."), says("Fine."))
+    """Its list goes on behind them, though it does not tell them; where it leaves their branch, they are told again."""
+    model = FakeModel(says("Yes."), says("Fine."), says("Well."))
     agent = agent_with(model, instructions="You are careful.")
     said = [foveal.user("Hi."), foveal.assistant("Hello.")]
     with foveal.Session(store, "s", model="gpt-5") as session:
@@ -68,7 +68,11 @@ def test_a_client_that_tells_its_own_list_does_not_rid_the_agent_of_its_instruct
     with foveal.Session(store, "s", model="gpt-5") as session:
         session.follow([*said, foveal.user("Read it."), foveal.assistant("Yes.")])
     asyncio.run(talk(store, (agent, "Next.")))
-    assert shown(model.requests[1]) == ["Hi.", "Hello.", "Read it.", "Yes.", "You are careful.", "Next."]
+    assert shown(model.requests[1]) == ["Hi.", "Hello.", "You are careful.", "Read it.", "Yes.", "Next."]
+    with foveal.Session(store, "s", model="gpt-5") as session:
+        session.follow([*said, foveal.user("Stop."), foveal.assistant("So be it.")])
+    asyncio.run(talk(store, (agent, "Last.")))
+    assert shown(model.requests[2]) == ["Hi.", "Hello.", "Stop.", "So be it.", "You are careful.", "Last."]
 
 
 @pytest.mark.parametrize("is_left", [True, False], ids=["left", "taken"])
