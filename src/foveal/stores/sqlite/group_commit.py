@@ -107,8 +107,8 @@ class GroupCommit:
         """Held by whoever uses the connection."""
         self._queued = 0
         """Tickets that were queued and are not answered."""
-        self._wakes_at = 0.0
-        """When the writer thread will look around again, if nothing is queued for it."""
+        self._wakes_at = inf
+        """When the writer thread will look around again, if nothing is queued for it. Never, as long as it finds that out."""
         self._used_at = 0.0
         """When the newest commit ended."""
         self._thread: threading.Thread | None = None
@@ -144,9 +144,9 @@ class GroupCommit:
             return ticket.wait()
         try:
             self._serve([ticket])
+            rest_s = self._rest_s()
         finally:
             self._turn.release()
-        rest_s = self._rest_s()
         if rest_s is not None and time.monotonic() + rest_s < self._wakes_at:
             with self._gate:
                 if not self._stopped:
@@ -192,8 +192,10 @@ class GroupCommit:
     def _work(self) -> None:
         is_open = True
         while is_open:
+            self._wakes_at = inf  # before it looks: a commit that comes behind its look wakes it
             rest_s = self._rest_s()
-            self._wakes_at = inf if rest_s is None else time.monotonic() + rest_s
+            if rest_s is not None:
+                self._wakes_at = time.monotonic() + rest_s
             try:
                 first = self._queue.get(timeout=rest_s)
             except queue.Empty:
