@@ -158,6 +158,31 @@ def copied(store, upto):
     return copy
 
 
+def test_a_sub_agent_that_handed_over_goes_on_as_the_one_that_took_over(store):
+    """Its tool has asked the user: the answer reaches that tool, which the first agent does not have."""
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        if ctx.answer is None:
+            raise AskUser("Which one?")
+        return f"user: {ctx.answer.text}"
+
+    first, second = FakeModel(calls("handoff", agent="second", reason="it knows")), FakeModel(calls("ask"), says(LONG))
+    low = agent_with(first, name="first", handoffs=[agent_with(second, ask, name="second")])
+    agent = agent_with(FakeModel(calls("delegate", task="deep"), says("Done.")), agents=[low])
+
+    async def talk():
+        await agent.run("Go.", session="s", store=store)
+        runs = Runs(store, [agent])
+        await runs.resume("s", "the other")
+        return await runs.wait("s", 30)
+
+    assert asyncio.run(talk()).text == "Done."
+    assert (len(first.requests), len(second.requests)) == (1, 2)
+    assert "user: the other" in json.dumps(second.requests[-1]["messages"])
+    assert tree_problems(store) == []
+
+
 def test_an_answer_is_heard_once_although_the_next_question_is_lost_above(store):
     """The program ends after a sub-agent's tool has asked again, and before the run above has kept that question: it is asked
     then, and not answered with the words for the first one."""

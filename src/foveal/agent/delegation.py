@@ -15,7 +15,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from foveal.agent.definition import AgentDefinition
+from foveal.agent.definition import AgentDefinition, with_successors
 from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome
 from foveal.agent.handoff import handoff_tools, listed, no_agent
 from foveal.agent.inbox import QuestionReply, post
@@ -146,8 +146,9 @@ async def _delegated(
         await asyncio.to_thread(
             post, driver.store, session, QuestionReply(ctx.answer), key=answered, redact=agent.redact
         )
-    bounded, is_new = agent.as_sub_agent(), state.status is None
-    meter = SummaryMeter(agent)
+    taker = with_successors([agent]).get(state.agent) if state.handoffs else None
+    bounded, is_new = taker or agent.as_sub_agent(), state.status is None
+    meter = SummaryMeter(bounded)
     opened = await _begun(
         driver,
         lambda parent: _opened(parent, bounded, name, task, meter=meter, model=None if is_new else state.model),
