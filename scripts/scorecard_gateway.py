@@ -197,6 +197,8 @@ def _sent(running: Running, path: str, megabytes: int, *, is_declared: bool) -> 
                 if select([line], [], [], 0)[0]:
                     break  # it has answered
                 line.sendall(piece if is_declared else b"100000\r\n" + piece + b"\r\n")
+            else:
+                line.sendall(b"" if is_declared else b"0\r\n\r\n")
         found = re.match(rb"HTTP/1.1 (\d+)", line.recv(1_000))
         return int(found[1]) if found else 0
     return 0
