@@ -4,22 +4,16 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import get_ident
-from time import monotonic, sleep
-from typing import Any, TypeVar
+from typing import Any
 
 import apsw
 import pytest
 
-from foveal.stores.lease import LEASE_MS
 from foveal.stores.port import Draft
-from foveal.stores.sqlite import SqliteStore, group_commit
+from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.tables import Tables
-from foveal.values.errors import BadEntry, NotFound, SessionHeld, StoreBusy, StoreError
-
-T = TypeVar("T")
+from foveal.values.errors import BadEntry, NotFound, SessionHeld, StoreBusy
 
 WRITER = """
 import sys
@@ -218,7 +212,7 @@ def test_a_refused_job_in_a_group_fails_alone(path: Path) -> None:
     for name, act in acts.items():
         threads.append(threading.Thread(target=attempt, args=(name, act)))
         threads[-1].start()
-        while store._commits._queued < len(threads) - 1:
+        while store._commits._queue.qsize() < len(threads) - 1:
             pass
     leave.set()
     for thread in threads:
@@ -226,70 +220,6 @@ def test_a_refused_job_in_a_group_fails_alone(path: Path) -> None:
     assert outcomes == {"first": [1], "conflict": BadEntry, "second": [2]}
     assert [row.id for row in store.rows("bad")] == ["a"]
     store.close()
-
-
-def in_a_thread(act: Callable[[], T]) -> T:
-    """The outcome of an act in a thread that is not the main one."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(act).result()
-
-
-def test_a_single_caller_commits_in_its_own_thread(path: Path) -> None:
-    """But the main thread does not, which a signal may interrupt anywhere."""
-    with SqliteStore(path) as store:
-        store.acquire("s").append([entry("a")])  # the writer thread is there
-        assert in_a_thread(lambda: store._commits.run(lambda db: get_ident()) == get_ident())
-        assert store._commits.run(lambda db: get_ident()) != get_ident()
-
-
-def test_the_writer_thread_looks_around_behind_callers_that_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The writer thread waits as long as it needs not look; it is woken when that is sooner than it had thought."""
-    monkeypatch.setattr(group_commit, "IDLE_S", 0.2)
-    with SqliteStore(path) as store:
-        store._commits.run(lambda db: None)
-        while not store._commits._is_carried_over:  # the thread has nothing to do, and waits for ever
-            sleep(0.01)
-
-        def act() -> None:
-            writer = store.acquire("s")
-            for place in range(30):
-                writer.append([entry(f"e{place}")])
-
-        in_a_thread(act)
-        deadline = monotonic() + 10
-        while not store._commits._is_carried_over:
-            assert monotonic() < deadline
-            sleep(0.01)
-        assert store._commits._rest_s() is not None
-        while store._commits._wakes_at > monotonic() + LEASE_MS / 1000:  # the thread is at work
-            assert monotonic() < deadline
-
-
-def test_a_store_is_closed_behind_the_callers_that_commit(path: Path) -> None:
-    """Each of them is answered: with its place, or that the store is closed."""
-    store = SqliteStore(path)
-    outcomes: list[object] = []
-
-    def act(name: str) -> None:
-        try:
-            writer = store.acquire(name)
-            for place in range(10_000):
-                outcomes.append(writer.append([entry(f"e{place}")]))
-        except StoreError as error:
-            outcomes.append(error)
-
-    threads = [threading.Thread(target=act, args=(f"s{number}",)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    while len(outcomes) < 50:
-        sleep(0.001)
-    store.close()
-    for thread in threads:
-        thread.join(20)
-        assert not thread.is_alive()
-    assert sum(isinstance(one, StoreError) for one in outcomes) == 2
-    with SqliteStore(path) as again:
-        assert sum(card.entries for card in again.cards()) == len(outcomes) - 2
 
 
 def test_a_store_that_stays_locked_is_busy(path: Path) -> None:

@@ -1,16 +1,15 @@
-"""The commits of a store: callers that wait while the disk is synced are committed together next time, by a writer thread.
+"""The writer thread of a store: the callers that wait while it syncs the disk are committed together next time.
 
 A job is a function of the connection. Jobs that are queued at the same moment run in one transaction, each within a savepoint
 of its own, so that a refused job takes no other with it; then one commit, one sync, and only then are all callers answered.
 
-A single caller never waits for others, and commits in its own thread, which saves two changes of thread. The main thread does
-not, since a signal may interrupt it anywhere. Only after a group of several does the writer thread linger, far shorter
-than a sync, for the same callers to come back: otherwise the first of them to wake up would be committed alone, and the groups
-would be half as large as they could be.
+A single caller never waits for others. Only after a group of several does the thread linger for a moment,
+far shorter than a sync, for the same callers to come back: otherwise the first of them to wake up would be committed alone,
+and the groups would be half as large as they could be.
 
-Checkpoints are made by the writer thread, after the answers, and not by SQLite within a commit: SQLite ignores an fsync that
-fails there, and a second one would seem to succeed. While nobody writes, the thread carries the WAL over into the file and keeps
-the lease of the handle alive.
+Checkpoints are made here as well, after the answers, and not by SQLite within a commit: SQLite ignores an fsync that fails
+there, and a second one would seem to succeed. While nobody writes, the thread carries the WAL over into the file and keeps the
+lease of the handle alive.
 
 After each commit, the names of the files must still lead to the files that are open: else everything would be written to files
 that nobody will find.
@@ -21,7 +20,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from math import inf
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -84,16 +82,13 @@ class _Ticket:
 
     def wait(self) -> object:
         self._done.acquire()
-        return self.outcome()
-
-    def outcome(self) -> object:
         if self.error is not None:
             raise self.error
         return self.result
 
 
 class GroupCommit:
-    """The connection that writes, whose turn it is to use it, and the writer thread with its queue."""
+    """The writer thread and its queue. It owns the connection and closes it."""
 
     def __init__(self, db: Database, path: Path, upkeep: Upkeep, on_close: Callable[[], None]) -> None:
         self._db = db
@@ -103,14 +98,6 @@ class GroupCommit:
         self._files = {str(path): _inode(str(path))}
         self._queue: queue.SimpleQueue[_Ticket | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
-        self._turn = threading.Lock()
-        """Held by whoever uses the connection."""
-        self._queued = 0
-        """Tickets that were queued and are not answered."""
-        self._wakes_at = inf
-        """When the writer thread will look around again, if nothing is queued for it. Never, as long as it finds that out."""
-        self._used_at = 0.0
-        """When the newest commit ended."""
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._failure: str | None = None
@@ -137,35 +124,8 @@ class GroupCommit:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name=f"foveal {self._path.name}", daemon=True)
                 self._thread.start()
-            is_mine = self._may_commit_here(ticket) and self._turn.acquire(blocking=False)
-            if not is_mine:
-                self._put(ticket)
-        if not is_mine:
-            return ticket.wait()
-        try:
-            self._serve([ticket])
-            rest_s = self._rest_s()
-        finally:
-            self._turn.release()
-        if rest_s is not None and time.monotonic() + rest_s < self._wakes_at:
-            with self._gate:
-                if not self._stopped:
-                    self._put(_Ticket(_look_around, is_alone=True))
-        return ticket.outcome()
-
-    def _put(self, ticket: _Ticket) -> None:
-        """Queue a ticket. For whoever is within the gate."""
-        self._queued += 1
-        self._queue.put(ticket)
-
-    def _may_commit_here(self, ticket: _Ticket) -> bool:
-        """Return whether a caller may commit by itself: nobody else is there, and no checkpoint is due, which comes behind."""
-        is_alone = self._queued == 0 and self._company == 1 and not ticket.is_alone
-        return (
-            is_alone
-            and self._wal_pages < CHECKPOINT_PAGES
-            and threading.current_thread() is not threading.main_thread()
-        )
+            self._queue.put(ticket)
+        return ticket.wait()
 
     @property
     def is_over(self) -> bool:
@@ -192,46 +152,25 @@ class GroupCommit:
     def _work(self) -> None:
         is_open = True
         while is_open:
-            self._wakes_at = inf  # before it looks: a commit that comes behind its look wakes it
-            rest_s = self._rest_s()
-            if rest_s is not None:
-                self._wakes_at = time.monotonic() + rest_s
-            try:
-                first = self._queue.get(timeout=rest_s)
-            except queue.Empty:
-                with self._turn:
-                    self._rest()
+            tickets, is_open = self._gather()
+            if not tickets:
+                self._rest()
                 continue
-            with self._turn:  # who came while another had it is in the group
-                tickets, is_open = self._gather(first)
-                self._answer(tickets)
-        with self._turn:
-            self._end()
-
-    def _answer(self, tickets: list[_Ticket]) -> None:
-        """Commit a group and answer it, and only then make the checkpoint that may be due."""
-        self._company = len(tickets) or self._company
-        self._serve(tickets)
-        with self._gate:
-            self._queued -= len(tickets)
-        for ticket in tickets:
-            ticket.answer()
-        if self._wal_pages >= CHECKPOINT_PAGES:
-            self._checkpoint()
-
-    def _serve(self, tickets: list[_Ticket]) -> None:
-        """Do the jobs of tickets, each of which has an outcome then."""
-        try:
-            if together := [ticket for ticket in tickets if not ticket.is_alone]:
-                self._commit(together)
+            self._company = len(tickets)
+            try:
+                self._commit([ticket for ticket in tickets if not ticket.is_alone])
+                for ticket in tickets:
+                    if ticket.is_alone:
+                        self._run_alone(ticket)
+            except BaseException as error:  # a waiting caller must be told, whatever happened
+                self._fail(f"{self._path}: the writer broke ({error!r}). Open the store again.")
+                for ticket in tickets:
+                    ticket.error = ticket.error or StoreFailed(str(self._failure))
             for ticket in tickets:
-                if ticket.is_alone:
-                    self._run_alone(ticket)
-        except BaseException as error:  # a waiting caller must be told, whatever happened
-            self._fail(f"{self._path}: the writer broke ({error!r}). Open the store again.")
-            for ticket in tickets:
-                ticket.error = ticket.error or StoreFailed(str(self._failure))
-        self._used_at = time.monotonic()
+                ticket.answer()
+            if self._wal_pages >= CHECKPOINT_PAGES:
+                self._checkpoint()
+        self._end()
 
     def _close_unused(self) -> None:
         """Close a connection that wrote nothing; it leaves no WAL behind if no writer needs one."""
@@ -256,7 +195,7 @@ class GroupCommit:
         """Do what is due while nobody writes."""
         if self._upkeep.rest_s() == 0.0:
             self._commit([])
-        if not self._is_carried_over and time.monotonic() >= self._used_at + IDLE_S:
+        if not self._is_carried_over:
             self._checkpoint()
 
     def _rest_s(self) -> float | None:
@@ -266,8 +205,7 @@ class GroupCommit:
         due_s = self._upkeep.rest_s()
         if self._is_carried_over:
             return due_s
-        idle_s = max(0.0, self._used_at + IDLE_S - time.monotonic())
-        return idle_s if due_s is None else min(idle_s, due_s)
+        return IDLE_S if due_s is None else min(IDLE_S, due_s)
 
     def _end(self) -> None:
         """Release everything, carry the WAL over, and close; the WAL is removed with the last connection of all processes."""
@@ -280,9 +218,12 @@ class GroupCommit:
         finally:
             self._close_connection()
 
-    def _gather(self, ticket: _Ticket | None) -> tuple[list[_Ticket], bool]:
-        """Return the tickets that wait, beginning with this one, and whether others may come: None says that none will."""
+    def _gather(self) -> tuple[list[_Ticket], bool]:
         tickets: list[_Ticket] = []
+        try:
+            ticket = self._queue.get(timeout=self._rest_s())
+        except queue.Empty:
+            return tickets, True
         deadline = None
         while ticket is not None:
             tickets.append(ticket)
@@ -417,10 +358,6 @@ class GroupCommit:
     def _fail(self, what: str) -> None:
         with self._gate:
             self._failure = self._failure or what
-
-
-def _look_around(_db: Database) -> None:
-    """Do nothing: the writer thread, which is woken for it, finds out what will be due."""
 
 
 def _inode(path: str) -> tuple[int, int] | None:
