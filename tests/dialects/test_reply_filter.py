@@ -89,7 +89,7 @@ def check(dialect: str, data: bytes, rounds: Sequence[Sequence[Part]]) -> None:
 
 
 @every_dialect
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(rounds=EXCHANGES, sizes=SIZES, name_cut=st.integers(0, 20))
 def test_the_client_gets_one_reply_without_own_calls(dialect, rounds, sizes, name_cut):
     """However many rounds there were and however the bytes came, stream and unstreamed reply say the same, without a trace."""
@@ -99,7 +99,7 @@ def test_the_client_gets_one_reply_without_own_calls(dialect, rounds, sizes, nam
 
 
 @every_dialect
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(rounds=EXCHANGES)
 def test_the_reply_is_what_was_said_to_the_client(dialect, rounds):
     """Calls of the client, texts and thinking of all rounds are there, in their order; the usage is of the last prompt."""
@@ -119,7 +119,7 @@ def test_the_reply_is_what_was_said_to_the_client(dialect, rounds):
 
 
 @every_dialect
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(rounds=EXCHANGES)
 def test_every_round_is_told_as_it_came(dialect, rounds):
     """The reply of a round has its own calls and its own usage, and the model is asked again after own calls alone."""
@@ -134,7 +134,7 @@ def test_every_round_is_told_as_it_came(dialect, rounds):
 
 
 @every_dialect
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(parts=PLAIN, sizes=SIZES, name_cut=st.integers(0, 20))
 def test_a_stream_without_own_calls_keeps_its_bytes(dialect, parts, sizes, name_cut):
     """Nothing is changed, added or left out, whatever the client's tools are called; an unstreamed reply is itself."""
@@ -148,7 +148,7 @@ def test_a_stream_without_own_calls_keeps_its_bytes(dialect, parts, sizes, name_
 
 
 @every_dialect
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(parts=MIXED, data=st.data())
 def test_a_stream_that_breaks_off_gives_the_part_that_came(dialect, parts, data):
     """The client sees the beginning of what it would have seen, no trace of own calls, and the round is aborted."""

@@ -25,8 +25,8 @@ def test_the_package_recognises_every_attack() -> None:
 
 @pytest.mark.parametrize("sink", SINKS)
 def test_no_attack_is_live_in_any_sink(sink: str) -> None:
-    """2 000 attacks in each sink leave no tag that the independent reader takes for the host's."""
-    shown = ((attack, SINKS[sink](attack)) for attack in ATTACKS)
+    """1 000 attacks in each sink leave no tag that the independent reader takes for the host's."""
+    shown = ((attack, SINKS[sink](attack)) for attack in ATTACKS[:1_000])
     assert [(attack, text) for attack, text in shown if forged(text, NONCE)] == []
 
 

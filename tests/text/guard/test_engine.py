@@ -23,8 +23,8 @@ from .attacks import attacks
 from .requests import live, strings
 
 DIALECTS = sorted(MODELS)
-ATTACKS = tuple(attacks(1_000))
 ALL = os.environ.get("FOVEAL_ALL") == "1"
+ATTACKS = tuple(attacks(2_000 if ALL else 500))
 PDF = b"%PDF-1.4"
 LOG = "\n".join(f"{i:04} INFO worker {i % 7} took job {i * 31}" for i in range(8))
 
@@ -108,7 +108,7 @@ def filled(session: Session, sink: Sink, texts: Sequence[str]) -> list[str]:
 
 @pytest.mark.parametrize("sink", SINKS)
 def test_no_attack_is_live_in_a_prompt(sink: str) -> None:
-    """2 000 attacks in each sink, a quarter of them in each dialect (`FOVEAL_ALL=1`: all in each): no string of the request
+    """500 attacks in each sink, a quarter of them in each dialect (`FOVEAL_ALL=1`: 2 000 in each): no string of the request
     speaks for the host."""
     for i, dialect in enumerate(DIALECTS):
         session = opened(dialect)
@@ -118,7 +118,7 @@ def test_no_attack_is_live_in_a_prompt(sink: str) -> None:
 
 @pytest.mark.parametrize("sink", STAND_INS)
 def test_no_attack_is_live_in_a_stand_in(sink: str) -> None:
-    """1 000 attacks in what is shortened on arrival, a quarter of them in each dialect (`FOVEAL_ALL=1`: 2 000 in each)."""
+    """250 attacks in what is shortened on arrival, a quarter of them in each dialect (`FOVEAL_ALL=1`: 2 000 in each)."""
     for i, dialect in enumerate(DIALECTS):
         session = opened(dialect)
         entries = filled(session, STAND_INS[sink], ATTACKS if ALL else ATTACKS[i::8])
@@ -151,9 +151,9 @@ def folding(session: Session, texts: Sequence[str]) -> Iterator[tuple[Prompt, li
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_no_attack_is_live_after_a_fold(dialect: str) -> None:
-    """References, trimmed texts, short arguments and summaries of 2 000 attacks, a quarter in each dialect, hold no live
-    form."""
-    checked = list(folding(opened(dialect, limit=6_000), ATTACKS if ALL else ATTACKS[DIALECTS.index(dialect) :: 4]))
+    """References, trimmed texts, short arguments and summaries of 250 attacks in each dialect (`FOVEAL_ALL=1`: 2 000) hold no
+    live form."""
+    checked = list(folding(opened(dialect, limit=6_000), ATTACKS if ALL else ATTACKS[DIALECTS.index(dialect) % 2 :: 2]))
     assert len(checked) > 5
     assert any("[Summary of" in text for text in strings(checked[-1][0].request))
     for prompt, entries in checked:
@@ -168,7 +168,7 @@ def test_without_the_guard_attacks_are_live_after_a_fold() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_nothing_that_is_recalled_or_found_is_live(dialect: str) -> None:
     """Texts that the model fetches or finds come back guarded, for every query and every name of a tool."""
-    session, some = opened(dialect), ATTACKS if ALL else ATTACKS[DIALECTS.index(dialect) :: 32]
+    session, some = opened(dialect), ATTACKS if ALL else ATTACKS[DIALECTS.index(dialect) :: 16]
     messages = [user("Begin.")]
     for i, attack in enumerate(some):
         messages += [assistant("", ToolCall(f"n{i}", f"kept {attack}", "{}")), result(f"n{i}", f"{attack}\nmarker{i}")]
