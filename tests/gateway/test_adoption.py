@@ -6,7 +6,10 @@ from typing import Any
 import httpx2
 import pytest
 
+import foveal
 from foveal import open_store
+from foveal.dialects import find_dialect
+from foveal.gateway import adoption
 from foveal.gateway.adoption import continued_in
 from foveal.stores import Store
 from foveal.testing.provider import ScriptedProvider, Turn
@@ -122,3 +125,27 @@ def test_nobody_writes_an_adoption_through_the_api(start: Gateways, store: Store
     url = f"{gateway.url}{PREFIX}/sessions/mine/append"
     assert httpx2.post(url, json={"item": note, "id": "goes-on-in"}, headers=headers).status_code == 200
     assert continued_in(store, made["id"]) == made["id"]
+
+
+def test_a_list_is_read_once_and_other_conversations_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many keys have a conversation of this name, and however many sessions the store has."""
+    store = open_store()
+    told = [foveal.user("Go."), foveal.assistant("Well."), foveal.user("On.")]
+    for number in range(20):
+        for name in (f"main-{number:016x}", f"other-{number:016x}"):
+            with foveal.Session(store, name, model="gpt-5") as session:
+                session.follow([foveal.user("Go."), foveal.assistant(f"Well {number}.")])
+    read: list[object] = []
+    whole, rows = adoption.told_list, store.rows
+    monkeypatch.setattr(adoption, "told_list", lambda *given, **more: read.append("list") or whole(*given, **more))
+    monkeypatch.setattr(store, "rows", lambda name, **more: read.append(name) or rows(name, **more))
+    given = {"dialect": find_dialect("openai_chat"), "model": "gpt-5"}
+
+    assert adoption.adopt(store, f"main-{99:016x}", told, **given) == f"main-{99:016x}"
+
+    assert read.count("list") == 1
+    assert len(read) == 21
+    assert not any("other" in str(name) for name in read)
+    with foveal.Session(store, f"main-{50:016x}", model="gpt-5") as session:
+        session.follow(told[:2])
+    assert adoption.adopt(store, f"main-{99:016x}", told, **given) == f"main-{50:016x}"

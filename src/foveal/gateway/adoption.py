@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from foveal.dialects.port import Dialect
 from foveal.record.client_list import ListedMessage
-from foveal.session.follow import tells_all
+from foveal.session.follow import tells_all, told_list
 from foveal.stores import rows as log
-from foveal.stores.port import Store
+from foveal.stores.port import SessionCard, Store
 from foveal.values.entry import Entry, Note
 
 _AUTHOR = "gateway-adoption"
@@ -43,13 +43,22 @@ def adopt(store: Store, name: str, given: Sequence[ListedMessage], *, dialect: D
     keyed = _KEYED.match(name)
     if keyed is None:
         return name
-    cards = [card for card in store.cards() if card.entries > 1 and card.id.startswith(keyed[1] + "-")]
-    for card in cards:
-        other = _KEYED.match(card.id)
-        if other and other[1] == keyed[1] and tells_all(store, card.id, given, dialect=dialect, model=model):
+    ids: frozenset[str] = frozenset()
+    for card in _same_names(store, keyed[1]):
+        ids = ids or frozenset(told_list(given, dialect=dialect, model=model).entries)
+        if card.entries > 1 and tells_all(store, card.id, ids):
             _mark(store, name, card.id)
             return card.id
     return name
+
+
+def _same_names(store: Store, conversation: str) -> list[SessionCard]:
+    """Return the sessions of a conversation under all keys, the one that was used last first."""
+    found: list[SessionCard] = []
+    while page := store.page(prefix=f"{conversation}-", after=found[-1].id if found else ""):
+        found += page
+    named = [card for card in found if (keyed := _KEYED.match(card.id)) and keyed[1] == conversation]
+    return sorted(named, key=lambda card: -card.updated_ms)
 
 
 def _mark(store: Store, name: str, target: str) -> None:

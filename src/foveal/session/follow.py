@@ -8,7 +8,7 @@ says them again: their entry has an id that names how often (`again_id`), and st
 Results that the client only shortened, as some do to save tokens, are folded in place.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -332,13 +332,13 @@ def told_list(given: Sequence[ListedMessage], *, dialect: Dialect, model: str) -
     return Followed("same", 0, 0, tuple(heard), tuple(list_ids(_ROOT, (one.fingerprint for one in heard))))
 
 
-def tells_all(store: Store, session: str, given: Sequence[ListedMessage], *, dialect: Dialect, model: str) -> bool:
-    """Return whether a client's list holds every message of a log, on all of its branches, and a reply among them.
+def tells_all(store: Store, session: str, ids: Container[str]) -> bool:
+    """Return whether a client's list, whose messages have these ids, holds every message of a log, on all of its branches, and a
+    reply among them.
 
     System prompts are not compared: some clients change theirs with every call. Calls of own tools, which no client is told of,
     show what the log holds. Where the log has anything else of its own, such as a fence, the answer is no.
     """
-    ids = set(told_list(given, dialect=dialect, model=model).entries)
     has_reply = False
     for row in store.rows(session):
         entry = log.to_entry(row, session)
