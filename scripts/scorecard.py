@@ -134,12 +134,13 @@ def _tell_skipped(figure: Figure, reason: str) -> bool:
 
 
 def _commit() -> str:
-    """Return the commit of the tree, with a plus if there are changes since."""
+    """Return the commit of the tree, with a plus if there are changes since, other than of the page itself."""
 
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], capture_output=True, text=True, check=True, cwd=RESULTS.parent).stdout
 
-    return git("rev-parse", "--short", "HEAD").strip() + ("+" if git("status", "--porcelain", "-uno").strip() else "")
+    changes = git("status", "--porcelain", "-uno", ":/", f":!{RESULTS.name}").strip()
+    return git("rev-parse", "--short", "HEAD").strip() + ("+" if changes else "")
 
 
 if __name__ == "__main__":

@@ -43,22 +43,24 @@ def adopt(store: Store, name: str, given: Sequence[ListedMessage], *, dialect: D
     keyed = _KEYED.match(name)
     if keyed is None:
         return name
-    ids: frozenset[str] = frozenset()
-    for card in _same_names(store, keyed[1]):
-        ids = ids or frozenset(told_list(given, dialect=dialect, model=model).entries)
-        if card.entries > 1 and tells_all(store, card.id, ids):
+    cards = _same_names(store, keyed[1])
+    ids = frozenset(told_list(given, dialect=dialect, model=model).entries) if cards else frozenset[str]()
+    for card in cards:
+        if tells_all(store, card.id, ids):
             _mark(store, name, card.id)
             return card.id
     return name
 
 
 def _same_names(store: Store, conversation: str) -> list[SessionCard]:
-    """Return the sessions of a conversation under all keys, the one that was used last first."""
+    """Return the sessions of a conversation under all keys, without those that only point to another; the one used last first."""
     found: list[SessionCard] = []
     while page := store.page(prefix=f"{conversation}-", after=found[-1].id if found else ""):
         found += page
-    named = [card for card in found if (keyed := _KEYED.match(card.id)) and keyed[1] == conversation]
-    return sorted(named, key=lambda card: -card.updated_ms)
+    begun = (
+        card for card in found if card.entries > 1 and (keyed := _KEYED.match(card.id)) and keyed[1] == conversation
+    )
+    return sorted(begun, key=lambda card: -card.updated_ms)
 
 
 def _mark(store: Store, name: str, target: str) -> None:

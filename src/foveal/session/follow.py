@@ -170,7 +170,7 @@ class ClientFollower:
         has_ids = has_call_ids((self._list or self._journal.setup).dialect.name)
         mark = fingerprint(message, has_ids=has_ids, hidden=hidden)
         found = next_id(before, mark)
-        entry_id = found if self._is_alone(before) else self._next_saying(found)
+        entry_id = found if self._is_alone(before) else again_id(found, self._times_said(found) + 1)
         self._has_sayings = self._has_sayings or entry_id != found
         if self._ids and self._ids[-1] == before:
             is_lean = self._list is not None and self._list.is_lean
@@ -179,21 +179,9 @@ class ClientFollower:
             self._ids, self._entries = [*self._ids, found], [*self._entries, entry_id]
         return _Told(found, entry_id)
 
-    def _next_saying(self, told: str) -> str:
-        """Return the id of the entry for a message that may have been told before."""
-        last = self._last_saying(told)
-        if last is None:
-            return told
-        times = 1 if last == told else int(last.partition(".")[0])
-        return again_id(told, times + 1)
-
-    def _last_saying(self, told: str) -> str | None:
-        """Return the newest entry that holds the message of this id; None if the log has none."""
-        has = self._journal.has
-        if not has(told):
-            return None
-        times = next(times for times in count(2) if not has(again_id(told, times)))
-        return told if times == 2 else again_id(told, times - 1)
+    def _times_said(self, told: str) -> int:
+        """Return how many entries of the log hold the message of this id."""
+        return next(times for times in count() if not self._journal.has(again_id(told, times + 1)))
 
     def _entry_of(self, told: str) -> str:
         """Return the entry of the branch that holds the message of this id."""
@@ -244,10 +232,10 @@ class ClientFollower:
     def _go_to(self, heard: Sequence[HeardMessage], ids: list[str]) -> _Position:
         """Go to the entry after which the list goes on."""
         here = self._journal.view.facts.followed
+        if not here and not self._journal.has(_ROOT):
+            return _Position("grown", 0, 0)
         known = self._known(ids, here)
         at = ids[known - 1] if known else _ROOT
-        if not here and not self._journal.has(_ROOT):
-            return _Position("grown", known, 0)
         if at == here:
             return _Position("same" if known == len(ids) else "grown", known, 0)
         changed = self._changed(heard, known)
@@ -255,7 +243,7 @@ class ClientFollower:
             upto = len(self._heard)
             self._fold([(self._entries[i], heard[i].message) for i in changed], ids[upto - 1])
             return _Position("edited", upto, 2)
-        self._journal.rewind(self._last_saying(at) or at, f"the client's list goes on from message {known}")
+        self._journal.rewind(again_id(at, self._times_said(at)), f"the client's list goes on from message {known}")
         return _Position("branched", known, 1)
 
     def _known(self, ids: list[str], here: str) -> int:
@@ -264,8 +252,6 @@ class ClientFollower:
         last = len(self._ids)
         if self._is_alone(here) and last <= len(ids) and ids[last - 1] == here:
             return last
-        if not here and not has(_ROOT):
-            return 0
         return next((n for n in range(len(ids), 0, -1) if ids[n - 1] == here or has(ids[n - 1])), 0)
 
     def _is_alone(self, here: str) -> bool:

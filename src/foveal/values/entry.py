@@ -266,8 +266,8 @@ CLIENT = "client"
 
 
 def again_id(told: str, times: int) -> str:
-    """Return the id of the entry that says what a client told under the id `told` for the second time, the third and so on."""
-    return f"{times}.{told}"
+    """Return the id of the entry that holds a message of the id `told`, said for the first time, the second and so on."""
+    return told if times == 1 else f"{times}.{told}"
 
 
 def told_id(entry_id: str) -> str:
